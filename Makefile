@@ -1,0 +1,59 @@
+# One word for each habit. `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PORT   ?= 8774
+DATA   ?= .demo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types layers check lock format clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/uv.txt
+
+$(VENV)/.demo: requirements/demo.txt pyproject.toml | $(BIN)/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/demo.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@touch $@
+
+setup: $(VENV)/.dev  ## Prepare .venv with everything that development needs
+
+demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=.demo)
+	$(BIN)/covey demo --port $(PORT) --data-dir $(DATA)
+
+test: setup  ## Run the whole suite, on SQLite and on a real PostgreSQL
+	$(BIN)/pytest
+
+lint: setup  ## ruff: format and rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: setup  ## mypy --strict
+	$(BIN)/mypy
+
+layers: setup  ## Which way imports may point
+	$(BIN)/lint-imports
+
+check: lint types layers test  ## Everything that CI runs
+
+format: setup  ## Let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-annotate --no-header --extra client
+
+lock: $(BIN)/uv  ## Pin every dependency anew, with hashes
+	$(PIN) --upgrade pyproject.toml -o requirements/demo.txt
+	$(PIN) --upgrade --group dev -c requirements/demo.txt pyproject.toml -o requirements/dev.txt
+
+clean:  ## Remove what the other words made
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache

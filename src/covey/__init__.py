@@ -1,0 +1,1 @@
+"""Covey keeps servers together, or apart, on purpose: a placement service for OpenStack-style clouds."""

@@ -1,0 +1,205 @@
+"""The route table: every URL of every API on one page."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import falcon
+import msgspec
+from falcon.media import JSONHandler
+
+from covey.api import errors
+from covey.api.authentication import Authenticator, Projects
+from covey.api.compute import discovery as compute_discovery
+from covey.api.compute import microversions
+from covey.api.compute.aggregates import Aggregates
+from covey.api.compute.extra_specs import ExtraSpecs
+from covey.api.compute.flavors import Flavors
+from covey.api.compute.hosts import AvailabilityZones, Hypervisors
+from covey.api.compute.hosts import Services as ComputeServices
+from covey.api.compute.projects import without_project
+from covey.api.compute.quotas import Limits, QuotaClassSets, QuotaSets
+from covey.api.compute.small import Extensions, KeyPairs
+from covey.api.identity import projects as identity_api
+from covey.api.image import discovery as image_discovery
+from covey.api.image.images import Images
+from covey.api.metrics import Metrics
+from covey.api.middleware import Edge
+from covey.api.mounts import Mounts
+from covey.api.operations import Health, Index, MetricsPage
+from covey.api.requests import Request
+from covey.ports import Access, Clock, NewUuid, Store
+from covey.services import Services
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+
+Api = falcon.App[Request, falcon.Response]
+Route = tuple[str, object, str | None]
+
+APIS = ("compute", "image")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator chose for the HTTP service."""
+
+    max_limit: int
+    max_body_bytes: int
+    default_zone: str
+    public_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the resources are built from."""
+
+    services: Services
+    store: Store
+    access: Access
+    clock: Clock
+    new_uuid: NewUuid
+    authenticate: Authenticator
+    projects: Projects | None  # None where an identity service of its own knows the projects
+    settings: Settings
+    metrics: Metrics
+
+
+def build(parts: Parts, only: str | None = None) -> "WSGIApplication":
+    """All APIs below their paths, or one of them alone at the root."""
+    below: dict[str, WSGIApplication] = {"healthcheck": _health(parts), "metrics": _metrics(parts)}
+    if only is not None:
+        return Mounts(below, _BUILDERS[only](parts))
+    below |= {name: builder(parts) for name, builder in _BUILDERS.items()}
+    if parts.projects is not None:
+        below["identity"] = _identity(parts, parts.projects)
+    return Mounts(below, _plain([("/", Index(sorted(below)), None)]))
+
+
+def _compute(parts: Parts) -> Api:
+    services, settings = parts.services, parts.settings
+    aggregates = Aggregates(services.aggregates)
+    flavors = Flavors(services.flavors, parts.new_uuid, settings.max_limit)
+    extra_specs = ExtraSpecs(services.flavors)
+    hypervisors = Hypervisors(services.hosts, settings.max_limit)
+    hosts = ComputeServices(services.hosts, settings.default_zone)
+    zones = AvailabilityZones(services.hosts)
+    quotas = QuotaSets(services.quotas)
+    extensions = Extensions(parts.access)
+    routes: list[Route] = [
+        ("/os-aggregates", aggregates, None),
+        ("/os-aggregates/{key}", aggregates, "one"),
+        ("/os-aggregates/{key}/action", aggregates, "action"),
+        ("/os-aggregates/{key}/images", aggregates, "images"),
+        ("/os-availability-zone", zones, None),
+        ("/os-availability-zone/detail", zones, "detail"),
+        ("/extensions", extensions, None),
+        ("/extensions/{key}", extensions, "one"),
+        ("/flavors", flavors, None),
+        ("/flavors/detail", flavors, "detail"),
+        ("/flavors/{key}", flavors, "one"),
+        ("/flavors/{key}/action", flavors, "action"),
+        ("/flavors/{key}/os-flavor-access", flavors, "access"),
+        ("/flavors/{key}/os-extra_specs", extra_specs, None),
+        ("/flavors/{key}/os-extra_specs/{spec}", extra_specs, "one"),
+        ("/os-hypervisors", hypervisors, None),
+        ("/os-hypervisors/detail", hypervisors, "detail"),
+        ("/os-hypervisors/statistics", hypervisors, "statistics"),
+        ("/os-hypervisors/{key}", hypervisors, "one"),
+        ("/os-hypervisors/{key}/uptime", hypervisors, "uptime"),
+        ("/os-hypervisors/{key}/search", hypervisors, "search"),
+        ("/os-hypervisors/{key}/servers", hypervisors, "servers"),
+        ("/os-keypairs", KeyPairs(parts.access), None),
+        ("/limits", Limits(services.quotas), None),
+        ("/os-quota-class-sets/{key}", QuotaClassSets(services.quotas), None),
+        ("/os-quota-sets/{key}", quotas, None),
+        ("/os-quota-sets/{key}/defaults", quotas, "defaults"),
+        ("/os-quota-sets/{key}/detail", quotas, "detail"),
+        ("/os-services", hosts, None),
+        ("/os-services/{key}", hosts, "one"),
+    ]
+    roots = frozenset(path.split("/")[1] for path, _, _ in routes)
+    edge = _edge(
+        parts,
+        "compute",
+        compute_discovery.is_open,
+        spoken=microversions.SPOKEN,
+        rewrite=partial(without_project, roots=roots),
+        id_header="x-compute-request-id",
+    )
+    versions: list[Route] = [
+        ("/", compute_discovery.Versions(), None),
+        (compute_discovery.PREFIX, compute_discovery.OneVersion(), None),
+    ]
+    below = [(compute_discovery.PREFIX + path, resource, suffix) for path, resource, suffix in routes]
+    return _app(edge, [*versions, *below], errors.compute_fault, compute_discovery.no_route)
+
+
+def _image(parts: Parts) -> Api:
+    versions = image_discovery.Versions()
+    images = Images(parts.services.images, parts.clock, parts.new_uuid, parts.settings.max_limit)
+    routes: list[Route] = [
+        ("/", versions, None),
+        ("/v2", versions, "one"),
+        ("/v2/images", images, None),
+        ("/v2/images/{key}", images, "one"),
+        ("/v2/images/{key}/file", images, "file"),
+        ("/v2/images/{key}/tags/{tag}", images, "tag"),
+    ]
+    edge = _edge(parts, "image", image_discovery.is_open)
+    return _app(edge, routes, errors.plain_error, errors.no_such_route)
+
+
+def _identity(parts: Parts, projects: Projects) -> Api:
+    versions = identity_api.Versions()
+    lookup = identity_api.ProjectLookup(projects, parts.access)
+    routes: list[Route] = [
+        ("/", versions, None),
+        ("/v3", versions, "one"),
+        ("/v3/projects", lookup, None),
+        ("/v3/projects/{key}", lookup, "one"),
+    ]
+    edge = _edge(parts, "identity", identity_api.is_open)
+    return _app(edge, routes, errors.plain_error, errors.no_such_route)
+
+
+def _health(parts: Parts) -> Api:
+    health = Health(parts.store)
+    return _plain([("/", health, None), ("/live", health, "live")])
+
+
+def _metrics(parts: Parts) -> Api:
+    return _plain([("/", MetricsPage(parts.metrics), None)])
+
+
+_BUILDERS: dict[str, Callable[[Parts], Api]] = {"compute": _compute, "image": _image}
+
+
+def _edge(parts: Parts, api: str, is_open: Callable[[Request], bool], **more: Any) -> Edge:  # noqa: ANN401
+    settings = parts.settings
+    return Edge(
+        api,
+        parts.authenticate,
+        parts.metrics,
+        is_open,
+        max_body_bytes=settings.max_body_bytes,
+        public_url=settings.public_url,
+        **more,
+    )
+
+
+def _plain(routes: Iterable[Route]) -> Api:
+    """An application that anybody may ask."""
+    return _app(None, routes, errors.plain_error, errors.no_such_route)
+
+
+def _app(edge: Edge | None, routes: Iterable[Route], render: errors.Render, no_route: errors.NoRoute) -> Api:
+    app: Api = falcon.App(request_type=Request, middleware=[edge] if edge else [])
+    app.req_options.strip_url_path_trailing_slash = True
+    app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)
+    errors.install(app, render, no_route)
+    for path, resource, suffix in routes:
+        app.add_route(path, resource, suffix=suffix)
+    return app

@@ -1,0 +1,87 @@
+"""auth_strategy=basic: HTTP Basic against a file of users, for one machine or a lab."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import bcrypt
+
+from covey.api.authentication import Project
+from covey.api.authentication.users_file import User, UsersFile
+from covey.model.access import Actor
+from covey.model.errors import Unauthorized
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+_REMEMBERED = 10_000  # verified credentials
+_LONGEST = 1024  # bytes of an Authorization header worth looking at
+
+
+class Basic:
+    """Checks a password by bcrypt, and remembers for a short while that it was right.
+
+    What is remembered is a keyed hash under a key that only this process has, never the password.
+    """
+
+    challenge = 'Basic realm="covey", charset="UTF-8"'
+
+    def __init__(self, users: UsersFile, remember_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._users = users
+        self._remember_s = remember_s
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._decoy = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(users.bcrypt_rounds))
+        self._known: dict[bytes, tuple[float, User]] = {}
+
+    def __call__(self, environ: "WSGIEnvironment") -> Actor:
+        header: str = environ.get("HTTP_AUTHORIZATION", "")
+        if not header:
+            message = "The request you have made requires authentication: send a user name and a password (HTTP Basic)."
+            raise Unauthorized(message)
+        fingerprint = hmac.digest(self._key, header.encode("latin-1", "replace"), hashlib.sha256)
+        known = self._known.get(fingerprint)
+        if known is not None and self._clock() < known[0] and self._users.find(known[1].name) == known[1]:
+            return known[1].actor
+        user = self._verified(header)
+        if len(self._known) >= _REMEMBERED:
+            self._known = {}
+        self._known[fingerprint] = (self._clock() + self._remember_s, user)
+        return user.actor
+
+    def project(self, project_id: str) -> Project | None:
+        return next((p for p in self._users.projects() if p.id == project_id), None)
+
+    def projects_named(self, name: str | None) -> Sequence[Project]:
+        return [p for p in self._users.projects() if name is None or p.name == name]
+
+    def _verified(self, header: str) -> User:
+        name, password = _credentials(header)
+        user = self._users.find(name)
+        # An unknown user costs as much time as a wrong password, so that names can't be guessed by the clock.
+        right = bcrypt.checkpw(password[:72], user.password_hash if user else self._decoy)
+        if user is None or not right:
+            message = "The user name or the password is wrong."
+            raise Unauthorized(message)
+        return user
+
+
+def _credentials(header: str) -> tuple[str, bytes]:
+    nonsense = Unauthorized("The Authorization header makes no sense. Send: Basic, then base64 of user:password.")
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic" or len(header) > _LONGEST:
+        raise nonsense
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True)
+        name, colon, password = decoded.partition(b":")
+        user = name.decode()
+    except (ValueError, binascii.Error) as error:
+        raise nonsense from error
+    if not colon or b"\0" in password:
+        raise nonsense
+    return user, password

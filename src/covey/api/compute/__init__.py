@@ -1,0 +1,1 @@
+"""The Compute API, with Nova's shapes at each microversion."""

@@ -1,0 +1,59 @@
+"""The Compute API's version documents, and what is said to a path that is no version at all."""
+
+import falcon
+import msgspec
+
+from covey.api.compute.microversions import SPOKEN
+from covey.api.requests import Json, Request
+
+PREFIX = "/v2.1"
+_UPDATED = "2013-07-23T11:33:21Z"
+_MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}]
+_NOT_FOUND = (
+    "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n"
+    "  The resource could not be found.\n </body>\n</html>\n"
+)
+
+
+class Versions:
+    """GET /: every version that there is."""
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {"versions": [_version(req)]}
+
+
+class OneVersion:
+    """GET /v2.1/: the one that there is."""
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        document = _version(req)
+        guide = {"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/api-ref/compute/"}
+        document |= {"links": [*document["links"], guide], "media-types": _MEDIA_TYPES}
+        resp.media = {"version": document}
+
+
+def is_open(req: Request) -> bool:
+    """Discovery needs no identity: the version documents, and whatever is below no version."""
+    return req.path.rstrip("/") in {"", PREFIX} or not req.path.startswith(f"{PREFIX}/")
+
+
+def no_route(req: Request, resp: falcon.Response) -> None:
+    """Nova answers what it does not know with HTML below a version, and with choices elsewhere."""
+    if req.path == PREFIX or req.path.startswith(f"{PREFIX}/"):
+        resp.status, resp.content_type, resp.text = falcon.HTTP_404, falcon.MEDIA_HTML, _NOT_FOUND
+        return
+    links = [{"rel": "self", "href": req.link(f"{PREFIX}{req.path}")}]
+    choice = {"id": "v2.1", "status": "CURRENT", "links": links, "media-types": _MEDIA_TYPES}
+    resp.status, resp.content_type = falcon.HTTP_300, falcon.MEDIA_JSON
+    resp.data = msgspec.json.encode({"choices": [choice]})
+
+
+def _version(req: Request) -> Json:
+    return {
+        "id": "v2.1",
+        "status": "CURRENT",
+        "version": str(SPOKEN.maximum),
+        "min_version": str(SPOKEN.minimum),
+        "updated": _UPDATED,
+        "links": [{"rel": "self", "href": req.link(f"{PREFIX}/")}],
+    }

@@ -1,0 +1,61 @@
+"""/flavors/{id}/os-extra_specs: what a flavor asks of hosts beyond its size."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.microversions import CHECKED_EXTRA_SPECS
+from covey.api.requests import Request, read_body, read_query
+from covey.model.errors import Invalid
+from covey.services.flavors import Flavors as Service
+
+_TRAIT = re.compile(r"trait[0-9]*:[A-Z0-9_]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraSpecs:
+    """All of a flavor's extra specs, and one of them."""
+
+    service: Service
+
+    def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        resp.media = {"extra_specs": self.service.specs(req.actor, key)}
+
+    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
+        specs = _texts(req, read_body(req, schemas.EXTRA_SPECS_CREATE)["extra_specs"])
+        self.service.set_specs(req.actor, key, specs)
+        resp.media = {"extra_specs": specs}
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str, spec: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        resp.media = {spec: self.service.spec(req.actor, key, spec)}
+
+    def on_put_one(self, req: Request, resp: falcon.Response, key: str, spec: str) -> None:
+        specs = _texts(req, read_body(req, schemas.EXTRA_SPECS_UPDATE))
+        if spec not in specs:
+            message = "Request body and URI mismatch"
+            raise Invalid(message)
+        self.service.set_specs(req.actor, key, specs, rule="update")
+        resp.media = specs
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str, spec: str) -> None:
+        self.service.delete_spec(req.actor, key, spec)
+        resp.status = falcon.HTTP_200
+
+
+def _texts(req: Request, specs: Mapping[str, object]) -> dict[str, str]:
+    """Numbers become text, and from 2.86 on a trait can only be required or forbidden. Raises Invalid."""
+    texts = {key: str(value) for key, value in specs.items()}
+    if req.version >= CHECKED_EXTRA_SPECS:
+        for key, value in texts.items():
+            if _TRAIT.fullmatch(key) and value not in {"required", "forbidden"}:
+                message = (
+                    f"Validation failed; extra spec '{key}' has the value '{value}', "
+                    "which is not one of ['required', 'forbidden']."
+                )
+                raise Invalid(message)
+    return texts

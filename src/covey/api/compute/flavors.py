@@ -1,0 +1,171 @@
+"""/flavors: sizes of servers, and who may use the private ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.identifiers import no_such_action, single_action
+from covey.api.compute.microversions import (
+    EXTRA_SPECS_IN_FLAVORS,
+    FLAVOR_DESCRIPTION,
+    STRICT_LISTS,
+    STRICT_SHOWS,
+)
+from covey.api.requests import Json, Request, read_body, read_json, read_query
+from covey.api.routes import only_from
+from covey.model.errors import Invalid
+from covey.model.flavors import Flavor
+from covey.model.ids import FlavorId, ProjectId
+from covey.ports import NewUuid
+from covey.services.flavors import FlavorQuery
+from covey.services.flavors import Flavors as Service
+
+# What clients may sort by, and what that is called here; what Covey has no column for sorts by nothing much.
+_SORT_COLUMNS = {"root_gb": "disk_gb", "swap": "swap_mb", "disabled": "id", "vcpu_weight": "id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flavors:
+    """The collection, one of it, and who may use it."""
+
+    service: Service
+    new_uuid: NewUuid
+    max_limit: int
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        self._list(req, resp, detailed=False)
+
+    def on_get_detail(self, req: Request, resp: falcon.Response) -> None:
+        self._list(req, resp, detailed=True)
+
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        wanted = read_body(req, schemas.FLAVOR_CREATE.at(req.version))["flavor"]
+        self._answer(req, resp, self.service.create(req.actor, self._parse(wanted)))
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        self._answer(req, resp, self.service.get(req.actor, key))
+
+    @only_from(FLAVOR_DESCRIPTION)
+    def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        description = read_body(req, schemas.FLAVOR_UPDATE)["flavor"]["description"]
+        self._answer(req, resp, self.service.describe(req.actor, key, description))
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.delete(req.actor, key)
+        resp.status = falcon.HTTP_202
+
+    def on_get_access(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        resp.media = _access(key, self.service.projects(req.actor, key))
+
+    def on_post_action(self, req: Request, resp: falcon.Response, key: str) -> None:
+        body = read_json(req)
+        name = single_action(body)
+        if name not in schemas.FLAVOR_ACTIONS:
+            raise no_such_action(name)
+        schemas.FLAVOR_ACTIONS[name].check(body)
+        act = self.service.add_project if name == "addTenantAccess" else self.service.remove_project
+        resp.media = _access(key, act(req.actor, key, ProjectId(body[name]["tenant"])))
+
+    def _list(self, req: Request, resp: falcon.Response, *, detailed: bool) -> None:
+        query = read_query(req, schemas.FLAVOR_LIST)
+        flavors, more = self.service.find(req.actor, _query(query, self.max_limit))
+        with_specs = self._with_specs(req)
+        shown = [_show(f, req, with_specs=with_specs) if detailed else _show_short(f, req) for f in flavors]
+        resp.media = {"flavors": shown}
+        if more and flavors:
+            follow = urlencode({**query, "marker": flavors[-1].id})
+            href = req.link(f"{req.path}?{follow}")
+            resp.media["flavors_links"] = [{"rel": "next", "href": href}]
+
+    def _answer(self, req: Request, resp: falcon.Response, flavor: Flavor) -> None:
+        resp.media = {"flavor": _show(flavor, req, with_specs=self._with_specs(req))}
+
+    def _with_specs(self, req: Request) -> bool:
+        return req.version >= EXTRA_SPECS_IN_FLAVORS and self.service.shows_specs(req.actor)
+
+    def _parse(self, wanted: Json) -> Flavor:
+        key = wanted.get("id")
+        return Flavor(
+            id=FlavorId(self.new_uuid() if key is None else str(key)),
+            name=wanted["name"],
+            vcpus=int(wanted["vcpus"]),
+            memory_mb=int(wanted["ram"]),
+            disk_gb=int(wanted["disk"]),
+            ephemeral_gb=int(wanted.get("OS-FLV-EXT-DATA:ephemeral", 0)),
+            swap_mb=int(wanted.get("swap", 0)),
+            rxtx_factor=float(wanted.get("rxtx_factor", 1.0)),
+            is_public=schemas.truth(wanted.get("os-flavor-access:is_public", True)),
+            description=wanted.get("description"),
+        )
+
+
+def _query(query: Mapping[str, str], max_limit: int) -> FlavorQuery:
+    sort_key = query.get("sort_key", "flavorid")
+    return FlavorQuery(
+        is_public=_public_filter(query.get("is_public", "True")),
+        min_memory_mb=_filter_number(query, "minRam"),
+        min_disk_gb=_filter_number(query, "minDisk"),
+        sort_key=_SORT_COLUMNS.get(sort_key, sort_key),
+        descending=query.get("sort_dir") == "desc",
+        marker=query.get("marker"),
+        limit=min(int(query.get("limit", 0)) or max_limit, max_limit),
+    )
+
+
+def _public_filter(text: str) -> bool | None:
+    if text.lower() == "none":
+        return None
+    word = text.lower()
+    if word in {"t", "true", "on", "y", "yes", "1"}:
+        return True
+    if word in {"f", "false", "off", "n", "no", "0"}:
+        return False
+    message = f"Invalid is_public filter [{text}]"
+    raise Invalid(message)
+
+
+def _filter_number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name, "0")
+    if not (text.isascii() and text.isdecimal()):
+        message = f"Invalid {name} filter [{text}]"
+        raise Invalid(message)
+    return min(int(text), schemas.MAX_INT)
+
+
+def _access(flavor: str, projects: list[ProjectId]) -> Json:
+    return {"flavor_access": [{"flavor_id": flavor, "tenant_id": project} for project in projects]}
+
+
+def _show_short(flavor: Flavor, req: Request) -> Json:
+    doc: Json = {
+        "id": flavor.id,
+        "name": flavor.name,
+        "links": [
+            {"rel": "self", "href": req.link(f"/v2.1/flavors/{flavor.id}")},
+            {"rel": "bookmark", "href": req.link(f"/flavors/{flavor.id}")},
+        ],
+    }
+    if req.version >= FLAVOR_DESCRIPTION:
+        doc["description"] = flavor.description
+    return doc
+
+
+def _show(flavor: Flavor, req: Request, *, with_specs: bool) -> Json:
+    doc = _show_short(flavor, req) | {
+        "ram": flavor.memory_mb,
+        "disk": flavor.disk_gb,
+        "vcpus": flavor.vcpus,
+        "OS-FLV-EXT-DATA:ephemeral": flavor.ephemeral_gb,
+        "os-flavor-access:is_public": flavor.is_public,
+        "swap": flavor.swap_mb if flavor.swap_mb or req.version >= STRICT_LISTS else "",
+    }
+    if req.version < STRICT_SHOWS:
+        doc |= {"OS-FLV-DISABLED:disabled": False, "rxtx_factor": flavor.rxtx_factor}
+    if with_specs:
+        doc["extra_specs"] = flavor.extra_specs
+    return doc

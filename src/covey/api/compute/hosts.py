@@ -1,0 +1,283 @@
+"""/os-hypervisors, /os-services, /os-availability-zone: the hosts, seen from three sides."""
+
+import json
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.identifiers import host_key, integer
+from covey.api.compute.microversions import (
+    CPU_INFO_AS_OBJECT,
+    FORCED_DOWN,
+    HYPERVISOR_PAGING,
+    HYPERVISOR_USE_GONE,
+    STRICT_LISTS,
+    UUIDS_FOR_HOSTS,
+)
+from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.routes import only_before
+from covey.api.times import microseconds
+from covey.api.versions import Version
+from covey.model.errors import Invalid, NotFound
+from covey.model.hosts import COMPUTE_BINARY, Host
+from covey.model.inventory import Inventory, ResourceClass
+from covey.services.hosts import HostChange, HostPage, HostQuery
+from covey.services.hosts import Hosts as Service
+
+HYPERVISOR_TYPE, HYPERVISOR_VERSION = "covey", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hypervisors:
+    """Hosts as things that have room."""
+
+    service: Service
+    max_limit: int
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        self._list(req, resp, "list")
+
+    def on_get_detail(self, req: Request, resp: falcon.Response) -> None:
+        self._list(req, resp, "list-detail")
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        query = read_query(req, schemas.HYPERVISOR_SHOW.at(req.version))
+        found = self.service.hypervisor(req.actor, host_key(req, key))
+        resp.media = {"hypervisor": _full(found, req.version) | _servers(query, req.version)}
+
+    @only_before(HYPERVISOR_USE_GONE)
+    def on_get_uptime(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.hypervisor(req.actor, host_key(req, key), "uptime")
+        raise falcon.HTTPNotImplemented(description="Virt driver does not implement uptime function.")
+
+    @only_before(UUIDS_FOR_HOSTS)
+    def on_get_search(self, req: Request, resp: falcon.Response, key: str) -> None:
+        found = self._matching(req, key, "search")
+        resp.media = {"hypervisors": [_short(host, req.version) for host in found.hosts]}
+
+    @only_before(UUIDS_FOR_HOSTS)
+    def on_get_servers(self, req: Request, resp: falcon.Response, key: str) -> None:
+        found = self._matching(req, key, "servers")
+        resp.media = {"hypervisors": [_short(host, req.version) for host in found.hosts]}
+
+    @only_before(HYPERVISOR_USE_GONE)
+    def on_get_statistics(self, req: Request, resp: falcon.Response) -> None:
+        hosts = [h for h in self.service.hypervisors(req.actor, HostQuery(), "statistics").hosts if not h.disabled]
+        uses = [_use(host) for host in hosts]
+        sums = {key: sum(use[key] for use in uses) for key in _use_of_nothing()}
+        resp.media = {"hypervisor_statistics": {"count": len(hosts), **sums}}
+
+    def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
+        query = read_query(req, schemas.HYPERVISOR_LIST.at(req.version))
+        pattern = query.get("hypervisor_hostname_pattern")
+        if pattern is not None and query.keys() & {"limit", "marker"}:
+            message = "Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."
+            raise Invalid(message)
+        paged = req.version >= HYPERVISOR_PAGING and pattern is None
+        limit = min(int(query.get("limit", 0)) or self.max_limit, self.max_limit) if paged else None
+        marker = host_key(req, query["marker"]) if "marker" in query else None
+        page = self.service.hypervisors(req.actor, HostQuery(pattern, marker, limit), rule)
+        if pattern is not None and not page.hosts:
+            raise _no_match(pattern)
+        show = _full if rule == "list-detail" else _short
+        resp.media = {"hypervisors": [show(h, req.version) | _servers(query, req.version) for h in page.hosts]}
+        if page.more:
+            follow = urlencode({**query, "marker": _id(page.hosts[-1], req.version)})
+            resp.media["hypervisors_links"] = [{"rel": "next", "href": req.link(f"{req.path}?{follow}")}]
+
+    def _matching(self, req: Request, pattern: str, rule: str) -> HostPage:
+        page = self.service.hypervisors(req.actor, HostQuery(name_has=pattern), rule)
+        if not page.hosts:
+            raise _no_match(pattern)
+        return page
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Hosts as things that can be switched off."""
+
+    service: Service
+    default_zone: str
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        query = read_query(req, schemas.SERVICE_LIST)
+        hosts = self.service.services(req.actor)
+        if query.get("host"):
+            hosts = [host for host in hosts if host.name == query["host"]]
+        if query.get("binary", COMPUTE_BINARY) not in {"", COMPUTE_BINARY}:
+            hosts = []
+        resp.media = {"services": [self._show(host, req.version) for host in hosts]}
+
+    def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        body = read_body(req, schemas.SERVICE_UPDATE.at(req.version))
+        if req.version < UUIDS_FOR_HOSTS:
+            resp.media = {"service": self._change_named(req, key, body)}
+            return
+        change = _change(body)
+        changed = self.service.change(req.actor, host_key(req, key), change)
+        resp.media = {"service": self._show(changed, req.version)}
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        if req.version < UUIDS_FOR_HOSTS:
+            integer(key)
+        self.service.delete(req.actor, host_key(req, key))
+        resp.status = falcon.HTTP_204
+
+    def _change_named(self, req: Request, verb: str, body: Json) -> Json:
+        change, told = _named_change(verb, body, req.version)
+        self.service.change_named(req.actor, body["host"], body["binary"], change)
+        return {"host": body["host"], "binary": body["binary"], **told}
+
+    def _show(self, host: Host, version: Version) -> Json:
+        doc: Json = {
+            "id": _id(host, version),
+            "binary": COMPUTE_BINARY,
+            "host": host.name,
+            "zone": host.zone or self.default_zone,
+            "status": _status(host),
+            "state": _state(host),
+            "updated_at": microseconds(host.updated_at),
+            "disabled_reason": host.disabled_reason,
+        }
+        if version >= FORCED_DOWN:
+            doc["forced_down"] = host.forced_down
+        return doc
+
+
+@dataclass(frozen=True, slots=True)
+class AvailabilityZones:
+    """Hosts as members of zones."""
+
+    service: Service
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        zones = self.service.zones(req.actor)
+        resp.media = {"availabilityZoneInfo": [_zone(zone.name, None, available=zone.available) for zone in zones]}
+
+    def on_get_detail(self, req: Request, resp: falcon.Response) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        zones = self.service.zones_with_hosts(req.actor)
+        resp.media = {
+            "availabilityZoneInfo": [
+                _zone(zone.name, {h.name: _service_state(h) for h in zone.hosts}, available=zone.available)
+                for zone in zones
+            ]
+        }
+
+
+def _zone(name: str, hosts: Json | None, *, available: bool) -> Json:
+    return {"zoneName": name, "zoneState": {"available": available}, "hosts": hosts}
+
+
+def _service_state(host: Host) -> Json:
+    state = {"available": host.up, "active": not host.disabled, "updated_at": microseconds(host.updated_at)}
+    return {COMPUTE_BINARY: state}
+
+
+def _no_match(pattern: str) -> NotFound:
+    return NotFound(f"No hypervisor matching '{pattern}' could be found.")
+
+
+def _id(host: Host, version: Version) -> int | str:
+    return host.uuid if version >= UUIDS_FOR_HOSTS else host.id
+
+
+def _state(host: Host) -> str:
+    return "up" if host.up else "down"
+
+
+def _status(host: Host) -> str:
+    return "disabled" if host.disabled else "enabled"
+
+
+def _short(host: Host, version: Version) -> Json:
+    return {
+        "id": _id(host, version),
+        "hypervisor_hostname": host.name,
+        "state": _state(host),
+        "status": _status(host),
+    }
+
+
+def _full(host: Host, version: Version) -> Json:
+    doc = _short(host, version) | {
+        "hypervisor_type": HYPERVISOR_TYPE,
+        "hypervisor_version": HYPERVISOR_VERSION,
+        "host_ip": None,
+        "service": {"id": _id(host, version), "host": host.name, "disabled_reason": host.disabled_reason},
+    }
+    if version >= HYPERVISOR_USE_GONE:
+        return doc | {"uptime": None}
+    cpu_info: Json = {}
+    return doc | _use(host) | {"cpu_info": cpu_info if version >= CPU_INFO_AS_OBJECT else json.dumps(cpu_info)}
+
+
+def _use(host: Host) -> dict[str, int]:
+    cpu, memory, disk = (host.inventories.get(kind, Inventory(0)) for kind in ResourceClass)
+    return {
+        "vcpus": cpu.total,
+        "memory_mb": memory.total,
+        "local_gb": disk.total,
+        "vcpus_used": cpu.used,
+        "memory_mb_used": memory.used,
+        "local_gb_used": disk.used,
+        "free_ram_mb": memory.free,
+        "free_disk_gb": disk.free,
+        "current_workload": 0,
+        "running_vms": 0,
+        "disk_available_least": disk.free,
+    }
+
+
+def _use_of_nothing() -> tuple[str, ...]:
+    return (
+        "vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used", "free_ram_mb",
+        "free_disk_gb", "current_workload", "running_vms", "disk_available_least",
+    )  # fmt: skip
+
+
+def _servers(query: object, version: Version) -> Json:
+    wanted = isinstance(query, dict) and schemas.truth(query.get("with_servers"))
+    return {"servers": []} if wanted and version >= STRICT_LISTS else {}
+
+
+def _change(body: Json) -> HostChange:
+    status, forced = body.get("status"), body.get("forced_down")
+    if status is None and forced is None:
+        message = "No updates were requested. Fields 'status' or 'forced_down' should be specified."
+        raise Invalid(message)
+    if status == "enabled" and "disabled_reason" in body:
+        message = "Specifying 'disabled_reason' with status 'enabled' is invalid."
+        raise Invalid(message)
+    return HostChange(
+        disabled=None if status is None else status == "disabled",
+        reason=body.get("disabled_reason"),
+        forced_down=None if forced is None else schemas.truth(forced),
+    )
+
+
+def _named_change(verb: str, body: Json, version: Version) -> tuple[HostChange, Json]:
+    """What a verb of the older form means, and what its answer repeats."""
+    match verb:
+        case "enable":
+            return HostChange(disabled=False), {"status": "enabled"}
+        case "disable":
+            return HostChange(disabled=True), {"status": "disabled"}
+        case "disable-log-reason":
+            reason = _required(body, "disabled_reason", "Missing disabled reason field")
+            return HostChange(disabled=True, reason=reason), {"status": "disabled", "disabled_reason": reason}
+        case "force-down" if version >= FORCED_DOWN:
+            forced = schemas.truth(_required(body, "forced_down", "Missing forced_down field"))
+            return HostChange(forced_down=forced), {"forced_down": forced}
+    message = "Unknown action"
+    raise NotFound(message)
+
+
+def _required(body: Json, key: str, otherwise: str) -> str:
+    if key not in body:
+        raise Invalid(otherwise)
+    value: str = body[key]
+    return value

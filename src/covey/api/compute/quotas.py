@@ -1,0 +1,137 @@
+"""/os-quota-sets, /os-quota-class-sets, /limits: how much a project may have, and has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.microversions import (
+    IMAGE_METADATA_LIMIT_GONE,
+    NETWORK_QUOTAS_GONE,
+    PERSONALITY_GONE,
+)
+from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.versions import Version
+from covey.model.errors import Invalid
+from covey.model.ids import ProjectId
+from covey.services.quotas import Quota
+from covey.services.quotas import Quotas as Service
+
+_LONGEST_CLASS = 255
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSets:
+    """A project's quota."""
+
+    service: Service
+
+    def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.QUOTA_QUERY)
+        quotas = self.service.of_project(req.actor, ProjectId(key))
+        resp.media = {"quota_set": {"id": key, **_limits(quotas, req.version)}}
+
+    def on_get_detail(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.QUOTA_QUERY)
+        quotas = self.service.of_project(req.actor, ProjectId(key), "detail")
+        shown = {
+            resource: {"limit": quotas[resource].limit, "in_use": quotas[resource].used, "reserved": 0}
+            for resource in schemas.QUOTA_RESOURCES.at(req.version)
+        }
+        resp.media = {"quota_set": {"id": key, **shown}}
+
+    def on_get_defaults(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        defaults = self.service.default(req.actor)
+        shown = {resource: defaults[resource] for resource in schemas.QUOTA_RESOURCES.at(req.version)}
+        resp.media = {"quota_set": {"id": key, **shown}}
+
+    def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
+        wanted = read_body(req, schemas.QUOTA_UPDATE.at(req.version))["quota_set"]
+        read_query(req, schemas.QUOTA_QUERY)
+        force = schemas.truth(wanted.pop("force", False))
+        limits = {resource: int(limit) for resource, limit in wanted.items()}
+        changed = self.service.update(req.actor, ProjectId(key), limits, force=force)
+        resp.media = {"quota_set": _limits(changed, req.version)}
+
+    def on_delete(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.QUOTA_QUERY)
+        self.service.reset(req.actor, ProjectId(key))
+        resp.status = falcon.HTTP_202
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaClassSets:
+    """Everybody's quota."""
+
+    service: Service
+
+    def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        limits = self.service.of_class(req.actor, key)
+        resp.media = {"quota_class_set": {"id": key, **_class(limits, req.version)}}
+
+    def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
+        wanted = read_body(req, schemas.CLASS_QUOTA_UPDATE.at(req.version))["quota_class_set"]
+        if len(key) > _LONGEST_CLASS:
+            message = f"quota_class_name has {len(key)} characters, more than {_LONGEST_CLASS}."
+            raise Invalid(message)
+        limits = {resource: int(limit) for resource, limit in wanted.items()}
+        changed = self.service.update_class(req.actor, key, limits)
+        resp.media = {"quota_class_set": _class(changed, req.version)}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One's own quota and use, in the words of an older API."""
+
+    service: Service
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        other = read_query(req, schemas.LIMITS_QUERY).get("tenant_id")
+        quotas = self.service.limits(req.actor, None if other is None else ProjectId(other))
+        resp.media = {"limits": {"rate": [], "absolute": _absolute(quotas, req.version)}}
+
+
+_NETWORK = {
+    "maxTotalFloatingIps": "floating_ips",
+    "maxSecurityGroups": "security_groups",
+    "maxSecurityGroupRules": "security_group_rules",
+}
+_PERSONALITY = {"maxPersonality": "injected_files", "maxPersonalitySize": "injected_file_content_bytes"}
+_ALWAYS = {
+    "maxServerMeta": "metadata_items",
+    "maxTotalInstances": "instances",
+    "maxTotalCores": "cores",
+    "maxTotalRAMSize": "ram",
+    "maxTotalKeypairs": "key_pairs",
+    "maxServerGroups": "server_groups",
+    "maxServerGroupMembers": "server_group_members",
+}
+_USED = {
+    "totalInstancesUsed": "instances",
+    "totalCoresUsed": "cores",
+    "totalRAMUsed": "ram",
+    "totalServerGroupsUsed": "server_groups",
+}
+_NETWORK_USED = {"totalFloatingIpsUsed": "floating_ips", "totalSecurityGroupsUsed": "security_groups"}
+
+
+def _absolute(quotas: Mapping[str, Quota], version: Version) -> Json:
+    limits, used = dict(_ALWAYS), dict(_USED)
+    if version < IMAGE_METADATA_LIMIT_GONE:
+        limits["maxImageMeta"] = "metadata_items"
+    if version < PERSONALITY_GONE:
+        limits |= _PERSONALITY
+    if version < NETWORK_QUOTAS_GONE:
+        limits, used = limits | _NETWORK, used | _NETWORK_USED
+    return {name: quotas[r].limit for name, r in limits.items()} | {name: quotas[r].used for name, r in used.items()}
+
+
+def _limits(quotas: Mapping[str, Quota], version: Version) -> Json:
+    return {resource: quotas[resource].limit for resource in schemas.QUOTA_RESOURCES.at(version)}
+
+
+def _class(limits: Mapping[str, int], version: Version) -> Json:
+    return {resource: limits[resource] for resource in schemas.CLASS_QUOTA_RESOURCES.at(version)}

@@ -1,0 +1,69 @@
+"""Small resources that clients ask for: key pairs, of which there are none, and extensions."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.requests import Json, Request, read_query
+from covey.model.access import Target
+from covey.model.errors import NotFound
+from covey.ports import Access
+
+_EXTENSIONS = {
+    "os-aggregates": "Aggregates",
+    "os-availability-zone": "AvailabilityZone",
+    "os-extended-quotas": "ExtendedQuotas",
+    "os-flavor-access": "FlavorAccess",
+    "os-flavor-extra-specs": "FlavorExtraSpecs",
+    "os-flavor-manage": "FlavorManage",
+    "os-hypervisors": "Hypervisors",
+    "os-keypairs": "Keypairs",
+    "os-quota-class-sets": "QuotaClasses",
+    "os-quota-sets": "Quotas",
+    "os-services": "Services",
+    "os-used-limits": "UsedLimits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPairs:
+    """Covey keeps no key pairs: they matter to guests, not to placement."""
+
+    access: Access
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        user = read_query(req, schemas.KEYPAIR_LIST).get("user_id", req.actor.user_id)
+        self.access.require(req.actor, "os_compute_api:os-keypairs:index", Target(user_id=user))
+        resp.media = {"keypairs": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """What older clients ask for before they use something."""
+
+    access: Access
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        self.access.require(req.actor, "os_compute_api:extensions")
+        resp.media = {"extensions": [_extension(alias) for alias in _EXTENSIONS]}
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        self.access.require(req.actor, "os_compute_api:extensions")
+        if key not in _EXTENSIONS:
+            message = f"No extension with the alias {key}."
+            raise NotFound(message)
+        resp.media = {"extension": _extension(key)}
+
+
+def _extension(alias: str) -> Json:
+    return {
+        "alias": alias,
+        "name": _EXTENSIONS[alias],
+        "description": _EXTENSIONS[alias],
+        "links": [],
+        "namespace": "http://docs.openstack.org/compute/ext/fake_xml",
+        "updated": "2014-12-03T00:00:00Z",
+    }

@@ -1,0 +1,93 @@
+"""From a model error to a status, and from a status to each API's own error body."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+import falcon
+import msgspec
+import structlog
+
+from covey.api.requests import Request
+from covey.model.errors import CoveyError
+
+log = structlog.get_logger()
+
+STATUS = {
+    "not_found": HTTPStatus.NOT_FOUND,
+    "invalid": HTTPStatus.BAD_REQUEST,
+    "conflict": HTTPStatus.CONFLICT,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    "unauthorized": HTTPStatus.UNAUTHORIZED,
+    "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "not_acceptable": HTTPStatus.NOT_ACCEPTABLE,
+    "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "unsupported_media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+}
+
+Render = Callable[[HTTPStatus, str], object]
+"""Makes the error body of one API."""
+
+NoRoute = Callable[[Request, falcon.Response], None]
+"""Answers a path, or a method on a path, that an API does not have."""
+
+_COMPUTE_NAMES = {
+    HTTPStatus.BAD_REQUEST: "badRequest",
+    HTTPStatus.UNAUTHORIZED: "unauthorized",
+    HTTPStatus.FORBIDDEN: "forbidden",
+    HTTPStatus.NOT_FOUND: "itemNotFound",
+    HTTPStatus.METHOD_NOT_ALLOWED: "badMethod",
+    HTTPStatus.CONFLICT: "conflictingRequest",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "overLimit",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "badMediaType",
+    HTTPStatus.NOT_IMPLEMENTED: "notImplemented",
+    HTTPStatus.SERVICE_UNAVAILABLE: "serviceUnavailable",
+}
+
+
+def compute_fault(status: HTTPStatus, message: str) -> object:
+    """Nova's envelope: the fault's name, then code and message."""
+    fault: dict[str, object] = {"code": status.value, "message": message}
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        fault["retryAfter"] = 0
+    return {_COMPUTE_NAMES.get(status, "computeFault"): fault}
+
+
+def plain_error(status: HTTPStatus, message: str) -> object:
+    """The envelope of the identity and image APIs."""
+    return {"error": {"code": status.value, "title": status.phrase, "message": message}}
+
+
+def no_such_route(_: Request, resp: falcon.Response) -> None:
+    """What an API without habits of its own says to a path or a method that it does not have."""
+    resp.status = falcon.HTTP_404
+    resp.content_type = falcon.MEDIA_JSON
+    resp.data = msgspec.json.encode(plain_error(HTTPStatus.NOT_FOUND, "The resource could not be found."))
+
+
+def install(app: falcon.App[Request, falcon.Response], render: Render, no_route: NoRoute) -> None:
+    """Makes an application answer every error in its own way, and none with a stack trace."""
+
+    def answer(resp: falcon.Response, status: HTTPStatus, message: str) -> None:
+        resp.status = status
+        resp.content_type = "application/json; charset=UTF-8"
+        resp.data = msgspec.json.encode(render(status, message))
+
+    def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:  # noqa: ARG001
+        answer(resp, STATUS[error.code], error.message)
+
+    def wrong_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
+        no_route(req, resp)
+
+    def wrong_http(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:  # noqa: ARG001
+        answer(resp, HTTPStatus(error.status_code), error.description or error.title or "")
+
+    def unexpected(req: Request, resp: falcon.Response, error: Exception, _: object) -> None:
+        log.error("http.crashed", request_id=req.context.request_id, path=req.path, exc_info=error)
+        message = f"Unexpected API Error. Please tell your operator the request id {req.context.request_id}."
+        answer(resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+
+    app.add_error_handler(Exception, unexpected)
+    app.add_error_handler(falcon.HTTPError, wrong_http)
+    app.add_error_handler(falcon.HTTPRouteNotFound, wrong_route)
+    app.add_error_handler(falcon.HTTPMethodNotAllowed, wrong_route)
+    app.add_error_handler(CoveyError, expected)

@@ -1,0 +1,27 @@
+"""The Image API's version document."""
+
+import falcon
+
+from covey.api.requests import Request
+
+VERSION = "v2.17"
+
+
+class Versions:
+    """GET / and GET /v2: the one version that there is."""
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.status = falcon.HTTP_300
+        self._answer(req, resp)
+
+    def on_get_one(self, req: Request, resp: falcon.Response) -> None:
+        self._answer(req, resp)
+
+    def _answer(self, req: Request, resp: falcon.Response) -> None:
+        links = [{"rel": "self", "href": req.link("/v2/")}]
+        resp.media = {"versions": [{"id": VERSION, "status": "CURRENT", "links": links}]}
+
+
+def is_open(req: Request) -> bool:
+    """Discovery needs no identity."""
+    return req.path in {"/", "/v2", "/v2/"}

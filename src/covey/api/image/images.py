@@ -1,0 +1,175 @@
+"""/v2/images: the catalogue."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import falcon
+
+from covey.api.image import patches, schemas
+from covey.api.requests import (
+    Json,
+    Request,
+    UnsupportedMedia,
+    body_stream,
+    parse_json,
+    query_lists,
+    read_body,
+    read_bytes,
+)
+from covey.api.times import seconds
+from covey.model.errors import Forbidden, NotFound
+from covey.model.ids import ImageId, ProjectId
+from covey.model.images import Image, ImageFilter, Visibility
+from covey.ports import Clock, NewUuid
+from covey.services.images import Images as Service
+
+PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
+_DEFAULT_PAGE = 25
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The collection, one of it, its tags, and the data that is not kept."""
+
+    service: Service
+    clock: Clock
+    new_uuid: NewUuid
+    max_limit: int
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        given = query_lists(req)
+        query = schemas.LIST.check(given, schemas.NEVER_STRICT)
+        others = {name: values[-1] for name, values in given.items() if name not in schemas.LIST.known}
+        limit = min(int(query.get("limit", _DEFAULT_PAGE)), self.max_limit)
+        found = self.service.find(req.actor, _filter(query, given, others, limit + 1))
+        resp.media = {"images": [show(image) for image in found[:limit]], "schema": "/v2/schemas/images"}
+        resp.media["first"] = _page({k: v for k, v in {**query, **others}.items() if k != "marker"})
+        if len(found) > limit > 0:
+            resp.media["next"] = _page({**query, **others, "marker": found[limit - 1].id})
+
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        body = read_body(req, schemas.CREATE)
+        _refuse_read_only(body)
+        now = self.clock()
+        blank = Image(
+            id=ImageId(body.pop("id", None) or self.new_uuid()),
+            name=None,
+            owner=ProjectId(body.pop("owner", None) or req.actor.project_id),
+            created_at=now,
+            updated_at=now,
+        )
+        created = self.service.create(req.actor, patches.with_fields(blank, body))
+        resp.status, resp.media = falcon.HTTP_201, show(created)
+        resp.location = req.link(f"/v2/images/{created.id}")
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        resp.media = show(self.service.get(req.actor, key))
+
+    def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        if (req.content_type or "").partition(";")[0].strip() != PATCH_TYPE:
+            message = f"Unsupported Content-Type: send {PATCH_TYPE}."
+            raise UnsupportedMedia(message)
+        patch = parse_json(read_bytes(req))
+        schemas.PATCH.check(patch)
+        changes = [patches.change(entry) for entry in patch]
+        resp.media = show(self.service.change(req.actor, key, lambda image: patches.applied(changes, image)))
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.delete(req.actor, key)
+        resp.status = falcon.HTTP_204
+
+    def on_put_file(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.get(req.actor, key)
+        size, stream = 0, body_stream(req)
+        while chunk := stream.read(_CHUNK_BYTES):
+            size += len(chunk)
+        self.service.uploaded(req.actor, key, size)
+        resp.status = falcon.HTTP_204
+
+    def on_get_file(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.get(req.actor, key)
+        resp.status = falcon.HTTP_204  # there is a record, and no data
+
+    def on_put_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
+        self.service.change(req.actor, key, lambda image: patches.with_fields(image, {"tags": image.tags | {tag}}))
+        resp.status = falcon.HTTP_204
+
+    def on_delete_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
+        def untag(image: Image) -> Image:
+            if tag not in image.tags:
+                message = f"Image {image.id} has no tag {tag}."
+                raise NotFound(message)
+            return patches.with_fields(image, {"tags": image.tags - {tag}})
+
+        self.service.change(req.actor, key, untag)
+        resp.status = falcon.HTTP_204
+
+
+def show(image: Image) -> Json:
+    """A record; its properties stand beside its fields."""
+    return {
+        **image.properties,
+        "id": image.id,
+        "name": image.name,
+        "status": image.status,
+        "visibility": image.visibility,
+        "owner": image.owner or None,
+        "disk_format": image.disk_format,
+        "container_format": image.container_format,
+        "min_disk": image.min_disk_gb,
+        "min_ram": image.min_ram_mb,
+        "size": image.size_bytes,
+        "virtual_size": None,
+        "checksum": None,
+        "os_hash_algo": None,
+        "os_hash_value": None,
+        "protected": image.protected,
+        "os_hidden": image.hidden,
+        "tags": sorted(image.tags),
+        "created_at": seconds(image.created_at),
+        "updated_at": seconds(image.updated_at),
+        "self": f"/v2/images/{image.id}",
+        "file": f"/v2/images/{image.id}/file",
+        "schema": "/v2/schemas/image",
+    }
+
+
+def _filter(
+    query: Mapping[str, str], given: Mapping[str, list[str]], others: Mapping[str, str], limit: int
+) -> ImageFilter:
+    sort, _, direction = query.get("sort", f"{query.get('sort_key', 'created_at')}:").partition(":")
+    visibility = query.get("visibility", "all")
+    return ImageFilter(
+        ids=_one_of(query.get("id")),
+        names=_one_of(query.get("name")),
+        statuses=_one_of(query.get("status")),
+        owner=query.get("owner"),
+        visibility=None if visibility == "all" else Visibility(visibility),
+        hidden=query.get("os_hidden", "false").lower() == "true",
+        tags=tuple(given.get("tag", ())),
+        properties=others,
+        after=ImageId(query["marker"]) if "marker" in query else None,
+        limit=limit,
+        sort_key=sort,
+        descending=(direction or query.get("sort_dir", "desc")) == "desc",
+    )
+
+
+def _one_of(text: str | None) -> tuple[str, ...] | None:
+    """`in:a,b` means any of them; anything else means itself."""
+    if text is None:
+        return None
+    return tuple(text.removeprefix("in:").split(",")) if text.startswith("in:") else (text,)
+
+
+def _page(query: Mapping[str, str]) -> str:
+    return f"/v2/images?{urlencode(query)}" if query else "/v2/images"
+
+
+def _refuse_read_only(body: Json) -> None:
+    for name in body:
+        if name in schemas.READ_ONLY:
+            message = f"Attribute '{name}' is read-only."
+            raise Forbidden(message)

@@ -1,0 +1,78 @@
+"""What happens to every request before and after its resource: id, identity, version, log line, metrics."""
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import falcon
+import structlog
+
+from covey.api.authentication import Authenticator
+from covey.api.metrics import Metrics
+from covey.api.requests import Request
+from covey.api.versions import Spoken
+from covey.model.errors import Invalid
+
+log = structlog.get_logger("covey.http")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One API's way of meeting its callers."""
+
+    api: str
+    authenticate: Authenticator
+    metrics: Metrics
+    is_open: Callable[[Request], bool]  # discovery, which needs no identity
+    max_body_bytes: int
+    public_url: str | None = None
+    spoken: Spoken | None = None
+    rewrite: Callable[[Request], None] | None = None
+    id_header: str | None = None
+
+    def process_request(self, req: Request, _: falcon.Response) -> None:
+        """Puts request id, actor and version on the context. Raises Unauthorized, Invalid, NotAcceptable."""
+        context = req.context
+        context.started = time.perf_counter()
+        context.request_id = f"req-{uuid.uuid4()}"
+        context.max_body_bytes = self.max_body_bytes
+        context.base_url = f"{self.public_url}{req.root_path}" if self.public_url else req.prefix
+        if "\0" in req.path or "%00" in req.query_string:
+            message = "A request may not contain the character U+0000."
+            raise Invalid(message)
+        if not self.is_open(req):
+            context.actor = self.authenticate(req.env)
+        if self.spoken is not None:
+            context.version = self.spoken.chosen_by(req)
+        if self.rewrite is not None:
+            self.rewrite(req)
+
+    def process_response(self, req: Request, resp: falcon.Response, _: object, succeeded: bool) -> None:  # noqa: FBT001
+        """Says which request and version this was, then counts and logs it."""
+        context = req.context
+        resp.set_header("x-openstack-request-id", context.request_id)
+        if self.id_header:
+            resp.set_header(self.id_header, context.request_id)
+        if self.spoken is not None and context.version is not None and resp.content_type != falcon.MEDIA_HTML:
+            resp.set_headers(self.spoken.headers(context.version))
+        if resp.status_code == HTTPStatus.UNAUTHORIZED:
+            resp.set_header("WWW-Authenticate", self.authenticate.challenge)
+        self._account(req, resp.status_code)
+
+    def _account(self, req: Request, status: int) -> None:
+        context = req.context
+        seconds = time.perf_counter() - context.started
+        self.metrics.count(self.api, req.uri_template or "", req.method, status, seconds)
+        log.info(
+            "http.request",
+            request_id=context.request_id,
+            api=self.api,
+            method=req.method,
+            path=req.path,
+            status=status,
+            ms=round(seconds * 1000, 2),
+            user=context.actor.user_id if context.actor else None,
+            project=context.actor.project_id if context.actor else None,
+        )

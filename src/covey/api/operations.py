@@ -1,0 +1,51 @@
+"""What keeps an eye on the service asks: /healthcheck, /metrics, and an index of what is here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api import metrics
+from covey.api.metrics import Metrics
+from covey.model.errors import Unavailable
+from covey.ports import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """GET /: what is served here, for somebody who looks around."""
+
+    names: Sequence[str]
+
+    def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
+        resp.media = {"covey": {name: f"{req.prefix}/{name}/" for name in self.names}}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Ready while the database answers; live as long as it can say anything at all."""
+
+    store: Store
+
+    def on_get(self, _: falcon.Request, resp: falcon.Response) -> None:
+        try:
+            self.store.ping()
+        except Unavailable as error:
+            resp.status = falcon.HTTP_503
+            resp.media = {"status": "unavailable", "database": error.message}
+        else:
+            resp.media = {"status": "ok", "database": "ok"}
+
+    def on_get_live(self, _: falcon.Request, resp: falcon.Response) -> None:
+        resp.media = {"status": "ok"}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """Numbers for Prometheus."""
+
+    metrics: Metrics
+
+    def on_get(self, _: falcon.Request, resp: falcon.Response) -> None:
+        resp.content_type = metrics.CONTENT_TYPE
+        resp.data = self.metrics.text()

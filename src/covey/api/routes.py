@@ -1,0 +1,35 @@
+"""Routes that exist only in some microversions."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from covey.api.requests import Request
+from covey.api.versions import Version
+from covey.model.errors import NotFound
+
+Responder = TypeVar("Responder", bound=Callable[..., None])
+
+
+def only_from(first: Version) -> Callable[[Responder], Responder]:
+    """A route that older versions do not have."""
+    return _only(lambda version: version >= first)
+
+
+def only_before(end: Version) -> Callable[[Responder], Responder]:
+    """A route that this version and later ones no longer have."""
+    return _only(lambda version: version < end)
+
+
+def _only(holds: Callable[[Version], bool]) -> Callable[[Responder], Responder]:
+    def decorate(responder: Responder) -> Responder:
+        @wraps(responder)
+        def checked(resource: object, req: Request, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            if not holds(req.version):
+                message = "The resource could not be found."
+                raise NotFound(message)
+            responder(resource, req, *args, **kwargs)
+
+        return checked  # type: ignore[return-value]
+
+    return decorate

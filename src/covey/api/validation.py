@@ -1,0 +1,136 @@
+"""JSON Schema with the messages that Nova's clients know."""
+
+import unicodedata
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import ValidationError
+
+from covey.api.versions import Version
+from covey.model.errors import Invalid
+
+JsonSchema = Mapping[str, Any]
+
+
+class InvalidName(Exception):
+    """A name with characters that names may not have; says what they may have."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(f"An invalid 'name' value was provided. The name must be: {rule}")
+
+
+FORMATS = jsonschema.FormatChecker(formats=())
+
+
+def _printable(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category == "Zs" or category[0] not in "CZ"
+
+
+def _is_name(text: str) -> bool:
+    return all(map(_printable, text)) and not (text[:1].isspace() or text[-1:].isspace())
+
+
+@FORMATS.checks("name", raises=InvalidName)
+def _check_name(value: object) -> bool:
+    if isinstance(value, str) and not _is_name(value):
+        raise InvalidName("printable characters. Can not start or end with whitespace.")
+    return True
+
+
+@FORMATS.checks("az_name", raises=InvalidName)
+def _check_zone_name(value: object) -> bool:
+    if isinstance(value, str) and (not _is_name(value) or ":" in value):
+        raise InvalidName("printable characters except :.Can not start or end with whitespace.")
+    return True
+
+
+@FORMATS.checks("printable")
+def _check_printable(value: object) -> bool:
+    return not isinstance(value, str) or all(_printable(char) or char in "\r\n\t" for char in value)
+
+
+@FORMATS.checks("uuid")
+def _check_uuid(value: object) -> bool:
+    return not isinstance(value, str) or is_uuid(value)
+
+
+def is_uuid(text: str) -> bool:
+    """Whether the text is a uuid, with or without dashes."""
+    try:
+        return uuid.UUID(text).hex == text.replace("-", "").lower()
+    except ValueError:
+        return False
+
+
+def _bound(keyword: str) -> Any:  # noqa: ANN401 -- jsonschema's own signature
+    """A minimum or maximum that also looks into strings of digits, since clients send those for numbers."""
+    plain = jsonschema.Draft202012Validator.VALIDATORS[keyword]
+
+    def check(validator: Any, bound: Any, value: Any, schema: Any) -> Iterator[ValidationError]:  # noqa: ANN401
+        number = _number(value) if isinstance(value, str) else value
+        yield from plain(validator, bound, number, schema) or ()
+
+    return check
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+_Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator,
+    {keyword: _bound(keyword) for keyword in ("minimum", "maximum", "exclusiveMinimum")},
+)
+
+
+class Schema:
+    """What a body has to look like."""
+
+    def __init__(self, schema: JsonSchema, where: str = "field/attribute") -> None:
+        self._validator = _Validator(schema, format_checker=FORMATS)
+        self._where = where
+
+    def check(self, value: object) -> None:
+        """Raises Invalid, naming the first field that is wrong and why."""
+        try:
+            error = next(iter(self._validator.iter_errors(value)), None)
+            message = None if error is None else self._sentence(error)
+        except RecursionError:
+            message = "Malformed request body"
+        if message is not None:
+            raise Invalid(message)
+
+    def _sentence(self, error: ValidationError) -> str:
+        if isinstance(error.cause, InvalidName):
+            return str(error.cause)
+        if error.path:
+            # A query's parameter is a list of its values: the parameter's name says more than a place in it.
+            place = error.path[0] if self._where == "query parameters" else error.path[-1]
+            return f"Invalid input for {self._where} {place}. Value: {error.instance}. {error.message}"
+        return str(error.message)
+
+
+class Query:
+    """Which parameters a route takes. Before `strict_from`, unknown ones are ignored; from then on refused."""
+
+    def __init__(self, parameters: Mapping[str, JsonSchema], strict_from: Version) -> None:
+        lists = {name: {"type": "array", "items": schema} for name, schema in parameters.items()}
+        self.known = frozenset(parameters)
+        self._strict_from = strict_from
+        self._lenient = Schema({"type": "object", "properties": lists}, "query parameters")
+        self._strict = Schema(
+            {"type": "object", "properties": lists, "additionalProperties": False}, "query parameters"
+        )
+
+    def check(self, given: Mapping[str, list[str]], version: Version) -> Mapping[str, str]:
+        """The known parameters, the last of each. Raises Invalid."""
+        (self._strict if version >= self._strict_from else self._lenient).check(given)
+        return {name: values[-1] for name, values in given.items() if name in self.known}

@@ -1,0 +1,164 @@
+"""Builds everything; the only module that knows every adapter."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from covey import config, logs
+from covey.access import OsloAccess
+from covey.api import app
+from covey.api.authentication import Authenticator, Projects
+from covey.api.authentication.basic import Basic
+from covey.api.authentication.trusting import Trusting
+from covey.api.authentication.users_file import UsersFile
+from covey.api.metrics import Metrics
+from covey.model.errors import Invalid, Unavailable
+from covey.model.inventory import ResourceClass
+from covey.model.quotas import DEFAULTS
+from covey.services import Services
+from covey.services.aggregates import Aggregates
+from covey.services.flavors import Flavors
+from covey.services.fleets import Fleets
+from covey.services.hosts import Hosts
+from covey.services.images import Images
+from covey.services.overview import Overview
+from covey.services.overview import overview as look_over
+from covey.services.quotas import Quotas
+from covey.storage import engine as databases
+from covey.storage import schema
+from covey.storage.store import Store
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+Application: TypeAlias = "WSGIApplication"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an operator chose on the command line; None leaves the word to the file and the environment."""
+
+    config_files: tuple[str, ...] = ()
+    overrides: tuple[tuple[str, str, object], ...] = ()  # (group, option, value)
+    only_api: str | None = None
+
+    def load(self) -> cfg.ConfigOpts:
+        """All options, the command line's winning."""
+        conf = config.load(self.config_files)
+        for group, option, value in self.overrides:
+            conf.set_override(option, value, group)
+        return conf
+
+    def alone(self, api: str | None) -> Self:
+        """The same, with one API served alone at the root."""
+        return replace(self, only_api=api)
+
+
+def now() -> datetime:
+    """The present, in UTC and without a zone."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def new_uuid() -> str:
+    """A random id."""
+    return str(uuid.uuid4())
+
+
+def engine(conf: cfg.ConfigOpts) -> sa.Engine:
+    """The database that the options name. Raises Invalid."""
+    connected: sa.Engine = databases.connect(conf.database.connection, pool_size=conf.database.pool_size)
+    return connected
+
+
+def wsgi(chosen: Chosen) -> Application:
+    """The service as a WSGI application; each serving process builds its own."""
+    conf = chosen.load()
+    logs.configure(conf.log.level, conf.log.format)
+    store = Store(engine(conf))
+    access = OsloAccess(conf)
+    authenticate, projects = _authentication(conf)
+    parts = app.Parts(
+        services=services(conf, store, access),
+        store=store,
+        access=access,
+        clock=now,
+        new_uuid=new_uuid,
+        authenticate=authenticate,
+        projects=projects,
+        settings=app.Settings(
+            max_limit=conf.api.max_limit,
+            max_body_bytes=conf.api.max_body_bytes,
+            default_zone=conf.scheduler.default_availability_zone,
+            public_url=(conf.api.public_url or "").rstrip("/") or None,
+        ),
+        metrics=Metrics(),
+    )
+    return app.build(parts, chosen.only_api)
+
+
+def services(conf: cfg.ConfigOpts, store: Store, access: OsloAccess) -> Services:
+    """Every use case, on one store and by one set of access rules."""
+    return Services(
+        aggregates=Aggregates(store, access, now, new_uuid),
+        flavors=Flavors(store, access, now),
+        hosts=Hosts(store, access, now, conf.scheduler.default_availability_zone),
+        images=Images(store, access, now),
+        quotas=Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS}),
+    )
+
+
+def fleets(conf: cfg.ConfigOpts) -> Fleets:
+    """What the command line does with fleet files."""
+    ratios = {
+        ResourceClass.VCPU: conf.scheduler.cpu_allocation_ratio,
+        ResourceClass.MEMORY_MB: conf.scheduler.ram_allocation_ratio,
+        ResourceClass.DISK_GB: conf.scheduler.disk_allocation_ratio,
+    }
+    return Fleets(Store(engine(conf)), now, new_uuid, ratios)
+
+
+def overview(conf: cfg.ConfigOpts) -> Overview:
+    """The state of the fleet at a glance."""
+    return look_over(Store(engine(conf)), conf.scheduler.default_availability_zone)
+
+
+def prepare(conf: cfg.ConfigOpts) -> None:
+    """Makes sure that the database can be used: an empty one gets its schema. Raises Invalid, Unavailable."""
+    connected = engine(conf)
+    try:
+        have = schema.current(connected)
+        if have is None:
+            schema.upgrade(connected)
+        elif have != schema.head():
+            message = f"The database has schema {have}, this version wants {schema.head()}. Run `covey db upgrade`."
+            raise Invalid(message)
+    except sa.exc.OperationalError as error:
+        message = f"The database can't be opened: {error.orig}"
+        raise Unavailable(message) from error
+    finally:
+        connected.dispose()
+
+
+def _authentication(conf: cfg.ConfigOpts) -> tuple[Authenticator, Projects | None]:
+    match conf.api.auth_strategy:
+        case "keystone":
+            from covey.api.authentication.keystone import Keystone  # noqa: PLC0415 -- slow to import, seldom needed
+
+            return Keystone(conf), None
+        case "none":
+            trusting = Trusting()
+            return trusting, trusting
+        case _:
+            basic = Basic(UsersFile(Path(conf.api.users_file)), conf.api.basic_remember_s)
+            return basic, basic
+
+
+def absolute(files: Sequence[str]) -> tuple[str, ...]:
+    """Configuration files as given, made absolute so that a serving process finds them from anywhere."""
+    return tuple(str(Path(name).resolve()) for name in files)

@@ -1,0 +1,49 @@
+"""The `covey` command: one file for each noun, gathered here."""
+
+import sys
+
+import click
+
+from covey.cli.database import db
+from covey.cli.demo import demo
+from covey.cli.fleet import fleet
+from covey.cli.samples import config, policy
+from covey.cli.serve import serve
+from covey.cli.status import status
+from covey.cli.users import user
+from covey.fleet_file import FleetFileError
+from covey.model.errors import CoveyError
+
+_EPILOG = """\b
+Start here:
+  covey demo                      a small cloud of 24 hosts to play with
+  covey config sample             every option, with its help
+  covey serve --fleet fleet.yaml  the real thing
+"""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="covey")
+def covey() -> None:
+    """Covey keeps servers together, or apart, on purpose.
+
+    A placement service for OpenStack-style clouds: it decides where each server goes, proves the decision
+    in its database, and explains every refusal.
+    """
+
+
+for command in (serve, demo, db, fleet, status, config, policy, user):
+    covey.add_command(command)
+
+
+def main() -> None:
+    """Run the command; expected trouble ends with a sentence and status 1, not with a stack trace."""
+    try:
+        covey()
+    except CoveyError as error:
+        click.echo(f"Error: {error.message}", err=True)
+        sys.exit(1)
+    except FleetFileError as error:
+        click.echo(str(error), err=True)
+        click.echo(f"\n{len(error.problems)} to put right; nothing was changed.", err=True)
+        sys.exit(1)

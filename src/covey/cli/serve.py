@@ -1,0 +1,116 @@
+"""`covey serve`: the service itself."""
+
+import ipaddress
+import os
+import tempfile
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+import structlog
+from oslo_config import cfg
+
+from covey import bootstrap, logs
+from covey.api.app import APIS
+from covey.api.metrics import SHARED_DIRECTORY
+from covey.bootstrap import Chosen
+from covey.cli.fleet import apply_file
+from covey.cli.options import chooses_database, chosen
+from covey.model.errors import Invalid
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+log = structlog.get_logger()
+
+_GRACE_S = 30  # for requests under way when the service is told to stop
+
+
+@click.command()
+@click.option("--host", help="Listen on this address.  [127.0.0.1]")
+@click.option("--port", type=click.IntRange(1, 65535), help="Listen on this port.  [8774]")
+@click.option("--workers", type=click.IntRange(1, 64), help="How many processes serve requests.  [1]")
+@click.option("--api", type=click.Choice(APIS), help="Serve this API alone, at /, instead of all below their paths.")
+@click.option(
+    "--fleet", "fleet_file", type=click.Path(exists=True, dir_okay=False), help="Apply this fleet file before serving."
+)
+@chooses_database
+def serve(
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    api: str | None,
+    fleet_file: str | None,
+    config_files: tuple[str, ...],
+    database: str | None,
+) -> None:
+    """Serve the APIs until told to stop (SIGTERM or Ctrl-C).
+
+    An empty database gets its schema by itself; one of another version is left alone (see `covey db`).
+
+    \b
+    Example:
+      covey serve --database postgresql://covey@db/covey --config-file /etc/covey/covey.conf --workers 4
+    """
+    options = chosen(config_files, database, api__host=host, api__port=port, api__workers=workers)
+    run(options.alone(api), fleet_file)
+
+
+def run(options: Chosen, fleet_file: str | None = None, welcome: str = "") -> None:
+    """Serve as chosen; returns when the service was told to stop. Raises Invalid for what can't be served."""
+    conf = options.load()
+    refuse_open_doors(conf)
+    logs.configure(conf.log.level, conf.log.format)
+    bootstrap.prepare(conf)
+    if fleet_file is not None:
+        apply_file(conf, fleet_file)
+    if conf.api.workers > 1:
+        os.environ.setdefault(SHARED_DIRECTORY, tempfile.mkdtemp(prefix="covey-metrics-"))
+    if welcome:
+        click.echo(welcome)
+    log.info("serve.listening", url=f"http://{conf.api.host}:{conf.api.port}", workers=conf.api.workers)
+    _granian(conf, options)
+    log.info("serve.stopped")
+
+
+def refuse_open_doors(conf: cfg.ConfigOpts) -> None:
+    """Without identities, only this machine may ask. Raises Invalid."""
+    if conf.api.auth_strategy == "none" and not _is_loopback(conf.api.host):
+        message = (
+            f"auth_strategy=none believes everybody, so it serves on loopback only, not on {conf.api.host}. "
+            "Use --host 127.0.0.1, or auth_strategy basic or keystone."
+        )
+        raise Invalid(message)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
+    # Imported late: it starts a Rust runtime, which no other command needs.
+    from granian import Granian  # noqa: PLC0415
+    from granian.constants import HTTPModes, Interfaces  # noqa: PLC0415
+    from granian.log import LogLevels  # noqa: PLC0415
+
+    Granian(
+        "covey",
+        address=conf.api.host,
+        port=conf.api.port,
+        interface=Interfaces.WSGI,
+        http=HTTPModes.http1,
+        websockets=False,
+        workers=conf.api.workers,
+        blocking_threads=conf.api.threads,
+        log_level=LogLevels.error,
+        respawn_failed_workers=True,
+        workers_kill_timeout=_GRACE_S,
+    ).serve(target_loader=partial(_load, options), wrap_loader=False)
+
+
+def _load(options: Chosen) -> "WSGIApplication":
+    """Runs in each serving process."""
+    return bootstrap.wsgi(options)

@@ -1,0 +1,64 @@
+"""`covey user`: the users file of auth_strategy=basic."""
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import click
+import yaml
+
+_LONGEST_PASSWORD = 72  # bytes; bcrypt looks at no more
+
+
+@click.group()
+def user() -> None:
+    """The users file of auth_strategy=basic."""
+
+
+@user.command()
+@click.argument("name")
+@click.option("--project", required=True, help="The name of the project that the user acts for; made if new.")
+@click.option("--role", "roles", multiple=True, default=("member",), show_default=True, help="May be repeated.")
+@click.option("--file", "path", type=click.Path(dir_okay=False, path_type=Path), default=Path("users.yaml"))
+@click.password_option(help="Asked for if not given.")
+def add(name: str, project: str, roles: tuple[str, ...], path: Path, password: str) -> None:
+    """Add the user NAME, or give it a new password.
+
+    \b
+    Example:
+      covey user add alice --project web --role member --file /etc/covey/users.yaml
+    """
+    document = yaml.safe_load(path.read_text()) if path.exists() else {"projects": [], "users": []}
+    write(path, with_user(document, name, project, roles, password))
+    click.echo(f"{name} is in {path}; a running service notices within a second.")
+
+
+def with_user(
+    document: dict[str, Any], name: str, project: str, roles: tuple[str, ...], password: str
+) -> dict[str, Any]:
+    """The users file with that user in it. Raises click's error for a password that bcrypt can't hold."""
+    secret = password.encode()
+    if not 1 <= len(secret) <= _LONGEST_PASSWORD:
+        message = f"A password has 1 to {_LONGEST_PASSWORD} bytes; this one has {len(secret)}."
+        raise click.ClickException(message)
+    projects = document["projects"]
+    if not any(project in {known["id"], known["name"]} for known in projects):
+        projects = [*projects, {"id": uuid.uuid4().hex, "name": project}]
+    entry = {
+        "name": name,
+        "password_hash": bcrypt.hashpw(secret, bcrypt.gensalt()).decode(),
+        "project": project,
+        "roles": list(roles),
+    }
+    return {"projects": projects, "users": [u for u in document["users"] if u["name"] != name] + [entry]}
+
+
+def write(path: Path, document: dict[str, Any]) -> None:
+    """Replace the file at once, readable by its owner only."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        yaml.safe_dump(document, stream, sort_keys=False)
+    fresh.replace(path)

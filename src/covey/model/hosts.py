@@ -1,0 +1,41 @@
+"""Hosts: what runs servers. Each is at once a hypervisor, a compute service and a root resource provider."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from covey.model.ids import HostId
+from covey.model.inventory import Inventory, ResourceClass
+
+COMPUTE_BINARY = "nova-compute"  # what clients call the service that stands for a host
+
+
+@dataclass(frozen=True, slots=True)
+class NewHost:
+    """A host as an operator declares it."""
+
+    uuid: str
+    name: str
+    inventories: Mapping[ResourceClass, Inventory]
+    traits: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as it is now."""
+
+    id: HostId
+    uuid: str
+    name: str
+    zone: str | None
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    updated_at: datetime
+    inventories: Mapping[ResourceClass, Inventory] = field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+
+    @property
+    def up(self) -> bool:
+        """Whether the host can be spoken to."""
+        return not self.forced_down

@@ -1,0 +1,11 @@
+"""The kinds of id that go around here, so that one is never taken for another."""
+
+from typing import NewType
+
+HostId = NewType("HostId", int)
+AggregateId = NewType("AggregateId", int)
+FlavorId = NewType("FlavorId", str)
+ImageId = NewType("ImageId", str)
+ScopeId = NewType("ScopeId", str)
+ProjectId = NewType("ProjectId", str)
+UserId = NewType("UserId", str)

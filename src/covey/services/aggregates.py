@@ -1,0 +1,152 @@
+"""Aggregates: sets of hosts, and the availability zones that some of them give."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from covey.model.access import Actor
+from covey.model.aggregates import ZONE_KEY, Aggregate
+from covey.model.errors import Conflict, Invalid, NotFound
+from covey.model.ids import AggregateId, HostId
+from covey.ports import Access, Clock, NewUuid, Store, Transaction
+
+_RULE = "os_compute_api:os-aggregates:"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateChange:
+    """What a caller wants to be otherwise; a zone of None with `rezone` takes the zone away."""
+
+    name: str | None = None
+    rezone: bool = False
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """What can be done with aggregates."""
+
+    store: Store
+    access: Access
+    clock: Clock
+    new_uuid: NewUuid
+
+    def all(self, actor: Actor) -> list[Aggregate]:
+        self.access.require(actor, f"{_RULE}index")
+        with self.store.read() as tx:
+            return tx.aggregates.all()
+
+    def get(self, actor: Actor, aggregate: int) -> Aggregate:
+        """Raises NotFound."""
+        self.access.require(actor, f"{_RULE}show")
+        with self.store.read() as tx:
+            return _existing(tx, aggregate)
+
+    def create(self, actor: Actor, name: str, zone: str | None) -> Aggregate:
+        """Raises Conflict when the name is taken."""
+        self.access.require(actor, f"{_RULE}create")
+        with self.store.write() as tx:
+            (new,) = tx.aggregates.add([(self.new_uuid(), name, zone, None)], self.clock())
+            return _existing(tx, new)
+
+    def update(self, actor: Actor, aggregate: int, change: AggregateChange) -> Aggregate:
+        """Renames it, or the zone that it gives. Raises NotFound, Conflict, Invalid."""
+        self.access.require(actor, f"{_RULE}update")
+        with self.store.write() as tx:
+            found = _existing(tx, aggregate, lock=True)
+            if change.name is not None and change.name != found.name:
+                tx.aggregates.rename(found.id, change.name, self.clock())
+            if change.rezone:
+                self._set_zone(tx, found, change.zone, "update")
+            return _existing(tx, found.id)
+
+    def delete(self, actor: Actor, aggregate: int) -> None:
+        """Raises NotFound, and Invalid while it holds hosts."""
+        self.access.require(actor, f"{_RULE}delete")
+        with self.store.write() as tx:
+            found = _existing(tx, aggregate, lock=True)
+            if found.hosts:
+                message = f"Cannot remove host from aggregate {found.id}. Reason: Host aggregate is not empty."
+                raise Invalid(message)
+            tx.aggregates.delete(found.id)
+
+    def set_metadata(self, actor: Actor, aggregate: int, changes: Mapping[str, str | None]) -> Aggregate:
+        """Merges the changes; None removes a key; the key availability_zone is the zone itself."""
+        self.access.require(actor, f"{_RULE}set_metadata")
+        with self.store.write() as tx:
+            found = _existing(tx, aggregate, lock=True)
+            if ZONE_KEY in changes:
+                self._set_zone(tx, found, changes[ZONE_KEY], "update metadata of")
+            plain = {key: value for key, value in changes.items() if key != ZONE_KEY}
+            tx.aggregates.set_metadata(found.id, plain, self.clock())
+            return _existing(tx, found.id)
+
+    def add_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
+        """Raises NotFound for either, and Conflict when the host is in, or would be in two zones."""
+        self.access.require(actor, f"{_RULE}add_host")
+        with self.store.write() as tx:
+            found = _existing(tx, aggregate, lock=True)
+            host = tx.hosts.by_name(name)
+            if host is None:
+                message = f"Compute host {name} could not be found."
+                raise NotFound(message)
+            if name in found.hosts:
+                message = f"Aggregate {found.id} already has host {name}."
+                raise Conflict(message)
+            if found.zone is not None and (reason := _second_zone(tx, found.id, found.zone, [host.id])):
+                message = f"Cannot add host to aggregate {found.id}. Reason: {reason}."
+                raise Conflict(message)
+            tx.aggregates.add_hosts([(found.id, host.id)], self.clock())
+            return _existing(tx, found.id)
+
+    def remove_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
+        """Raises NotFound when there is no such aggregate, or the host is not in it."""
+        self.access.require(actor, f"{_RULE}remove_host")
+        with self.store.write() as tx:
+            found = _existing(tx, aggregate, lock=True)
+            host = tx.hosts.by_name(name) if name in found.hosts else None
+            if host is None:
+                message = f"Cannot remove host {name} in aggregate {found.id}"
+                raise NotFound(message)
+            tx.aggregates.remove_hosts([(found.id, host.id)], self.clock())
+            return _existing(tx, found.id)
+
+    def cache_images(self, actor: Actor, aggregate: int, images: tuple[str, ...]) -> None:
+        """Accepts the wish to have images near; nothing is to be done, since Covey keeps no image data."""
+        self.access.require(actor, "compute:aggregates:images")
+        with self.store.read() as tx:
+            _existing(tx, aggregate)
+            for image in images:
+                if tx.images.by_id(image) is None:
+                    message = f"Image {image} is not found or is not available."
+                    raise Invalid(message)
+
+    def _set_zone(self, tx: Transaction, aggregate: Aggregate, zone: str | None, verb: str) -> None:
+        if zone == aggregate.zone:
+            return
+        reason = None
+        if zone == "":
+            reason = f"Aggregate {aggregate.name} does not support empty named availability zone"
+        elif zone is not None:
+            reason = _second_zone(tx, aggregate.id, zone, tx.aggregates.host_ids(aggregate.id))
+        if reason:
+            message = f"Cannot {verb} aggregate {aggregate.id}. Reason: {reason}."
+            raise Invalid(message)
+        tx.aggregates.set_zone(aggregate.id, zone, self.clock())
+
+
+def _existing(tx: Transaction, aggregate: int, *, lock: bool = False) -> Aggregate:
+    found = tx.aggregates.by_id(aggregate, lock=lock)
+    if found is None:
+        message = f"Aggregate {aggregate} could not be found."
+        raise NotFound(message)
+    return found
+
+
+def _second_zone(tx: Transaction, aggregate: AggregateId, zone: str, hosts: Sequence[HostId]) -> str | None:
+    """Why these hosts can't be in the zone, if they can't: a host has one zone.
+
+    Their rows are held, so that no other request gives them a second zone meanwhile.
+    """
+    tx.aggregates.lock_hosts(hosts)
+    others = sorted({z for _, z, a in tx.aggregates.zones_of(hosts) if a != aggregate and z != zone})
+    return f"One or more hosts already in availability zone(s) {others}" if others else None

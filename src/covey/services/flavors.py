@@ -1,0 +1,161 @@
+"""Flavors: sizes of servers, their extra specs, and who may use the private ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from covey.model.access import Actor, Target
+from covey.model.errors import Conflict, Invalid, NotFound
+from covey.model.flavors import Flavor, FlavorFilter
+from covey.model.ids import ProjectId
+from covey.ports import Access, Clock, Store, Transaction
+
+_SPECS, _MANAGE, _ACCESS = (f"os_compute_api:os-flavor-{x}" for x in ("extra-specs", "manage", "access"))
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorQuery:
+    """Which flavors a listing wants, in which order, from where on."""
+
+    is_public: bool | None = True
+    min_memory_mb: int = 0
+    min_disk_gb: int = 0
+    sort_key: str = "flavorid"
+    descending: bool = False
+    marker: str | None = None
+    limit: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Flavors:
+    """What can be done with flavors."""
+
+    store: Store
+    access: Access
+    clock: Clock
+
+    def find(self, actor: Actor, query: FlavorQuery) -> tuple[list[Flavor], bool]:
+        """A page of the flavors that the actor may use, and whether more follow. Raises Invalid for a bad marker."""
+        wanted = FlavorFilter(query.is_public, None, query.min_memory_mb, query.min_disk_gb)
+        if not self._is_admin(actor):
+            # What a tenant sees is what it may use: the public flavors and those it was given.
+            wanted = replace(wanted, is_public=None, visible_to=actor.project_id)
+        with self.store.read() as tx:
+            found = tx.flavors.find(wanted, query.sort_key, descending=query.descending)
+        if query.marker is not None:
+            found = _after(found, query.marker)
+        return found[: query.limit], len(found) > query.limit
+
+    def get(self, actor: Actor, flavor: str) -> Flavor:
+        """Raises NotFound, also for a private flavor that the actor was not given."""
+        with self.store.read() as tx:
+            return self._visible(tx, actor, flavor)
+
+    def create(self, actor: Actor, new: Flavor) -> Flavor:
+        """Raises Conflict when the id or the name is taken."""
+        self.access.require(actor, f"{_MANAGE}:create")
+        with self.store.write() as tx:
+            tx.flavors.add([new], self.clock())
+        return new
+
+    def describe(self, actor: Actor, flavor: str, description: str | None) -> Flavor:
+        """Changes what is said of a flavor; its sizes never change."""
+        self.access.require(actor, f"{_MANAGE}:update")
+        with self.store.write() as tx:
+            changed = replace(_existing(tx, flavor), description=description)
+            tx.flavors.update(changed, self.clock())
+        return changed
+
+    def delete(self, actor: Actor, flavor: str) -> None:
+        self.access.require(actor, f"{_MANAGE}:delete")
+        with self.store.write() as tx:
+            tx.flavors.delete(_existing(tx, flavor).id)
+
+    def shows_specs(self, actor: Actor) -> bool:
+        """Whether the actor may see extra specs."""
+        return self.access.allows(actor, f"{_SPECS}:index", Target(project_id=actor.project_id))
+
+    def specs(self, actor: Actor, flavor: str) -> Mapping[str, str]:
+        self.access.require(actor, f"{_SPECS}:index", Target(project_id=actor.project_id))
+        return self.get(actor, flavor).extra_specs
+
+    def spec(self, actor: Actor, flavor: str, key: str) -> str:
+        """Raises NotFound for either."""
+        self.access.require(actor, f"{_SPECS}:show", Target(project_id=actor.project_id))
+        return _spec(self.get(actor, flavor), key)
+
+    def set_specs(self, actor: Actor, flavor: str, specs: Mapping[str, str], rule: str = "create") -> None:
+        """Merges extra specs into those that there are."""
+        self.access.require(actor, f"{_SPECS}:{rule}")
+        with self.store.write() as tx:
+            tx.flavors.set_specs(_existing(tx, flavor).id, specs)
+
+    def delete_spec(self, actor: Actor, flavor: str, key: str) -> None:
+        self.access.require(actor, f"{_SPECS}:delete")
+        with self.store.write() as tx:
+            found = _existing(tx, flavor)
+            _spec(found, key)
+            tx.flavors.set_specs(found.id, {key: None})
+
+    def projects(self, actor: Actor, flavor: str) -> list[ProjectId]:
+        """Who may use a private flavor. Raises NotFound for a public one: everybody may."""
+        self.access.require(actor, _ACCESS)
+        with self.store.read() as tx:
+            found = _existing(tx, flavor)
+            if found.is_public:
+                message = "Access list not available for public flavors."
+                raise NotFound(message)
+            return list(tx.flavors.access(found.id))
+
+    def add_project(self, actor: Actor, flavor: str, project: ProjectId) -> list[ProjectId]:
+        """Raises Conflict for a public flavor, and when the project has it already."""
+        self.access.require(actor, f"{_ACCESS}:add_tenant_access")
+        with self.store.write() as tx:
+            found = _existing(tx, flavor)
+            if found.is_public:
+                message = "Can not add access to a public flavor."
+                raise Conflict(message)
+            tx.flavors.add_access(found.id, project)
+            return list(tx.flavors.access(found.id))
+
+    def remove_project(self, actor: Actor, flavor: str, project: ProjectId) -> list[ProjectId]:
+        """Raises NotFound when the project did not have it."""
+        self.access.require(actor, f"{_ACCESS}:remove_tenant_access")
+        with self.store.write() as tx:
+            found = _existing(tx, flavor)
+            tx.flavors.remove_access(found.id, project)
+            return list(tx.flavors.access(found.id))
+
+    def _is_admin(self, actor: Actor) -> bool:
+        return self.access.allows(actor, "context_is_admin")
+
+    def _visible(self, tx: Transaction, actor: Actor, flavor: str) -> Flavor:
+        found = _existing(tx, flavor)
+        if found.is_public or self._is_admin(actor) or actor.project_id in tx.flavors.access(found.id):
+            return found
+        raise _missing(flavor)
+
+
+def _existing(tx: Transaction, flavor: str) -> Flavor:
+    found = tx.flavors.by_id(flavor)
+    if found is None:
+        raise _missing(flavor)
+    return found
+
+
+def _missing(flavor: str) -> NotFound:
+    return NotFound(f"Flavor {flavor} could not be found.")
+
+
+def _spec(flavor: Flavor, key: str) -> str:
+    if key not in flavor.extra_specs:
+        message = f"Flavor {flavor.id} has no extra specs with key {key}."
+        raise NotFound(message)
+    return flavor.extra_specs[key]
+
+
+def _after(flavors: list[Flavor], marker: str) -> list[Flavor]:
+    for position, flavor in enumerate(flavors):
+        if flavor.id == marker:
+            return flavors[position + 1 :]
+    message = f"marker [{marker}] not found"
+    raise Invalid(message)

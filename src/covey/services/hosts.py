@@ -1,0 +1,150 @@
+"""Hosts, as operators see them: hypervisors, compute services, availability zones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from covey.model.access import Actor
+from covey.model.errors import Invalid, NotFound
+from covey.model.hosts import COMPUTE_BINARY, Host
+from covey.model.zones import Zone
+from covey.ports import Access, Clock, Store, Transaction
+
+_HYPERVISORS, _SERVICES, _ZONES = (f"os_compute_api:os-{x}:" for x in ("hypervisors", "services", "availability-zone"))
+
+
+@dataclass(frozen=True, slots=True)
+class HostPage:
+    """A page of hosts, and whether more come after it."""
+
+    hosts: list[Host]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HostQuery:
+    """Which hosts a listing wants."""
+
+    name_has: str | None = None
+    marker: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostChange:
+    """What an operator wants of a host; None leaves it as it is."""
+
+    disabled: bool | None = None
+    reason: str | None = None
+    forced_down: bool | None = None
+
+    def applied_to(self, host: Host) -> Host:
+        """The host as it will be; enabling it forgets why it was disabled."""
+        if self.disabled is not None:
+            host = replace(host, disabled=self.disabled, disabled_reason=self.reason if self.disabled else None)
+        if self.forced_down is not None:
+            host = replace(host, forced_down=self.forced_down)
+        return host
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """What can be done with hosts."""
+
+    store: Store
+    access: Access
+    clock: Clock
+    default_zone: str
+
+    def hypervisors(self, actor: Actor, query: HostQuery, rule: str = "list") -> HostPage:
+        """A page of hosts in the order of their ids. Raises Invalid for a marker that is no host."""
+        self.access.require(actor, _HYPERVISORS + rule)
+        with self.store.read() as tx:
+            after = None
+            if query.marker is not None:
+                found = tx.hosts.by_uuid(query.marker) or tx.hosts.by_id(_number(query.marker))
+                if found is None:
+                    message = f"marker [{query.marker}] not found"
+                    raise Invalid(message)
+                after = found.id
+            limit = None if query.limit is None else query.limit + 1
+            hosts = tx.hosts.find(after=after, limit=limit, name_has=query.name_has)
+        return HostPage(hosts[: query.limit], more=query.limit is not None and len(hosts) > query.limit)
+
+    def hypervisor(self, actor: Actor, key: str, rule: str = "show") -> Host:
+        """One host, by its uuid or its number. Raises NotFound."""
+        self.access.require(actor, _HYPERVISORS + rule)
+        with self.store.read() as tx:
+            return _existing(tx, key, f"Hypervisor with ID '{key}' could not be found.")
+
+    def services(self, actor: Actor) -> list[Host]:
+        self.access.require(actor, f"{_SERVICES}list")
+        with self.store.read() as tx:
+            return tx.hosts.find()
+
+    def change(self, actor: Actor, key: str, change: HostChange) -> Host:
+        """Enables, disables or forces down the host with that uuid. Raises NotFound."""
+        return self._change(actor, change, lambda tx: _existing(tx, key, f"Service {key} could not be found."))
+
+    def change_named(self, actor: Actor, name: str, binary: str, change: HostChange) -> Host:
+        """The same, for the service that has a host name and a binary. Raises NotFound."""
+
+        def named(tx: Transaction) -> Host:
+            found = tx.hosts.by_name(name)
+            if found is None:
+                message = f"Could not find binary {binary} on host {name}."
+                raise NotFound(message)
+            return found
+
+        if binary != COMPUTE_BINARY:
+            message = f"Updating a {binary} service is not supported. Only {COMPUTE_BINARY} services can be updated."
+            raise Invalid(message)
+        return self._change(actor, change, named)
+
+    def delete(self, actor: Actor, key: str) -> None:
+        """Takes a host out of the fleet. Raises NotFound."""
+        self.access.require(actor, f"{_SERVICES}delete")
+        with self.store.write() as tx:
+            tx.hosts.delete([_existing(tx, key, f"Service {key} not found.").id])
+
+    def zones(self, actor: Actor) -> list[Zone]:
+        """Every availability zone that has hosts."""
+        self.access.require(actor, f"{_ZONES}list")
+        with self.store.read() as tx:
+            available: dict[str, bool] = {}
+            for name, all_disabled in tx.hosts.zones():
+                zone = name or self.default_zone
+                available[zone] = available.get(zone, False) or not all_disabled
+        return [Zone(name, available[name]) for name in sorted(available)]
+
+    def zones_with_hosts(self, actor: Actor) -> list[Zone]:
+        """Every availability zone, with its hosts."""
+        self.access.require(actor, f"{_ZONES}detail")
+        with self.store.read() as tx:
+            members: dict[str, list[Host]] = {}
+            for host in tx.hosts.find():
+                members.setdefault(host.zone or self.default_zone, []).append(host)
+        return [
+            Zone(name, any(not host.disabled for host in members[name]), tuple(members[name]))
+            for name in sorted(members)
+        ]
+
+    def _change(self, actor: Actor, change: HostChange, find: Callable[[Transaction], Host]) -> Host:
+        self.access.require(actor, f"{_SERVICES}update")
+        with self.store.write() as tx:
+            changed = change.applied_to(find(tx))
+            tx.hosts.set_state(changed, self.clock())
+            found = tx.hosts.by_id(changed.id)
+            assert found is not None
+            return found
+
+
+def _existing(tx: Transaction, key: str, otherwise: str) -> Host:
+    found = tx.hosts.by_uuid(key) or tx.hosts.by_id(_number(key))
+    if found is None:
+        raise NotFound(otherwise)
+    return found
+
+
+def _number(key: str) -> int:
+    """The row number that an old client uses for a host; 0, which is none, for anything else."""
+    return int(key) if key.isascii() and key.isdecimal() and len(key) < len(str(2**31)) else 0

@@ -1,0 +1,91 @@
+"""The image catalogue: records that anybody may list, and their owners may change."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from covey.model.access import Actor, Target
+from covey.model.errors import Forbidden, Invalid, NotFound
+from covey.model.ids import ImageId
+from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
+from covey.ports import Access, Clock, Store, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What can be done with image records."""
+
+    store: Store
+    access: Access
+    clock: Clock
+
+    def find(self, actor: Actor, wanted: ImageFilter) -> list[Image]:
+        """The actor's own and the public ones; administrators see all. Raises Invalid for a bad marker."""
+        self.access.require(actor, "image:get_images")
+        if not self._sees_all(actor):
+            wanted = replace(wanted, visible_to=actor.project_id)
+        with self.store.read() as tx:
+            if wanted.after is not None and tx.images.by_id(wanted.after) is None:
+                message = f"Marker {wanted.after} could not be found."
+                raise Invalid(message)
+            return tx.images.find(wanted)
+
+    def get(self, actor: Actor, image: str) -> Image:
+        """Raises NotFound, also for another project's private image."""
+        self.access.require(actor, "image:get_image")
+        with self.store.read() as tx:
+            return self._visible(tx, actor, image)
+
+    def create(self, actor: Actor, new: Image) -> Image:
+        """Raises Conflict when the id is taken, Forbidden for a public one by an ordinary member."""
+        self.access.require(actor, "image:add_image", Target(project_id=new.owner))
+        self._may_publish(actor, new)
+        with self.store.write() as tx:
+            tx.images.add([new])
+        return new
+
+    def change(self, actor: Actor, image: str, change: Callable[[Image], Image], rule: str = "modify_image") -> Image:
+        """Stores what `change` makes of the record."""
+        with self.store.write() as tx:
+            found = self._own(tx, actor, image, f"image:{rule}", "You are not permitted to modify this image.")
+            changed = replace(change(found), updated_at=self.clock())
+            if changed.visibility != found.visibility:
+                self._may_publish(actor, changed)
+            tx.images.update(changed)
+        return changed
+
+    def uploaded(self, actor: Actor, image: str, size_bytes: int) -> None:
+        """Notes that data was sent: the record is active from now on. The data itself is not kept."""
+
+        def activate(record: Image) -> Image:
+            return replace(record, status=ImageStatus.ACTIVE, size_bytes=size_bytes)
+
+        self.change(actor, image, activate, "upload_image")
+
+    def delete(self, actor: Actor, image: str) -> None:
+        """Raises Forbidden for a protected one."""
+        with self.store.write() as tx:
+            found = self._own(tx, actor, image, "image:delete_image", "You are not permitted to delete this image.")
+            if found.protected:
+                message = f"Image {found.id} is protected and cannot be deleted."
+                raise Forbidden(message)
+            tx.images.delete(found.id)
+
+    def _sees_all(self, actor: Actor) -> bool:
+        return self.access.allows(actor, "image:any_project")
+
+    def _visible(self, tx: Transaction, actor: Actor, image: str, *, lock: bool = False) -> Image:
+        found = tx.images.by_id(image, lock=lock)
+        if found is None or not (found.visible_to(actor.project_id) or self._sees_all(actor)):
+            message = f"No image found with ID {ImageId(image)}"
+            raise NotFound(message)
+        return found
+
+    def _own(self, tx: Transaction, actor: Actor, image: str, rule: str, otherwise: str) -> Image:
+        found = self._visible(tx, actor, image, lock=True)
+        if not self.access.allows(actor, rule, Target(project_id=found.owner)):
+            raise Forbidden(otherwise)
+        return found
+
+    def _may_publish(self, actor: Actor, image: Image) -> None:
+        if image.visibility is Visibility.PUBLIC:
+            self.access.require(actor, "image:publicize_image", Target(project_id=image.owner))

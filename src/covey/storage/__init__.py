@@ -1,0 +1,1 @@
+"""The database: rows in, values out. SQLite and PostgreSQL by one schema."""

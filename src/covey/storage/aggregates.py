@@ -1,0 +1,183 @@
+"""Aggregates, their metadata and their hosts, and what they make of the hosts' zones."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from covey.model.aggregates import Aggregate
+from covey.model.errors import Conflict
+from covey.model.ids import AggregateId, HostId, ScopeId
+from covey.storage.refusals import refused_as
+from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
+
+_ROWS = select(
+    aggregates.c.id,
+    aggregates.c.uuid,
+    aggregates.c.name,
+    aggregates.c.zone,
+    aggregates.c.scope_id,
+    aggregates.c.created_at,
+    aggregates.c.updated_at,
+).order_by(aggregates.c.id)
+_METADATA = select(aggregate_metadata).order_by(aggregate_metadata.c.key)
+_HOSTS = (
+    select(aggregate_hosts.c.aggregate_id, hosts.c.name)
+    .join_from(aggregate_hosts, hosts, aggregate_hosts.c.host_id == hosts.c.id)
+    .order_by(hosts.c.id)
+)
+_HOST_IDS = select(aggregate_hosts.c.host_id).where(aggregate_hosts.c.aggregate_id == bindparam("of"))
+_ZONES_OF_HOSTS = select(aggregate_hosts.c.host_id, aggregate_hosts.c.zone, aggregate_hosts.c.aggregate_id).where(
+    aggregate_hosts.c.zone.is_not(None), aggregate_hosts.c.host_id.in_(bindparam("hosts", expanding=True))
+)
+_LOCK_HOSTS = (
+    select(hosts.c.id).where(hosts.c.id.in_(bindparam("hosts", expanding=True))).order_by(hosts.c.id).with_for_update()
+)
+
+_ADD = insert(aggregates).returning(aggregates.c.id, sort_by_parameter_order=True)
+_ADD_METADATA = insert(aggregate_metadata)
+_DROP_METADATA = delete(aggregate_metadata).where(
+    aggregate_metadata.c.aggregate_id == bindparam("of"), aggregate_metadata.c.key == bindparam("gone")
+)
+# The zone and the scope come from the aggregate's own row, never from what somebody remembers of it.
+_ADD_HOST = insert(aggregate_hosts).from_select(
+    ["aggregate_id", "host_id", "zone", "scope_id"],
+    select(
+        aggregates.c.id,
+        sa.cast(bindparam("host", type_=sa.Integer), sa.Integer),
+        aggregates.c.zone,
+        aggregates.c.scope_id,
+    ).where(aggregates.c.id == bindparam("to")),
+)
+_REMOVE_HOST = delete(aggregate_hosts).where(
+    aggregate_hosts.c.aggregate_id == bindparam("from_"), aggregate_hosts.c.host_id == bindparam("host")
+)
+_TOUCH = update(aggregates).where(aggregates.c.id == bindparam("of")).values(updated_at=bindparam("now"))
+_SET_HOST_ZONES = (
+    update(hosts)
+    .where(hosts.c.id.in_(bindparam("hosts", expanding=True)))
+    .values(
+        zone=select(func.max(aggregate_hosts.c.zone)).where(aggregate_hosts.c.host_id == hosts.c.id).scalar_subquery()
+    )
+)
+_BATCH = 5000
+
+
+class Aggregates:
+    """Every aggregate. Whoever changes one locks its row first, then its hosts' rows."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> list[Aggregate]:
+        return self._load(sa.true())
+
+    def by_id(self, aggregate: int, *, lock: bool = False) -> Aggregate | None:
+        """One aggregate; locked, when the caller means to change it."""
+        found = self._load(aggregates.c.id == aggregate, lock=lock)
+        return found[0] if found else None
+
+    def add(self, new: Sequence[tuple[str, str, str | None, ScopeId | None]], now: datetime) -> list[AggregateId]:
+        """Adds empty aggregates (uuid, name, zone, scope). Raises Conflict when a name is taken."""
+        if not new:
+            return []
+        rows = [
+            {"uuid": uuid, "name": name, "zone": zone, "scope_id": scope, "created_at": now}
+            for uuid, name, zone, scope in new
+        ]
+        with refused_as(Conflict(f"Aggregate {new[0][1]} already exists.")):
+            return [AggregateId(row.id) for row in self._connection.execute(_ADD, rows)]
+
+    def rename(self, aggregate: AggregateId, name: str, now: datetime) -> None:
+        """Raises Conflict when the name is taken."""
+        with refused_as(Conflict(f"Aggregate {name} already exists.")):
+            self._update(aggregate, name=name, updated_at=now)
+
+    def set_zone(self, aggregate: AggregateId, zone: str | None, now: datetime) -> None:
+        """Gives the aggregate's hosts another zone, or takes it away."""
+        self._update(aggregate, zone=zone, updated_at=now)
+        mine = aggregate_hosts.c.aggregate_id == aggregate
+        self._connection.execute(update(aggregate_hosts).where(mine).values(zone=zone))
+        self._settle_zones(self.host_ids(aggregate))
+
+    def set_scope(self, aggregate: AggregateId, scope: ScopeId | None, now: datetime) -> None:
+        """Makes the aggregate a domain of a scope, or of none."""
+        with refused_as(Conflict("A host of the aggregate sits in another domain of that scope already.")):
+            self._update(aggregate, scope_id=scope, updated_at=now)
+            mine = aggregate_hosts.c.aggregate_id == aggregate
+            self._connection.execute(update(aggregate_hosts).where(mine).values(scope_id=scope))
+
+    def set_metadata(self, aggregate: AggregateId, changes: Mapping[str, str | None], now: datetime) -> None:
+        """Merges the changes; None removes a key."""
+        if changes:
+            self._connection.execute(_DROP_METADATA, [{"of": aggregate, "gone": key} for key in changes])
+        kept = [{"aggregate_id": aggregate, "key": k, "value": v} for k, v in changes.items() if v is not None]
+        if kept:
+            self._connection.execute(_ADD_METADATA, kept)
+        self._connection.execute(_TOUCH, {"of": aggregate, "now": now})
+
+    def add_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
+        """Adds hosts to aggregates. Raises Conflict where one is in already, or in another domain of the scope."""
+        if pairs:
+            with refused_as(Conflict("A host is in that aggregate already, or in another domain of its scope.")):
+                self._connection.execute(_ADD_HOST, [{"to": a, "host": h} for a, h in pairs])
+            self._changed_hosts(pairs, now)
+
+    def remove_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
+        if pairs:
+            self._connection.execute(_REMOVE_HOST, [{"from_": a, "host": h} for a, h in pairs])
+            self._changed_hosts(pairs, now)
+
+    def delete(self, aggregate: AggregateId) -> None:
+        """Removes an aggregate that holds no hosts."""
+        self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
+
+    def host_ids(self, aggregate: AggregateId) -> list[HostId]:
+        return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": aggregate}).scalars()]
+
+    def lock_hosts(self, ids: Iterable[HostId]) -> None:
+        """Holds the hosts' rows, in the order of their ids, until the transaction ends."""
+        for some in _batches(ids):
+            self._connection.execute(_LOCK_HOSTS, {"hosts": some})
+
+    def zones_of(self, ids: Sequence[HostId]) -> list[tuple[HostId, str, AggregateId]]:
+        """Which zone each zoned aggregate gives these hosts."""
+        return [
+            (HostId(host), zone, AggregateId(aggregate))
+            for host, zone, aggregate in self._connection.execute(_ZONES_OF_HOSTS, {"hosts": ids})
+        ]
+
+    def _changed_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
+        touched = {aggregate for aggregate, _ in pairs}
+        self._connection.execute(_TOUCH, [{"of": aggregate, "now": now} for aggregate in sorted(touched)])
+        self._settle_zones(sorted({host for _, host in pairs}))
+
+    def _settle_zones(self, ids: Iterable[int]) -> None:
+        """Writes the zone that the aggregates now give to each host; two that disagree break a key at commit."""
+        for some in _batches(ids):
+            self._connection.execute(_SET_HOST_ZONES, {"hosts": some})
+
+    def _update(self, aggregate: AggregateId, **values: object) -> None:
+        self._connection.execute(update(aggregates).where(aggregates.c.id == aggregate).values(**values))
+
+    def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Aggregate]:
+        wanted = _ROWS.where(condition)
+        rows = self._connection.execute(wanted.with_for_update() if lock else wanted).all()
+        ids = select(aggregates.c.id).where(condition)
+        pairs: dict[int, dict[str, str]] = defaultdict(dict)
+        for row in self._connection.execute(_METADATA.where(aggregate_metadata.c.aggregate_id.in_(ids))):
+            pairs[row.aggregate_id][row.key] = row.value
+        names: dict[int, list[str]] = defaultdict(list)
+        for aggregate, name in self._connection.execute(_HOSTS.where(aggregate_hosts.c.aggregate_id.in_(ids))):
+            names[aggregate].append(name)
+        return [Aggregate(*row, metadata=pairs[row.id], hosts=tuple(names[row.id])) for row in rows]
+
+
+def _batches(ids: Iterable[int]) -> Iterator[list[int]]:
+    """So many ids at a time that neither database runs out of parameters."""
+    rest = iter(ids)
+    while some := list(islice(rest, _BATCH)):
+        yield some

@@ -1,0 +1,71 @@
+"""Connections and transactions, and the few lines where the two databases differ."""
+
+import sqlite3
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, make_url
+
+from covey.model.errors import Invalid
+
+BUSY_TIMEOUT_S = 30
+SUPPORTED = "Covey stores in SQLite (sqlite:///FILE) or PostgreSQL (postgresql://USER@HOST/NAME)"
+
+
+def connect(database: str, *, pool_size: int = 16) -> sa.Engine:
+    """An engine for a database URL; raises Invalid when the URL is none that Covey knows."""
+    url = _url(database)
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, pool_size)
+    return sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True)
+
+
+def reader(engine: sa.Engine) -> sa.Engine:
+    """The same engine, for transactions that see one moment of the database and change nothing."""
+    if engine.dialect.name == "sqlite":
+        return engine  # a deferred transaction of WAL is just that
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def writer(engine: sa.Engine) -> sa.Engine:
+    """The same engine, for transactions that write; on SQLite they queue up at their start, not in the middle."""
+    return engine.execution_options(covey_writes=True)
+
+
+def _url(database: str) -> URL:
+    try:
+        url = make_url(database)
+    except sa.exc.ArgumentError as error:
+        message = f"The database URL {database!r} makes no sense. {SUPPORTED}."
+        raise Invalid(message) from error
+    match url.get_backend_name():
+        case "sqlite" if url.database and url.database != ":memory:":
+            return url.set(drivername="sqlite+pysqlite")
+        case "postgresql":
+            return url.set(drivername="postgresql+psycopg")
+        case _:
+            message = f"The database {url.render_as_string(hide_password=True)!r} can't be used. {SUPPORTED}."
+            raise Invalid(message)
+
+
+def _sqlite(url: URL, pool_size: int) -> sa.Engine:
+    assert url.database is not None
+    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(
+        url, pool_size=pool_size, max_overflow=0, connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None}
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # The driver's own habit is to begin at the first write, when it may be too late for a clean wait.
+    writes = connection.get_execution_options().get("covey_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,172 @@
+"""Hosts, with their inventories and traits."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from covey.model.errors import Conflict
+from covey.model.hosts import Host, NewHost
+from covey.model.ids import HostId
+from covey.model.inventory import Inventory, ResourceClass
+from covey.storage.refusals import refused_as
+from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
+
+_HOSTS = select(
+    hosts.c.id,
+    resource_providers.c.uuid,
+    hosts.c.name,
+    hosts.c.zone,
+    hosts.c.disabled,
+    hosts.c.disabled_reason,
+    hosts.c.forced_down,
+    hosts.c.updated_at,
+).join_from(hosts, resource_providers, hosts.c.id == resource_providers.c.id)
+_INVENTORIES = select(inventories).where(inventories.c.resource_class.in_(list(ResourceClass)))
+_TRAITS = select(provider_traits)
+_ZONES = select(hosts.c.zone, func.min(sa.cast(hosts.c.disabled, sa.Integer))).group_by(hosts.c.zone)
+
+_ADD_PROVIDER = insert(resource_providers).returning(resource_providers.c.id, sort_by_parameter_order=True)
+_ADD_HOST = insert(hosts)
+_ADD_INVENTORY = insert(inventories)
+_ADD_TRAIT = insert(provider_traits)
+_SET_INVENTORY = (
+    update(inventories)
+    .where(inventories.c.provider_id == bindparam("of"), inventories.c.resource_class == bindparam("kind"))
+    .values(total=bindparam("new_total"), reserved=bindparam("new_reserved"), allocation_ratio=bindparam("new_ratio"))
+)
+_DROP_TRAIT = delete(provider_traits).where(
+    provider_traits.c.provider_id == bindparam("of"), provider_traits.c.trait == bindparam("gone")
+)
+_SET_STATE = (
+    update(hosts)
+    .where(hosts.c.id == bindparam("of"))
+    .values(
+        disabled=bindparam("new_disabled"),
+        disabled_reason=bindparam("new_reason"),
+        forced_down=bindparam("new_forced_down"),
+        updated_at=bindparam("now"),
+    )
+)
+_DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
+
+
+class Hosts:
+    """Every host of the fleet."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def find(self, *, after: HostId | None = None, limit: int | None = None, name_has: str | None = None) -> list[Host]:
+        """Hosts in the order of their ids, after a given one, at most so many, with a piece of text in the name."""
+        page = select(hosts.c.id).order_by(hosts.c.id)
+        if after is not None:
+            page = page.where(hosts.c.id > after)
+        if name_has is not None:
+            page = page.where(hosts.c.name.contains(name_has, autoescape=True))
+        return self._load(page.limit(limit) if limit is not None else page)
+
+    def by_id(self, host: int) -> Host | None:
+        return self._one(hosts.c.id == host)
+
+    def by_uuid(self, uuid: str) -> Host | None:
+        return self._one(hosts.c.id.in_(select(resource_providers.c.id).where(resource_providers.c.uuid == uuid)))
+
+    def by_name(self, name: str) -> Host | None:
+        return self._one(hosts.c.name == name)
+
+    def zones(self) -> list[tuple[str | None, bool]]:
+        """Each zone that a host is in (None: no named one), and whether all hosts there are disabled."""
+        return [(zone, bool(all_disabled)) for zone, all_disabled in self._connection.execute(_ZONES)]
+
+    def add(self, new: Sequence[NewHost], now: datetime) -> None:
+        """Adds hosts, all or none. Raises Conflict when a name is taken."""
+        if not new:
+            return
+        providers = [{"uuid": h.uuid, "name": h.name, "created_at": now, "updated_at": now} for h in new]
+        with refused_as(Conflict("A host or resource provider of that name exists already.")):
+            ids = [HostId(row.id) for row in self._connection.execute(_ADD_PROVIDER, providers)]
+            self._connection.execute(
+                _ADD_HOST, [{"id": i, "name": h.name, "updated_at": now} for i, h in zip(ids, new, strict=True)]
+            )
+        self._connection.execute(
+            _ADD_INVENTORY,
+            [
+                _inventory_row(i, kind, has)
+                for i, h in zip(ids, new, strict=True)
+                for kind, has in h.inventories.items()
+            ],
+        )
+        self.add_traits((i, trait) for i, h in zip(ids, new, strict=True) for trait in h.traits)
+
+    def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[ResourceClass, Inventory]]]) -> None:
+        """Changes what hosts have; what is used of it stays."""
+        rows = [
+            {
+                "of": host,
+                "kind": kind,
+                "new_total": i.total,
+                "new_reserved": i.reserved,
+                "new_ratio": i.allocation_ratio,
+            }
+            for host, wanted in changes
+            for kind, i in wanted.items()
+        ]
+        if rows:
+            self._connection.execute(_SET_INVENTORY, rows)
+
+    def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
+        rows = [{"provider_id": host, "trait": trait} for host, trait in pairs]
+        if rows:
+            self._connection.execute(_ADD_TRAIT, rows)
+
+    def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
+        rows = [{"of": host, "gone": trait} for host, trait in pairs]
+        if rows:
+            self._connection.execute(_DROP_TRAIT, rows)
+
+    def set_state(self, host: Host, now: datetime) -> None:
+        """Stores whether the host takes servers, and whether it counts as up."""
+        self._connection.execute(
+            _SET_STATE,
+            {
+                "of": host.id,
+                "new_disabled": host.disabled,
+                "new_reason": host.disabled_reason,
+                "new_forced_down": host.forced_down,
+                "now": now,
+            },
+        )
+
+    def delete(self, ids: Sequence[HostId]) -> None:
+        """Removes hosts, and with them their inventories, traits and aggregate memberships."""
+        if ids:
+            self._connection.execute(_DELETE, [{"of": host} for host in ids])
+
+    def _one(self, condition: sa.ColumnElement[bool]) -> Host | None:
+        found = self._load(select(hosts.c.id).where(condition))
+        return found[0] if found else None
+
+    def _load(self, page: sa.Select[tuple[int]]) -> list[Host]:
+        has: dict[int, dict[ResourceClass, Inventory]] = defaultdict(dict)
+        for row in self._connection.execute(_INVENTORIES.where(inventories.c.provider_id.in_(page))):
+            has[row.provider_id][ResourceClass(row.resource_class)] = Inventory(
+                row.total, row.reserved, row.allocation_ratio, row.used
+            )
+        traits: dict[int, set[str]] = defaultdict(set)
+        for row in self._connection.execute(_TRAITS.where(provider_traits.c.provider_id.in_(page))):
+            traits[row.provider_id].add(row.trait)
+        rows = self._connection.execute(_HOSTS.where(hosts.c.id.in_(page)).order_by(hosts.c.id))
+        return [Host(*row, inventories=has[row.id], traits=frozenset(traits[row.id])) for row in rows]
+
+
+def _inventory_row(host: HostId, kind: ResourceClass, has: Inventory) -> dict[str, object]:
+    return {
+        "provider_id": host,
+        "resource_class": kind,
+        "total": has.total,
+        "reserved": has.reserved,
+        "allocation_ratio": has.allocation_ratio,
+    }

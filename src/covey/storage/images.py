@@ -1,0 +1,145 @@
+"""The image catalogue: records, their properties and their tags."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from covey.model.errors import Conflict
+from covey.model.ids import ImageId, ProjectId
+from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
+from covey.storage.refusals import refused_as
+from covey.storage.tables import image_properties, image_tags, images
+
+_ROWS = select(images)
+_PROPERTIES = select(image_properties).order_by(image_properties.c.key)
+_TAGS = select(image_tags)
+_DROP_PROPERTIES = delete(image_properties).where(image_properties.c.image_id == bindparam("of"))
+_DROP_TAGS = delete(image_tags).where(image_tags.c.image_id == bindparam("of"))
+_DELETE = delete(images).where(images.c.id == bindparam("of"))
+
+
+class Images:
+    """Every image record."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def find(self, wanted: ImageFilter) -> list[Image]:
+        """What the filter lets through, in its order; the id decides between equals."""
+        key = (
+            sa.func.coalesce(images.c[wanted.sort_key], "") if wanted.sort_key == "name" else images.c[wanted.sort_key]
+        )
+        order = (key.desc(), images.c.id.desc()) if wanted.descending else (key, images.c.id)
+        page = select(images.c.id).where(_condition(wanted)).order_by(*order)
+        if wanted.after is not None:
+            marker = select(key, images.c.id).where(images.c.id == wanted.after).correlate(None).subquery()
+            here, there = sa.tuple_(key, images.c.id), sa.tuple_(*marker.c)
+            page = page.join(marker, sa.true()).where(here < there if wanted.descending else here > there)
+        return self._load(page.limit(wanted.limit) if wanted.limit is not None else page, *order)
+
+    def by_id(self, image: str, *, lock: bool = False) -> Image | None:
+        """One record; locked, when the caller means to change it."""
+        mine = images.c.id == image
+        if lock:
+            self._connection.execute(select(images.c.id).where(mine).with_for_update())
+        found = self._load(select(images.c.id).where(mine))
+        return found[0] if found else None
+
+    def add(self, new: Sequence[Image]) -> None:
+        """Adds records, all or none. Raises Conflict when an id is taken."""
+        if not new:
+            return
+        with refused_as(Conflict(f"Image ID {new[0].id} already exists!")):
+            self._connection.execute(insert(images), [_row(image) for image in new])
+        self._add_details(new)
+
+    def update(self, image: Image) -> None:
+        """Stores the record as it is now, properties and tags included."""
+        self._connection.execute(update(images).where(images.c.id == image.id).values(**_row(image)))
+        self._connection.execute(_DROP_PROPERTIES, {"of": image.id})
+        self._connection.execute(_DROP_TAGS, {"of": image.id})
+        self._add_details([image])
+
+    def delete(self, image: ImageId) -> None:
+        self._connection.execute(_DELETE, {"of": image})
+
+    def _add_details(self, new: Sequence[Image]) -> None:
+        properties = [{"image_id": i.id, "key": k, "value": v} for i in new for k, v in i.properties.items()]
+        if properties:
+            self._connection.execute(insert(image_properties), properties)
+        tags = [{"image_id": i.id, "tag": tag} for i in new for tag in sorted(i.tags)]
+        if tags:
+            self._connection.execute(insert(image_tags), tags)
+
+    def _load(self, page: sa.Select[tuple[str]], *order: sa.ColumnElement[object]) -> list[Image]:
+        properties: dict[str, dict[str, str]] = defaultdict(dict)
+        for row in self._connection.execute(_PROPERTIES.where(image_properties.c.image_id.in_(page))):
+            properties[row.image_id][row.key] = row.value
+        tags: dict[str, set[str]] = defaultdict(set)
+        for row in self._connection.execute(_TAGS.where(image_tags.c.image_id.in_(page))):
+            tags[row.image_id].add(row.tag)
+        rows = self._connection.execute(_ROWS.where(images.c.id.in_(page)).order_by(*order))
+        return [
+            Image(
+                id=ImageId(row.id),
+                name=row.name,
+                owner=ProjectId(row.owner),
+                created_at=row.created_at,
+                updated_at=row.updated_at,
+                status=ImageStatus(row.status),
+                visibility=Visibility(row.visibility),
+                disk_format=row.disk_format,
+                container_format=row.container_format,
+                min_disk_gb=row.min_disk_gb,
+                min_ram_mb=row.min_ram_mb,
+                size_bytes=row.size_bytes,
+                protected=row.protected,
+                hidden=row.hidden,
+                tags=frozenset(tags[row.id]),
+                properties=properties[row.id],
+            )
+            for row in rows
+        ]
+
+
+def _condition(wanted: ImageFilter) -> sa.ColumnElement[bool]:
+    tests: list[sa.ColumnElement[bool]] = [images.c.hidden == wanted.hidden]
+    if wanted.visible_to is not None:
+        tests.append((images.c.owner == wanted.visible_to) | (images.c.visibility == Visibility.PUBLIC))
+    for column, values in (
+        (images.c.id, wanted.ids),
+        (images.c.name, wanted.names),
+        (images.c.status, wanted.statuses),
+    ):
+        if values is not None:
+            tests.append(column.in_(values))
+    if wanted.owner is not None:
+        tests.append(images.c.owner == wanted.owner)
+    if wanted.visibility is not None:
+        tests.append(images.c.visibility == wanted.visibility)
+    tests += [images.c.id.in_(select(image_tags.c.image_id).where(image_tags.c.tag == tag)) for tag in wanted.tags]
+    for key, value in wanted.properties.items():
+        has = (image_properties.c.key == key) & (image_properties.c.value == value)
+        tests.append(images.c.id.in_(select(image_properties.c.image_id).where(has)))
+    return sa.and_(*tests)
+
+
+def _row(image: Image) -> dict[str, object]:
+    return {
+        "id": image.id,
+        "name": image.name,
+        "owner": image.owner,
+        "status": image.status,
+        "visibility": image.visibility,
+        "disk_format": image.disk_format,
+        "container_format": image.container_format,
+        "min_disk_gb": image.min_disk_gb,
+        "min_ram_mb": image.min_ram_mb,
+        "size_bytes": image.size_bytes,
+        "protected": image.protected,
+        "hidden": image.hidden,
+        "created_at": image.created_at,
+        "updated_at": image.updated_at,
+    }

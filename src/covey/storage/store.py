@@ -1,0 +1,85 @@
+"""The store: read() sees one moment, write() changes all or nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import sqlalchemy as sa
+
+from covey.model.errors import Conflict, Unavailable
+from covey.storage import engine as databases
+from covey.storage.aggregates import Aggregates
+from covey.storage.flavors import Flavors
+from covey.storage.hosts import Hosts
+from covey.storage.images import Images
+from covey.storage.quotas import Quotas
+from covey.storage.refusals import refused_as
+from covey.storage.scopes import Scopes
+
+# For a rule that the database checks at the end, after somebody else's change got there first.
+_OVERTAKEN = Conflict("Somebody else changed the same thing at the same time. Look at it anew, then try again.")
+
+
+class Transaction:
+    """What one transaction can see and do, a noun at a time."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    @cached_property
+    def aggregates(self) -> Aggregates:
+        return Aggregates(self._connection)
+
+    @cached_property
+    def flavors(self) -> Flavors:
+        return Flavors(self._connection)
+
+    @cached_property
+    def hosts(self) -> Hosts:
+        return Hosts(self._connection)
+
+    @cached_property
+    def images(self) -> Images:
+        return Images(self._connection)
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        return Quotas(self._connection)
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        return Scopes(self._connection)
+
+
+class Store:
+    """Transactions on one database. Thread-safe."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._reader = databases.reader(engine)
+        self._writer = databases.writer(engine)
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """A transaction that sees one moment of the database; raises Unavailable when there is none."""
+        with _reachable(), self._reader.begin() as connection:
+            yield Transaction(connection)
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """A transaction whose changes are kept if the block ends well, and forgotten if it raises."""
+        with _reachable(), refused_as(_OVERTAKEN), self._writer.begin() as connection:
+            yield Transaction(connection)
+
+    def ping(self) -> None:
+        """Raises Unavailable unless the database answers."""
+        with _reachable(), self._reader.connect() as connection:
+            connection.execute(sa.text("SELECT 1"))
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
+        message = "The database does not answer. Try again in a moment."
+        raise Unavailable(message) from error

@@ -1,0 +1,223 @@
+"""The schema, with the invariants that the database itself can hold."""
+
+import sqlalchemy as sa
+
+# Alembic and error messages need names that are the same on every database.
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    },
+)
+
+NAME, TEXT, UUID, PROJECT = sa.String(255), sa.Text(), sa.String(36), sa.String(255)
+
+
+def _owned_by(parent: sa.Table) -> sa.Column[int]:
+    """A key column of a row that lives and dies with its parent."""
+    column: sa.Column[int] = sa.Column(
+        f"{parent.name.removesuffix('s').removeprefix('resource_')}_id",
+        sa.ForeignKey(parent.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    )
+    return column
+
+
+resource_providers = sa.Table(
+    "resource_providers",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False, unique=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+)
+
+# "used" may exceed what there is only when an operator lowers the inventory under running servers, so
+# it is the claim, by conditional arithmetic, and not a check here that keeps it within capacity.
+inventories = sa.Table(
+    "inventories",
+    metadata,
+    _owned_by(resource_providers),
+    sa.Column("resource_class", NAME, primary_key=True),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("reserved", sa.Integer, nullable=False),
+    sa.Column("allocation_ratio", sa.Double, nullable=False),
+    sa.Column("used", sa.BigInteger, nullable=False, server_default="0"),
+    sa.CheckConstraint("total >= 0", "total"),
+    sa.CheckConstraint("reserved >= 0", "reserved"),
+    sa.CheckConstraint("allocation_ratio > 0", "ratio"),
+    sa.CheckConstraint("used >= 0", "used"),
+)
+
+provider_traits = sa.Table(
+    "provider_traits",
+    metadata,
+    _owned_by(resource_providers),
+    sa.Column("trait", NAME, primary_key=True),
+)
+
+# A host is a resource provider: the same id, the same uuid.
+hosts = sa.Table(
+    "hosts",
+    metadata,
+    sa.Column("id", sa.ForeignKey(resource_providers.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("zone", NAME),
+    sa.Column("disabled", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("disabled_reason", NAME),
+    sa.Column("forced_down", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.UniqueConstraint("id", "zone"),
+    sa.CheckConstraint("zone <> ''", "zone"),
+)
+
+instance_group_policy_scopes = sa.Table(
+    "instance_group_policy_scopes",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("allow_identifiers", sa.Boolean, nullable=False),
+    sa.Column("obfuscate_identifiers", sa.Boolean, nullable=False),
+    sa.Column("namespace_uuid", UUID, nullable=False),
+)
+
+aggregates = sa.Table(
+    "aggregates",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False, unique=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("zone", NAME),
+    sa.Column("scope_id", sa.ForeignKey(instance_group_policy_scopes.c.id), index=True),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime),
+    sa.UniqueConstraint("id", "zone"),
+    sa.UniqueConstraint("id", "scope_id"),
+    sa.CheckConstraint("zone <> ''", "zone"),
+    sqlite_autoincrement=True,  # an id, once shown to tenants as a domain, never means another aggregate
+)
+
+aggregate_metadata = sa.Table(
+    "aggregate_metadata",
+    metadata,
+    _owned_by(aggregates),
+    sa.Column("key", NAME, primary_key=True),
+    sa.Column("value", TEXT, nullable=False),
+)
+
+# Each row repeats its aggregate's zone and scope, so that keys can hold two rules:
+# a host is in one domain of a scope at the most, and all its zoned aggregates agree on its zone.
+aggregate_hosts = sa.Table(
+    "aggregate_hosts",
+    metadata,
+    _owned_by(aggregates),
+    sa.Column("host_id", sa.ForeignKey(hosts.c.id, ondelete="CASCADE"), primary_key=True, index=True),
+    sa.Column("zone", NAME),
+    sa.Column("scope_id", UUID),
+    sa.UniqueConstraint("scope_id", "host_id"),
+    sa.ForeignKeyConstraint(
+        ["aggregate_id", "zone"], [aggregates.c.id, aggregates.c.zone], deferrable=True, initially="DEFERRED"
+    ),
+    sa.ForeignKeyConstraint(
+        ["aggregate_id", "scope_id"], [aggregates.c.id, aggregates.c.scope_id], deferrable=True, initially="DEFERRED"
+    ),
+    sa.ForeignKeyConstraint(["host_id", "zone"], [hosts.c.id, hosts.c.zone], deferrable=True, initially="DEFERRED"),
+)
+
+flavors = sa.Table(
+    "flavors",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("flavorid", NAME, nullable=False, unique=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("memory_mb", sa.Integer, nullable=False),
+    sa.Column("disk_gb", sa.Integer, nullable=False),
+    sa.Column("ephemeral_gb", sa.Integer, nullable=False),
+    sa.Column("swap_mb", sa.Integer, nullable=False),
+    sa.Column("rxtx_factor", sa.Double, nullable=False),
+    sa.Column("is_public", sa.Boolean, nullable=False),
+    sa.Column("description", TEXT),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime),
+    sa.CheckConstraint("vcpus >= 1", "vcpus"),
+    sa.CheckConstraint("memory_mb >= 1", "memory"),
+    sa.CheckConstraint("disk_gb >= 0", "disk"),
+    sa.CheckConstraint("ephemeral_gb >= 0", "ephemeral"),
+    sa.CheckConstraint("swap_mb >= 0", "swap"),
+    sa.CheckConstraint("rxtx_factor > 0", "rxtx"),
+)
+
+flavor_extra_specs = sa.Table(
+    "flavor_extra_specs",
+    metadata,
+    _owned_by(flavors),
+    sa.Column("key", NAME, primary_key=True),
+    sa.Column("value", NAME, nullable=False),
+)
+
+flavor_access = sa.Table(
+    "flavor_access",
+    metadata,
+    _owned_by(flavors),
+    sa.Column("project_id", PROJECT, primary_key=True),
+)
+
+images = sa.Table(
+    "images",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("name", NAME, index=True),
+    sa.Column("owner", PROJECT, nullable=False, index=True),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("visibility", sa.String(16), nullable=False),
+    sa.Column("disk_format", NAME),
+    sa.Column("container_format", NAME),
+    sa.Column("min_disk_gb", sa.Integer, nullable=False),
+    sa.Column("min_ram_mb", sa.Integer, nullable=False),
+    sa.Column("size_bytes", sa.BigInteger),
+    sa.Column("protected", sa.Boolean, nullable=False),
+    sa.Column("hidden", sa.Boolean, nullable=False),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.CheckConstraint("min_disk_gb >= 0", "min_disk"),
+    sa.CheckConstraint("min_ram_mb >= 0", "min_ram"),
+)
+
+image_properties = sa.Table(
+    "image_properties",
+    metadata,
+    sa.Column("image_id", sa.ForeignKey(images.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("key", NAME, primary_key=True),
+    sa.Column("value", TEXT, nullable=False),
+)
+
+image_tags = sa.Table(
+    "image_tags",
+    metadata,
+    sa.Column("image_id", sa.ForeignKey(images.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("tag", NAME, primary_key=True),
+)
+
+quotas = sa.Table(
+    "quotas",
+    metadata,
+    sa.Column("project_id", PROJECT, primary_key=True),
+    sa.Column("resource", NAME, primary_key=True),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.CheckConstraint("hard_limit >= -1", "limit"),
+)
+
+quota_classes = sa.Table(
+    "quota_classes",
+    metadata,
+    sa.Column("class_name", NAME, primary_key=True),
+    sa.Column("resource", NAME, primary_key=True),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.CheckConstraint("hard_limit >= -1", "limit"),
+)

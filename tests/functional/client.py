@@ -1,0 +1,81 @@
+"""A caller of the application: a token, a microversion, and JSON both ways."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import falcon.testing
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    json: Any
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def message(self) -> str:
+        """The sentence inside a fault, whatever its name."""
+        (fault,) = self.json.values()
+        return str(fault["message"])
+
+
+@dataclass(frozen=True)
+class Service:
+    """The application under test."""
+
+    app: Any
+
+    def as_(self, token: str | None, version: str | None = None) -> "Client":
+        return Client(falcon.testing.TestClient(self.app), token, version)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Somebody who speaks to it."""
+
+    http: falcon.testing.TestClient
+    token: str | None
+    version: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    prefix: str = "/compute/v2.1"
+
+    def at(self, version: str) -> "Client":
+        """The same caller, asking for a compute microversion."""
+        return replace(self, version=version)
+
+    def below(self, prefix: str) -> "Client":
+        """The same caller, of another API."""
+        return replace(self, prefix=prefix)
+
+    def sending(self, **headers: str) -> "Client":
+        """The same caller, with more headers (underscores stand for dashes)."""
+        return replace(self, headers=self.headers | {k.replace("_", "-"): v for k, v in headers.items()})
+
+    def get(self, path: str, **query: str) -> Answer:
+        return self.ask("GET", path, params=query)
+
+    def post(self, path: str, body: Any = None) -> Answer:
+        return self.ask("POST", path, json=body)
+
+    def put(self, path: str, body: Any = None) -> Answer:
+        return self.ask("PUT", path, json=body)
+
+    def delete(self, path: str) -> Answer:
+        return self.ask("DELETE", path)
+
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
+        """Any request; `json` or `body` as Falcon's test client takes them."""
+        headers = dict(self.headers)
+        if self.token is not None:
+            headers["X-Auth-Token"] = self.token
+        if self.version is not None:
+            headers["OpenStack-API-Version"] = f"compute {self.version}"
+        headers |= more.pop("headers", {})
+        if more.get("json") is None:
+            more.pop("json", None)
+        got = self.http.simulate_request(method, self.prefix + path, headers=headers, **more)
+        is_json = "json" in got.headers.get("content-type", "") and bool(got.content)
+        return Answer(got.status_code, got.json if is_json else None, dict(got.headers), got.text)
