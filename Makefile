@@ -6,7 +6,7 @@ PORT   ?= 8774
 DATA   ?= .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers check lock format clean
+.PHONY: help setup demo tables test lint types layers check lock format clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ layers: setup  ## Which way imports may point
 	$(BIN)/lint-imports
 
 check: lint types layers test  ## Everything that CI runs
+
+tables: setup  ## Write the reference's tables of options and access rules anew
+	$(BIN)/python -m docs.tables
 
 format: setup  ## Let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

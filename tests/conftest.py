@@ -1,5 +1,6 @@
 """Fixtures that every kind of test may use. What needs a database runs on both."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +17,12 @@ def sqlite_server(tmp_path_factory: pytest.TempPathFactory) -> SQLite:
 
 
 @pytest.fixture(scope="session")
-def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
-    server = PostgreSQL(tmp_path_factory.mktemp("postgresql"))
-    yield server
-    server.stop()
+def postgresql_server() -> Iterator[PostgreSQL]:
+    # Not below pytest's own directory, which a second run would close to the server's user.
+    with tempfile.TemporaryDirectory(prefix="covey-postgresql-", ignore_cleanup_errors=True) as directory:
+        server = PostgreSQL(Path(directory))
+        yield server
+        server.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

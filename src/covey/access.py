@@ -6,7 +6,8 @@ import time
 from oslo_config import cfg
 from oslo_policy import policy
 
-from covey.model.access import RULES, AccessRule, Actor, Target
+from covey.model.access import AccessRule, Actor, Target
+from covey.model.access_rules import RULES
 from covey.model.errors import Forbidden
 
 RELOAD_S = 1.0  # how soon a changed policy.yaml counts
@@ -40,9 +41,12 @@ class OsloAccess:
         known = self._verdicts.get(question)
         if known is not None:
             return known
-        verdict = bool(self._enforcer.enforce(rule, _about(target), _credentials(actor)))
-        if self._remember and len(self._verdicts) < REMEMBERED:
-            self._verdicts[question] = verdict
+        if not self._remember:  # such a rule asks another server: nobody else should wait for that
+            return self._ask(question)
+        with self._lock:  # oslo.policy fills its rules one by one when it reads them anew
+            verdict = self._ask(question)
+            if len(self._verdicts) < REMEMBERED:
+                self._verdicts[question] = verdict
         return verdict
 
     def require(self, actor: Actor, rule: str, target: Target = Target()) -> None:  # noqa: B008 -- frozen
@@ -50,6 +54,10 @@ class OsloAccess:
         if not self.allows(actor, rule, target):
             message = f"Policy doesn't allow {rule} to be performed."
             raise Forbidden(message)
+
+    def _ask(self, question: _Question) -> bool:
+        rule, actor, target = question
+        return bool(self._enforcer.enforce(rule, _about(target), _credentials(actor)))
 
     def _notice_changes(self) -> None:
         now = time.monotonic()

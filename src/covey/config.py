@@ -11,6 +11,9 @@ API = cfg.OptGroup("api", title="The HTTP service")
 DATABASE = cfg.OptGroup("database", title="Where state lives")
 SCHEDULER = cfg.OptGroup("scheduler", title="Choosing hosts")
 QUOTA = cfg.OptGroup("quota", title="What a project gets unless an operator says otherwise")
+WORKER = cfg.OptGroup("worker", title="Doing what was decided")
+DRIVER = cfg.OptGroup("driver", title="The backend that runs servers")
+NOTIFICATIONS = cfg.OptGroup("notifications", title="Telling others what happened")
 LOG = cfg.OptGroup("log", title="What is logged, and how")
 
 OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
@@ -49,6 +52,16 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
         cfg.IntOpt("max_limit", default=1000, min=1, help="The most items that one page of a listing holds."),
         cfg.IntOpt("max_body_bytes", default=114688, min=1024, help="The largest JSON body that is read; more is 413."),
         cfg.StrOpt(
+            "explain_to_tenants",
+            default="counts",
+            choices=[
+                ("counts", "counted reasons, such as: of 24 hosts: 12 lack memory, 3 are disabled"),
+                ("reasons", "the same without numbers, for operators who keep the size of the fleet to themselves"),
+                ("none", "that there was no host, and nothing more"),
+            ],
+            help="How much a tenant is told when no host may take its server. It never includes a host's name.",
+        ),
+        cfg.StrOpt(
             "public_url",
             help="How clients reach the service, such as https://cloud.example:8774, for the links in answers. "
             "Unset: as the request says.",
@@ -61,7 +74,12 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             secret=True,
             help="The database: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME.",
         ),
-        cfg.IntOpt("pool_size", default=16, min=1, help="How many connections each process keeps at the most."),
+        cfg.IntOpt(
+            "pool_size",
+            default=0,
+            min=0,
+            help="How many connections each process keeps at the most. 0: two for each thread, and a few.",
+        ),
     ],
     SCHEDULER: [
         cfg.StrOpt(
@@ -69,9 +87,58 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             default="nova",
             help="The zone of hosts that no aggregate gives one.",
         ),
+        cfg.FloatOpt("cpu_weight_multiplier", default=1.0, help="How much free VCPUs speak for a host."),
+        cfg.FloatOpt("ram_weight_multiplier", default=1.0, help="The same, for free memory; below 0 it packs."),
+        cfg.FloatOpt("disk_weight_multiplier", default=1.0, help="The same, for free disk."),
+        cfg.IntOpt(
+            "host_subset_size",
+            default=1,
+            min=1,
+            help="Of how many of the best hosts one is drawn by lot. 1 takes the best.",
+        ),
+        cfg.IntOpt(
+            "max_attempts",
+            default=3,
+            min=1,
+            help="On how many hosts a server is tried that fails to start, before it is in error.",
+        ),
         cfg.FloatOpt("cpu_allocation_ratio", default=4.0, min=0.01, help="VCPUs sold for each that a new host has."),
         cfg.FloatOpt("ram_allocation_ratio", default=1.0, min=0.01, help="The same, for memory."),
         cfg.FloatOpt("disk_allocation_ratio", default=1.0, min=0.01, help="The same, for disk."),
+    ],
+    WORKER: [
+        cfg.IntOpt(
+            "threads",
+            default=1,
+            min=0,
+            help="How many threads of each serving process carry out what was decided. 0: `covey worker` does.",
+        ),
+        cfg.FloatOpt(
+            "lease_s",
+            default=30.0,
+            min=1,
+            help="After so many seconds another worker takes on a job that was not finished; more than any step takes.",
+        ),
+        cfg.FloatOpt("idle_s", default=0.2, min=0.01, help="How long a worker with nothing to do waits to look again."),
+    ],
+    DRIVER: [
+        cfg.FloatOpt("latency_s", default=0.0, min=0, help="How long the simulated backend takes for each step."),
+        cfg.FloatOpt(
+            "failure_rate", default=0.0, min=0, max=1, help="How often one of its steps fails: 0.1 is one in ten."
+        ),
+        cfg.IntOpt("seed", help="Makes its failures the same each time."),
+    ],
+    NOTIFICATIONS: [
+        cfg.StrOpt(
+            "driver",
+            default="noop",
+            choices=[
+                ("noop", "nobody is told"),
+                ("log", "into the log"),
+                ("messagingv2", "a broker, through oslo.messaging; transport_url says which"),
+            ],
+            help="Who is told of what happens to groups and servers.",
+        ),
     ],
     QUOTA: [
         cfg.IntOpt(name, default=limit, min=-1, help=f"Default quota of {name.replace('_', ' ')}; -1 is unlimited.")
@@ -93,8 +160,8 @@ def load(files: Sequence[str] = ()) -> cfg.ConfigOpts:
     """All options, from these files (or the usual places, if none are given) and the environment."""
     conf = cfg.ConfigOpts()
     for group, options in OPTIONS.items():
-        conf.register_group(group)
-        conf.register_opts(options, group)
+        conf.register_group(cfg.OptGroup(group.name, title=group.title))  # its own: a group keeps what was overridden
+        conf.register_opts(options, group.name)
     policy_options.set_defaults(conf)
     conf(args=[], project="covey", default_config_files=list(files) or None)
     return conf

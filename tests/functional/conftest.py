@@ -1,18 +1,94 @@
 """The real application in process, spoken to over its API."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+import sqlalchemy as sa
 
 from covey import bootstrap
 from covey.bootstrap import Chosen
+from covey.model.hosts import NewHost
+from covey.storage import engine
+from covey.storage.store import Store
+from covey.storage.tables import metadata
+from tests.build import NOW, a_host
+from tests.databases import PostgreSQL
 from tests.functional.client import Client, Service
+from tests.functional.fleets import build_cloud, cloud, lasting_cloud  # noqa: F401 -- fixtures
+
+AddHosts = Callable[..., None]
+
+
+class Build(Protocol):
+    """Builds the application with options of a test's own, on the test's database."""
+
+    def __call__(self, *overrides: tuple[str, str, object], only_api: str | None = None) -> Service: ...
+
+
+@pytest.fixture(scope="session")
+def emptied(postgresql_server: PostgreSQL) -> Iterator["Emptied"]:
+    with postgresql_server.fresh() as url:
+        yield Emptied(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """As everywhere, but for speed: a PostgreSQL database is emptied after each test, not made anew."""
+    if request.param == "sqlite":
+        with request.getfixturevalue("sqlite_server").fresh(tmp_path) as url:
+            yield url
+    else:
+        lasting: Emptied = request.getfixturevalue("emptied")
+        yield lasting.url
+        lasting.empty()
+
+
+class Emptied:
+    """A PostgreSQL database that can be made what it was at first."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._engine = engine.connect(url)
+        self._tables = metadata.sorted_tables
+        with self._engine.begin() as connection:
+            self._first = [connection.execute(sa.select(table)).mappings().all() for table in self._tables]
+            numbered = sa.text("SELECT relname FROM pg_class WHERE relkind = 'S'")
+            self._sequences = connection.execute(numbered).scalars().all()
+
+    def empty(self) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(_OTHERS_OUT)
+            for table in reversed(self._tables):
+                connection.execute(sa.delete(table))
+            for sequence in self._sequences:
+                connection.execute(sa.text(f'ALTER SEQUENCE "{sequence}" RESTART'))
+            for table, rows in zip(self._tables, self._first, strict=True):
+                if rows:
+                    connection.execute(sa.insert(table), [dict(row) for row in rows])
+
+
+_OTHERS_OUT = sa.text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 
 
 @pytest.fixture
 def service(database: str, tmp_path: Path) -> Service:
     """All APIs, on a fresh database, believing whoever calls (auth_strategy=none)."""
     return Service(_build(database, tmp_path))
+
+
+@pytest.fixture
+def build(database: str, tmp_path: Path) -> Build:
+    """For the service with other options, or with one API alone."""
+
+    def built(*overrides: tuple[str, str, object], only_api: str | None = None) -> Service:
+        return Service(_build(database, tmp_path, *overrides, only_api=only_api))
+
+    return built
 
 
 @pytest.fixture
@@ -26,16 +102,47 @@ def alice(service: Service) -> Client:
     return service.as_("alice:web")
 
 
-def _build(database: str, directory: Path, *overrides: tuple[str, str, object]) -> bootstrap.Application:
+@pytest.fixture
+def add_hosts(store: Store) -> AddHosts:
+    """Puts hosts into the fleet, by name or as they are; no API request can."""
+
+    def add(*new: str | NewHost) -> None:
+        with store.write() as tx:
+            tx.hosts.add([a_host(host) if isinstance(host, str) else host for host in new], NOW)
+
+    return add
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def lasting_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One database of each kind for a whole module, whose tests leave it as it was."""
+    if request.param == "sqlite":
+        with request.getfixturevalue("sqlite_server").fresh(tmp_path_factory.mktemp("lasting")) as url:
+            yield url
+    else:
+        with request.getfixturevalue("postgresql_server").fresh() as url:
+            yield url
+
+
+@pytest.fixture(scope="module")
+def lasting(lasting_database: str, tmp_path_factory: pytest.TempPathFactory) -> Service:
+    """The service on it: for long tables of questions."""
+    return Service(_build(lasting_database, tmp_path_factory.mktemp("lasting")))
+
+
+def _build(
+    database: str, directory: Path, *overrides: tuple[str, str, object], only_api: str | None = None
+) -> bootstrap.Application:
     policy = directory / "policy.yaml"
     policy.touch()
-    chosen = Chosen(
-        overrides=(
-            ("database", "connection", database),
-            ("api", "auth_strategy", "none"),
-            ("oslo_policy", "policy_file", str(policy)),
-            ("log", "level", "error"),
-            *overrides,
-        )
-    )
-    return bootstrap.wsgi(chosen)
+    options = [
+        ("database", "connection", database),
+        ("api", "auth_strategy", "none"),
+        ("oslo_policy", "policy_file", str(policy)),
+        ("log", "level", "error"),
+        *overrides,  # of an option that comes twice, the last counts
+    ]
+    # A file, since one test's file is never another's: what is overridden in process outlives the test.
+    written = directory / "covey.conf"
+    written.write_text("".join(f"[{group}]\n{option} = {value}\n" for group, option, value in options))
+    return bootstrap.wsgi(Chosen(config_files=(str(written),), only_api=only_api))

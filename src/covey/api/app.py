@@ -14,12 +14,17 @@ from covey.api.authentication import Authenticator, Projects
 from covey.api.compute import discovery as compute_discovery
 from covey.api.compute import microversions
 from covey.api.compute.aggregates import Aggregates
+from covey.api.compute.explaining import PlacementExplain
 from covey.api.compute.extra_specs import ExtraSpecs
 from covey.api.compute.flavors import Flavors
 from covey.api.compute.hosts import AvailabilityZones, Hypervisors
 from covey.api.compute.hosts import Services as ComputeServices
 from covey.api.compute.projects import without_project
 from covey.api.compute.quotas import Limits, QuotaClassSets, QuotaSets
+from covey.api.compute.server_actions import InstanceActions, Migrations, ServerActions
+from covey.api.compute.server_groups import ServerGroups
+from covey.api.compute.server_views import ServerView
+from covey.api.compute.servers import Servers
 from covey.api.compute.small import Extensions, KeyPairs
 from covey.api.identity import projects as identity_api
 from covey.api.image import discovery as image_discovery
@@ -119,6 +124,26 @@ def _compute(parts: Parts) -> Api:
         ("/os-quota-sets/{key}/detail", quotas, "detail"),
         ("/os-services", hosts, None),
         ("/os-services/{key}", hosts, "one"),
+    ]
+    servers = Servers(services.servers, ServerView(parts.access, settings.default_zone), settings.max_limit)
+    groups = ServerGroups(services.groups, settings.max_limit)
+    actions = InstanceActions(services.histories, parts.access)
+    routes += [
+        ("/servers", servers, None),
+        ("/servers/detail", servers, "detail"),
+        ("/servers/{key}", servers, "one"),
+        ("/servers/{key}/action", ServerActions(services.moves, services.power, services.flavors), None),
+        ("/servers/{key}/metadata", servers, "metadata"),
+        ("/servers/{key}/metadata/{item}", servers, "meta"),
+        ("/servers/{key}/os-instance-actions", actions, None),
+        ("/servers/{key}/os-instance-actions/{request_id}", actions, "one"),
+        ("/servers/{key}/placement", servers, "placement"),
+        ("/servers/{key}/tags", servers, "tags"),
+        ("/servers/{key}/tags/{tag}", servers, "tag"),
+        ("/os-placement-explain", PlacementExplain(services.explaining), None),
+        ("/os-migrations", Migrations(services.histories), None),
+        ("/os-server-groups", groups, None),
+        ("/os-server-groups/{key}", groups, "one"),
     ]
     roots = frozenset(path.split("/")[1] for path, _, _ in routes)
     edge = _edge(

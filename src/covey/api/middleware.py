@@ -12,7 +12,7 @@ import structlog
 from covey.api.authentication import Authenticator
 from covey.api.metrics import Metrics
 from covey.api.requests import Request
-from covey.api.versions import Spoken
+from covey.api.versions import NotAcceptable, Spoken, Version
 from covey.model.errors import Invalid
 
 log = structlog.get_logger("covey.http")
@@ -45,9 +45,11 @@ class Edge:
         if not self.is_open(req):
             context.actor = self.authenticate(req.env)
         if self.spoken is not None:
-            context.version = self.spoken.chosen_by(req)
+            context.version = self._version(req, self.spoken)
         if self.rewrite is not None:
             self.rewrite(req)
+        if req.method == "OPTIONS":  # Falcon would answer this one by itself, on every path that there is
+            raise falcon.HTTPMethodNotAllowed([])
 
     def process_response(self, req: Request, resp: falcon.Response, _: object, succeeded: bool) -> None:  # noqa: FBT001
         """Says which request and version this was, then counts and logs it."""
@@ -60,6 +62,13 @@ class Edge:
         if resp.status_code == HTTPStatus.UNAUTHORIZED:
             resp.set_header("WWW-Authenticate", self.authenticate.challenge)
         self._account(req, resp.status_code)
+
+    def _version(self, req: Request, spoken: Spoken) -> Version:
+        try:
+            return spoken.chosen_by(req)
+        except NotAcceptable as error:
+            req.context.version = error.asked  # the answer's headers repeat it
+            raise
 
     def _account(self, req: Request, status: int) -> None:
         context = req.context

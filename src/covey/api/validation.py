@@ -1,11 +1,12 @@
 """JSON Schema with the messages that Nova's clients know."""
 
+import re
 import unicodedata
-import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema
+import jsonschema_rs
 from jsonschema.exceptions import ValidationError
 
 from covey.api.versions import Version
@@ -57,12 +58,12 @@ def _check_uuid(value: object) -> bool:
     return not isinstance(value, str) or is_uuid(value)
 
 
+_UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
+
+
 def is_uuid(text: str) -> bool:
-    """Whether the text is a uuid, with or without dashes."""
-    try:
-        return uuid.UUID(text).hex == text.replace("-", "").lower()
-    except ValueError:
-        return False
+    """Whether the text is a uuid, with its dashes where they belong or with none."""
+    return _UUID.fullmatch(text) is not None
 
 
 def _bound(keyword: str) -> Any:  # noqa: ANN401 -- jsonschema's own signature
@@ -85,21 +86,48 @@ def _number(text: str) -> int | float | str:
     return text
 
 
+def _is_integer(_: object, value: object) -> bool:
+    """1.0 is no integer to Nova's clients, whatever JSON Schema thinks."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator,
     {keyword: _bound(keyword) for keyword in ("minimum", "maximum", "exclusiveMinimum")},
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 
 
-class Schema:
-    """What a body has to look like."""
+def _stricter(schema: Any) -> Any:  # noqa: ANN401 -- any part of a schema
+    """The same without numbers in strings, whose bounds the compiled validator would not look at."""
+    if isinstance(schema, list):
+        return [_stricter(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if schema.get("type") == ["integer", "string"]:
+        return {"type": "integer", **{k: schema[k] for k in ("minimum", "maximum") if k in schema}}
+    return {key: _stricter(part) for key, part in schema.items()}
 
-    def __init__(self, schema: JsonSchema, where: str = "field/attribute") -> None:
+
+_TWIN_FORMATS = {"name": _is_name, "uuid": is_uuid, "printable": _check_printable}
+
+
+class Schema:
+    """What a body has to look like.
+
+    A `quick` one, for bodies that come by the thousand, is first held against a stricter twin in compiled code.
+    What the twin accepts is right; all else is judged, and worded, by the schema itself.
+    """
+
+    def __init__(self, schema: JsonSchema, where: str = "field/attribute", *, quick: bool = False) -> None:
         self._validator = _Validator(schema, format_checker=FORMATS)
         self._where = where
+        self._twin = jsonschema_rs.Draft4Validator(_stricter(schema), formats=_TWIN_FORMATS) if quick else None
 
     def check(self, value: object) -> None:
         """Raises Invalid, naming the first field that is wrong and why."""
+        if self._twin is not None and self._twin.is_valid(value):
+            return
         try:
             error = next(iter(self._validator.iter_errors(value)), None)
             message = None if error is None else self._sentence(error)

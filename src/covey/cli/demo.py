@@ -66,10 +66,12 @@ def _passwords(data_dir: Path) -> dict[str, str]:
 
 def _write_clouds(data_dir: Path, port: int, passwords: dict[str, str]) -> None:
     base = f"http://127.0.0.1:{port}"
+    # Some commands first ask for services that are not here, such as block storage. With no catalogue to look them
+    # up in, a client goes to the one endpoint below `auth`, and stops unless that answers with a version.
     clouds = {
         name: {
             "auth_type": "http_basic",
-            "auth": {"username": name, "password": password, "endpoint": f"{base}/placement"},
+            "auth": {"username": name, "password": password, "endpoint": f"{base}/identity/v3"},
             "compute_endpoint_override": f"{base}/compute/v2.1",
             "placement_endpoint_override": f"{base}/placement",
             "image_endpoint_override": f"{base}/image",
@@ -83,7 +85,7 @@ def _write_clouds(data_dir: Path, port: int, passwords: dict[str, str]) -> None:
 
 def _welcome(data_dir: Path, port: int, passwords: dict[str, str]) -> str:
     beside = Path(sys.executable).with_name("openstack")
-    client = str(_short(beside)) if beside.exists() else "openstack"
+    client = shlex.quote(str(_short(beside))) if beside.exists() else "openstack"
     command = f"OS_CLIENT_CONFIG_FILE={shlex.quote(str(data_dir / 'clouds.yaml'))} {client} --os-cloud"
     users = "\n".join(
         f"    {name:<6} {passwords[name]}   {role} of project {project}" for name, (project, role) in USERS.items()

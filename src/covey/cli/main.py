@@ -1,8 +1,11 @@
 """The `covey` command: one file for each noun, gathered here."""
 
 import sys
+from typing import NoReturn
 
 import click
+import sqlalchemy as sa
+from oslo_config import cfg
 
 from covey.cli.database import db
 from covey.cli.demo import demo
@@ -11,6 +14,7 @@ from covey.cli.samples import config, policy
 from covey.cli.serve import serve
 from covey.cli.status import status
 from covey.cli.users import user
+from covey.cli.worker import worker
 from covey.fleet_file import FleetFileError
 from covey.model.errors import CoveyError
 
@@ -32,7 +36,7 @@ def covey() -> None:
     """
 
 
-for command in (serve, demo, db, fleet, status, config, policy, user):
+for command in (serve, worker, demo, db, fleet, status, config, policy, user):
     covey.add_command(command)
 
 
@@ -41,9 +45,15 @@ def main() -> None:
     try:
         covey()
     except CoveyError as error:
-        click.echo(f"Error: {error.message}", err=True)
-        sys.exit(1)
+        _end(f"Error: {error.message}")
     except FleetFileError as error:
-        click.echo(str(error), err=True)
-        click.echo(f"\n{len(error.problems)} to put right; nothing was changed.", err=True)
-        sys.exit(1)
+        _end(f"{error}\n\n{len(error.problems)} to put right; nothing was changed.")
+    except sa.exc.DatabaseError as error:
+        _end(f"Error: The database can't be used: {error.orig}")
+    except (cfg.Error, OSError) as error:
+        _end(f"Error: {error}")
+
+
+def _end(sentence: str) -> NoReturn:
+    click.echo(sentence, err=True)
+    sys.exit(1)

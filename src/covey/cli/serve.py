@@ -1,8 +1,12 @@
 """`covey serve`: the service itself."""
 
 import ipaddress
+import multiprocessing
 import os
+import socket
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -60,16 +64,18 @@ def run(options: Chosen, fleet_file: str | None = None, welcome: str = "") -> No
     """Serve as chosen; returns when the service was told to stop. Raises Invalid for what can't be served."""
     conf = options.load()
     refuse_open_doors(conf)
+    _refuse_taken_port(conf.api.host, conf.api.port)
     logs.configure(conf.log.level, conf.log.format)
     bootstrap.prepare(conf)
     if fleet_file is not None:
         apply_file(conf, fleet_file)
-    if conf.api.workers > 1:
-        os.environ.setdefault(SHARED_DIRECTORY, tempfile.mkdtemp(prefix="covey-metrics-"))
+    # Each serving process builds its own. What keeps it from being built is told here, where a sentence is read.
+    bootstrap.wsgi(options)
     if welcome:
         click.echo(welcome)
     log.info("serve.listening", url=f"http://{conf.api.host}:{conf.api.port}", workers=conf.api.workers)
-    _granian(conf, options)
+    with _shared_metrics(conf.api.workers):
+        _granian(conf, options)
     log.info("serve.stopped")
 
 
@@ -90,12 +96,34 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _refuse_taken_port(host: str, port: int) -> None:
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        message = f"Covey can't listen on {host}, port {port}: {error.strerror}."
+        raise Invalid(message) from error
+
+
+@contextmanager
+def _shared_metrics(workers: int) -> Iterator[None]:
+    """Where several processes leave their numbers for each other; it goes when they do, unless others chose it."""
+    if workers == 1 or SHARED_DIRECTORY in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="covey-metrics-") as directory:
+        os.environ[SHARED_DIRECTORY] = directory
+        yield
+
+
 def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
     # Imported late: it starts a Rust runtime, which no other command needs.
     from granian import Granian  # noqa: PLC0415
     from granian.constants import HTTPModes, Interfaces  # noqa: PLC0415
     from granian.log import LogLevels  # noqa: PLC0415
 
+    if conf.api.workers > 1:
+        # A forked process would keep what was imported here, before it was known where metrics are shared.
+        multiprocessing.set_start_method("spawn", force=True)
     Granian(
         "covey",
         address=conf.api.host,
@@ -113,4 +141,4 @@ def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
 
 def _load(options: Chosen) -> "WSGIApplication":
     """Runs in each serving process."""
-    return bootstrap.wsgi(options)
+    return bootstrap.wsgi(options, work=True)

@@ -4,12 +4,12 @@ import sys
 
 import click
 import msgspec
+import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy.engine import make_url
 
 from covey import bootstrap
 from covey.cli.options import chooses_database, chosen
-from covey.model.errors import Unavailable
 from covey.services.overview import Overview
 from covey.storage import schema
 
@@ -32,12 +32,12 @@ def status(as_json: bool, config_files: tuple[str, ...], database: str | None) -
 
 
 def _report(conf: cfg.ConfigOpts) -> tuple[dict[str, object], list[str]]:
-    report: dict[str, object] = {"database": make_url(conf.database.connection).render_as_string(hide_password=True)}
     engine = bootstrap.engine(conf)
+    report: dict[str, object] = {"database": make_url(conf.database.connection).render_as_string(hide_password=True)}
     try:
         have, want = schema.current(engine), schema.head()
-    except Unavailable as error:
-        return report, [error.message]
+    except sa.exc.DatabaseError as error:
+        return report, [f"The database can't be used: {error.orig}"]
     report["schema"] = have or "empty"
     if have != want:
         return report, [f"The database has schema {have or 'none'}, this version wants {want}: run `covey db upgrade`."]

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from covey.model.ids import HostId
+
 
 class CoveyError(Exception):
     """Something that a caller can be told about in a sentence."""
@@ -47,3 +49,41 @@ class Unavailable(CoveyError):
     """Something that the service needs, such as its database, does not answer."""
 
     code = "unavailable"
+
+
+class OverQuota(CoveyError):
+    """The project, or the group, has as much as it may have."""
+
+    code = "over_quota"
+
+
+class Busy(CoveyError):
+    """The fleet kept changing under the request; the same request may well succeed in a moment."""
+
+    code = "busy"
+
+
+class StaleClaim(CoveyError):
+    """Somebody was faster: hosts that had room when they were chosen have none now."""
+
+    code = "stale_claim"
+
+    def __init__(self, hosts: frozenset[HostId]) -> None:
+        super().__init__("Hosts filled up while we were deciding.")
+        self.hosts = hosts
+
+
+class DriverFault(CoveyError):
+    """A backend could not do what was decided."""
+
+    code = "driver_fault"
+
+
+class NoValidHost(CoveyError):
+    """No host may take the server; says why, counted, and to administrators in full."""
+
+    code = "no_valid_host"
+
+    def __init__(self, message: str, details: str) -> None:
+        super().__init__(message)
+        self.details = details

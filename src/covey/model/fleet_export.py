@@ -20,6 +20,7 @@ def as_file(state: FleetState, default_ratios: Ratios) -> FleetFile:
         if aggregate.scope:
             for host in aggregate.hosts:
                 domains.setdefault(host, {})[scopes[aggregate.scope]] = aggregate.name
+    images = {image.name: image for image in state.images}  # a file, unlike the catalogue, has one of a name
     return FleetFile(
         hosts=tuple(_host(h, zones.get(h.name), domains.get(h.name, {}), default_ratios) for h in state.hosts),
         scopes=tuple(ScopeEntry(s.name, s.allow_identifiers, s.obfuscate_identifiers) for s in state.scopes),
@@ -27,7 +28,7 @@ def as_file(state: FleetState, default_ratios: Ratios) -> FleetFile:
         flavors=tuple(
             FlavorEntry(f.name, f.vcpus, f.memory_mb, f.disk_gb, dict(f.extra_specs), f.id) for f in state.flavors
         ),
-        images=tuple(ImageEntry(image.name, dict(image.properties)) for image in state.images if image.name),
+        images=tuple(ImageEntry(name, dict(image.properties)) for name, image in images.items() if name),
     )
 
 

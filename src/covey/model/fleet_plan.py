@@ -81,6 +81,7 @@ def plan(
     _plan_scopes(file, state, made)
     _plan_hosts(file, state, default_ratios, made)
     _plan_aggregates(file, state, made)
+    _plan_departures(file, state, made)
     _plan_flavors(file, state, new_uuid, made)
     _plan_images(file, state, made)
     unlisted = _unlisted(file, state)
@@ -167,6 +168,23 @@ def _plan_aggregates(file: FleetFile, state: FleetState, made: FleetPlan) -> Non
         changes = _changes(aggregate.metadata if aggregate else {}, wanted.metadata)
         if changes:
             made.changed_metadata.append((wanted.name, changes))
+
+
+def _plan_departures(file: FleetFile, state: FleetState, made: FleetPlan) -> None:
+    """A host that the file puts somewhere leaves where it was, also an aggregate that the file does not name."""
+    wanted = wanted_aggregates(file)
+    scopes = {scope.id: scope.name for scope in state.scopes}
+    placed = {(each.scope, host) for each in wanted.values() if each.scope for host in each.hosts}
+    zones = {host: each.zone for each in wanted.values() if each.zone for host in each.hosts}
+    for aggregate in state.aggregates:
+        if aggregate.name in wanted:
+            continue
+        scope = scopes[aggregate.scope] if aggregate.scope else None
+        made.gone_members += [
+            (aggregate.name, host)
+            for host in aggregate.hosts
+            if (scope, host) in placed or (aggregate.zone and zones.get(host, aggregate.zone) != aggregate.zone)
+        ]
 
 
 def _plan_flavors(file: FleetFile, state: FleetState, new_uuid: Callable[[], str], made: FleetPlan) -> None:

@@ -54,13 +54,13 @@ class Image:
 class ImageFilter:
     """Which images a listing wants; None means no matter."""
 
-    visible_to: ProjectId | None = None  # own ones and public ones; None: everybody's
+    visible_to: ProjectId | None = None  # own and public ones, community ones if asked for; None: everybody's
     ids: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     statuses: tuple[str, ...] | None = None
     owner: str | None = None
     visibility: Visibility | None = None
-    hidden: bool = False
+    hidden: bool | None = False
     tags: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     after: ImageId | None = None

@@ -10,6 +10,7 @@ from covey.model.ids import AggregateId, HostId
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
 
 _RULE = "os_compute_api:os-aggregates:"
+_LARGEST_ID = 2**31 - 1  # that a database could hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Aggregates:
 
 
 def _existing(tx: Transaction, aggregate: int, *, lock: bool = False) -> Aggregate:
-    found = tx.aggregates.by_id(aggregate, lock=lock)
+    found = tx.aggregates.by_id(aggregate, lock=lock) if 0 < aggregate <= _LARGEST_ID else None
     if found is None:
         message = f"Aggregate {aggregate} could not be found."
         raise NotFound(message)

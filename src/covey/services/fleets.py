@@ -45,11 +45,12 @@ class Fleets:
         """Make the service match the file: all changes, or none. Raises Conflict when others change it too."""
         with self.store.write() as tx:
             made = plan(file, _state(tx), self.default_ratios, self.new_uuid, prune=prune)
+            self._prune(tx, made.removed, progress)  # first: what goes may be in the way of what comes
             self._scopes(tx, made, progress)
             self._hosts(tx, made, progress)
             self._aggregates(tx, made, progress)
             self._flavors_and_images(tx, made, progress)
-            self._prune(tx, made.removed, progress)
+            self._prune_scopes(tx, made.removed, progress)
         return made
 
     def export(self) -> FleetFile:
@@ -91,6 +92,8 @@ class Fleets:
             progress(len(some))
         for aggregate, zone in made.changed_zones:
             tx.aggregates.set_zone(aggregate.id, zone, now)
+        for aggregate, _ in made.changed_domains:  # out of all before into any: two may swap
+            tx.aggregates.set_scope(aggregate.id, None, now)
         for aggregate, scope in made.changed_domains:
             tx.aggregates.set_scope(aggregate.id, scopes[scope] if scope else None, now)
         for name, changes in made.changed_metadata:
@@ -117,14 +120,18 @@ class Fleets:
         tx.aggregates.remove_hosts(members, self.clock())
         for aggregate in removed.aggregates:
             tx.aggregates.delete(aggregate.id)
-        for scope in removed.scopes:
-            tx.scopes.delete(scope.id)
         tx.hosts.delete([host.id for host in removed.hosts])
         for flavor in removed.flavors:
             tx.flavors.delete(flavor.id)
         for image in removed.images:
             tx.images.delete(image.id)
-        progress(removed.size)
+        progress(removed.size - len(removed.scopes))
+
+    def _prune_scopes(self, tx: Transaction, removed: FleetState, progress: Progress) -> None:
+        """Last: until then an aggregate may still be a domain of one."""
+        for scope in removed.scopes:
+            tx.scopes.delete(scope.id)
+        progress(len(removed.scopes))
 
 
 def _state(tx: Transaction) -> FleetState:
@@ -134,7 +141,7 @@ def _state(tx: Transaction) -> FleetState:
         scopes=tuple(tx.scopes.all()),
         aggregates=tuple(tx.aggregates.all()),
         flavors=tuple(tx.flavors.find(FlavorFilter(is_public=True))),
-        images=tuple(tx.images.find(ImageFilter(owner=OPERATORS))),
+        images=tuple(tx.images.find(ImageFilter(owner=OPERATORS, hidden=None, sort_key="name", descending=False))),
     )
 
 

@@ -77,9 +77,15 @@ class Quotas:
         with self.store.read() as tx:
             return self._quotas(tx, project or actor.project_id)
 
+    def limits_in(self, tx: Transaction, project: ProjectId) -> dict[str, int]:
+        """A project's limits, as a transaction sees them."""
+        return self._defaults(tx) | dict(tx.quotas.of_project(project))
+
     def _quotas(self, tx: Transaction, project: ProjectId) -> dict[str, Quota]:
-        limits = self._defaults(tx) | dict(tx.quotas.of_project(project))
-        return {resource: Quota(limits[resource]) for resource in self.defaults}
+        limits = self.limits_in(tx, project)
+        instances, cores, ram = tx.claims.usage(project)
+        used = {"instances": instances, "cores": cores, "ram": ram, "server_groups": tx.groups.count(project)}
+        return {resource: Quota(limits[resource], used.get(resource, 0)) for resource in self.defaults}
 
     def _defaults(self, tx: Transaction) -> dict[str, int]:
         return self._class(tx, _DEFAULT_CLASS)

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, HostId, ScopeId
+from covey.storage.changes import FleetChanges
 from covey.storage.refusals import refused_as
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
 
@@ -32,6 +33,12 @@ _HOSTS = (
 _HOST_IDS = select(aggregate_hosts.c.host_id).where(aggregate_hosts.c.aggregate_id == bindparam("of"))
 _ZONES_OF_HOSTS = select(aggregate_hosts.c.host_id, aggregate_hosts.c.zone, aggregate_hosts.c.aggregate_id).where(
     aggregate_hosts.c.zone.is_not(None), aggregate_hosts.c.host_id.in_(bindparam("hosts", expanding=True))
+)
+_LOCK = (
+    select(aggregates.c.id)
+    .where(aggregates.c.id.in_(bindparam("aggregates", expanding=True)))
+    .order_by(aggregates.c.id)
+    .with_for_update()
 )
 _LOCK_HOSTS = (
     select(hosts.c.id).where(hosts.c.id.in_(bindparam("hosts", expanding=True))).order_by(hosts.c.id).with_for_update()
@@ -67,7 +74,11 @@ _BATCH = 5000
 
 
 class Aggregates:
-    """Every aggregate. Whoever changes one locks its row first, then its hosts' rows."""
+    """Every aggregate.
+
+    Whoever changes what hosts are where locks the aggregates' rows first, then the hosts' rows, each in the
+    order of their ids. So nobody waits in a circle, and what is read after the locks is still so at commit.
+    """
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -98,17 +109,21 @@ class Aggregates:
 
     def set_zone(self, aggregate: AggregateId, zone: str | None, now: datetime) -> None:
         """Gives the aggregate's hosts another zone, or takes it away."""
+        members = self._lock_with_hosts(aggregate)
         self._update(aggregate, zone=zone, updated_at=now)
         mine = aggregate_hosts.c.aggregate_id == aggregate
         self._connection.execute(update(aggregate_hosts).where(mine).values(zone=zone))
-        self._settle_zones(self.host_ids(aggregate))
+        self._settle_zones(members)
+        self._changed()
 
     def set_scope(self, aggregate: AggregateId, scope: ScopeId | None, now: datetime) -> None:
-        """Makes the aggregate a domain of a scope, or of none."""
+        """Makes the aggregate a domain of a scope, or of none. Raises Conflict when a host would be in two domains."""
+        self._lock_with_hosts(aggregate)
         with refused_as(Conflict("A host of the aggregate sits in another domain of that scope already.")):
             self._update(aggregate, scope_id=scope, updated_at=now)
             mine = aggregate_hosts.c.aggregate_id == aggregate
             self._connection.execute(update(aggregate_hosts).where(mine).values(scope_id=scope))
+        self._changed()
 
     def set_metadata(self, aggregate: AggregateId, changes: Mapping[str, str | None], now: datetime) -> None:
         """Merges the changes; None removes a key."""
@@ -118,47 +133,69 @@ class Aggregates:
         if kept:
             self._connection.execute(_ADD_METADATA, kept)
         self._connection.execute(_TOUCH, {"of": aggregate, "now": now})
+        self._changed()
 
     def add_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         """Adds hosts to aggregates. Raises Conflict where one is in already, or in another domain of the scope."""
         if pairs:
+            self._lock_pairs(pairs)
             with refused_as(Conflict("A host is in that aggregate already, or in another domain of its scope.")):
                 self._connection.execute(_ADD_HOST, [{"to": a, "host": h} for a, h in pairs])
             self._changed_hosts(pairs, now)
 
     def remove_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         if pairs:
+            self._lock_pairs(pairs)
             self._connection.execute(_REMOVE_HOST, [{"from_": a, "host": h} for a, h in pairs])
             self._changed_hosts(pairs, now)
 
     def delete(self, aggregate: AggregateId) -> None:
         """Removes an aggregate that holds no hosts."""
         self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
+        self._changed()
 
     def host_ids(self, aggregate: AggregateId) -> list[HostId]:
         return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": aggregate}).scalars()]
 
     def lock_hosts(self, ids: Iterable[HostId]) -> None:
         """Holds the hosts' rows, in the order of their ids, until the transaction ends."""
-        for some in _batches(ids):
+        for some in _batches(sorted(set(ids))):
             self._connection.execute(_LOCK_HOSTS, {"hosts": some})
 
     def zones_of(self, ids: Sequence[HostId]) -> list[tuple[HostId, str, AggregateId]]:
         """Which zone each zoned aggregate gives these hosts."""
         return [
             (HostId(host), zone, AggregateId(aggregate))
-            for host, zone, aggregate in self._connection.execute(_ZONES_OF_HOSTS, {"hosts": ids})
+            for some in _batches(ids)
+            for host, zone, aggregate in self._connection.execute(_ZONES_OF_HOSTS, {"hosts": some})
         ]
+
+    def _lock_with_hosts(self, aggregate: AggregateId) -> list[HostId]:
+        """Holds an aggregate, then all its hosts, which nobody adds to or takes from meanwhile."""
+        self._connection.execute(_LOCK, {"aggregates": [aggregate]})
+        members = self.host_ids(aggregate)
+        self.lock_hosts(members)
+        return members
+
+    def _lock_pairs(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
+        for some in _batches(sorted({aggregate for aggregate, _ in pairs})):
+            self._connection.execute(_LOCK, {"aggregates": some})
+        self.lock_hosts(host for _, host in pairs)
 
     def _changed_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         touched = {aggregate for aggregate, _ in pairs}
         self._connection.execute(_TOUCH, [{"of": aggregate, "now": now} for aggregate in sorted(touched)])
         self._settle_zones(sorted({host for _, host in pairs}))
+        self._changed()
 
     def _settle_zones(self, ids: Iterable[int]) -> None:
         """Writes the zone that the aggregates now give to each host; two that disagree break a key at commit."""
         for some in _batches(ids):
             self._connection.execute(_SET_HOST_ZONES, {"hosts": some})
+
+    def _changed(self) -> None:
+        """Every process's picture of the fleet is old now."""
+        FleetChanges(self._connection).add_structure()
 
     def _update(self, aggregate: AggregateId, **values: object) -> None:
         self._connection.execute(update(aggregates).where(aggregates.c.id == aggregate).values(**values))

@@ -1,6 +1,7 @@
 """Connections and transactions, and the few lines where the two databases differ."""
 
 import sqlite3
+import time
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -37,7 +38,7 @@ def _url(database: str) -> URL:
     try:
         url = make_url(database)
     except sa.exc.ArgumentError as error:
-        message = f"The database URL {database!r} makes no sense. {SUPPORTED}."
+        message = f"The database URL makes no sense. {SUPPORTED}."  # and is not shown: it may hold a password
         raise Invalid(message) from error
     match url.get_backend_name():
         case "sqlite" if url.database and url.database != ":memory:":
@@ -61,8 +62,23 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    _use_wal(connection)
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    # Of those who open a new file together, one changes its journal, and SQLite does not let the others wait for that.
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -54,7 +54,9 @@ class Flavors:
     def find(self, wanted: FlavorFilter, sort_key: str = "flavorid", *, descending: bool = False) -> list[Flavor]:
         """The flavors that the filter lets through, sorted by a column."""
         column = flavors.c[sort_key]
-        order = (column.desc(), flavors.c.id.desc()) if descending else (column, flavors.c.id)
+        # The databases do not agree on where NULL comes; here it is less than anything.
+        up, down = (column.nulls_first(), flavors.c.id), (column.desc().nulls_last(), flavors.c.id.desc())
+        order = down if descending else up
         return self._load(_condition(wanted), *order)
 
     def by_id(self, flavor: str) -> Flavor | None:
@@ -107,11 +109,15 @@ class Flavors:
             raise NotFound(message)
 
     def _refuse_taken(self, new: Sequence[Flavor]) -> None:
-        """Tells a taken id from a taken name, which the database's own refusal would not."""
-        taken = select(flavors.c.flavorid).where(flavors.c.flavorid.in_([flavor.id for flavor in new]))
-        for found in self._connection.execute(taken).scalars():
-            message = f"Flavor with ID {found} already exists."
-            raise Conflict(message)
+        """Tells a taken id from a taken name, and whose, which the database's own refusal would not."""
+        for column, what, wanted in (
+            (flavors.c.flavorid, "ID", [flavor.id for flavor in new]),
+            (flavors.c.name, "name", [flavor.name for flavor in new]),
+        ):
+            taken = self._connection.execute(select(column).where(column.in_(wanted)).limit(1)).scalar()
+            if taken is not None:
+                message = f"Flavor with {what} {taken} already exists."
+                raise Conflict(message)
 
     def _row_id(self, flavor: FlavorId) -> int:
         found: int | None = self._connection.execute(_ROW_ID, {"flavor": flavor}).scalar()

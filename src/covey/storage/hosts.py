@@ -11,6 +11,7 @@ from covey.model.errors import Conflict
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import Inventory, ResourceClass
+from covey.storage.changes import FleetChanges
 from covey.storage.refusals import refused_as
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 
@@ -52,6 +53,8 @@ _SET_STATE = (
 )
 _DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
 
+_IN_USE = "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
+
 
 class Hosts:
     """Every host of the fleet."""
@@ -60,12 +63,12 @@ class Hosts:
         self._connection = connection
 
     def find(self, *, after: HostId | None = None, limit: int | None = None, name_has: str | None = None) -> list[Host]:
-        """Hosts in the order of their ids, after a given one, at most so many, with a piece of text in the name."""
+        """Hosts in the order of their ids, after a given one, at most so many, with a text in the name, of any case."""
         page = select(hosts.c.id).order_by(hosts.c.id)
         if after is not None:
             page = page.where(hosts.c.id > after)
         if name_has is not None:
-            page = page.where(hosts.c.name.contains(name_has, autoescape=True))
+            page = page.where(hosts.c.name.icontains(name_has, autoescape=True))
         return self._load(page.limit(limit) if limit is not None else page)
 
     def by_id(self, host: int) -> Host | None:
@@ -91,15 +94,13 @@ class Hosts:
             self._connection.execute(
                 _ADD_HOST, [{"id": i, "name": h.name, "updated_at": now} for i, h in zip(ids, new, strict=True)]
             )
-        self._connection.execute(
-            _ADD_INVENTORY,
-            [
-                _inventory_row(i, kind, has)
-                for i, h in zip(ids, new, strict=True)
-                for kind, has in h.inventories.items()
-            ],
-        )
+        rows = [
+            _inventory_row(i, kind, has) for i, h in zip(ids, new, strict=True) for kind, has in h.inventories.items()
+        ]
+        if rows:
+            self._connection.execute(_ADD_INVENTORY, rows)
         self.add_traits((i, trait) for i, h in zip(ids, new, strict=True) for trait in h.traits)
+        self._changed()
 
     def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[ResourceClass, Inventory]]]) -> None:
         """Changes what hosts have; what is used of it stays."""
@@ -116,16 +117,19 @@ class Hosts:
         ]
         if rows:
             self._connection.execute(_SET_INVENTORY, rows)
+            self._changed()
 
     def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         rows = [{"provider_id": host, "trait": trait} for host, trait in pairs]
         if rows:
             self._connection.execute(_ADD_TRAIT, rows)
+            self._changed()
 
     def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         rows = [{"of": host, "gone": trait} for host, trait in pairs]
         if rows:
             self._connection.execute(_DROP_TRAIT, rows)
+            self._changed()
 
     def set_state(self, host: Host, now: datetime) -> None:
         """Stores whether the host takes servers, and whether it counts as up."""
@@ -139,11 +143,16 @@ class Hosts:
                 "now": now,
             },
         )
+        self._changed()
 
     def delete(self, ids: Sequence[HostId]) -> None:
         """Removes hosts, and with them their inventories, traits and aggregate memberships."""
         if ids:
-            self._connection.execute(_DELETE, [{"of": host} for host in ids])
+            self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
+
+    def _changed(self) -> None:
+        """Every process's picture of the fleet is old now."""
+        FleetChanges(self._connection).add_structure()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> Host | None:
         found = self._load(select(hosts.c.id).where(condition))

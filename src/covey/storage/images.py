@@ -105,9 +105,13 @@ class Images:
 
 
 def _condition(wanted: ImageFilter) -> sa.ColumnElement[bool]:
-    tests: list[sa.ColumnElement[bool]] = [images.c.hidden == wanted.hidden]
+    tests: list[sa.ColumnElement[bool]] = []
+    if wanted.hidden is not None:
+        tests.append(images.c.hidden == wanted.hidden)
     if wanted.visible_to is not None:
-        tests.append((images.c.owner == wanted.visible_to) | (images.c.visibility == Visibility.PUBLIC))
+        # Community images are for everybody too, but only show up when somebody asks for them.
+        shown = {Visibility.PUBLIC, wanted.visibility} & {Visibility.PUBLIC, Visibility.COMMUNITY}
+        tests.append((images.c.owner == wanted.visible_to) | images.c.visibility.in_(shown))
     for column, values in (
         (images.c.id, wanted.ids),
         (images.c.name, wanted.names),
@@ -123,7 +127,7 @@ def _condition(wanted: ImageFilter) -> sa.ColumnElement[bool]:
     for key, value in wanted.properties.items():
         has = (image_properties.c.key == key) & (image_properties.c.value == value)
         tests.append(images.c.id.in_(select(image_properties.c.image_id).where(has)))
-    return sa.and_(*tests)
+    return sa.and_(sa.true(), *tests)
 
 
 def _row(image: Image) -> dict[str, object]:

@@ -5,7 +5,10 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from covey.model.errors import CoveyError
+from covey.model.errors import Conflict, CoveyError, Invalid
+
+_OVERTAKEN = "Somebody else changed the same thing at the same time. Look at it anew, then try again."
+_OVERTAKEN_STATES = {"40001", "40P01"}  # SQL's names for a serialization failure and a deadlock
 
 
 @contextmanager
@@ -15,3 +18,19 @@ def refused_as(error: CoveyError) -> Iterator[None]:
         yield
     except sa.exc.IntegrityError as cause:
         raise error from cause
+
+
+@contextmanager
+def refused_in_the_end() -> Iterator[None]:
+    """For a whole transaction: what its own statements did not foresee, such as a rule checked at its end."""
+    try:
+        yield
+    except sa.exc.IntegrityError as cause:
+        raise Conflict(_OVERTAKEN) from cause
+    except sa.exc.DataError as cause:
+        message = "A value is longer or larger than the database can keep."
+        raise Invalid(message) from cause
+    except sa.exc.OperationalError as cause:
+        if getattr(cause.orig, "sqlstate", None) in _OVERTAKEN_STATES:
+            raise Conflict(_OVERTAKEN) from cause
+        raise

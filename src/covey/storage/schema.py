@@ -8,14 +8,16 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from covey.storage.engine import writer
+
 
 def upgrade(engine: sa.Engine) -> None:
     """Applies the migrations that are missing. Does nothing to a database that is up to date."""
-    with engine.begin() as connection:
+    with writer(engine).begin() as connection:
         config = _config()
         config.attributes["connection"] = connection
         if connection.dialect.name == "postgresql":
-            # Two processes that start together take turns; the second then finds nothing to do.
+            # Two processes that start together take turns, as SQLite's writers do anyway; the second has nothing to do.
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('covey.schema'))"))
         command.upgrade(config, "head")
 

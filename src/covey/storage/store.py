@@ -6,18 +6,22 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
-from covey.model.errors import Conflict, Unavailable
+from covey.model.errors import Unavailable
 from covey.storage import engine as databases
+from covey.storage.actions import Actions, Migrations
 from covey.storage.aggregates import Aggregates
+from covey.storage.changes import FleetChanges
+from covey.storage.claims import Claims
 from covey.storage.flavors import Flavors
+from covey.storage.groups import Groups
 from covey.storage.hosts import Hosts
+from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.images import Images
 from covey.storage.quotas import Quotas
-from covey.storage.refusals import refused_as
+from covey.storage.refusals import refused_in_the_end
 from covey.storage.scopes import Scopes
-
-# For a rule that the database checks at the end, after somebody else's change got there first.
-_OVERTAKEN = Conflict("Somebody else changed the same thing at the same time. Look at it anew, then try again.")
+from covey.storage.servers import Servers
+from covey.storage.work import Outbox, Work
 
 
 class Transaction:
@@ -27,12 +31,28 @@ class Transaction:
         self._connection = connection
 
     @cached_property
+    def actions(self) -> Actions:
+        return Actions(self._connection)
+
+    @cached_property
     def aggregates(self) -> Aggregates:
         return Aggregates(self._connection)
 
     @cached_property
+    def changes(self) -> FleetChanges:
+        return FleetChanges(self._connection)
+
+    @cached_property
+    def claims(self) -> Claims:
+        return Claims(self._connection)
+
+    @cached_property
     def flavors(self) -> Flavors:
         return Flavors(self._connection)
+
+    @cached_property
+    def groups(self) -> Groups:
+        return Groups(self._connection)
 
     @cached_property
     def hosts(self) -> Hosts:
@@ -43,12 +63,32 @@ class Transaction:
         return Images(self._connection)
 
     @cached_property
+    def keys(self) -> IdempotencyKeys:
+        return IdempotencyKeys(self._connection)
+
+    @cached_property
+    def migrations(self) -> Migrations:
+        return Migrations(self._connection)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        return Outbox(self._connection)
+
+    @cached_property
     def quotas(self) -> Quotas:
         return Quotas(self._connection)
 
     @cached_property
     def scopes(self) -> Scopes:
         return Scopes(self._connection)
+
+    @cached_property
+    def servers(self) -> Servers:
+        return Servers(self._connection)
+
+    @cached_property
+    def work(self) -> Work:
+        return Work(self._connection)
 
 
 class Store:
@@ -67,7 +107,7 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A transaction whose changes are kept if the block ends well, and forgotten if it raises."""
-        with _reachable(), refused_as(_OVERTAKEN), self._writer.begin() as connection:
+        with _reachable(), refused_in_the_end(), self._writer.begin() as connection:
             yield Transaction(connection)
 
     def ping(self) -> None:

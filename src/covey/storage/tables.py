@@ -221,3 +221,185 @@ quota_classes = sa.Table(
     sa.Column("hard_limit", sa.Integer, nullable=False),
     sa.CheckConstraint("hard_limit >= -1", "limit"),
 )
+
+servers = sa.Table(
+    "servers",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("host_id", sa.ForeignKey(hosts.c.id), index=True),
+    sa.Column("second_host_id", sa.ForeignKey(hosts.c.id), index=True),  # while it moves, both places count
+    sa.Column("vm_state", sa.String(32), nullable=False),
+    sa.Column("task_state", sa.String(32)),
+    sa.Column("power_state", sa.SmallInteger, nullable=False),
+    sa.Column("flavor", TEXT, nullable=False),  # JSON: the size as it was when it was asked for
+    sa.Column("request", TEXT, nullable=False),  # JSON: what was asked, to decide again by
+    sa.Column("details", TEXT, nullable=False),  # JSON: what placement does not look at
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("memory_mb", sa.Integer, nullable=False),
+    sa.Column("disk_gb", sa.Integer, nullable=False),
+    sa.Column("fault", TEXT),
+    sa.Column("decision", TEXT),  # JSON: why it is where it is
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Column("launched_at", sa.DateTime),
+    sa.Index("ix_servers_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.CheckConstraint("host_id IS NOT NULL OR second_host_id IS NULL", "second_host"),
+    sa.CheckConstraint("host_id <> second_host_id", "two_hosts"),
+)
+
+server_tags = sa.Table(
+    "server_tags",
+    metadata,
+    sa.Column("server_id", sa.ForeignKey(servers.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("tag", sa.String(60), primary_key=True),
+)
+
+instance_groups = sa.Table(
+    "instance_groups",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False, index=True),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime),
+)
+
+instance_group_policies = sa.Table(
+    "instance_group_policies",
+    metadata,
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("position", sa.SmallInteger, primary_key=True),
+    sa.Column("policy", sa.String(32), nullable=False),
+    sa.Column("scope_id", sa.ForeignKey(instance_group_policy_scopes.c.id), index=True),  # NULL is the host scope
+    sa.Column("identifier", NAME),
+    sa.Column("rules", TEXT, nullable=False),  # JSON
+)
+
+# A server is in one group at the most.
+instance_group_members = sa.Table(
+    "instance_group_members",
+    metadata,
+    sa.Column("server_id", sa.ForeignKey(servers.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False, index=True),
+)
+
+consumers = sa.Table(
+    "consumers",
+    metadata,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("consumer_type", NAME),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+)
+
+allocations = sa.Table(
+    "allocations",
+    metadata,
+    sa.Column("consumer_uuid", sa.ForeignKey(consumers.c.uuid, ondelete="CASCADE"), primary_key=True),
+    sa.Column("provider_id", sa.Integer, primary_key=True),
+    sa.Column("resource_class", NAME, primary_key=True),
+    sa.Column("used", sa.Integer, nullable=False),
+    sa.ForeignKeyConstraint(
+        ["provider_id", "resource_class"], [inventories.c.provider_id, inventories.c.resource_class]
+    ),
+    sa.Index("ix_allocations_provider_id_resource_class", "provider_id", "resource_class"),
+    sa.CheckConstraint("used >= 1", "used"),
+)
+
+quota_usages = sa.Table(
+    "quota_usages",
+    metadata,
+    sa.Column("project_id", PROJECT, primary_key=True),
+    sa.Column("instances", sa.BigInteger, nullable=False),
+    sa.Column("cores", sa.BigInteger, nullable=False),
+    sa.Column("ram", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("instances >= 0 AND cores >= 0 AND ram >= 0", "not_negative"),
+)
+
+# Moves, past and present: they outlive the server that moved, and so do the hosts' names in them.
+migrations = sa.Table(
+    "migrations",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False, unique=True),
+    sa.Column("server_id", UUID, nullable=False, index=True),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("source", NAME, nullable=False),
+    sa.Column("destination", NAME),
+    sa.Column("old_flavor", TEXT, nullable=False),
+    sa.Column("new_flavor", TEXT, nullable=False),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+instance_actions = sa.Table(
+    "instance_actions",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("server_id", sa.ForeignKey(servers.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("action", sa.String(64), nullable=False),
+    sa.Column("request_id", sa.String(64), nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("started_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Column("message", TEXT),
+    sa.Column("events", TEXT, nullable=False),  # JSON
+)
+
+# What has to be done after a commit. A row is work not yet done; a worker that dies leaves it to another.
+work = sa.Table(
+    "work",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("verb", sa.String(32), nullable=False),
+    sa.Column("server_id", UUID, nullable=False, index=True),
+    sa.Column("arguments", TEXT, nullable=False),  # JSON
+    sa.Column("due_at", sa.DateTime, nullable=False, index=True),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+)
+
+# What has to be told after a commit.
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("event", sa.String(64), nullable=False),
+    sa.Column("payload", TEXT, nullable=False),  # JSON
+    sa.Column("created_at", sa.DateTime, nullable=False),
+)
+
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("project_id", PROJECT, primary_key=True),
+    sa.Column("key", NAME, primary_key=True),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Column("answer", TEXT, nullable=False),  # JSON
+    sa.Column("created_at", sa.DateTime, nullable=False),
+)
+
+# The change log that keeps every process's fleet fresh. A row with a host tells by how much its use changed;
+# without amounts, that the host is otherwise now; without a host, that everything may be.
+fleet_changes = sa.Table(
+    "fleet_changes",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("tx", sa.BigInteger, nullable=False, index=True),  # PostgreSQL's transaction id, to fence by
+    sa.Column("writer", sa.String(36), nullable=False),
+    sa.Column("host_id", sa.Integer),
+    sa.Column("vcpus", sa.BigInteger),
+    sa.Column("memory_mb", sa.BigInteger),
+    sa.Column("disk_gb", sa.BigInteger),
+    sqlite_autoincrement=True,
+)

@@ -3,17 +3,19 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from keystoneauth1.exceptions import AuthPluginException
 from keystonemiddleware.auth_token import AuthProtocol
 from oslo_config import cfg
 
 from covey.model.access import Actor
-from covey.model.errors import Unauthorized, Unavailable
+from covey.model.errors import Invalid, Unauthorized, Unavailable
 from covey.model.ids import ProjectId, UserId
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 _FOUND = "covey.keystone_environ"
+_NEEDS = "auth_strategy=keystone needs auth_type, auth_url and credentials in [keystone_authtoken]."
 
 
 class Keystone:
@@ -24,20 +26,27 @@ class Keystone:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._middleware = AuthProtocol(_note, {"oslo_config_config": conf, "delay_auth_decision": True})
-        uri = conf.keystone_authtoken.www_authenticate_uri or conf.keystone_authtoken.auth_url
-        self.challenge = f"Keystone uri='{uri}'"
+        try:
+            # With delay_auth_decision the middleware would call every token invalid while Keystone is away.
+            self._middleware = AuthProtocol(_note, {"oslo_config_config": conf, "delay_auth_decision": False})
+        except AuthPluginException as error:
+            message = f"{_NEEDS} {error}"
+            raise Invalid(message) from error
+        options = conf.keystone_authtoken
+        if not options.auth_type:
+            raise Invalid(_NEEDS)
+        self.challenge = f"Keystone uri='{options.www_authenticate_uri or options.auth_url}'"
 
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
-        seen: dict[str, Any] = {**environ, _FOUND: {}}
-        self._middleware(seen, _ignore)
-        found = seen[_FOUND]
+        found: dict[str, Any] = {}
+        statuses: list[str] = []
+        self._middleware({**environ, _FOUND: found}, lambda status, *_: statuses.append(status))
+        if statuses[0].startswith("401"):
+            message = "The request you have made requires authentication."
+            raise Unauthorized(message)
         if not found:
             message = "The identity service does not answer. Try again in a moment."
             raise Unavailable(message)
-        if found.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
-            message = "The request you have made requires authentication."
-            raise Unauthorized(message)
         return Actor(
             user_id=UserId(found["HTTP_X_USER_ID"]),
             project_id=ProjectId(found.get("HTTP_X_PROJECT_ID") or ""),
@@ -51,7 +60,3 @@ def _note(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterab
     environ[_FOUND].update(environ)
     start_response("200 OK", [])
     return []
-
-
-def _ignore(*_: object) -> Any:  # noqa: ANN401 -- WSGI wants a write function, which nobody calls
-    return lambda data: None  # noqa: ARG005

@@ -12,6 +12,7 @@ from covey.api.requests import Request, read_body, read_query
 from covey.model.errors import Invalid
 from covey.services.flavors import Flavors as Service
 
+_LONGEST = 255
 _TRAIT = re.compile(r"trait[0-9]*:[A-Z0-9_]+", re.ASCII)
 
 
@@ -50,6 +51,10 @@ class ExtraSpecs:
 def _texts(req: Request, specs: Mapping[str, object]) -> dict[str, str]:
     """Numbers become text, and from 2.86 on a trait can only be required or forbidden. Raises Invalid."""
     texts = {key: str(value) for key, value in specs.items()}
+    for value in texts.values():
+        if len(value) > _LONGEST:  # a number, which the schema does not measure
+            message = f"extra_specs value has {len(value)} characters, more than {_LONGEST}."
+            raise Invalid(message)
     if req.version >= CHECKED_EXTRA_SPECS:
         for key, value in texts.items():
             if _TRAIT.fullmatch(key) and value not in {"required", "forbidden"}:

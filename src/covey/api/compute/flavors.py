@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import falcon
 
 from covey.api.compute import schemas
-from covey.api.compute.identifiers import no_such_action, single_action
+from covey.api.compute.identifiers import bounded, no_such_action, page_size, single_action
 from covey.api.compute.microversions import (
     EXTRA_SPECS_IN_FLAVORS,
     FLAVOR_DESCRIPTION,
@@ -113,7 +113,7 @@ def _query(query: Mapping[str, str], max_limit: int) -> FlavorQuery:
         sort_key=_SORT_COLUMNS.get(sort_key, sort_key),
         descending=query.get("sort_dir") == "desc",
         marker=query.get("marker"),
-        limit=min(int(query.get("limit", 0)) or max_limit, max_limit),
+        limit=page_size(query, max_limit),
     )
 
 
@@ -134,7 +134,7 @@ def _filter_number(query: Mapping[str, str], name: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         message = f"Invalid {name} filter [{text}]"
         raise Invalid(message)
-    return min(int(text), schemas.MAX_INT)
+    return bounded(text)
 
 
 def _access(flavor: str, projects: list[ProjectId]) -> Json:

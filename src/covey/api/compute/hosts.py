@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import falcon
 
 from covey.api.compute import schemas
-from covey.api.compute.identifiers import host_key, integer
+from covey.api.compute.identifiers import host_key, integer, page_size
 from covey.api.compute.microversions import (
     CPU_INFO_AS_OBJECT,
     FORCED_DOWN,
@@ -50,7 +50,7 @@ class Hypervisors:
     @only_before(HYPERVISOR_USE_GONE)
     def on_get_uptime(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.hypervisor(req.actor, host_key(req, key), "uptime")
-        raise falcon.HTTPNotImplemented(description="Virt driver does not implement uptime function.")
+        raise falcon.HTTPNotImplemented(description="The requested functionality is not supported.")
 
     @only_before(UUIDS_FOR_HOSTS)
     def on_get_search(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -76,7 +76,7 @@ class Hypervisors:
             message = "Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."
             raise Invalid(message)
         paged = req.version >= HYPERVISOR_PAGING and pattern is None
-        limit = min(int(query.get("limit", 0)) or self.max_limit, self.max_limit) if paged else None
+        limit = page_size(query, self.max_limit) if paged else None
         marker = host_key(req, query["marker"]) if "marker" in query else None
         page = self.service.hypervisors(req.actor, HostQuery(pattern, marker, limit), rule)
         if pattern is not None and not page.hosts:

@@ -18,7 +18,7 @@ from covey.model.ids import ProjectId
 from covey.services.quotas import Quota
 from covey.services.quotas import Quotas as Service
 
-_LONGEST_CLASS = 255
+_LONGEST = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class QuotaSets:
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
         wanted = read_body(req, schemas.QUOTA_UPDATE.at(req.version))["quota_set"]
         read_query(req, schemas.QUOTA_QUERY)
+        _refuse_long("project_id", key)
         force = schemas.truth(wanted.pop("force", False))
         limits = {resource: int(limit) for resource, limit in wanted.items()}
         changed = self.service.update(req.actor, ProjectId(key), limits, force=force)
@@ -74,9 +75,7 @@ class QuotaClassSets:
 
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
         wanted = read_body(req, schemas.CLASS_QUOTA_UPDATE.at(req.version))["quota_class_set"]
-        if len(key) > _LONGEST_CLASS:
-            message = f"quota_class_name has {len(key)} characters, more than {_LONGEST_CLASS}."
-            raise Invalid(message)
+        _refuse_long("quota_class_name", key)
         limits = {resource: int(limit) for resource, limit in wanted.items()}
         changed = self.service.update_class(req.actor, key, limits)
         resp.media = {"quota_class_set": _class(changed, req.version)}
@@ -127,6 +126,12 @@ def _absolute(quotas: Mapping[str, Quota], version: Version) -> Json:
     if version < NETWORK_QUOTAS_GONE:
         limits, used = limits | _NETWORK, used | _NETWORK_USED
     return {name: quotas[r].limit for name, r in limits.items()} | {name: quotas[r].used for name, r in used.items()}
+
+
+def _refuse_long(name: str, text: str) -> None:
+    if len(text) > _LONGEST:
+        message = f"{name} has {len(text)} characters, more than {_LONGEST}."
+        raise Invalid(message)
 
 
 def _limits(quotas: Mapping[str, Quota], version: Version) -> Json:

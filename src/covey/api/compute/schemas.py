@@ -28,8 +28,9 @@ ZONE: JsonSchema = {
 }
 HOST_NAME: JsonSchema = {"type": "string", "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255}
 PROJECT: JsonSchema = {"type": "string", "pattern": "^[a-zA-Z0-9-]*$", "minLength": 1, "maxLength": 255}
-NOT_NEGATIVE: JsonSchema = {"type": ["integer", "string"], "pattern": "^[0-9]*$", "minimum": 0, "minLength": 1}
+NOT_NEGATIVE: JsonSchema = {"type": ["integer", "string"], "pattern": r"^[0-9]*$", "minimum": 0, "minLength": 1}
 POSITIVE: JsonSchema = {**NOT_NEGATIVE, "minimum": 1}
+POSITIVE_LIMIT: JsonSchema = {**POSITIVE, "maximum": MAX_INT}
 LIMIT: JsonSchema = {"type": ["integer", "string"], "pattern": "^-?[0-9]+$", "minimum": -1, "maximum": MAX_INT}
 TRUE = (True, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes")
 FALSE = (False, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no")

@@ -1,0 +1,207 @@
+"""/servers/{id}/action, os-instance-actions and os-migrations: what is done to servers, and what was."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import microversions as mv
+from covey.api.compute import schemas, server_schemas
+from covey.api.compute.identifiers import no_such_action, single_action
+from covey.api.requests import Json, Request, read_json, read_query
+from covey.api.times import microseconds
+from covey.api.versions import Version
+from covey.model.access import Target
+from covey.model.actions import Action, ActionEvent, Migration, MoveKind
+from covey.model.errors import Invalid, NotFound
+from covey.ports import Access
+from covey.services.flavors import Flavors
+from covey.services.histories import Histories
+from covey.services.moves import Moves, Wish
+from covey.services.power import Power
+
+_EVACUATE_STOPPED = Version(2, 95)
+_MIGRATE = "os_compute_api:os-migrate-server:"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerActions:
+    """One verb a request."""
+
+    moves: Moves
+    power: Power
+    flavors: Flavors
+
+    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
+        body = read_json(req)
+        name = single_action(body)
+        if name not in server_schemas.ACTIONS:
+            raise no_such_action(name)
+        server_schemas.ACTIONS[name].at(req.version).check(body)
+        resp.status = falcon.HTTP_202
+        self._act(req, resp, key, name, body[name])
+
+    def _act(self, req: Request, resp: falcon.Response, key: str, name: str, inner: Json | None) -> None:
+        actor, request_id = req.actor, req.context.request_id
+        match name:
+            case "os-start" | "os-stop":
+                self.power.switch(actor, key, name.removeprefix("os-"), request_id)
+            case "reboot":
+                assert inner is not None
+                self.power.reboot(actor, key, request_id, hard=inner["type"].lower() == "hard")
+            case "lock":
+                said = inner if inner and req.version >= mv.LOCKED_REASON else {}
+                self.power.lock(actor, key, said.get("locked_reason"))
+            case "unlock":
+                self.power.unlock(actor, key)
+            case "os-resetState":
+                assert inner is not None
+                self.power.reset(actor, key, inner["state"])
+            case "confirmResize":
+                self.moves.confirm(actor, key, request_id)
+                resp.status = falcon.HTTP_204
+            case "revertResize":
+                self.moves.revert(actor, key, request_id)
+            case "shelve":
+                self.moves.shelve(actor, key, request_id)
+            case "shelveOffload":
+                self.moves.offload(actor, key)
+            case _:
+                self._move(req, resp, key, name, inner)
+
+    def _move(self, req: Request, resp: falcon.Response, key: str, name: str, inner: Json | None) -> None:
+        match name:
+            case "unshelve":  # before the versions that give it meaning, a body is no matter
+                self._unshelve(req, key, inner if inner and req.version >= mv.UNSHELVE_ZONE else {})
+            case "migrate":
+                self._migrate(req, key, inner if inner and req.version >= mv.COLD_MIGRATE_HOST else {})
+            case "os-migrateLive":
+                assert inner is not None
+                wish = Wish(MoveKind.LIVE_MIGRATION, req.context.request_id, *_destination(inner))
+                self.moves.begin(req.actor, key, wish, f"{_MIGRATE}migrate_live")
+            case "evacuate":
+                assert inner is not None
+                self._evacuate(req, resp, key, inner)
+            case _:
+                assert inner is not None
+                self._resize(req, key, str(inner["flavorRef"]))
+
+    def _unshelve(self, req: Request, key: str, inner: Json) -> None:
+        zone, host = inner.get("availability_zone"), inner.get("host")
+        unpin = zone is None and "availability_zone" in inner
+        self.moves.unshelve(req.actor, key, req.context.request_id, zone, host, unpin=unpin)
+
+    def _migrate(self, req: Request, key: str, inner: Json) -> None:
+        wish = Wish(MoveKind.MIGRATION, req.context.request_id, inner.get("host"))
+        self.moves.begin(req.actor, key, wish, f"{_MIGRATE}migrate")
+
+    def _evacuate(self, req: Request, resp: falcon.Response, key: str, inner: Json) -> None:
+        stopped = req.version >= _EVACUATE_STOPPED
+        wish = Wish(MoveKind.EVACUATION, req.context.request_id, *_destination(inner), stopped=stopped)
+        self.moves.begin(req.actor, key, wish, "os_compute_api:os-evacuate")
+        resp.status = falcon.HTTP_200
+        resp.media = {"adminPass": inner.get("adminPass", "")} if req.version < mv.EVACUATE_NO_SHARED else {}
+
+    def _resize(self, req: Request, key: str, flavor: str) -> None:
+        try:
+            wanted = self.flavors.get(req.actor, flavor)
+        except NotFound as error:
+            raise Invalid(error.message) from error
+        wish = Wish(MoveKind.RESIZE, req.context.request_id, flavor=wanted)
+        self.moves.begin(req.actor, key, wish, "os_compute_api:servers:resize")
+
+
+def _destination(inner: Json) -> tuple[str | None, bool]:
+    """The host that is named, and whether no policy is to be asked about it."""
+    host = inner.get("host") or None
+    return host, host is not None and schemas.truth(inner.get("force", False))
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceActions:
+    """What was done to a server."""
+
+    histories: Histories
+    access: Access
+
+    def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, server_schemas.ACTION_LIST)
+        actions = self.histories.of_server(req.actor, key)
+        resp.media = {"instanceActions": [self._short(action, req) for action in actions]}
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str, request_id: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        action = self.histories.one(req.actor, key, request_id)
+        target = Target(project_id=action.project_id)
+        operator = self.access.allows(req.actor, "os_compute_api:os-instance-actions:events", target)
+        events = [self._event(event, req, operator=operator) for event in action.events]
+        resp.media = {"instanceAction": {**self._short(action, req), "events": events}}
+
+    def _short(self, action: Action, req: Request) -> Json:
+        doc: Json = {
+            "action": action.action,
+            "instance_uuid": action.server_id,
+            "request_id": action.request_id,
+            "project_id": action.project_id,
+            "user_id": action.user_id,
+            "start_time": microseconds(action.started_at),
+            "message": action.message,
+        }
+        if req.version >= mv.ACTIONS_PAGED:
+            doc["updated_at"] = microseconds(action.updated_at)
+        return doc
+
+    def _event(self, event: ActionEvent, req: Request, *, operator: bool) -> Json:
+        doc: Json = {
+            "event": event.event,
+            "start_time": microseconds(event.started_at),
+            "finish_time": microseconds(event.finished_at),
+            "result": event.result,
+        }
+        if operator:
+            doc["traceback"] = event.traceback
+        if req.version >= mv.EVENT_DETAILS:
+            doc["details"] = event.details
+        return doc
+
+
+@dataclass(frozen=True, slots=True)
+class Migrations:
+    """Where servers moved, for operators."""
+
+    histories: Histories
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        query = read_query(req, server_schemas.MIGRATIONS)
+        found = self.histories.migrations(req.actor, query.get("instance_uuid"), query.get("status"))
+        wanted = [
+            move
+            for move in found
+            if query.get("migration_type", move.kind) == move.kind
+            and query.get("host", move.source) in {move.source, move.destination}
+            and query.get("source_compute", move.source) == move.source
+        ]
+        resp.media = {"migrations": [_migration(move, req) for move in wanted]}
+
+
+def _migration(move: Migration, req: Request) -> Json:
+    doc: Json = {
+        "id": move.id,
+        "instance_uuid": move.server_id,
+        "status": move.status,
+        "source_compute": move.source,
+        "source_node": move.source,
+        "dest_compute": move.destination,
+        "dest_node": move.destination,
+        "dest_host": None,
+        "old_instance_type_id": move.old_flavor.id,
+        "new_instance_type_id": move.new_flavor.id,
+        "created_at": microseconds(move.created_at),
+        "updated_at": microseconds(move.updated_at),
+    }
+    if req.version >= mv.MIGRATION_TYPES:
+        doc["migration_type"] = move.kind
+    if req.version >= mv.MIGRATIONS_PAGED:
+        doc["uuid"] = move.uuid
+    if req.version >= mv.MIGRATION_OWNERS:
+        doc |= {"project_id": move.project_id, "user_id": move.user_id}
+    return doc

@@ -1,0 +1,156 @@
+"""/os-server-groups: what belongs together, and what must stay apart."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.identifiers import bounded, page_size
+from covey.api.compute.microversions import COVEY, FIRST, OWNER_SHOWN, POLICY_RULES, SOFT_POLICIES, STRICT_LISTS
+from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.validation import JsonSchema, Query, Schema
+from covey.api.versions import Version, Versioned
+from covey.model.groups import Group
+from covey.services.groups import Groups as Service
+from covey.services.groups import NewGroup
+
+_HARD = ["anti-affinity", "affinity"]
+_ALL = [*_HARD, "soft-anti-affinity", "soft-affinity"]
+_RULES: JsonSchema = schemas.fields({"max_server_per_host": schemas.POSITIVE_LIMIT})
+
+
+def _old(kinds: list[str]) -> Schema:
+    policies = {
+        "type": "array",
+        "items": {"type": "string", "enum": kinds},
+        "uniqueItems": True,
+        "minItems": 1,
+        "maxItems": 1,
+    }
+    group = schemas.fields({"name": schemas.NAME, "policies": policies}, "name", "policies")
+    return Schema(schemas.body("server_group", group))
+
+
+_SINGLE: dict[str, JsonSchema] = {
+    "name": schemas.NAME,
+    "policy": {"type": "string", "enum": _ALL},
+    "rules": _RULES,
+}
+_ANY_RULES: JsonSchema = {
+    "type": "object",
+    "patternProperties": {"^max_server_per_[a-zA-Z0-9_.-]{1,255}$": schemas.POSITIVE_LIMIT},
+    "additionalProperties": False,
+}
+# The specification's own form: rules belong to anti-affinity alone.
+_NESTED: JsonSchema = {
+    "oneOf": [
+        schemas.fields({"name": {"type": "string", "enum": ["anti-affinity"]}, "rules": _RULES}, "name"),
+        schemas.fields({"name": {"type": "string", "enum": [k for k in _ALL if k != "anti-affinity"]}}, "name"),
+    ]
+}
+_POLICIES: JsonSchema = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": 600},
+    "uniqueItems": True,
+    "minItems": 1,
+    "maxItems": 32,
+}
+CREATE = Versioned(
+    {
+        FIRST: _old(_HARD),
+        SOFT_POLICIES: _old(_ALL),
+        POLICY_RULES: Schema(schemas.body("server_group", schemas.fields(_SINGLE, "name", "policy"))),
+    }
+)
+CREATE_ANY = {
+    "nested": Schema(
+        schemas.body("server_group", schemas.fields({"name": schemas.NAME, "policy": _NESTED}, "name", "policy"))
+    ),
+    "single": Schema(schemas.body("server_group", schemas.fields(_SINGLE, "name", "policy"))),
+    "several": Schema(
+        schemas.body(
+            "server_group",
+            schemas.fields({"name": schemas.NAME, "policies": _POLICIES, "rules": _ANY_RULES}, "name", "policies"),
+        )
+    ),
+}
+LIST = Query(
+    {"all_projects": schemas.STRING, "limit": schemas.NOT_NEGATIVE, "offset": schemas.NOT_NEGATIVE}, STRICT_LISTS
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroups:
+    """The collection, and one of it."""
+
+    service: Service
+    max_limit: int
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        query = read_query(req, LIST)
+        groups = self.service.find(
+            req.actor,
+            everywhere="all_projects" in query,
+            offset=bounded(query.get("offset", "")),
+            limit=page_size(query, self.max_limit),
+        )
+        resp.media = {"server_groups": [show(group, req.version) for group in groups]}
+
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        new = _read(req)
+        resp.media = {"server_group": show(self.service.create(req.actor, new), req.version)}
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        resp.media = {"server_group": show(self.service.get(req.actor, key), req.version)}
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.delete(req.actor, key)
+        resp.status = falcon.HTTP_204
+
+
+def _read(req: Request) -> NewGroup:
+    body = read_body(req, _ANYTHING) if req.version >= COVEY else read_body(req, CREATE.at(req.version))
+    if req.version >= COVEY:
+        CREATE_ANY[_form(body)].check(body)
+    return _parse(body["server_group"])
+
+
+_ANYTHING = Schema({"type": "object"})
+
+
+def _form(body: Json) -> str:
+    """Which of the three ways of saying it this is."""
+    group = body.get("server_group")
+    if isinstance(group, dict) and "policies" in group:
+        return "several"
+    return "nested" if isinstance(group, dict) and isinstance(group.get("policy"), dict) else "single"
+
+
+def _parse(group: Json) -> NewGroup:
+    rules = group.get("rules", {})
+    policy = group.get("policy")
+    if isinstance(policy, dict):
+        policies, rules = (policy["name"],), policy.get("rules", {})
+    else:
+        policies = tuple(group["policies"]) if policy is None else (policy,)
+    return NewGroup(group["name"], policies, {name: int(limit) for name, limit in rules.items()})
+
+
+def show(group: Group, version: Version) -> Json:
+    """A group in the shape of the version; older ones see no more than its first policy."""
+    doc: Json = {"id": group.id, "name": group.name, "members": list(group.members)}
+    if version >= COVEY:
+        first = str(group.policies[0]) if group.policies else ""
+        doc |= {
+            "policies": [str(policy) for policy in group.policies],
+            "policy": {"name": first, "rules": group.rules},
+            "rules": group.rules,
+        }
+    elif version >= POLICY_RULES:
+        doc |= {"policy": str(group.policies[0]), "rules": group.rules}
+    else:
+        doc |= {"policies": [str(policy) for policy in group.policies[:1]], "metadata": {}}
+    if version >= OWNER_SHOWN:
+        doc |= {"project_id": group.project_id, "user_id": group.user_id}
+    return doc

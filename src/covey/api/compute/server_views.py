@@ -1,0 +1,190 @@
+"""How a server looks at each microversion, and how much of it who may see."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from covey.api.compute import microversions as mv
+from covey.api.requests import Json, Request
+from covey.api.times import microseconds, seconds
+from covey.api.versions import Version
+from covey.model.access import Target
+from covey.model.flavors import Flavor
+from covey.model.servers import Power, Server, Task
+from covey.ports import Access
+
+POWER = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """Shows servers to one request's actor."""
+
+    access: Access
+    default_zone: str
+
+    def short(self, server: Server, req: Request) -> Json:
+        return {"id": server.id, "name": server.name, "links": links(server.id, req)}
+
+    def full(self, server: Server, req: Request, *, single: bool) -> Json:
+        """All fields; a single server has a few that a list has not."""
+        doc = self.short(server, req) | self._always(server, req)
+        if self._is_operator(server, req):
+            doc |= self._hosts(server, req)
+        if server.fault is not None and server.status == "ERROR":
+            doc["fault"] = self._fault(server, req)
+        for since, field, value in _LATER:
+            if req.version >= since:
+                doc[field] = value(server)
+        if req.version >= mv.SERVER_GROUPS_SHOWN and single:
+            doc["server_groups"] = [server.group_id] if server.group_id else []
+        return doc
+
+    def placement(self, server: Server, req: Request) -> Json:
+        """Why it is where it is: counts for everybody, the host for operators."""
+        placed = server.placed
+        doc: Json = {
+            "server_id": server.id,
+            "hostId": host_id(server),
+            "decision": {
+                "hosts": placed.hosts,
+                "candidates": placed.candidates,
+                "attempts": placed.attempts,
+            },
+            "group": server.group_id,
+            "refused": None if server.fault is None else server.fault.message,
+        }
+        if self._is_operator(server, req):
+            doc |= {"host": server.host_name, "moving_to": server.second_host_name}
+            doc["decision"]["seed"] = placed.seed
+        return doc
+
+    def _always(self, server: Server, req: Request) -> Json:
+        details = server.details
+        return {
+            "status": server.status,
+            "tenant_id": server.project_id,
+            "user_id": server.user_id,
+            "metadata": details.metadata,
+            "hostId": host_id(server),
+            "image": self._image(server, req),
+            "flavor": _flavor(server.flavor, req),
+            "created": seconds(server.created_at),
+            "updated": seconds(server.updated_at),
+            "addresses": {},
+            "accessIPv4": details.access_ipv4,
+            "accessIPv6": details.access_ipv6,
+            "OS-DCF:diskConfig": "MANUAL",
+            "OS-EXT-AZ:availability_zone": self._zone(server),
+            "OS-EXT-STS:task_state": _task(server),
+            "OS-EXT-STS:vm_state": server.vm_state,
+            "OS-EXT-STS:power_state": POWER[server.power],
+            "OS-SRV-USG:launched_at": microseconds(server.launched_at),
+            "OS-SRV-USG:terminated_at": None,
+            "os-extended-volumes:volumes_attached": [],
+            "config_drive": details.config_drive,
+            "key_name": details.key_name,
+            "progress": 100 if server.status == "ACTIVE" else 0,
+            "security_groups": [{"name": "default"}],
+        }
+
+    def _hosts(self, server: Server, req: Request) -> Json:
+        doc: Json = {
+            "OS-EXT-SRV-ATTR:host": server.host_name,
+            "OS-EXT-SRV-ATTR:hypervisor_hostname": server.host_name,
+            "OS-EXT-SRV-ATTR:instance_name": f"instance-{server.id[:8]}",
+        }
+        if req.version >= mv.ADMIN_ATTRIBUTES:
+            doc |= {
+                "OS-EXT-SRV-ATTR:hostname": _hostname(server),
+                "OS-EXT-SRV-ATTR:reservation_id": server.details.reservation_id,
+                "OS-EXT-SRV-ATTR:launch_index": server.details.launch_index,
+                "OS-EXT-SRV-ATTR:root_device_name": "/dev/vda",
+                "OS-EXT-SRV-ATTR:kernel_id": "",
+                "OS-EXT-SRV-ATTR:ramdisk_id": "",
+                "OS-EXT-SRV-ATTR:user_data": None,
+            }
+        if req.version >= mv.HOST_STATUS:
+            doc["host_status"] = "UP" if server.host_name else ""
+        return doc
+
+    def _fault(self, server: Server, req: Request) -> Json:
+        assert server.fault is not None
+        fault = server.fault
+        doc: Json = {"code": fault.code, "created": seconds(fault.created_at), "message": fault.message}
+        if fault.details is not None and self._is_operator(server, req):
+            doc["details"] = fault.details
+        return doc
+
+    def _zone(self, server: Server) -> str:
+        if server.host_id is None:
+            return server.wanted.zone or ""
+        return server.zone or self.default_zone
+
+    def _image(self, server: Server, req: Request) -> Json | str:
+        if server.wanted.image_id is None:
+            return ""
+        image = server.wanted.image_id
+        return {"id": image, "links": [{"rel": "bookmark", "href": req.link(f"/images/{image}")}]}
+
+    def _is_operator(self, server: Server, req: Request) -> bool:
+        target = Target(project_id=server.project_id)
+        return self.access.allows(req.actor, "os_compute_api:os-extended-server-attributes", target)
+
+
+def links(server: str, req: Request) -> list[Json]:
+    """Where a server is to be found."""
+    return [
+        {"rel": "self", "href": req.link(f"/v2.1/servers/{server}")},
+        {"rel": "bookmark", "href": req.link(f"/servers/{server}")},
+    ]
+
+
+def host_id(server: Server) -> str:
+    """What a tenant may know of a host: whether two of its servers share one."""
+    if server.host_name is None:
+        return ""
+    return hashlib.sha224(f"{server.project_id}{server.host_name}".encode()).hexdigest()
+
+
+def _hostname(server: Server) -> str:
+    return server.details.hostname or server.name
+
+
+def _hints(server: Server) -> Json:
+    return {key: _as_list(value) for key, value in server.wanted.hints.items()}
+
+
+def _task(server: Server) -> str | None:
+    return None if server.task is None else str(Task(server.task))
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+def _flavor(flavor: Flavor, req: Request) -> Json:
+    if req.version >= mv.FLAVOR_EMBEDDED:
+        return {
+            "original_name": flavor.name,
+            "vcpus": flavor.vcpus,
+            "ram": flavor.memory_mb,
+            "disk": flavor.disk_gb,
+            "ephemeral": flavor.ephemeral_gb,
+            "swap": flavor.swap_mb,
+            "extra_specs": flavor.extra_specs,
+        }
+    return {"id": flavor.id, "links": [{"rel": "bookmark", "href": req.link(f"/flavors/{flavor.id}")}]}
+
+
+# What newer versions show to everybody.
+_LATER: tuple[tuple[Version, str, Callable[[Server], object]], ...] = (
+    (mv.LOCKED, "locked", lambda server: server.details.locked),
+    (mv.DESCRIPTION, "description", lambda server: server.details.description),
+    (mv.TAGS, "tags", lambda server: sorted(server.tags)),
+    (mv.TRUSTED_CERTIFICATES, "trusted_image_certificates", lambda _: None),
+    (mv.LOCKED_REASON, "locked_reason", lambda server: server.details.locked_reason),
+    (mv.HOSTNAME, "OS-EXT-SRV-ATTR:hostname", _hostname),
+    (mv.PINNED_ZONE, "pinned_availability_zone", lambda server: server.wanted.zone),
+    (mv.HINTS_SHOWN, "scheduler_hints", _hints),
+)

@@ -1,0 +1,347 @@
+"""/servers: asking for servers, looking at them, changing what is said of them, deleting them."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+import falcon
+import msgspec
+
+from covey.api.compute import microversions as mv
+from covey.api.compute import schemas, server_schemas
+from covey.api.compute.identifiers import page_size
+from covey.api.compute.server_views import ServerView, links
+from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.routes import only_from
+from covey.model.errors import Invalid, NotFound
+from covey.model.ids import ServerId
+from covey.model.servers import Details, Server, ServerFilter, VmState
+from covey.services.servers import NewServer
+from covey.services.servers import Servers as Service
+
+_LONGEST_KEY = 255
+_STATES = {
+    "ACTIVE": (VmState.ACTIVE,),
+    "BUILD": (VmState.BUILDING,),
+    "ERROR": (VmState.ERROR,),
+    "SHUTOFF": (VmState.STOPPED,),
+    "VERIFY_RESIZE": (VmState.RESIZED,),
+    "SHELVED": (VmState.SHELVED,),
+    "SHELVED_OFFLOADED": (VmState.SHELVED_OFFLOADED,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The collection, one of it, its metadata and its tags."""
+
+    service: Service
+    view: ServerView
+    max_limit: int
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        self._list(req, resp, "index")
+
+    def on_get_detail(self, req: Request, resp: falcon.Response) -> None:
+        self._list(req, resp, "detail")
+
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        body = read_body(req, server_schemas.CREATE.at(req.version))
+        new = parse(body, req)
+        servers = self.service.create(req.actor, new)
+        resp.status = falcon.HTTP_202
+        if schemas.truth(body["server"].get("return_reservation_id", False)):
+            resp.media = {"reservation_id": new.details.reservation_id}
+            return
+        if not servers:
+            message = "The server that this request brought the first time is gone."
+            raise NotFound(message)
+        first = servers[0]
+        resp.location = links(first.id, req)[0]["href"]
+        resp.media = {
+            "server": {
+                "id": first.id,
+                "links": links(first.id, req),
+                "OS-DCF:diskConfig": body["server"].get("OS-DCF:diskConfig", "MANUAL"),
+                "security_groups": [{"name": "default"}],
+                "adminPass": body["server"].get("adminPass") or secrets.token_urlsafe(9),
+            }
+        }
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        self._answer(req, resp, self.service.get(req.actor, key))
+
+    def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        wanted = read_body(req, server_schemas.UPDATE.at(req.version))["server"]
+
+        def change(server: Server) -> Server:
+            details = replace(
+                server.details,
+                description=wanted.get("description", server.details.description),
+                hostname=wanted.get("hostname", server.details.hostname),
+                access_ipv4=wanted.get("accessIPv4", server.details.access_ipv4),
+                access_ipv6=wanted.get("accessIPv6", server.details.access_ipv6),
+            )
+            return replace(server, name=wanted.get("name", server.name), details=details)
+
+        self._answer(req, resp, self.service.change(req.actor, key, "os_compute_api:servers:update", change))
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.delete(req.actor, key, req.context.request_id)
+        resp.status = falcon.HTTP_204
+
+    def on_get_metadata(self, req: Request, resp: falcon.Response, key: str) -> None:
+        found = self.service.get(req.actor, key, "os_compute_api:server-metadata:index")
+        resp.media = {"metadata": found.details.metadata}
+
+    def on_post_metadata(self, req: Request, resp: falcon.Response, key: str) -> None:
+        more = read_body(req, server_schemas.METADATA)["metadata"]
+        changed = self._set_metadata(req, key, "create", lambda old: {**old, **more})
+        resp.media = {"metadata": changed.details.metadata}
+
+    def on_put_metadata(self, req: Request, resp: falcon.Response, key: str) -> None:
+        wanted = read_body(req, server_schemas.METADATA)["metadata"]
+        resp.media = {"metadata": self._set_metadata(req, key, "update_all", lambda _: wanted).details.metadata}
+
+    def on_get_meta(self, req: Request, resp: falcon.Response, key: str, item: str) -> None:
+        found = self.service.get(req.actor, key, "os_compute_api:server-metadata:show").details.metadata
+        resp.media = {"meta": {item: _item(found, item)}}
+
+    def on_put_meta(self, req: Request, resp: falcon.Response, key: str, item: str) -> None:
+        meta = read_body(req, server_schemas.META_ITEM)["meta"]
+        if item not in meta:
+            message = "Request body and URI mismatch"
+            raise Invalid(message)
+        self._set_metadata(req, key, "update", lambda old: {**old, **meta})
+        resp.media = {"meta": meta}
+
+    def on_delete_meta(self, req: Request, resp: falcon.Response, key: str, item: str) -> None:
+        def without(old: Mapping[str, str]) -> dict[str, str]:
+            _item(old, item)
+            return {name: value for name, value in old.items() if name != item}
+
+        self._set_metadata(req, key, "delete", without)
+        resp.status = falcon.HTTP_204
+
+    @only_from(mv.TAGS)
+    def on_get_tags(self, req: Request, resp: falcon.Response, key: str) -> None:
+        resp.media = {"tags": sorted(self.service.get(req.actor, key, "os_compute_api:os-server-tags:index").tags)}
+
+    @only_from(mv.TAGS)
+    def on_put_tags(self, req: Request, resp: falcon.Response, key: str) -> None:
+        tags = frozenset(read_body(req, server_schemas.TAGS_BODY)["tags"])
+        resp.media = {"tags": sorted(self._set_tags(req, key, "update_all", tags).tags)}
+
+    @only_from(mv.TAGS)
+    def on_delete_tags(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self._set_tags(req, key, "delete_all", frozenset())
+        resp.status = falcon.HTTP_204
+
+    @only_from(mv.TAGS)
+    def on_get_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
+        if tag not in self.service.get(req.actor, key, "os_compute_api:os-server-tags:show").tags:
+            raise _no_tag(key, tag)
+        resp.status = falcon.HTTP_204
+
+    @only_from(mv.TAGS)
+    def on_put_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
+        server_schemas.TAGS_BODY.check({"tags": [tag]})
+        before = self.service.get(req.actor, key, "os_compute_api:os-server-tags:update").tags
+        self._set_tags(req, key, "update", before | {tag})
+        resp.status = falcon.HTTP_204 if tag in before else falcon.HTTP_201
+
+    @only_from(mv.TAGS)
+    def on_delete_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
+        before = self.service.get(req.actor, key, "os_compute_api:os-server-tags:delete").tags
+        if tag not in before:
+            raise _no_tag(key, tag)
+        self._set_tags(req, key, "delete", before - {tag})
+        resp.status = falcon.HTTP_204
+
+    @only_from(mv.COVEY)
+    def on_get_placement(self, req: Request, resp: falcon.Response, key: str) -> None:
+        found = self.service.get(req.actor, key, "covey:placement:show")
+        resp.media = {"placement": self.view.placement(found, req)}
+
+    def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
+        query = read_query(req, server_schemas.LIST)
+        limit = page_size(query, self.max_limit)
+        everywhere = schemas.truth(query.get("all_tenants", "0") or "1")
+        wanted = _filter(query, limit + 1)
+        found = self.service.find(req.actor, wanted, everywhere=everywhere, rule=rule) if wanted else []
+        page = found[:limit]
+        detailed = rule == "detail"
+        resp.media = {
+            "servers": [self.view.full(s, req, single=False) if detailed else self.view.short(s, req) for s in page]
+        }
+        if len(found) > limit:
+            href = req.link(f"{req.path}?{urlencode({**query, 'marker': page[-1].id})}")
+            resp.media["servers_links"] = [{"rel": "next", "href": href}]
+
+    def _answer(self, req: Request, resp: falcon.Response, server: Server) -> None:
+        resp.media = {"server": self.view.full(server, req, single=True)}
+
+    def _set_metadata(
+        self, req: Request, key: str, rule: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> Server:
+        def changed(server: Server) -> Server:
+            return replace(server, details=replace(server.details, metadata=change(server.details.metadata)))
+
+        return self.service.change(req.actor, key, f"os_compute_api:server-metadata:{rule}", changed)
+
+    def _set_tags(self, req: Request, key: str, rule: str, tags: frozenset[str]) -> Server:
+        server_schemas.TAGS_BODY.check({"tags": sorted(tags)})
+        return self.service.change(
+            req.actor, key, f"os_compute_api:os-server-tags:{rule}", lambda server: replace(server, tags=tags)
+        )
+
+
+def parse(body: Json, req: Request) -> NewServer:
+    """A checked body in the model's words. Raises Invalid for what contradicts itself."""
+    server = body["server"]
+    hints = body.get("os:scheduler_hints") or body.get("OS-SCH-HNT:scheduler_hints") or {}
+    zone, forced = _zone(server.get("availability_zone"))
+    host = server.get("host") or server.get("hypervisor_hostname")
+    if forced is not None and host is not None:
+        raise Invalid(
+            "One mechanism with host and/or hypervisor_hostname and another mechanism with zone:host:node "
+            "are mutually exclusive."
+        )
+    minimum = int(server.get("min_count", 1))
+    count = int(server.get("max_count", minimum))
+    if minimum > count:
+        message = "min_count must be <= max_count"
+        raise Invalid(message)
+    image = _image(server)
+    return NewServer(
+        name=server["name"],
+        flavor=str(server["flavorRef"]),
+        image=image,
+        details=_details(server),
+        request_id=req.context.request_id,
+        group=next(iter(_several(hints.get("group"))), None),
+        same_host=_several(hints.get("same_host")),
+        different_host=_several(hints.get("different_host")),
+        hints=hints,
+        zone=zone,
+        forced_host=forced,
+        host=host,
+        count=count,
+        minimum=minimum,
+        tags=frozenset(server.get("tags", ())),
+        key=_key(req),
+        fingerprint=hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest(),
+    )
+
+
+def _key(req: Request) -> str | None:
+    """The client's own name for this request. Raises Invalid for an absurd one."""
+    key = req.get_header("Idempotency-Key")
+    if key is not None and not 1 <= len(key) <= _LONGEST_KEY:
+        message = f"Idempotency-Key must have 1 to {_LONGEST_KEY} characters."
+        raise Invalid(message)
+    return key
+
+
+def _details(server: Json) -> Details:
+    return Details(
+        metadata=server.get("metadata", {}),
+        description=server.get("description"),
+        hostname=server.get("hostname"),
+        key_name=server.get("key_name"),
+        config_drive="True" if schemas.truth(server.get("config_drive", False)) else "",
+        access_ipv4=server.get("accessIPv4", ""),
+        access_ipv6=server.get("accessIPv6", ""),
+        reservation_id=f"r-{secrets.token_hex(4)}",
+        networks=server.get("networks"),
+    )
+
+
+def _image(server: Json) -> str | None:
+    """The image to start from; a boot from a volume names none."""
+    image: str | None = server.get("imageRef") or None
+    devices = server.get("block_device_mapping_v2") or server.get("block_device_mapping")
+    if image is None and not devices:
+        message = "Missing imageRef attribute"
+        raise Invalid(message)
+    return image
+
+
+def _zone(text: str | None) -> tuple[str | None, str | None]:
+    """The zone, and the host that it forces: zone, zone:host, zone:host:node or zone::node."""
+    if text is None:
+        return None, None
+    parts = text.split(":")
+    if len(parts) > 3:  # noqa: PLR2004
+        message = "Invalid input received: Unable to parse availability_zone"
+        raise Invalid(message)
+    host = next((part for part in parts[1:] if part), None)
+    # With a host named, the zone is of no more use: the host is in the zone that it is in.
+    return (parts[0] or None, None) if host is None else (None, host)
+
+
+def _several(value: object) -> tuple[str, ...]:
+    if not value:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
+
+
+def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
+    """What a listing wants; None when nothing can match."""
+    states: tuple[VmState, ...] | None = None
+    if "status" in query:
+        states = _STATES.get(query["status"].upper(), ())
+    if query.get("deleted", "").lower() in {"true", "1"} or states == ():
+        return None
+    name = query.get("name")
+    if name is not None:
+        try:
+            re.compile(name)
+        except re.error as error:
+            message = f"Invalid input for query parameters name. Value: {name}. It is no regular expression: {error}"
+            raise Invalid(message) from error
+    return ServerFilter(
+        user_id=query.get("user_id"),
+        ids=(query["uuid"],) if "uuid" in query else None,
+        name_matches=name or None,
+        vm_states=states,
+        host=query.get("host"),
+        changed_since=_moment(query.get("changes-since")),
+        tags=_csv(query.get("tags")),
+        tags_any=_csv(query.get("tags-any")),
+        after=ServerId(query["marker"]) if "marker" in query else None,
+        limit=limit,
+        sort_key=query.get("sort_key", "created_at"),
+        descending=query.get("sort_dir", "desc") == "desc",
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"Invalid input for query parameters changes-since. Value: {text}. {text!r} is not a 'date-time'"
+        raise Invalid(message) from error
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _csv(text: str | None) -> tuple[str, ...]:
+    return tuple(part for part in (text or "").split(",") if part)
+
+
+def _item(metadata: Mapping[str, str], item: str) -> str:
+    if item not in metadata:
+        message = "Metadata item was not found"
+        raise NotFound(message)
+    return metadata[item]
+
+
+def _no_tag(server: str, tag: str) -> NotFound:
+    return NotFound(f"Server {server} has no tag '{tag}'")

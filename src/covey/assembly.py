@@ -1,0 +1,121 @@
+"""Puts the use cases together: one set for each process, on one store."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from oslo_config import cfg
+
+from covey.drivers.simulated import Simulated
+from covey.model.quotas import DEFAULTS
+from covey.model.servers import Server
+from covey.notifications import sender
+from covey.ports import Access, Clock, NewUuid, Store
+from covey.scheduler.ask import Standing
+from covey.scheduler.explain import Explanation
+from covey.scheduler.fleet import Weights
+from covey.services import Services
+from covey.services.aggregates import Aggregates
+from covey.services.announcements import Announcements
+from covey.services.boots import Boots
+from covey.services.builds import Builds
+from covey.services.explaining import Explaining
+from covey.services.flavors import Flavors
+from covey.services.groups import Groups
+from covey.services.histories import Histories
+from covey.services.hosts import Hosts
+from covey.services.images import Images
+from covey.services.journeys import Journeys
+from covey.services.live_fleet import LiveFleet
+from covey.services.moves import Moves
+from covey.services.places import Places
+from covey.services.power import Power
+from covey.services.quotas import Quotas
+from covey.services.recent import Recent
+from covey.services.servers import Servers
+from covey.worker import Worker
+
+RECENT_S = 1.0  # how long a flavor or an image that was looked up serves further boots
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """All that a process needs to answer requests, and to do the work that follows them."""
+
+    services: Services
+    store: Store
+    clock: Clock
+    builds: Builds
+    journeys: Journeys
+    send: Callable[[], int]
+    lease_s: float
+    idle_s: float
+
+    def worker(self) -> Worker:
+        """One more loop that carries out committed work."""
+        return Worker(
+            self.store, self.clock, self.builds, self.journeys, self.send, lease_s=self.lease_s, idle_s=self.idle_s
+        )
+
+
+def assemble(conf: cfg.ConfigOpts, store: Store, access: Access, now: Clock, new_uuid: NewUuid) -> Assembled:
+    """Every use case, by the operator's options."""
+    scheduler = conf.scheduler
+    weights = Weights(
+        scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier
+    )
+    live = LiveFleet(store, new_uuid, weights, scheduler.default_availability_zone)
+    tell = _TELL[conf.api.explain_to_tenants]
+    announcements = Announcements(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
+    quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
+    flavors, images = Flavors(store, access, now), Images(store, access, now)
+    leaders = 1 if conf.database.connection.startswith("sqlite") else 2
+    boots = Boots(store, live, new_uuid, _seed, quotas.limits_in, tell, announcements, scheduler.host_subset_size, leaders=leaders)
+    servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
+    places = Places(store, live, _seed, tell, scheduler.host_subset_size)
+    driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed)
+    return Assembled(
+        services=Services(
+            aggregates=Aggregates(store, access, now, new_uuid),
+            explaining=Explaining(store, access, live, servers),
+            flavors=flavors,
+            groups=Groups(store, access, now, new_uuid, quotas, announcements),
+            histories=Histories(store, access, servers),
+            hosts=Hosts(store, access, now, scheduler.default_availability_zone),
+            images=images,
+            moves=Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in),
+            power=Power(store, access, now, servers),
+            quotas=quotas,
+            servers=servers,
+        ),
+        store=store,
+        clock=now,
+        builds=Builds(store, now, driver, places, _standing(servers), announcements, scheduler.max_attempts),
+        journeys=Journeys(store, now, driver, places, announcements),
+        send=sender(conf, store),
+        lease_s=conf.worker.lease_s,
+        idle_s=conf.worker.idle_s,
+    )
+
+
+def _seed() -> int:
+    return secrets.randbits(32)
+
+
+def _standing(servers: Servers) -> Any:  # noqa: ANN401 -- a function of a server
+    def standing(server: Server) -> Standing:
+        return servers.standing_for(server.project_id, server.flavor, server.wanted)
+
+    return standing
+
+
+def _nothing(_: Explanation) -> str:
+    return "There are not enough hosts available."
+
+
+_TELL = {
+    "counts": lambda why: f"{why.sentence()[:1].upper()}{why.sentence()[1:]}.",
+    "reasons": lambda why: f"{why.without_numbers()[:1].upper()}{why.without_numbers()[1:]}.",
+    "none": _nothing,
+}

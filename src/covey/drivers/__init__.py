@@ -1,0 +1,1 @@
+"""What carries decisions out: one file for each backend."""

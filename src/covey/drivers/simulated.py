@@ -1,0 +1,42 @@
+"""A backend that has no hosts: it takes its time, fails now and then, and does nothing."""
+
+import random
+import time
+from dataclasses import dataclass, field
+
+from covey.model.errors import DriverFault
+from covey.model.servers import Server
+
+
+@dataclass(slots=True)
+class Simulated:
+    """Takes `latency_s` for each step; one in so many (`failure_rate`) fails, decided by a seeded generator."""
+
+    latency_s: float = 0.0
+    failure_rate: float = 0.0
+    seed: int | None = None
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 -- chance, not secrecy
+
+    def spawn(self, server: Server, host: str) -> None:
+        self._work(f"{host} could not start {server.id}")
+
+    def destroy(self, server: Server, host: str) -> None:  # noqa: ARG002 -- letting go always works here
+        self._wait()
+
+    def move(self, server: Server, source: str, destination: str, *, live: bool) -> None:  # noqa: ARG002
+        self._work(f"{server.id} could not be brought from {source} to {destination}")
+
+    def power(self, server: Server, host: str, verb: str) -> None:
+        self._work(f"{host} could not {verb} {server.id}")
+
+    def _work(self, otherwise: str) -> None:
+        self._wait()
+        if self.failure_rate and self._random.random() < self.failure_rate:
+            raise DriverFault(otherwise)
+
+    def _wait(self) -> None:
+        if self.latency_s:
+            time.sleep(self.latency_s)

@@ -1,0 +1,183 @@
+"""Servers: what was asked for, where it is, and the states that it goes through."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from covey.model.flavors import Flavor
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
+
+
+class VmState(StrEnum):
+    """What a server is, when nothing is being done to it."""
+
+    BUILDING = "building"
+    ACTIVE = "active"
+    STOPPED = "stopped"
+    RESIZED = "resized"
+    SHELVED = "shelved"
+    SHELVED_OFFLOADED = "shelved_offloaded"
+    ERROR = "error"
+
+
+class Task(StrEnum):
+    """What is being done to a server."""
+
+    SPAWNING = "spawning"
+    DELETING = "deleting"
+    REBOOTING = "rebooting"
+    REBOOTING_HARD = "rebooting_hard"
+    POWERING_ON = "powering-on"
+    POWERING_OFF = "powering-off"
+    MIGRATING = "migrating"
+    RESIZE_PREP = "resize_prep"
+    RESIZE_FINISH = "resize_finish"
+    RESIZE_REVERTING = "resize_reverting"
+    SHELVING = "shelving"
+    SHELVING_OFFLOADING = "shelving_offloading"
+    UNSHELVING = "unshelving"
+    REBUILDING = "rebuilding"
+
+
+class Power(StrEnum):
+    """Whether it runs; on the wire these are numbers."""
+
+    NONE = "none"
+    RUNNING = "running"
+    SHUTDOWN = "shutdown"
+
+
+_WHILE = {
+    Task.REBOOTING: "REBOOT",
+    Task.REBOOTING_HARD: "HARD_REBOOT",
+    Task.MIGRATING: "MIGRATING",
+    Task.RESIZE_PREP: "RESIZE",
+    Task.RESIZE_FINISH: "RESIZE",
+    Task.RESIZE_REVERTING: "REVERT_RESIZE",
+    Task.REBUILDING: "REBUILD",
+}
+_WHEN = {
+    VmState.BUILDING: "BUILD",
+    VmState.ACTIVE: "ACTIVE",
+    VmState.STOPPED: "SHUTOFF",
+    VmState.RESIZED: "VERIFY_RESIZE",
+    VmState.SHELVED: "SHELVED",
+    VmState.SHELVED_OFFLOADED: "SHELVED_OFFLOADED",
+    VmState.ERROR: "ERROR",
+}
+
+
+def status_of(vm_state: VmState, task: Task | None) -> str:
+    """The one word that clients wait for."""
+    if task in _WHILE and vm_state not in {VmState.BUILDING, VmState.ERROR}:
+        return _WHILE[task]
+    return _WHEN[vm_state]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a server is in error, in a sentence that its owner may read."""
+
+    message: str
+    created_at: datetime
+    code: int = 500
+    details: str | None = None  # for administrators
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked of a server's place; kept, to decide again by."""
+
+    image_id: str | None = None
+    zone: str | None = None
+    hosts: tuple[HostId, ...] = ()  # a destination that was asked for
+    forced: bool = False
+    image_required_traits: tuple[str, ...] = ()
+    image_forbidden_traits: tuple[str, ...] = ()
+    same_host: tuple[str, ...] = ()
+    different_host: tuple[str, ...] = ()
+    hints: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What placement does not look at."""
+
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    hostname: str | None = None
+    key_name: str | None = None
+    config_drive: str = ""
+    access_ipv4: str = ""
+    access_ipv6: str = ""
+    locked: bool = False
+    locked_reason: str | None = None
+    reservation_id: str = ""
+    launch_index: int = 0
+    networks: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Why a server is where it is: enough to tell, and to decide the same again."""
+
+    seed: int = 0
+    candidates: int = 0  # hosts that would have done
+    hosts: int = 0  # hosts that there were
+    reasons: tuple[str, ...] = ()  # counted reasons against the others
+    attempts: int = 1
+    because: tuple[str, ...] = ()  # why this one, of those that would have done
+    avoid: tuple[HostId, ...] = ()  # hosts on which it failed to start
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server as it is now."""
+
+    id: ServerId
+    name: str
+    project_id: ProjectId
+    user_id: UserId
+    flavor: Flavor
+    vm_state: VmState
+    task: Task | None
+    power: Power
+    created_at: datetime
+    updated_at: datetime
+    launched_at: datetime | None = None
+    host_id: HostId | None = None
+    host_name: str | None = None
+    second_host_id: HostId | None = None
+    second_host_name: str | None = None
+    group_id: GroupId | None = None
+    wanted: Wanted = field(default_factory=Wanted)
+    details: Details = field(default_factory=Details)
+    placed: Placed = field(default_factory=Placed)
+    fault: Fault | None = None
+    tags: frozenset[str] = frozenset()
+    zone: str | None = None  # of the host that it is on
+
+    @property
+    def status(self) -> str:
+        """The one word that clients wait for."""
+        return status_of(self.vm_state, self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFilter:
+    """Which servers a listing wants; None means no matter."""
+
+    project_id: ProjectId | None = None
+    user_id: str | None = None
+    ids: tuple[str, ...] | None = None
+    name_matches: str | None = None  # a regular expression
+    vm_states: tuple[VmState, ...] | None = None
+    host: str | None = None
+    changed_since: datetime | None = None
+    tags: tuple[str, ...] = ()
+    tags_any: tuple[str, ...] = ()
+    after: ServerId | None = None
+    limit: int | None = None
+    sort_key: str = "created_at"
+    descending: bool = True

@@ -1,0 +1,38 @@
+"""Ask: what is wanted of a host, immutable."""
+
+from dataclasses import dataclass, field
+
+from covey.model.groups import GroupView
+from covey.model.ids import HostId, ProjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What can be answered without looking at use or at groups, and so holds until the fleet's structure changes."""
+
+    project_id: ProjectId | None = None
+    zone: str | None = None
+    required_traits: frozenset[str] = frozenset()
+    forbidden_traits: frozenset[str] = frozenset()
+    forbidden_aggregates: frozenset[str] = frozenset()  # uuids
+    only_hosts: frozenset[HostId] | None = None
+    other_hosts: frozenset[HostId] = frozenset()  # all but these
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A number of equal servers to place: all of them, and at least a minimum, or none."""
+
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    count: int = 1
+    minimum: int = 1
+    standing: Standing = Standing()
+    group: GroupView = field(default_factory=GroupView)
+    forced: bool = False  # an operator named the host: room is needed, nothing else is asked
+
+    @property
+    def amounts(self) -> tuple[int, int, int]:
+        """What one server takes, in the order of the fleet's columns."""
+        return self.vcpus, self.memory_mb, self.disk_gb

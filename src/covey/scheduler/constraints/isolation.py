@@ -1,0 +1,53 @@
+"""Aggregates can keep requests out: those of other tenants, and those that do not ask for what they require."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covey.scheduler.ask import Ask
+from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class TenantIsolation:
+    """Hosts of an aggregate with filter_tenant_id metadata take only the projects it lists."""
+
+    def allows(self, ask: Ask, fleet: Fleet) -> Mask | None:
+        reserved = [aggregate for aggregate in fleet.aggregates if aggregate.projects]
+        if not reserved:
+            return None
+        closed = np.zeros(len(fleet), dtype=np.bool_)
+        opened = np.zeros(len(fleet), dtype=np.bool_)
+        for aggregate in reserved:
+            mine = ask.standing.project_id in aggregate.projects
+            (opened if mine else closed)[fleet.rows(aggregate.hosts)] = True
+        return ~closed | opened
+
+    def reasons(self, _: Ask, __: Fleet, lost: Mask) -> list[Reason]:
+        return [Reason(lost, "is kept for other projects", "are kept for other projects")]
+
+    def why_not(self, _: Ask, __: Fleet, ___: int) -> str:
+        return "an aggregate keeps it for other projects"
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenAggregates:
+    """Stay out of the aggregates that the request may not enter."""
+
+    def allows(self, ask: Ask, fleet: Fleet) -> Mask | None:
+        forbidden = ask.standing.forbidden_aggregates
+        if not forbidden:
+            return None
+        may = np.ones(len(fleet), dtype=np.bool_)
+        for aggregate in fleet.aggregates:
+            if aggregate.uuid in forbidden:
+                may[fleet.rows(aggregate.hosts)] = False
+        return may
+
+    def reasons(self, _: Ask, __: Fleet, lost: Mask) -> list[Reason]:
+        one = "is in an aggregate that requires traits the request does not ask for"
+        return [Reason(lost, one, one.replace("is in", "are in"))]
+
+    def why_not(self, _: Ask, __: Fleet, ___: int) -> str:
+        return "it is in an aggregate that requires traits the request does not ask for"

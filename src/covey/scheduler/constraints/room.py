@@ -1,0 +1,45 @@
+"""A host needs room for one server of this size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covey.scheduler.ask import Ask
+from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.reasons import Reason
+
+_WORDS = ("VCPUs", "memory", "disk")
+_UNITS = ("VCPUs", "MB of memory", "GB of disk")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Enough VCPUs, memory and disk are free, by the allocation ratios and what is reserved."""
+
+    def allows(self, ask: Ask, fleet: Fleet) -> Mask:
+        return fleet.fits(ask.amounts)
+
+    def reasons(self, ask: Ask, fleet: Fleet, lost: Mask) -> list[Reason]:
+        found, rest = [], lost
+        for free, wanted, word in zip(fleet.free, ask.amounts, _WORDS, strict=True):
+            lacks = rest & (free < wanted) & bool(wanted)
+            rest = rest & ~lacks
+            found.append(Reason(lacks, f"lacks {word}", f"lack {word}"))
+        return found
+
+    def why_not(self, ask: Ask, fleet: Fleet, row: int) -> str:
+        short = [
+            f"{max(0, int(free))} {unit} are free, {wanted} asked for"
+            for free, wanted, unit in zip(fleet.free[:, row], ask.amounts, _UNITS, strict=True)
+            if wanted and free < wanted
+        ]
+        return "; ".join(short)
+
+
+def times_it_fits(ask: Ask, fleet: Fleet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """How many servers of this size each host has room for."""
+    wanted = np.array([amount or 1 for amount in ask.amounts], dtype=np.int64)
+    fits = np.maximum(fleet.free, 0) // wanted[:, None]
+    asked = np.array([amount > 0 for amount in ask.amounts])
+    smallest: np.ndarray[tuple[int], np.dtype[np.int64]] = fits[asked].min(axis=0)
+    return smallest

@@ -1,0 +1,254 @@
+"""Fleet: every host in columns, a row a host, and how changes bring it up to date."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.model.ids import HostId, ProjectId, ScopeId
+from covey.scheduler.ask import Standing
+
+T = TypeVar("T", bound=np.generic)
+Mask = NDArray[np.bool_]
+Column = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+NOWHERE = -1  # the domain of a host that is in none
+NEVER = 2**62  # more than any host has
+MOST_SIZES = 32  # of servers whose fit is remembered
+RESOURCES = ("VCPU", "MEMORY_MB", "DISK_GB")
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """What the columns are made of: one host."""
+
+    id: HostId
+    name: str
+    capacity: tuple[int, int, int]
+    used: tuple[int, int, int]
+    enabled: bool = True
+    up: bool = True
+    zone: str | None = None
+    traits: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateRecord:
+    """What the fleet needs to know of one aggregate."""
+
+    id: int
+    uuid: str
+    hosts: frozenset[HostId]
+    scope: ScopeId | None = None
+    projects: frozenset[ProjectId] = frozenset()  # if any, only these may use its hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """One scope: which domain each host is in, and which hosts each domain has."""
+
+    of_host: NDArray[np.intp]  # a row a host; NOWHERE where it is in none, or torn
+    torn: Mask  # hosts that outside hands put in two domains: no policy of the scope can be sure of them
+    names: tuple[str, ...]  # the real identifier of each domain
+    _sorted: Rows  # hosts by domain, so that each domain is a slice
+    _starts: Rows
+    _numbers: dict[str, int]
+    _is_host: bool  # each host is its own domain, in the order of the rows
+
+    def number(self, name: str) -> int:
+        """The number of the domain with that real identifier; one that no host has when there is none."""
+        return self._numbers.get(name, NOWHERE - 1)
+
+    def spread(self, of_domain: NDArray[T]) -> NDArray[T]:
+        """A value for each domain (and one for nowhere at the end) becomes a value for each host."""
+        return of_domain[:NOWHERE] if self._is_host else of_domain[self.of_host]
+
+    def rows_in(self, domain: int) -> Rows:
+        """The hosts of one domain."""
+        return self._sorted[self._starts[domain] : self._starts[domain + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much an operator likes free room of each kind (Nova's ram, cpu and disk multipliers)."""
+
+    cpu: float = 1.0
+    ram: float = 1.0
+    disk: float = 1.0
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The columns. Structure is fixed when it is built; use changes in place."""
+
+    hosts: Sequence[HostRecord]
+    aggregates: Sequence[AggregateRecord] = ()
+    weights: Weights = Weights()
+    default_zone: str = "nova"
+    ids: NDArray[np.int64] = field(init=False)
+    row_of: dict[HostId, int] = field(init=False)
+    capacity: NDArray[np.int64] = field(init=False)
+    free: NDArray[np.int64] = field(init=False)
+    weight: Column = field(init=False)
+    standing_masks: dict[Standing, Mask] = field(init=False, default_factory=dict)
+    _sizes: dict[tuple[int, ...], int] = field(init=False, default_factory=dict)
+    _wanted: NDArray[np.int64] = field(init=False)
+    _fits: NDArray[np.bool_] = field(init=False)
+    _per_unit: tuple[float, ...] = field(init=False)
+    _zones: frozenset[str] | None = field(init=False, default=None)
+    _domains: dict[ScopeId | None, Domains] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.hosts = sorted(self.hosts, key=lambda host: host.id)  # so that a host's row is found by its id
+        self.ids = np.array([host.id for host in self.hosts], dtype=np.int64)
+        self.row_of = {host.id: row for row, host in enumerate(self.hosts)}
+        shape = (len(self.hosts), 3)
+        self.capacity = np.array([host.capacity for host in self.hosts], dtype=np.int64).reshape(shape).T.copy()
+        used = np.array([host.used for host in self.hosts], dtype=np.int64).reshape(shape).T
+        self.free = self.capacity - used
+        largest = self.capacity.max(axis=1, initial=1).astype(np.float64)
+        likes = (self.weights.cpu, self.weights.ram, self.weights.disk)
+        self._per_unit = tuple(like / float(most) for like, most in zip(likes, largest, strict=True))
+        self.weight = self._weigh(self.free)
+        self._forget_sizes()
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    def take(self, row: int, amounts: Sequence[int]) -> None:
+        """Room is taken on a host, or given back where amounts are negative."""
+        free = self.free[:, row]
+        free -= amounts
+        self.weight[row] = self._weigh(free)
+        if self._sizes:
+            self._fits[:, row] = (free >= self._wanted).all(axis=1)
+
+    def take_many(self, rows: Rows, amounts: NDArray[np.int64]) -> None:
+        """The same for many hosts at once; amounts has a column each, and a host may come more than once."""
+        for kind in range(len(RESOURCES)):
+            np.subtract.at(self.free[kind], rows, amounts[kind])
+        free = self.free[:, rows]
+        self.weight[rows] = self._weigh(free)
+        if self._sizes:
+            self._fits[:, rows] = (free[None] >= self._wanted[:, :, None]).all(axis=1)
+
+    def take_for(self, hosts: Sequence[HostId], amounts: Sequence[int]) -> None:
+        """The same amounts on each of the hosts."""
+        if len(hosts) == 1:
+            self.take(self.row_of[hosts[0]], amounts)
+            return
+        rows = self.rows(hosts)
+        self.take_many(rows, np.tile(np.array(amounts, dtype=np.int64)[:, None], rows.size))
+
+    def fits(self, amounts: tuple[int, int, int]) -> Mask:
+        """Which hosts have room for so much. Worked out once for each size, then kept true as room is taken."""
+        number = self._sizes.get(amounts)
+        if number is None:
+            number = self._learn(amounts)
+        mask: Mask = self._fits[number]
+        return mask
+
+    def _learn(self, amounts: tuple[int, int, int]) -> int:
+        if len(self._sizes) >= MOST_SIZES:
+            self._forget_sizes()
+        # What nobody asks for does not have to be there: an over-full disk is no matter to a diskless server.
+        wanted = np.array([amount or -NEVER for amount in amounts], dtype=np.int64)
+        mask = (self.free >= wanted[:, None]).all(axis=0)
+        self._wanted = np.vstack([self._wanted, wanted])
+        self._fits = np.vstack([self._fits, mask])
+        self._sizes[amounts] = len(self._sizes)
+        return self._sizes[amounts]
+
+    def _forget_sizes(self) -> None:
+        self._sizes = {}
+        self._wanted = np.empty((0, len(RESOURCES)), dtype=np.int64)
+        self._fits = np.empty((0, len(self)), dtype=np.bool_)
+
+    def copy(self) -> "Fleet":
+        """The same hosts, whose room can be taken without anybody else noticing."""
+        other = copy(self)
+        other.free, other.weight = self.free.copy(), self.weight.copy()
+        other._forget_sizes()  # noqa: SLF001 -- it is one of us
+        return other
+
+    def weight_after(self, row: int, amounts: Sequence[int], times: int) -> float:
+        """What a host would weigh with so much less room."""
+        left = [free - amount * times for free, amount in zip(self.free[:, row].tolist(), amounts, strict=True)]
+        return float(self._weigh(left))
+
+    def _weigh(self, free: Any) -> Any:  # noqa: ANN401 -- one host's numbers, or everybody's columns
+        """Step by step, so that equal room weighs equally to the last bit, in a column and alone."""
+        cpu, ram, disk = self._per_unit
+        return free[0] * cpu + free[1] * ram + free[2] * disk
+
+    @property
+    def zones(self) -> frozenset[str]:
+        """The availability zones that have hosts."""
+        if self._zones is None:
+            self._zones = frozenset(map(self.zone_of, self.hosts))
+        return self._zones
+
+    def zone_of(self, host: HostRecord) -> str:
+        """The availability zone that a host counts as."""
+        return host.zone or self.default_zone
+
+    def rows(self, hosts: Iterable[HostId]) -> Rows:
+        """The rows of those of the hosts that exist."""
+        found = [self.row_of[host] for host in hosts if host in self.row_of]
+        return np.array(found, dtype=np.intp)
+
+    def mask_of(self, hosts: Iterable[HostId]) -> Mask:
+        """A column that is true for those hosts."""
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[self.rows(hosts)] = True
+        return mask
+
+    def domains(self, scope: ScopeId | None) -> Domains:
+        """The domains of a scope; of None, the host scope, each host is one."""
+        if scope not in self._domains:
+            self._domains[scope] = self._find_domains(scope)
+        return self._domains[scope]
+
+    def _find_domains(self, scope: ScopeId | None) -> Domains:
+        if scope is None:
+            names = tuple(host.name for host in self.hosts)
+            whole = np.zeros(len(self), dtype=np.bool_)
+            return _domains(np.arange(len(self), dtype=np.intp), names, whole, is_host=True)
+        members = [aggregate for aggregate in self.aggregates if aggregate.scope == scope]
+        of_host = np.full(len(self), NOWHERE, dtype=np.intp)
+        in_two = np.zeros(len(self), dtype=np.bool_)
+        for number, aggregate in enumerate(members):
+            rows = self.rows(aggregate.hosts)
+            in_two[rows[of_host[rows] != NOWHERE]] = True
+            of_host[rows] = number
+        of_host[in_two] = NOWHERE
+        return _domains(of_host, tuple(str(aggregate.id) for aggregate in members), in_two)
+
+
+def _domains(of_host: NDArray[np.intp], names: tuple[str, ...], torn: Mask, *, is_host: bool = False) -> Domains:
+    by_domain = np.argsort(of_host, kind="stable")
+    starts = np.searchsorted(of_host[by_domain], np.arange(len(names) + 1))
+    return Domains(of_host, torn, names, by_domain, starts, {name: i for i, name in enumerate(names)}, is_host)
+
+
+def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArray[np.int64]]:
+    """The rows on which a group's members hold places, and how many do."""
+    hosts = np.fromiter(places.keys(), dtype=np.int64, count=len(places))
+    counts = np.fromiter(places.values(), dtype=np.int64, count=len(places))
+    rows = np.searchsorted(fleet.ids, hosts)
+    known = rows < len(fleet)
+    known[known] = fleet.ids[rows[known]] == hosts[known]
+    return (rows, counts) if known.all() else (rows[known], counts[known])
+
+
+def counts_by_domain(domains: Domains, fleet: Fleet, places: Mapping[int, int]) -> NDArray[np.int64]:
+    """How many of a group hold a place in each domain; one more entry at the end, for hosts that are nowhere."""
+    counts = np.zeros(len(domains.names) + 1, dtype=np.int64)
+    if places:
+        rows, numbers = places_by_row(fleet, places)
+        np.add.at(counts, domains.of_host[rows], numbers)
+    return counts

@@ -1,0 +1,24 @@
+"""Choosing between equals: every host has its luck, which the seed decides and anybody can work out again."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.scheduler.fleet import Rows
+
+_STEP, _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+_ONE = np.array([1], dtype=np.int64)
+
+
+def luck(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """A number for each host that looks random, is the same for the same seed, and depends on no other host."""
+    with np.errstate(over="ignore"):
+        mixed = (ids.astype(np.uint64) + np.uint64(seed % 2**64)) * _STEP
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX_2
+        return mixed ^ (mixed >> np.uint64(31))
+
+
+def pick(rows: Rows, seed: int) -> int:
+    """One of the rows, each as likely as any other."""
+    return int(rows[0]) if rows.size == 1 else int(rows[int(luck(_ONE, seed)[0]) % rows.size])

@@ -1,0 +1,36 @@
+"""Which hosts are better? A number column each; the first decides, the next ones break its ties."""
+
+from typing import Protocol
+
+import numpy as np
+
+from covey.scheduler.ask import Ask
+from covey.scheduler.fleet import Column, Fleet, Mask, Rows
+from covey.scheduler.preferences.soft_policies import SoftPolicy
+
+_LOWEST = -np.inf
+
+
+class Preference(Protocol):
+    """Looks at nothing but its arguments and answers for all hosts at once."""
+
+    def scores(self, ask: Ask, fleet: Fleet) -> Column:
+        """How good each host is; more is better."""
+
+
+def of(ask: Ask) -> tuple[SoftPolicy, ...]:
+    """The soft policies of the ask's group, in the order in which the tenant listed them."""
+    return tuple(SoftPolicy(policy) for policy in ask.group.policies if policy.kind.is_soft)
+
+
+def best(ask: Ask, fleet: Fleet, may: Mask) -> Rows:
+    """Those that no other beats, by the soft policies and then by the operator's weighers; somebody must be allowed."""
+    for preference in of(ask):
+        may = _highest(preference.scores(ask, fleet), may)
+    return np.flatnonzero(_highest(fleet.weight, may))
+
+
+def _highest(scores: Column, may: Mask) -> Mask:
+    among = np.where(may, scores, _LOWEST)
+    mask: Mask = (among == among.max()) & may
+    return mask

@@ -1,0 +1,214 @@
+"""What is told to whoever listens: payloads in the versioned form of Nova's notifications, left in the outbox."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from covey.model.actions import MoveKind
+from covey.model.flavors import Flavor
+from covey.model.groups import Group
+from covey.model.ids import ServerId
+from covey.model.servers import Fault, Power, Server, VmState
+from covey.ports import Clock, Transaction
+
+Payload = dict[str, object]
+Told = tuple[str, Payload]
+
+MOVED = {
+    MoveKind.MIGRATION: "instance.resize_finish.end",
+    MoveKind.RESIZE: "instance.resize_finish.end",
+    MoveKind.LIVE_MIGRATION: "instance.live_migration_post.end",
+    MoveKind.EVACUATION: "instance.rebuild.end",
+}
+RETURNED = "instance.resize_revert.end"
+_POWER = {Power.NONE: "pending", Power.RUNNING: "running", Power.SHUTDOWN: "shutdown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Announcements:
+    """Leaves notes in the transaction that they are about; none at all where nobody listens."""
+
+    enabled: bool
+    clock: Clock
+    zone: str = "nova"  # of hosts that have none of their own
+
+    def group(self, tx: Transaction, event: str, group: Group) -> None:
+        """server_group.create, .update, .delete, .add_member, .remove_member."""
+        if self.enabled:
+            self._leave(tx, [(event, group_payload(group))])
+
+    def booked(self, tx: Transaction, servers: Sequence[Server]) -> None:
+        """New servers, after they were written: each begins its life, or ends it in error; then who joined a group."""
+        if self.enabled:
+            self._leave(tx, [*(self._begun(server) for server in servers), *_joined(tx, servers)])
+
+    def built(self, tx: Transaction, servers: Iterable[Server]) -> None:
+        """Servers that were started, if they run now: one that was deleted meanwhile has an event of its own."""
+        if self.enabled:
+            now = tx.servers.by_ids([server.id for server in servers])
+            running = [server for server in now if server.vm_state is VmState.ACTIVE]
+            self._leave(tx, [("instance.create.end", self._created(server)) for server in running])
+
+    def failed(self, tx: Transaction, server: ServerId) -> None:
+        """A server that no host could start; its fault, which was written before, says why."""
+        if self.enabled and (lost := tx.servers.by_id(server)) is not None:
+            self._leave(tx, [("instance.create.error", self._created(lost))])
+
+    def deleted(self, tx: Transaction, server: Server) -> None:
+        """A server that is gone, as it last was."""
+        if self.enabled:
+            payload = self._acted(replace(server, task=None, power=Power.NONE), self.clock())
+            self._leave(tx, [("instance.delete.end", payload)])
+
+    def moved(self, tx: Transaction, event: str, server: ServerId) -> None:
+        """A server that is on another host since a moment ago: one of MOVED, or RETURNED."""
+        if self.enabled and (here := tx.servers.by_id(server)) is not None:
+            self._leave(tx, [(event, self._rebuilt(here) if event == "instance.rebuild.end" else self._acted(here))])
+
+    def servers(self, tx: Transaction, event: str, servers: Iterable[Server]) -> None:
+        """Servers as they are given."""
+        if self.enabled:
+            self._leave(tx, [(event, self._acted(server)) for server in servers])
+
+    def _leave(self, tx: Transaction, notes: Sequence[Told]) -> None:
+        tx.outbox.add(notes, self.clock())
+
+    def _begun(self, server: Server) -> Told:
+        event = "instance.create.start" if server.vm_state is VmState.BUILDING else "instance.create.error"
+        return event, self._created(server)
+
+    def _created(self, server: Server) -> Payload:
+        more: Payload = {
+            "instance_name": f"instance-{server.id[:8]}",
+            "keypairs": [],
+            "tags": sorted(server.tags),
+            "trusted_image_certificates": None,
+        }
+        return _versioned("InstanceCreatePayload", "1.12", server_data(server, self.zone) | more)
+
+    def _acted(self, server: Server, deleted_at: datetime | None = None) -> Payload:
+        return _versioned("InstanceActionPayload", "1.8", server_data(server, self.zone, deleted_at))
+
+    def _rebuilt(self, server: Server) -> Payload:
+        data = server_data(server, self.zone) | {"trusted_image_certificates": None}
+        return _versioned("InstanceActionRebuildPayload", "1.9", data)
+
+
+def group_payload(group: Group) -> Payload:
+    """A group, with its policies as the tenant knows them; rule values are text here, as in Nova."""
+    data: Payload = {
+        "uuid": group.id,
+        "name": group.name,
+        "user_id": group.user_id,
+        "project_id": group.project_id,
+        "policies": [str(policy) for policy in group.policies],
+        "policy": str(group.policies[0]) if group.policies else None,
+        "rules": {name: str(limit) for name, limit in group.rules.items()},
+        "members": list(group.members),
+        "hosts": None,
+    }
+    return _versioned("ServerGroupPayload", "1.1", data)
+
+
+def server_data(server: Server, zone: str, deleted_at: datetime | None = None) -> Payload:
+    """A server, for operators: it names the host. What Covey does not know of a server is null or empty."""
+    details = server.details
+    return {
+        "uuid": server.id,
+        "user_id": server.user_id,
+        "tenant_id": server.project_id,
+        "reservation_id": details.reservation_id,
+        "display_name": server.name,
+        "display_description": details.description,
+        "host_name": details.hostname or server.name,
+        "host": server.host_name,
+        "node": server.host_name,
+        "os_type": None,
+        "architecture": None,
+        "availability_zone": server.wanted.zone if server.host_name is None else server.zone or zone,
+        "flavor": _flavor(server.flavor),
+        "image_uuid": server.wanted.image_id or "",
+        "key_name": details.key_name,
+        "kernel_id": "",
+        "ramdisk_id": "",
+        "created_at": _stamp(server.created_at),
+        "launched_at": _stamp(server.launched_at),
+        "terminated_at": _stamp(deleted_at),
+        "deleted_at": _stamp(deleted_at),
+        "updated_at": _stamp(server.updated_at),
+        "state": str(server.vm_state) if deleted_at is None else "deleted",
+        "power_state": _POWER[server.power],
+        "task_state": None if server.task is None else str(server.task),
+        "progress": 0,
+        "ip_addresses": [],
+        "block_devices": [],
+        "metadata": dict(details.metadata),
+        "locked": details.locked,
+        "locked_reason": details.locked_reason,
+        "auto_disk_config": "AUTO",
+        "request_id": None,
+        "action_initiator_user": None,
+        "action_initiator_project": None,
+        "fault": None if server.fault is None else _fault(server.fault),
+    }
+
+
+def _joined(tx: Transaction, servers: Sequence[Server]) -> list[Told]:
+    """A note for each member, with those who were members by then: the last one has them all."""
+    new: dict[str, list[ServerId]] = {}
+    for server in servers:
+        if server.group_id is not None:
+            new.setdefault(server.group_id, []).append(server.id)
+    notes: list[Told] = []
+    for group_id, ids in new.items():
+        group = tx.groups.by_id(group_id)
+        assert group is not None  # its row is locked
+        before = tuple(member for member in group.members if member not in set(ids))
+        for number in range(1, len(ids) + 1):
+            then = replace(group, members=(*before, *ids[:number]))
+            notes.append(("server_group.add_member", group_payload(then)))
+    return notes
+
+
+def _flavor(flavor: Flavor) -> Payload:
+    data: Payload = {
+        "flavorid": flavor.id,
+        "name": flavor.name,
+        "vcpus": flavor.vcpus,
+        "memory_mb": flavor.memory_mb,
+        "root_gb": flavor.disk_gb,
+        "ephemeral_gb": flavor.ephemeral_gb,
+        "swap": flavor.swap_mb,
+        "rxtx_factor": flavor.rxtx_factor,
+        "vcpu_weight": 0,
+        "disabled": False,
+        "is_public": flavor.is_public,
+        "extra_specs": dict(flavor.extra_specs),
+        "projects": None,
+        "description": flavor.description,
+    }
+    return _versioned("FlavorPayload", "1.4", data)
+
+
+def _fault(fault: Fault) -> Payload:
+    data: Payload = {
+        "exception": "NoValidHost",
+        "exception_message": fault.message,
+        "module_name": "",
+        "function_name": "",
+        "traceback": fault.details or "",
+    }
+    return _versioned("ExceptionPayload", "1.1", data)
+
+
+def _stamp(moment: datetime | None) -> str | None:
+    return None if moment is None else f"{moment.isoformat(timespec='seconds')}Z"
+
+
+def _versioned(name: str, version: str, data: Payload) -> Payload:
+    return {
+        "nova_object.name": name,
+        "nova_object.namespace": "nova",
+        "nova_object.version": version,
+        "nova_object.data": data,
+    }

@@ -1,0 +1,273 @@
+"""Boots: many requests, each for one server or a batch, decided and claimed together."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from covey.model.claims import Booking, amounts_of
+from covey.model.errors import Busy, Conflict, CoveyError, Invalid, OverQuota, StaleClaim
+from covey.model.flavors import Flavor
+from covey.model.groups import GroupState, GroupView
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
+from covey.model.quotas import UNLIMITED
+from covey.model.servers import Details, Fault, Placed, Power, Server, Task, VmState, Wanted
+from covey.ports import NewUuid, Store, Transaction
+from covey.scheduler.ask import Ask, Standing
+from covey.scheduler.decide import decide
+from covey.scheduler.decision import Decision
+from covey.scheduler.explain import Explanation, explain
+from covey.scheduler.fleet import Fleet
+from covey.services.announcements import Announcements
+from covey.services.batches import Batches
+from covey.services.live_fleet import LiveFleet, Sight
+
+NO_VALID_HOST = "No valid host was found."
+_COUNTED = ("instances", "cores", "ram")
+_REMEMBERED = 20_000  # groups
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A request for servers, as far as a decision and a claim need to know."""
+
+    project_id: ProjectId
+    user_id: UserId
+    name: str
+    flavor: Flavor
+    wanted: Wanted
+    details: Details
+    standing: Standing
+    request_id: str
+    now: datetime
+    group_id: GroupId | None = None
+    count: int = 1
+    minimum: int = 1
+    tags: frozenset[str] = frozenset()
+    key: str | None = None  # by which the client may repeat the request
+    fingerprint: str = ""  # of the request, since a key is for one request only
+
+
+@dataclass(slots=True)
+class _Round:
+    """One try at a batch: what was decided so far, on top of what the database says."""
+
+    groups: dict[GroupId, GroupState]
+    usage: dict[ProjectId, list[int]] = field(default_factory=dict)
+    limits: dict[ProjectId, Mapping[str, int]] = field(default_factory=dict)
+    bookings: list[Booking] = field(default_factory=list)
+    taken: list[tuple[Sequence[HostId], tuple[int, int, int]]] = field(default_factory=list)
+    answers: list["list[Server] | CoveyError"] = field(default_factory=list)
+    sight: Sight | None = None
+
+
+@dataclass(slots=True)
+class Boots:
+    """Decides and claims. `seed` makes a number for ties, `tell` words an explanation for a tenant."""
+
+    store: Store
+    live: LiveFleet
+    new_uuid: NewUuid
+    seed: Callable[[], int]
+    limits: Callable[[Transaction, ProjectId], Mapping[str, int]]
+    tell: Callable[[Explanation], str]
+    announcements: Announcements
+    subset: int = 1
+    attempts: int = 8
+    leaders: int = 1
+    _batches: Batches[Boot, list[Server]] = field(init=False)
+    _known: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._batches = Batches(self._answer, leaders=self.leaders)
+
+    def boot(self, boot: Boot) -> list[Server]:
+        """The new servers: each with a place, or all in error. Raises OverQuota, Invalid, Busy."""
+        return self._batches.ask(boot)
+
+    def _answer(self, boots: Sequence[Boot]) -> Sequence[list[Server] | CoveyError]:
+        avoid: frozenset[HostId] = frozenset()
+        for _ in range(self.attempts):
+            try:
+                return self._try(boots, avoid)
+            except StaleClaim as stale:
+                avoid |= stale.hosts  # somebody was faster there: look again with fresh eyes, elsewhere
+        return [Busy("The fleet kept changing under this request. Try again in a moment.")] * len(boots)
+
+    def _try(self, boots: Sequence[Boot], avoid: frozenset[HostId]) -> Sequence[list[Server] | CoveyError]:
+        made: _Round | None = None
+        try:
+            with self.store.write() as tx:
+                made = _Round(self._lock_groups(tx, boots))
+                with self.live.fresh(tx) as made.sight:
+                    for boot in boots:
+                        made.answers.append(self._decide(boot, tx, made, avoid))
+                tx.claims.book(made.bookings, made.sight.tag)
+                self.announcements.booked(tx, [booking.server for booking in made.bookings])
+        except BaseException:
+            if made is not None and made.sight is not None:
+                for hosts, amounts in made.taken:
+                    self.live.undo(made.sight, hosts, amounts)
+            raise
+        self._remember(made)
+        return made.answers
+
+    def _lock_groups(self, tx: Transaction, boots: Sequence[Boot]) -> dict[GroupId, GroupState]:
+        """The groups' states, from memory where it is of the version that the locked row has."""
+        versions = tx.groups.lock(boot.group_id for boot in boots if boot.group_id is not None)
+        known = {g: self._known[g] for g, v in versions.items() if g in self._known and self._known[g].version == v}
+        return known | tx.groups.states({g: v for g, v in versions.items() if g not in known})
+
+    def _remember(self, made: _Round) -> None:
+        grown = {booking.server.group_id for booking in made.bookings if booking.server.host_id is not None}
+        if len(self._known) > _REMEMBERED:
+            self._known = {}
+        for group, state in made.groups.items():
+            self._known[group] = state.next() if group in grown else state
+
+    def _decide(self, boot: Boot, tx: Transaction, made: _Round, avoid: frozenset[HostId]) -> list[Server] | CoveyError:
+        """Servers, placed or in error; or what is wrong with the request, which is the caller's alone."""
+        assert made.sight is not None
+        fleet = made.sight.fleet
+        try:
+            before = _answered_before(boot, tx, made)
+            if before is not None:
+                return before
+            _refuse_unknown_zone(boot, fleet)
+            state = _state(boot, made)
+            count = self._within_quota(boot, tx, made, state)
+        except CoveyError as error:
+            return error
+        standing = boot.standing
+        if avoid and not boot.wanted.forced:
+            standing = replace(standing, other_hosts=standing.other_hosts | avoid)
+        ask = Ask(
+            *amounts_of(boot.flavor),
+            count=count,
+            minimum=boot.minimum,
+            standing=standing,
+            group=state.view() if state else GroupView(),
+            forced=boot.wanted.forced,
+        )
+        decision = decide(ask, fleet, self.seed(), self.subset)
+        if not decision.chosen:
+            return self._refused(boot, ask, fleet, decision, made, tx)
+        fleet.take_for(decision.chosen, ask.amounts)
+        made.taken.append((decision.chosen, ask.amounts))
+        if boot.group_id is not None and state is not None:
+            made.groups[boot.group_id] = state.with_members(boot.user_id, decision.chosen)
+        placed = Placed(seed=decision.seed, candidates=decision.candidates, hosts=len(fleet))
+        servers = [
+            self._server(boot, number, len(decision.chosen), host, fleet, placed)
+            for number, host in enumerate(decision.chosen)
+        ]
+        return self._booked(boot, servers, made, tx)
+
+    def _refused(
+        self, boot: Boot, ask: Ask, fleet: Fleet, decision: Decision, made: _Round, tx: Transaction
+    ) -> list[Server]:
+        """Servers in error, which hold no place and no member slot, and say why."""
+        why = explain(ask, fleet, decision.fitting)
+        fault = Fault(f"{NO_VALID_HOST} {self.tell(why)}", boot.now, details=why.sentence())
+        lost = [
+            replace(self._server(boot, i, boot.minimum, None, fleet, Placed(decision.seed)), fault=fault)
+            for i in range(boot.minimum)
+        ]
+        return self._booked(boot, lost, made, tx)
+
+    def _booked(self, boot: Boot, servers: list[Server], made: _Round, tx: Transaction) -> list[Server]:
+        made.bookings += [Booking(server, boot.request_id) for server in servers]
+        if boot.key is not None:
+            tx.keys.answer(boot.project_id, boot.key, [server.id for server in servers])
+        used = made.usage.get(boot.project_id)
+        if used is not None:
+            for i, amount in enumerate((1, boot.flavor.vcpus, boot.flavor.memory_mb)):
+                used[i] += amount * len(servers)
+        return servers
+
+    def _server(self, boot: Boot, number: int, of: int, host: HostId | None, fleet: Fleet, placed: Placed) -> Server:
+        record = None if host is None else fleet.hosts[fleet.row_of[host]]
+        return Server(
+            id=ServerId(self.new_uuid()),
+            name=boot.name if of == 1 else f"{boot.name}-{number + 1}",
+            project_id=boot.project_id,
+            user_id=boot.user_id,
+            flavor=boot.flavor,
+            vm_state=VmState.ERROR if record is None else VmState.BUILDING,
+            task=None if record is None else Task.SPAWNING,
+            power=Power.NONE,
+            created_at=boot.now,
+            updated_at=boot.now,
+            host_id=host,
+            host_name=None if record is None else record.name,
+            zone=None if record is None else record.zone,
+            group_id=None if record is None else boot.group_id,
+            wanted=boot.wanted,
+            details=boot.details if number == 0 else replace(boot.details, launch_index=number),
+            placed=placed,
+            tags=boot.tags,
+        )
+
+    def _within_quota(self, boot: Boot, tx: Transaction, made: _Round, state: GroupState | None) -> int:
+        """How many of the servers the project may have, up to the number asked for. Raises OverQuota."""
+        if boot.project_id not in made.limits:
+            made.limits[boot.project_id] = self.limits(tx, boot.project_id)
+        limits = made.limits[boot.project_id]
+        members = limits["server_group_members"]
+        if state is not None and members != UNLIMITED and state.users.get(boot.user_id, 0) + boot.count > members:
+            message = "Quota exceeded, too many servers in group"
+            raise OverQuota(message)
+        if all(limits[resource] == UNLIMITED for resource in _COUNTED):
+            return boot.count
+        if boot.project_id not in made.usage:
+            made.usage[boot.project_id] = list(tx.claims.usage(boot.project_id, lock=True))
+        used = made.usage[boot.project_id]
+        return _affordable(boot, {r: (u, limits[r]) for r, u in zip(_COUNTED, used, strict=True)})
+
+
+def _affordable(boot: Boot, usage: Mapping[str, tuple[int, int]]) -> int:
+    each = {"instances": 1, "cores": boot.flavor.vcpus, "ram": boot.flavor.memory_mb}
+    count = boot.count
+    for resource, (used, limit) in usage.items():
+        if limit == UNLIMITED:
+            continue
+        fits = (limit - used) // each[resource]
+        if fits < boot.minimum:
+            wanted = each[resource] * boot.minimum
+            message = (
+                f"Quota exceeded for {resource}: Requested {wanted}, but already used {used} of {limit} {resource}"
+            )
+            raise OverQuota(message)
+        count = min(count, fits)
+    return count
+
+
+def _state(boot: Boot, made: _Round) -> GroupState | None:
+    if boot.group_id is None:
+        return None
+    state = made.groups.get(boot.group_id)
+    if state is None or state.project_id != boot.project_id:
+        message = f"Instance group {boot.group_id} could not be found."
+        raise Invalid(message)
+    return state
+
+
+def _refuse_unknown_zone(boot: Boot, fleet: Fleet) -> None:
+    if boot.standing.zone is not None and boot.standing.zone not in fleet.zones:
+        message = "The requested availability zone is not available"
+        raise Invalid(message)
+
+
+def _answered_before(boot: Boot, tx: Transaction, made: _Round) -> list[Server] | None:
+    """What the same request brought the first time. Raises Conflict for a key that another request used."""
+    if boot.key is None:
+        return None
+    known = tx.keys.reserve(boot.project_id, boot.key, boot.fingerprint, boot.now)
+    if known is None:
+        return None
+    fingerprint, ids = known
+    if fingerprint != boot.fingerprint:
+        message = f"The idempotency key {boot.key} was used for another request."
+        raise Conflict(message)
+    here = {booking.server.id: booking.server for booking in made.bookings}
+    stored = {server.id: server for server in tx.servers.by_ids([ServerId(i) for i in ids if i not in here])}
+    return [(here | stored)[ServerId(i)] for i in ids if i in here or i in stored]

@@ -1,0 +1,138 @@
+"""What follows a claim: start the server, and settle; or give its place back, and decide again."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import structlog
+
+from covey.model.actions import ActionEvent
+from covey.model.errors import DriverFault, NoValidHost, StaleClaim
+from covey.model.ids import HostId, ServerId
+from covey.model.servers import Fault, Server, Task, VmState
+from covey.model.work import Job
+from covey.ports import Clock, Driver, Store, Transaction
+from covey.scheduler.ask import Standing
+from covey.services.announcements import Announcements
+from covey.services.places import Place, Places
+
+log = structlog.get_logger()
+
+_BUILD = "compute__do_build_and_run_instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Builds:
+    """Spawns and destroys, many at a time. Every step may be repeated: the rows say what is left to do."""
+
+    store: Store
+    clock: Clock
+    driver: Driver
+    places: Places
+    standing: Callable[[Server], Standing]
+    announcements: Announcements
+    attempts: int = 3
+
+    def spawn(self, jobs: Sequence[Job]) -> None:
+        """Start the servers that are still waiting for it."""
+        with self.store.read() as tx:
+            waiting = {s.id: s for s in tx.servers.by_ids([ServerId(job.server_id) for job in jobs])}
+        started: list[Server] = []
+        failed: list[tuple[Job, DriverFault]] = []
+        for job in jobs:
+            server = waiting.get(ServerId(job.server_id))
+            if server is None or not _is_waiting(server):
+                continue
+            assert server.host_name is not None
+            try:
+                self.driver.spawn(server, server.host_name)
+            except DriverFault as fault:
+                failed.append((job, fault))
+            else:
+                started.append(server)
+        lost = {job.id for job, _ in failed}
+        self._settle(started, [job for job in jobs if job.id not in lost])
+        for job, error in failed:
+            self._again(job, error)
+
+    def destroy(self, jobs: Sequence[Job]) -> None:
+        """Take servers off their hosts, and forget them."""
+        for job in jobs:
+            with self.store.read() as tx:
+                server = tx.servers.by_id(job.server_id)
+            if server is not None:
+                for host in filter(None, (server.host_name, server.second_host_name)):
+                    self.driver.destroy(server, host)
+            with self.store.write() as tx:
+                self._forget(tx, ServerId(job.server_id))
+                tx.work.done([job.id])
+
+    def _settle(self, started: Sequence[Server], jobs: Sequence[Job]) -> None:
+        now = self.clock()
+        with self.store.write() as tx:
+            tx.servers.activate([server.id for server in started], now)
+            tx.actions.finish_all([s.id for s in started], "create", ActionEvent(_BUILD, now, now, "Success"))
+            tx.work.done([job.id for job in jobs])
+            self.announcements.servers(tx, "instance.create.end", started)
+
+    def _again(self, job: Job, fault: DriverFault) -> None:
+        """Give the place back and decide once more, without the hosts that failed; or give up, and say why."""
+        for _ in range(self.attempts):
+            with suppress(StaleClaim), self.store.write() as tx:
+                self._retry(tx, job, fault)
+                return
+
+    def _retry(self, tx: Transaction, job: Job, fault: DriverFault) -> None:
+        server, group = self.places.lock(tx, ServerId(job.server_id))
+        tx.work.done([job.id])
+        if server is None or not _is_waiting(server) or server.host_id is None:
+            return
+        self.places.release(tx, server.id)
+        self.places.touch(tx, server.group_id)
+        avoid = (*server.placed.avoid, server.host_id)
+        why = NoValidHost(f"No valid host was found. {len(avoid)} hosts failed to start it.", fault.message)
+        if len(avoid) < self.attempts and not server.wanted.forced:
+            standing = self.standing(server)
+            standing = replace(standing, other_hosts=standing.other_hosts | frozenset(avoid))
+            try:
+                self._claim(tx, server, self.places.choose(server, group, standing), avoid)
+            except NoValidHost as none_left:
+                why = none_left
+            else:
+                return
+        self._give_up(tx, server, why)
+
+    def _claim(self, tx: Transaction, server: Server, place: Place, avoid: tuple[HostId, ...]) -> None:
+        now, tries = self.clock(), len(avoid) + 1
+        tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
+        self.places.take(tx, server.id, place.host_id, server.flavor)
+        placed = replace(server.placed, seed=place.seed, candidates=place.candidates, avoid=avoid, attempts=tries)
+        tx.servers.update(replace(server, host_id=place.host_id, placed=placed, updated_at=now))
+        tx.work.add("spawn", server.id, now)
+
+    def _give_up(self, tx: Transaction, server: Server, why: NoValidHost) -> None:
+        """In error it holds no place and no member slot."""
+        now = self.clock()
+        log.warning("build.failed", server=server.id, reason=why.details)
+        fault = Fault(why.message, now, details=why.details)
+        tx.servers.update(replace(server, host_id=None, vm_state=VmState.ERROR, task=None, fault=fault, updated_at=now))
+        tx.groups.leave([server.id])
+        tx.actions.finish(server.id, "create", ActionEvent(_BUILD, now, now, "Error", why.message, why.details))
+
+    def _forget(self, tx: Transaction, server_id: ServerId) -> None:
+        server, _ = self.places.lock(tx, server_id)
+        if server is None:
+            return
+        for move in tx.migrations.find(server=server.id, statuses=("preparing", "finished")):
+            self.places.release(tx, move.uuid)
+            tx.migrations.set_status(move.uuid, "deleted", self.clock())
+        self.places.release(tx, server.id)
+        tx.servers.delete([server.id])
+        tx.claims.add_usage(server.project_id, -1, -server.flavor.vcpus, -server.flavor.memory_mb)
+        self.places.touch(tx, server.group_id)
+        tx.work.drop(server.id)
+        self.announcements.servers(tx, "instance.delete.end", [server])
+
+
+def _is_waiting(server: Server) -> bool:
+    return server.vm_state is VmState.BUILDING and server.task is Task.SPAWNING

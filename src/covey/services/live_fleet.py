@@ -1,0 +1,119 @@
+"""The fleet in memory: one picture of it for the process, and how it is kept true."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from covey.model.aggregates import Aggregate
+from covey.model.changes import Cursor, Use
+from covey.model.hosts import Host
+from covey.model.ids import HostId, ProjectId
+from covey.model.inventory import Inventory, ResourceClass
+from covey.ports import NewUuid, Store, Transaction
+from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+
+_TENANTS = "filter_tenant_id"
+_IDLE_S = 1200  # after so long without a look the log may have been cleared: start anew
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A look at the fleet. The tag marks what this look's claims write to the log, so that they count once."""
+
+    fleet: Fleet
+    tag: str
+
+
+class LiveFleet:
+    """One Fleet for the process. Whoever looks at it holds it, and it is brought up to date first.
+
+    What this process claims is taken in memory at once, and skipped when the log brings it back. Each time
+    the fleet is read anew the tag changes: a claim that was under way then comes in through the log.
+    """
+
+    def __init__(self, store: Store, new_tag: NewUuid, weights: Weights, default_zone: str) -> None:
+        self._store = store
+        self._new_tag = new_tag
+        self._weights = weights
+        self._default_zone = default_zone
+        self._lock = threading.Lock()
+        self._sight: Sight | None = None
+        self._cursor = Cursor(0)
+        self._looked_at = 0.0
+
+    @contextmanager
+    def fresh(self, tx: Transaction) -> Iterator[Sight]:
+        """The fleet as this transaction sees it; nobody else decides meanwhile."""
+        with self._lock:
+            yield self._refreshed(tx)
+
+    def undo(self, sight: Sight, hosts: Sequence[HostId], amounts: tuple[int, int, int]) -> None:
+        """Give back room that a claim took in memory, and that did not come true."""
+        with self._lock:
+            if self._sight is sight and hosts:
+                sight.fleet.take_for(hosts, tuple(-amount for amount in amounts))
+
+    def _refreshed(self, tx: Transaction) -> Sight:
+        now = time.monotonic()
+        sight, idle = self._sight, now - self._looked_at > _IDLE_S
+        self._looked_at = now
+        if sight is None or idle:
+            return self._load()
+        changes = tx.changes.since(self._cursor, sight.tag)
+        self._cursor = changes.cursor
+        if changes.structure:
+            return self._load()
+        _apply(changes.uses, sight.fleet)
+        return sight
+
+    def _load(self) -> Sight:
+        with self._store.read() as tx:
+            self._cursor = tx.changes.begin()
+            hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
+        fleet = build_fleet(hosts, aggregates, self._weights, self._default_zone)
+        self._sight = Sight(fleet, self._new_tag())
+        return self._sight
+
+
+def _apply(uses: Sequence[Use], fleet: Fleet) -> None:
+    known = [use for use in uses if HostId(use.host_id) in fleet.row_of]
+    if known:
+        rows = fleet.rows(HostId(use.host_id) for use in known)
+        fleet.take_many(rows, np.array([(u.vcpus, u.memory_mb, u.disk_gb) for u in known], dtype=np.int64).T)
+
+
+def build_fleet(hosts: list[Host], aggregates: list[Aggregate], weights: Weights, default_zone: str) -> Fleet:
+    """Columns out of values."""
+    ids = {host.name: host.id for host in hosts}
+    return Fleet(
+        [_host(host) for host in hosts], [_aggregate(aggregate, ids) for aggregate in aggregates], weights, default_zone
+    )
+
+
+def _host(host: Host) -> HostRecord:
+    cpu, memory, disk = (host.inventories.get(kind, Inventory(0)) for kind in ResourceClass)
+    return HostRecord(
+        host.id,
+        host.name,
+        (cpu.capacity, memory.capacity, disk.capacity),
+        (cpu.used, memory.used, disk.used),
+        not host.disabled,
+        host.up,
+        host.zone,
+        host.traits,
+    )
+
+
+def _aggregate(aggregate: Aggregate, ids: dict[str, HostId]) -> AggregateRecord:
+    tenants = (value for key, value in aggregate.metadata.items() if key.startswith(_TENANTS))
+    return AggregateRecord(
+        aggregate.id,
+        aggregate.uuid,
+        frozenset(ids[name] for name in aggregate.hosts),
+        aggregate.scope,
+        frozenset(ProjectId(project.strip()) for value in tenants for project in value.split(",")),
+    )

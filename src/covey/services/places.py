@@ -1,0 +1,99 @@
+"""Places of servers that exist already: deciding on another, taking it, and letting go of one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from covey.model.changes import Use
+from covey.model.claims import amounts_of
+from covey.model.errors import NoValidHost
+from covey.model.flavors import Flavor
+from covey.model.groups import GroupState, GroupView
+from covey.model.ids import GroupId, HostId, ServerId
+from covey.model.servers import Server
+from covey.ports import Store, Transaction
+from covey.scheduler.ask import Ask, Standing
+from covey.scheduler.decide import decide
+from covey.scheduler.explain import Explanation, explain
+from covey.services.live_fleet import LiveFleet
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A host that was decided on, and what is needed to decide the same again."""
+
+    host_id: HostId
+    host_name: str
+    seed: int
+    candidates: int
+    hosts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Everything is done in a transaction of the caller's, who has locked the server's group, then the server."""
+
+    store: Store
+    live: LiveFleet
+    seed: Callable[[], int]
+    tell: Callable[[Explanation], str]
+    subset: int = 1
+
+    def lock(self, tx: Transaction, server: ServerId) -> tuple[Server | None, GroupState | None]:
+        """Hold a server and the group that it is in, the group first, as everybody does."""
+        seen = tx.servers.by_id(server)
+        while seen is not None:
+            versions = tx.groups.lock([seen.group_id] if seen.group_id is not None else [])
+            found = tx.servers.by_id(server, lock=True)
+            if found is None or found.group_id == seen.group_id:
+                group = None if found is None or found.group_id is None else tx.groups.states(versions)[found.group_id]
+                return found, group
+            seen = found  # it changed groups meanwhile: hold the right one
+        return None, None
+
+    def choose(
+        self,
+        server: Server,
+        group: GroupState | None,
+        standing: Standing,
+        *,
+        flavor: Flavor | None = None,
+        forced: bool = False,
+    ) -> Place:
+        """Decide on a host as the server's policies have it now; it never counts against itself. Raises NoValidHost."""
+        view = GroupView() if group is None else _without(group.view(), server)
+        ask = Ask(*amounts_of(flavor or server.flavor), standing=standing, group=view, forced=forced)
+        # Looked at from outside of the caller's transaction, whose own changes are not facts yet.
+        with self.store.read() as outside, self.live.fresh(outside) as sight:
+            decision = decide(ask, sight.fleet, self.seed(), self.subset)
+            if not decision.chosen:
+                why = explain(ask, sight.fleet)
+                raise NoValidHost(f"No valid host was found. {self.tell(why)}", why.sentence())
+            host = decision.chosen[0]
+            name = sight.fleet.hosts[sight.fleet.row_of[host]].name
+        return Place(host, name, decision.seed, decision.candidates, len(sight.fleet))
+
+    def take(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
+        """Claim room for a consumer that exists. Raises StaleClaim."""
+        uses = [Use(host, *amounts_of(flavor))]
+        tx.claims.take(uses)
+        tx.claims.allocate(consumer, host, amounts_of(flavor))
+        tx.changes.add_uses(uses)
+
+    def release(self, tx: Transaction, consumer: str) -> None:
+        """Give back all that a consumer holds."""
+        tx.changes.add_uses(tx.claims.release(consumer))
+
+    def touch(self, tx: Transaction, group: GroupId | None) -> None:
+        """A member's place changed: whoever decides for the group looks anew."""
+        if group is not None:
+            tx.groups.bump([group])
+
+
+def _without(view: GroupView, server: Server) -> GroupView:
+    places = dict(view.places)
+    for host in (server.host_id, server.second_host_id):
+        if host is not None and host in places:
+            places[host] -= 1
+            if not places[host]:
+                del places[host]
+    return replace(view, places=places)

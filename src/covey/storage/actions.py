@@ -1,0 +1,136 @@
+"""What was done to servers, and where they moved."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import insert, select, update
+
+from covey.model.access import Actor
+from covey.model.actions import Action, ActionEvent, Migration, MoveKind
+from covey.model.flavors import Flavor
+from covey.model.ids import ProjectId, ServerId, UserId
+from covey.model.servers import Server
+from covey.storage.documents import dump, load
+from covey.storage.tables import instance_actions, migrations
+
+
+class Actions:
+    """The log of each server; it goes when the server goes."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, server: Server, action: str, request_id: str, actor: Actor, now: datetime) -> None:
+        """Begin an entry."""
+        values = {
+            "server_id": server.id,
+            "action": action,
+            "request_id": request_id,
+            "user_id": actor.user_id,
+            "project_id": actor.project_id,
+            "started_at": now,
+            "updated_at": now,
+            "events": "[]",
+        }
+        self._connection.execute(insert(instance_actions), values)
+
+    def of_server(self, server: ServerId) -> list[Action]:
+        """Newest first."""
+        return self._load(instance_actions.c.server_id == server)
+
+    def finish(self, server: ServerId, action: str, event: ActionEvent) -> None:
+        """Add a step to the newest entry of that action; a failed one marks the entry."""
+        found = self._load((instance_actions.c.server_id == server) & (instance_actions.c.action == action))
+        if not found:
+            return
+        newest = found[0]
+        values = {
+            "events": dump([*newest.events, event]),
+            "updated_at": event.finished_at or event.started_at,
+            "message": "Error" if event.result == "Error" else newest.message,
+        }
+        mine = instance_actions.c.id == newest.id
+        self._connection.execute(update(instance_actions).where(mine).values(**values))
+
+    def finish_all(self, ids: Sequence[ServerId], action: str, event: ActionEvent) -> None:
+        """The same single step for entries of many servers that have none yet."""
+        if ids:
+            mine = instance_actions.c.server_id.in_(ids) & (instance_actions.c.action == action)
+            values = {"events": dump([event]), "updated_at": event.finished_at}
+            self._connection.execute(update(instance_actions).where(mine).values(**values))
+
+    def _load(self, condition: sa.ColumnElement[bool]) -> list[Action]:
+        rows = self._connection.execute(
+            select(instance_actions).where(condition).order_by(instance_actions.c.id.desc())
+        )
+        return [
+            Action(
+                id=row.id,
+                server_id=ServerId(row.server_id),
+                action=row.action,
+                request_id=row.request_id,
+                user_id=UserId(row.user_id),
+                project_id=ProjectId(row.project_id),
+                started_at=row.started_at,
+                updated_at=row.updated_at,
+                message=row.message,
+                events=tuple(load(row.events, list[ActionEvent])),
+            )
+            for row in rows
+        ]
+
+
+class Migrations:
+    """Every move; it stays when the server goes."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, move: Migration) -> None:
+        values = {
+            "uuid": move.uuid,
+            "server_id": move.server_id,
+            "project_id": move.project_id,
+            "user_id": move.user_id,
+            "kind": move.kind,
+            "status": move.status,
+            "source": move.source,
+            "destination": move.destination,
+            "old_flavor": dump(move.old_flavor),
+            "new_flavor": dump(move.new_flavor),
+            "created_at": move.created_at,
+            "updated_at": move.updated_at,
+        }
+        self._connection.execute(insert(migrations), values)
+
+    def set_status(self, uuid: str, status: str, now: datetime) -> None:
+        mine = migrations.c.uuid == uuid
+        self._connection.execute(update(migrations).where(mine).values(status=status, updated_at=now))
+
+    def find(self, *, server: str | None = None, statuses: Sequence[str] | None = None) -> list[Migration]:
+        """Newest first."""
+        wanted = select(migrations).order_by(migrations.c.id.desc())
+        if server is not None:
+            wanted = wanted.where(migrations.c.server_id == server)
+        if statuses is not None:
+            wanted = wanted.where(migrations.c.status.in_(statuses))
+        return [_migration(row) for row in self._connection.execute(wanted)]
+
+
+def _migration(row: sa.Row[tuple[object, ...]]) -> Migration:
+    return Migration(
+        id=row.id,
+        uuid=row.uuid,
+        server_id=ServerId(row.server_id),
+        project_id=ProjectId(row.project_id),
+        user_id=UserId(row.user_id),
+        kind=MoveKind(row.kind),
+        status=row.status,
+        source=row.source,
+        destination=row.destination,
+        old_flavor=load(row.old_flavor, Flavor),
+        new_flavor=load(row.new_flavor, Flavor),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

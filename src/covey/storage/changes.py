@@ -1,0 +1,85 @@
+"""The change log that keeps every process's fleet fresh.
+
+On PostgreSQL a sequence's order is not the order of commits, so a reader that asks for what is newer than
+the newest it saw loses rows. It fences by transaction instead: all that began before the oldest one still
+open is there to be seen, and will be seen once.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import insert, select, text
+
+from covey.model.changes import Changes, Cursor, Use
+from covey.storage.bulk import driver
+from covey.storage.tables import fleet_changes
+
+STRUCTURE_WRITER = ""  # nobody's own: every process has to look
+
+_XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+_READ_POSTGRESQL = f"""
+    SELECT c.seq, c.writer, c.host_id, c.vcpus, c.memory_mb, c.disk_gb, x.upto
+    FROM (SELECT {_XMIN} AS upto) x
+    LEFT JOIN fleet_changes c ON c.tx >= %s AND c.tx < x.upto
+"""  # noqa: S608 -- nothing of a caller's is in it
+_BEGIN_POSTGRESQL = text(
+    f"SELECT x.upto, c.seq FROM (SELECT {_XMIN} AS upto) x LEFT JOIN fleet_changes c ON c.tx >= x.upto"  # noqa: S608
+)
+_READ_SQLITE = """
+    SELECT seq, writer, host_id, vcpus, memory_mb, disk_gb FROM fleet_changes WHERE seq > ? ORDER BY seq
+"""
+_BEGIN_SQLITE = select(sa.func.max(fleet_changes.c.seq))
+
+_ADD = {
+    True: insert(fleet_changes).values(tx=text("pg_current_xact_id()::text::bigint")),
+    False: insert(fleet_changes).values(tx=sa.literal(0)),
+}
+
+
+class FleetChanges:
+    """Reads and writes the log."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._postgresql = connection.dialect.name == "postgresql"
+
+    def begin(self) -> Cursor:
+        """Where the log stands in this transaction's one moment; call it before reading the fleet itself."""
+        if not self._postgresql:
+            return Cursor(self._connection.execute(_BEGIN_SQLITE).scalar() or 0)
+        rows = self._connection.execute(_BEGIN_POSTGRESQL).all()
+        # What committed already but lies beyond the fence is in the fleet that is read now: not to be taken twice.
+        return Cursor(rows[0].upto, frozenset(row.seq for row in rows if row.seq is not None))
+
+    def since(self, cursor: Cursor, own: str) -> Changes:
+        """What others changed since, and the cursor for the next time."""
+        with driver(self._connection) as raw:  # asked for every claim, so in the driver's own words
+            if self._postgresql:
+                rows = raw.execute(_READ_POSTGRESQL, (cursor.position,)).fetchall()
+                upto = rows[0][6]
+                new = [row for row in rows if row[0] is not None and row[0] not in cursor.seen]
+            else:
+                new = raw.execute(_READ_SQLITE, (cursor.position,)).fetchall()
+                upto = new[-1][0] if new else cursor.position
+        foreign = [row for row in new if row[1] != own]
+        uses = tuple(Use(*row[2:6]) for row in foreign if row[2] is not None)
+        return Changes(Cursor(upto), uses, structure=any(row[2] is None for row in foreign))
+
+    def add_uses(self, uses: Iterable[Use], writer: str = STRUCTURE_WRITER) -> None:
+        """Note that hosts have so much more in use, or less."""
+        rows: Sequence[dict[str, object]] = [
+            {
+                "writer": writer,
+                "host_id": use.host_id,
+                "vcpus": use.vcpus,
+                "memory_mb": use.memory_mb,
+                "disk_gb": use.disk_gb,
+            }
+            for use in uses
+        ]
+        if rows:
+            self._connection.execute(_ADD[self._postgresql], rows)
+
+    def add_structure(self) -> None:
+        """Note that hosts, traits, zones or aggregates are otherwise now."""
+        self._connection.execute(_ADD[self._postgresql], {"writer": STRUCTURE_WRITER})

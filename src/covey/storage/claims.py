@@ -1,0 +1,263 @@
+"""The claim: a decision becomes fact. Room is taken by arithmetic that only works while there is room."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, select, update
+
+from covey.model.changes import Use
+from covey.model.claims import Booking
+from covey.model.errors import StaleClaim
+from covey.model.ids import HostId, ServerId
+from covey.model.inventory import ResourceClass
+from covey.storage.bulk import driver, insert_rows, pipeline
+from covey.storage.documents import dump
+from covey.storage.tables import (
+    allocations,
+    consumers,
+    fleet_changes,
+    instance_actions,
+    instance_group_members,
+    quota_usages,
+    server_tags,
+    servers,
+    work,
+)
+
+_CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))
+_CAPACITY = "CAST(FLOOR((i.total - i.reserved) * i.allocation_ratio) AS BIGINT)"
+
+# Rows are locked in one order by everybody, so that two claims never wait for each other in a ring.
+_TAKE_POSTGRESQL = f"""
+    WITH want AS (
+        SELECT * FROM unnest(%s::int[], %s::text[], %s::bigint[]) AS w(provider_id, resource_class, n)
+    ), held AS MATERIALIZED (
+        SELECT i.provider_id, i.resource_class FROM inventories i JOIN want w USING (provider_id, resource_class)
+        ORDER BY 1, 2 FOR UPDATE OF i
+    )
+    UPDATE inventories i SET used = i.used + w.n
+    FROM want w JOIN held USING (provider_id, resource_class)
+    WHERE i.provider_id = w.provider_id AND i.resource_class = w.resource_class
+      AND (w.n < 0 OR i.used + w.n <= {_CAPACITY})
+    RETURNING i.provider_id, i.resource_class
+"""  # noqa: S608 -- nothing of a caller's is in it
+_TAKE_SQLITE = """
+    UPDATE inventories AS i SET used = i.used + w.n
+    FROM (SELECT value ->> 0 AS provider_id, value ->> 1 AS resource_class, value ->> 2 AS n FROM json_each(?)) AS w
+    WHERE i.provider_id = w.provider_id AND i.resource_class = w.resource_class
+      AND (w.n < 0 OR i.used + w.n <= CAST((i.total - i.reserved) * i.allocation_ratio AS INTEGER))
+    RETURNING provider_id, resource_class
+"""
+_ADD_USAGE = """
+    INSERT INTO quota_usages (project_id, instances, cores, ram) VALUES ({0}, {0}, {0}, {0})
+    ON CONFLICT (project_id) DO UPDATE SET instances = quota_usages.instances + excluded.instances,
+        cores = quota_usages.cores + excluded.cores, ram = quota_usages.ram + excluded.ram
+"""
+_SET_USAGE = (
+    "UPDATE quota_usages SET instances = instances + {0}, cores = cores + {0}, ram = ram + {0} WHERE project_id = {0}"
+)
+_OF_CONSUMER = select(allocations).where(allocations.c.consumer_uuid == bindparam("consumer"))
+_RENAME_CONSUMER = (
+    update(allocations)
+    .where(allocations.c.consumer_uuid == bindparam("of"), allocations.c.provider_id == bindparam("on"))
+    .values(consumer_uuid=bindparam("to"))
+)
+_DROP_CONSUMER = delete(consumers).where(consumers.c.uuid == bindparam("consumer"))
+
+_SERVER = (
+    "id", "name", "project_id", "user_id", "host_id", "vm_state", "task_state", "power_state", "flavor", "request",
+    "details", "vcpus", "memory_mb", "disk_gb", "fault", "decision", "created_at", "updated_at",
+)  # fmt: skip
+_ACTION = (
+    "server_id", "action", "request_id", "user_id", "project_id", "started_at", "updated_at", "message", "events",
+)  # fmt: skip
+POWER = {"none": 0, "running": 1, "shutdown": 4}
+
+
+class Claims:
+    """Takes room and writes what goes with it, in one transaction that the caller holds."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._postgresql = connection.dialect.name == "postgresql"
+
+    def take(self, uses: Iterable[Use]) -> None:
+        """Take room, or give it back where amounts are negative. Raises StaleClaim with the hosts that have none."""
+        wanted = _by_class(uses)
+        if not wanted:
+            return
+        with driver(self._connection) as raw:
+            if self._postgresql:
+                columns = [list(column) for column in zip(*wanted, strict=True)]
+                taken = raw.execute(_TAKE_POSTGRESQL, columns).fetchall()
+            else:
+                taken = raw.execute(_TAKE_SQLITE, (dump(wanted),)).fetchall()
+        if len(taken) < len(wanted):
+            done = {(provider, kind) for provider, kind in taken}
+            raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
+
+    def book(self, bookings: Sequence[Booking], writer: str) -> None:
+        """Write new servers with all that belongs to them. Raises StaleClaim, and then nothing must be kept."""
+        placed = [b for b in bookings if b.server.host_id is not None]
+        uses = [Use(b.server.host_id or 0, *b.amounts) for b in placed]
+        self.take(uses)
+        with pipeline(self._connection):
+            self._add_servers(bookings)
+            self._add_allocations(placed)
+            self._add_members(placed)
+            self._add_work(placed)
+            self._add_usage(bookings)
+            self._log(uses, writer)
+
+    def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
+        """What a moving server holds at its source is held by the move from now on."""
+        found = self._connection.execute(select(consumers).where(consumers.c.uuid == server)).one()
+        self.add_consumer(migration, found.project_id, found.user_id, "MIGRATION")
+        self._connection.execute(_RENAME_CONSUMER, {"of": server, "on": source, "to": migration})
+
+    def return_allocations(self, migration: str, server: ServerId) -> None:
+        """What a move held for a server is the server's own again."""
+        mine = allocations.c.consumer_uuid == migration
+        self._connection.execute(update(allocations).where(mine).values(consumer_uuid=server))
+        self._connection.execute(_DROP_CONSUMER, {"consumer": migration})
+
+    def add_consumer(self, consumer: str, project: str, user: str, kind: str) -> None:
+        """Somebody who may hold allocations."""
+        columns = ("uuid", "project_id", "user_id", "consumer_type", "generation")
+        insert_rows(self._connection, consumers, columns, [(consumer, project, user, kind, 1)])
+
+    def allocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> None:
+        """Write a consumer's allocations on a host whose room was taken."""
+        rows = [(consumer, host, kind, n) for kind, n in zip(_CLASSES, amounts, strict=True) if n]
+        columns = ("consumer_uuid", "provider_id", "resource_class", "used")
+        insert_rows(self._connection, allocations, columns, rows)
+
+    def release(self, consumer: str) -> list[Use]:
+        """Give back all that a consumer holds, and forget it; tells what that was."""
+        held: dict[int, dict[str, int]] = defaultdict(dict)
+        for row in self._connection.execute(_OF_CONSUMER, {"consumer": consumer}):
+            held[row.provider_id][row.resource_class] = row.used
+        uses = [Use(host, *(-amounts.get(kind, 0) for kind in _CLASSES)) for host, amounts in held.items()]
+        self.take(uses)
+        self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
+        return uses
+
+    def add_usage(self, project: str, instances: int, cores: int, ram: int) -> None:
+        """Note that a project has so many more, or fewer."""
+        mark = "%s" if self._postgresql else "?"
+        with driver(self._connection) as raw:
+            if min(instances, cores, ram) < 0:  # the check looks at what would be inserted, too
+                raw.execute(_SET_USAGE.format(mark), (instances, cores, ram, project))
+            else:
+                raw.execute(_ADD_USAGE.format(mark), (project, instances, cores, ram))
+
+    def usage(self, project: str, *, lock: bool = False) -> tuple[int, int, int]:
+        """How many servers, cores and MB of memory a project has; held, when the caller means to add to it."""
+        wanted = select(quota_usages.c.instances, quota_usages.c.cores, quota_usages.c.ram).where(
+            quota_usages.c.project_id == project
+        )
+        if lock:
+            self.add_usage(project, 0, 0, 0)
+            wanted = wanted.with_for_update()
+        row = self._connection.execute(wanted).first()
+        return (row.instances, row.cores, row.ram) if row else (0, 0, 0)
+
+    def _add_servers(self, bookings: Sequence[Booking]) -> None:
+        insert_rows(self._connection, servers, _SERVER, [_server_row(b) for b in bookings])
+        insert_rows(self._connection, instance_actions, _ACTION, [_action_row(b) for b in bookings])
+        tags = [(b.server.id, tag) for b in bookings for tag in sorted(b.server.tags)]
+        insert_rows(self._connection, server_tags, ("server_id", "tag"), tags)
+
+    def _add_allocations(self, placed: Sequence[Booking]) -> None:
+        columns = ("uuid", "project_id", "user_id", "consumer_type", "generation")
+        who = [(b.server.id, b.server.project_id, b.server.user_id, "INSTANCE", 1) for b in placed]
+        insert_rows(self._connection, consumers, columns, who)
+        rows = [
+            (b.server.id, b.server.host_id, kind, amount)
+            for b in placed
+            for kind, amount in zip(_CLASSES, b.amounts, strict=True)
+            if amount
+        ]
+        insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
+
+    def _add_members(self, placed: Sequence[Booking]) -> None:
+        grouped = [(b.server.id, b.server.group_id) for b in placed if b.server.group_id is not None]
+        insert_rows(self._connection, instance_group_members, ("server_id", "group_id"), grouped)
+        ids = sorted({group for _, group in grouped})
+        if ids:
+            self._bump(ids)
+
+    def _bump(self, ids: Sequence[str]) -> None:
+        with driver(self._connection) as raw:
+            if self._postgresql:
+                raw.execute("UPDATE instance_groups SET version = version + 1 WHERE id = ANY(%s)", (list(ids),))
+            else:
+                raw.executemany("UPDATE instance_groups SET version = version + 1 WHERE id = ?", [(i,) for i in ids])
+
+    def _add_work(self, placed: Sequence[Booking]) -> None:
+        rows = [("spawn", b.server.id, "{}", b.server.created_at) for b in placed]
+        insert_rows(self._connection, work, ("verb", "server_id", "arguments", "due_at"), rows)
+
+    def _add_usage(self, bookings: Sequence[Booking]) -> None:
+        sums: dict[str, list[int]] = {}
+        for booking in bookings:
+            total = sums.setdefault(booking.server.project_id, [0, 0, 0])
+            for i, n in enumerate((1, booking.amounts[0], booking.amounts[1])):
+                total[i] += n
+        for project in sorted(sums):
+            self.add_usage(project, *sums[project])
+
+    def _log(self, uses: Sequence[Use], writer: str) -> None:
+        rows = [(writer, u.host_id, u.vcpus, u.memory_mb, u.disk_gb) for u in uses]
+        if self._postgresql and rows:
+            with driver(self._connection) as raw:
+                raw.execute(_LOG_POSTGRESQL, [list(column) for column in zip(*rows, strict=True)])
+        else:
+            columns = ("writer", "host_id", "vcpus", "memory_mb", "disk_gb", "tx")
+            insert_rows(self._connection, fleet_changes, columns, [(*row, 0) for row in rows])
+
+
+_LOG_POSTGRESQL = """
+    INSERT INTO fleet_changes (writer, host_id, vcpus, memory_mb, disk_gb, tx)
+    SELECT u.*, pg_current_xact_id()::text::bigint
+    FROM unnest(%s::text[], %s::int[], %s::bigint[], %s::bigint[], %s::bigint[]) AS u
+"""
+
+
+def _by_class(uses: Iterable[Use]) -> list[tuple[int, str, int]]:
+    """What is wanted of each inventory, summed, in the order in which everybody locks."""
+    sums: dict[tuple[int, str], int] = defaultdict(int)
+    for use in uses:
+        for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True):
+            if amount:
+                sums[use.host_id, kind] += amount
+    return [(host, kind, amount) for (host, kind), amount in sorted(sums.items()) if amount]
+
+
+def _server_row(booking: Booking) -> tuple[object, ...]:
+    s = booking.server
+    return (
+        s.id,
+        s.name,
+        s.project_id,
+        s.user_id,
+        s.host_id,
+        str(s.vm_state),
+        None if s.task is None else str(s.task),
+        POWER[s.power],
+        dump(s.flavor),
+        dump(s.wanted),
+        dump(s.details),
+        *booking.amounts,
+        None if s.fault is None else dump(s.fault),
+        dump(s.placed),
+        booking.stamp,
+        booking.stamp,
+    )
+
+
+def _action_row(booking: Booking) -> tuple[object, ...]:
+    s = booking.server
+    message = None if s.fault is None else "Error"
+    return (s.id, "create", booking.request_id, s.user_id, s.project_id, booking.stamp, booking.stamp, message, "[]")

@@ -1,0 +1,190 @@
+"""Server groups: their policies, their members, and the places that their members hold."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from covey.model.groups import HOST, Group, GroupPolicy, GroupState, PolicyKind, ScopeRef, rule_name
+from covey.model.ids import GroupId, ProjectId, ScopeId, ServerId, UserId
+from covey.storage.bulk import driver
+from covey.storage.documents import dump, load
+from covey.storage.tables import instance_group_members as members
+from covey.storage.tables import instance_group_policies as policies
+from covey.storage.tables import instance_group_policy_scopes as scopes
+from covey.storage.tables import instance_groups as groups
+from covey.storage.tables import servers
+
+_IDS: sa.BindParameter[object] = bindparam("ids", expanding=True)
+_LOCK_POSTGRESQL = "SELECT id, version FROM instance_groups WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
+_LOCK_SQLITE = "SELECT id, version FROM instance_groups WHERE id IN (SELECT value FROM json_each(?))"
+_OWNERS = select(groups.c.id, groups.c.project_id).where(groups.c.id.in_(_IDS))
+_POLICIES = (
+    select(
+        policies.c.group_id,
+        policies.c.policy,
+        policies.c.scope_id,
+        scopes.c.name,
+        policies.c.identifier,
+        policies.c.rules,
+    )
+    .join_from(policies, scopes, policies.c.scope_id == scopes.c.id, isouter=True)
+    .where(policies.c.group_id.in_(_IDS))
+    .order_by(policies.c.group_id, policies.c.position)
+)
+_PLACES = sa.union_all(
+    *(
+        select(members.c.group_id, place, servers.c.user_id, func.count(), sa.literal(is_first))
+        .join_from(members, servers, members.c.server_id == servers.c.id)
+        .where(members.c.group_id.in_(_IDS))
+        .group_by(members.c.group_id, place, servers.c.user_id)
+        for place, is_first in ((servers.c.host_id, 1), (servers.c.second_host_id, 0))
+    )
+)
+_MEMBERS = (
+    select(members.c.group_id, members.c.server_id)
+    .join_from(members, servers, members.c.server_id == servers.c.id)
+    .where(members.c.group_id.in_(_IDS))
+    .order_by(servers.c.created_at, servers.c.id)
+)
+_ROWS = select(
+    groups.c.id, groups.c.name, groups.c.project_id, groups.c.user_id, groups.c.version, groups.c.created_at
+).order_by(groups.c.created_at, groups.c.id)
+_BUMP = update(groups).where(groups.c.id.in_(_IDS)).values(version=groups.c.version + 1)
+_JOIN = insert(members)
+_LEAVE = delete(members).where(members.c.server_id.in_(_IDS))
+_OF_SERVER = select(members.c.group_id).where(members.c.server_id == bindparam("server"))
+
+
+class Groups:
+    """Every server group. Whoever changes one, or its members' places, locks its row first and bumps its version."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def find(self, project: ProjectId | None, offset: int = 0, limit: int | None = None) -> list[Group]:
+        """The groups of a project, or of all, oldest first."""
+        wanted = _ROWS if project is None else _ROWS.where(groups.c.project_id == project)
+        return self._load(wanted.offset(offset).limit(limit) if limit is not None or offset else wanted)
+
+    def by_id(self, group: str) -> Group | None:
+        found = self._load(_ROWS.where(groups.c.id == group))
+        return found[0] if found else None
+
+    def count(self, project: ProjectId) -> int:
+        found: int = self._connection.execute(
+            select(func.count()).select_from(groups).where(groups.c.project_id == project)
+        ).scalar_one()
+        return found
+
+    def add(self, group: Group) -> None:
+        values = {"id": group.id, "name": group.name, "project_id": group.project_id, "user_id": group.user_id}
+        self._connection.execute(insert(groups), values | {"created_at": group.created_at})
+        self._add_policies(group.id, group.policies)
+
+    def update(self, group: Group, now: datetime) -> None:
+        """Store its name and policies."""
+        mine = groups.c.id == group.id
+        self._connection.execute(update(groups).where(mine).values(name=group.name, updated_at=now))
+        self._connection.execute(delete(policies).where(policies.c.group_id == group.id))
+        self._add_policies(group.id, group.policies)
+
+    def delete(self, group: GroupId) -> None:
+        self._connection.execute(delete(groups).where(groups.c.id == group))
+
+    def lock(self, ids: Iterable[GroupId]) -> dict[GroupId, int]:
+        """Hold the groups' rows, in the order of their ids, until the transaction ends; tells their versions."""
+        wanted = sorted(set(ids))
+        if not wanted:
+            return {}
+        with driver(self._connection) as raw:  # asked for every claim, so in the driver's own words
+            if self._connection.dialect.name == "postgresql":
+                rows = raw.execute(_LOCK_POSTGRESQL, (wanted,))
+            else:
+                rows = raw.execute(_LOCK_SQLITE, (dump(wanted),))
+            return {GroupId(group): version for group, version in rows.fetchall()}
+
+    def states(self, versions: dict[GroupId, int]) -> dict[GroupId, GroupState]:
+        """What a decision needs to know of groups that are locked."""
+        if not versions:
+            return {}
+        ids = {"ids": list(versions)}
+        places: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        users: dict[str, dict[UserId, int]] = defaultdict(lambda: defaultdict(int))
+        for group, place, user, number, is_first in self._connection.execute(_PLACES, ids):
+            if place is not None:
+                places[group][place] += number
+            if is_first:
+                users[group][user] += number
+        found = self._policies(list(versions))
+        owners = {row.id: ProjectId(row.project_id) for row in self._connection.execute(_OWNERS, ids)}
+        return {
+            group: GroupState(version, owners[group], found[group], dict(places[group]), dict(users[group]))
+            for group, version in versions.items()
+        }
+
+    def bump(self, ids: Iterable[GroupId]) -> None:
+        """Tell every process that what it knows of these groups is old."""
+        wanted = sorted(set(ids))
+        if wanted:
+            self._connection.execute(_BUMP, {"ids": wanted})
+
+    def join(self, group: GroupId, server: ServerId) -> None:
+        self._connection.execute(_JOIN, {"group_id": group, "server_id": server})
+
+    def leave(self, ids: Sequence[ServerId]) -> None:
+        if ids:
+            self._connection.execute(_LEAVE, {"ids": ids})
+
+    def of_server(self, server: ServerId) -> GroupId | None:
+        found = self._connection.execute(_OF_SERVER, {"server": server}).scalar()
+        return None if found is None else GroupId(found)
+
+    def _add_policies(self, group: GroupId, wanted: Sequence[GroupPolicy]) -> None:
+        if wanted:
+            rows = [_policy_row(group, position, policy) for position, policy in enumerate(wanted)]
+            self._connection.execute(insert(policies), rows)
+
+    def _policies(self, ids: Sequence[GroupId]) -> dict[str, tuple[GroupPolicy, ...]]:
+        found: dict[str, list[GroupPolicy]] = defaultdict(list)
+        for group, kind, scope_id, scope_name, identifier, rules in self._connection.execute(_POLICIES, {"ids": ids}):
+            scope = HOST if scope_id is None else ScopeRef(ScopeId(scope_id), scope_name)
+            limit = next(iter(load(rules, dict[str, int]).values()), 1)
+            found[group].append(GroupPolicy(PolicyKind(kind), scope, identifier, limit))
+        return defaultdict(tuple, {group: tuple(each) for group, each in found.items()})
+
+    def _load(self, wanted: sa.Select[tuple[object, ...]]) -> list[Group]:
+        rows = self._connection.execute(wanted).all()
+        ids = [row.id for row in rows]
+        if not ids:
+            return []
+        found = self._policies(ids)
+        servers_of: dict[str, list[ServerId]] = defaultdict(list)
+        for group, server in self._connection.execute(_MEMBERS, {"ids": ids}):
+            servers_of[group].append(ServerId(server))
+        return [
+            Group(
+                id=GroupId(row.id),
+                name=row.name,
+                project_id=ProjectId(row.project_id),
+                user_id=UserId(row.user_id),
+                policies=found[row.id],
+                version=row.version,
+                created_at=row.created_at,
+                members=tuple(servers_of[row.id]),
+            )
+            for row in rows
+        ]
+
+
+def _policy_row(group: GroupId, position: int, policy: GroupPolicy) -> dict[str, object]:
+    return {
+        "group_id": group,
+        "position": position,
+        "policy": policy.kind,
+        "scope_id": policy.scope.id,
+        "identifier": policy.target,
+        "rules": dump({rule_name(policy): policy.limit} if policy.limit != 1 else {}),
+    }

@@ -1,0 +1,206 @@
+"""Servers, as they are read and changed once they exist."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from covey.model.errors import Invalid
+from covey.model.flavors import Flavor
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
+from covey.model.servers import (
+    Details,
+    Fault,
+    Placed,
+    Power,
+    Server,
+    ServerFilter,
+    Task,
+    VmState,
+    Wanted,
+)
+from covey.storage.documents import dump, load
+from covey.storage.tables import hosts, instance_group_members, server_tags, servers
+
+POWER = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
+_POWER_OF = {number: power for power, number in POWER.items()}
+
+_second = hosts.alias("second_host")
+_ROWS = (
+    select(
+        servers,
+        hosts.c.name.label("host_name"),
+        hosts.c.zone.label("zone"),
+        _second.c.name.label("second_host_name"),
+        instance_group_members.c.group_id,
+    )
+    .join_from(servers, hosts, servers.c.host_id == hosts.c.id, isouter=True)
+    .join(_second, servers.c.second_host_id == _second.c.id, isouter=True)
+    .join(instance_group_members, servers.c.id == instance_group_members.c.server_id, isouter=True)
+)
+_TAGS = select(server_tags).where(server_tags.c.server_id.in_(bindparam("ids", expanding=True)))
+_LOCK = select(servers.c.id).where(servers.c.id == bindparam("server")).with_for_update()
+_DELETE = delete(servers).where(servers.c.id.in_(bindparam("ids", expanding=True)))
+_ACTIVATE = (
+    update(servers)
+    .where(
+        servers.c.id.in_(bindparam("ids", expanding=True)),
+        servers.c.vm_state == VmState.BUILDING,
+        servers.c.task_state == Task.SPAWNING,
+    )
+    .values(
+        vm_state=VmState.ACTIVE,
+        task_state=None,
+        power_state=POWER[Power.RUNNING],
+        launched_at=bindparam("now"),
+        updated_at=bindparam("now"),
+    )
+)
+# What a server may lack counts as least, in both databases alike, so that any order can be read in pages.
+_SORTABLE: dict[str, sa.ColumnElement[object]] = {
+    "created_at": servers.c.created_at,
+    "updated_at": servers.c.updated_at,
+    "launched_at": sa.func.coalesce(servers.c.launched_at, datetime(1, 1, 1)),  # noqa: DTZ001 -- before any server
+    "display_name": servers.c.name,
+    "uuid": servers.c.id,
+    "vm_state": servers.c.vm_state,
+    "task_state": sa.func.coalesce(servers.c.task_state, ""),
+    "project_id": servers.c.project_id,
+    "user_id": servers.c.user_id,
+}
+
+
+class Servers:
+    """Every server."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def by_id(self, server: str, *, lock: bool = False) -> Server | None:
+        """One server; held, when the caller means to change it."""
+        if lock:
+            self._connection.execute(_LOCK, {"server": server})
+        found = self._load(_ROWS.where(servers.c.id == server))
+        return found[0] if found else None
+
+    def by_ids(self, ids: Sequence[ServerId]) -> list[Server]:
+        return self._load(_ROWS.where(servers.c.id.in_(ids))) if ids else []
+
+    def find(self, wanted: ServerFilter) -> list[Server]:
+        """A page of what the filter lets through, in its order; the id decides between equals. Raises Invalid."""
+        key = _SORTABLE[wanted.sort_key]
+        order = (key.desc(), servers.c.id.desc()) if wanted.descending else (key, servers.c.id)
+        page = _ROWS.where(_condition(wanted)).order_by(*order)
+        if wanted.after is not None:
+            marker = select(key.label("key"), servers.c.id).where(servers.c.id == wanted.after).subquery()
+            here, there = sa.tuple_(key, servers.c.id), sa.tuple_(marker.c.key, marker.c.id)
+            page = page.join(marker, sa.true()).where(here < there if wanted.descending else here > there)
+        try:
+            return self._load(page.limit(wanted.limit) if wanted.limit is not None else page)
+        except sa.exc.DataError as error:
+            if wanted.name_matches is None:
+                raise
+            message = f"{wanted.name_matches!r} is no regular expression to the database."
+            raise Invalid(message) from error
+
+    def on_host(self, host: HostId) -> int:
+        """How many servers hold a place there."""
+        here = (servers.c.host_id == host) | (servers.c.second_host_id == host)
+        found: int = self._connection.execute(select(sa.func.count()).select_from(servers).where(here)).scalar_one()
+        return found
+
+    def update(self, server: Server) -> None:
+        """Store what may change of a server."""
+        values = {
+            "name": server.name,
+            "host_id": server.host_id,
+            "second_host_id": server.second_host_id,
+            "vm_state": server.vm_state,
+            "task_state": server.task,
+            "power_state": POWER[server.power],
+            "flavor": dump(server.flavor),
+            "request": dump(server.wanted),
+            "details": dump(server.details),
+            "vcpus": server.flavor.vcpus,
+            "memory_mb": server.flavor.memory_mb,
+            "disk_gb": server.flavor.disk_gb,
+            "fault": None if server.fault is None else dump(server.fault),
+            "decision": dump(server.placed),
+            "updated_at": server.updated_at,
+            "launched_at": server.launched_at,
+        }
+        self._connection.execute(update(servers).where(servers.c.id == server.id).values(**values))
+
+    def activate(self, ids: Sequence[ServerId], now: datetime) -> None:
+        """Those that were being started run now; what became of others meanwhile stays."""
+        if ids:
+            self._connection.execute(_ACTIVATE, {"ids": ids, "now": now})
+
+    def set_tags(self, server: ServerId, tags: frozenset[str]) -> None:
+        self._connection.execute(delete(server_tags).where(server_tags.c.server_id == server))
+        if tags:
+            self._connection.execute(insert(server_tags), [{"server_id": server, "tag": tag} for tag in sorted(tags)])
+
+    def delete(self, ids: Sequence[ServerId]) -> None:
+        if ids:
+            self._connection.execute(_DELETE, {"ids": ids})
+
+    def _load(self, wanted: sa.Select[tuple[object, ...]]) -> list[Server]:
+        rows = self._connection.execute(wanted).all()
+        tags: dict[str, set[str]] = defaultdict(set)
+        if rows:
+            for server, tag in self._connection.execute(_TAGS, {"ids": [row.id for row in rows]}):
+                tags[server].add(tag)
+        return [_server(row, frozenset(tags[row.id])) for row in rows]
+
+
+def _server(row: sa.Row[tuple[object, ...]], tags: frozenset[str]) -> Server:
+    return Server(
+        id=ServerId(row.id),
+        name=row.name,
+        project_id=ProjectId(row.project_id),
+        user_id=UserId(row.user_id),
+        flavor=load(row.flavor, Flavor),
+        vm_state=VmState(row.vm_state),
+        task=None if row.task_state is None else Task(row.task_state),
+        power=_POWER_OF[row.power_state],
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        launched_at=row.launched_at,
+        host_id=row.host_id,
+        host_name=row.host_name,
+        second_host_id=row.second_host_id,
+        second_host_name=row.second_host_name,
+        group_id=None if row.group_id is None else GroupId(row.group_id),
+        wanted=load(row.request, Wanted),
+        details=load(row.details, Details),
+        placed=load(row.decision, Placed) if row.decision else Placed(),
+        fault=load(row.fault, Fault) if row.fault else None,
+        tags=tags,
+        zone=row.zone,
+    )
+
+
+def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
+    tests: list[sa.ColumnElement[bool]] = []
+    if wanted.project_id is not None:
+        tests.append(servers.c.project_id == wanted.project_id)
+    if wanted.user_id is not None:
+        tests.append(servers.c.user_id == wanted.user_id)
+    if wanted.ids is not None:
+        tests.append(servers.c.id.in_(wanted.ids))
+    if wanted.name_matches is not None:
+        tests.append(servers.c.name.regexp_match(wanted.name_matches))
+    if wanted.vm_states is not None:
+        tests.append(servers.c.vm_state.in_(wanted.vm_states))
+    if wanted.host is not None:
+        tests.append(hosts.c.name == wanted.host)
+    if wanted.changed_since is not None:
+        tests.append(servers.c.updated_at >= wanted.changed_since)
+    tagged = select(server_tags.c.server_id)
+    tests += [servers.c.id.in_(tagged.where(server_tags.c.tag == tag)) for tag in wanted.tags]
+    if wanted.tags_any:
+        tests.append(servers.c.id.in_(tagged.where(server_tags.c.tag.in_(wanted.tags_any))))
+    return sa.and_(sa.true(), *tests)

@@ -1,0 +1,78 @@
+"""The loop that carries out committed work. Rows say what is left to do, so a worker may die at any point."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import groupby
+
+import structlog
+
+from covey.model.errors import CoveyError
+from covey.model.work import Job
+from covey.ports import Clock, Store
+from covey.services.builds import Builds
+from covey.services.journeys import Journeys
+
+log = structlog.get_logger()
+
+_MOST = 128  # jobs taken at once
+
+
+@dataclass(slots=True)
+class Worker:
+    """Takes jobs that are due; what it does not finish is due again when its lease is over."""
+
+    store: Store
+    clock: Clock
+    builds: Builds
+    journeys: Journeys
+    send: Callable[[], int]  # tells what the outbox holds; how much that was
+    lease_s: float = 30.0
+    idle_s: float = 0.2
+    wake: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        while not self.stop.is_set():
+            try:
+                done = self.once() + self.send()
+            except CoveyError as error:
+                log.warning("worker.paused", reason=error.message)
+                done = 0
+            except Exception:
+                log.exception("worker.crashed")
+                done = 0
+            if not done:
+                self.wake.wait(self.idle_s)
+                self.wake.clear()
+
+    def once(self) -> int:
+        """Do what is due now; tells how many jobs that were."""
+        now = self.clock()
+        with self.store.read() as tx:
+            if not tx.work.any_due(now):
+                return 0
+        with self.store.write() as tx:
+            jobs = tx.work.take(now, now + timedelta(seconds=self.lease_s), _MOST)
+        for verb, some in groupby(sorted(jobs, key=lambda job: (job.verb, job.id)), key=lambda job: job.verb):
+            self._do(verb, list(some))
+        return len(jobs)
+
+    def _do(self, verb: str, jobs: list[Job]) -> None:
+        match verb:
+            case "spawn":
+                self.builds.spawn(jobs)
+            case "destroy":
+                self.builds.destroy(jobs)
+            case _:
+                one: Callable[[Job], None] = getattr(self.journeys, verb)
+                for job in jobs:
+                    one(job)
+
+    def start(self) -> threading.Thread:
+        """Run in a thread of this process, which does not keep the process alive."""
+        thread = threading.Thread(target=self.run, name="covey-worker", daemon=True)
+        thread.start()
+        return thread

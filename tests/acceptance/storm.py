@@ -1,0 +1,509 @@
+"""Many clients of several real processes at once: who they are, what they do, and what they remember of it."""
+
+import http.client
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from covey.storage import engine, tables
+from covey.storage.documents import load
+from tests.acceptance.invariants import CLASSES, read, violations
+from tests.acceptance.processes import BESIDE_PYTHON, Covey, covey, environment, free_port, running_covey
+
+ANSWER_TIMEOUT_S = 60.0
+PATIENCE_S = 120.0
+IMAGE = "11111111-2222-3333-4444-555555555555"
+SIZES = {"small": (1, 512, 1), "big": (2, 1024, 2)}
+PROJECTS = ("web", "db")
+UNLIMITED = dict.fromkeys(("INSTANCES", "CORES", "RAM", "SERVER_GROUPS", "SERVER_GROUP_MEMBERS"), "-1")
+PLENTY = dict.fromkeys(UNLIMITED, "100000000")  # there is a limit to look after, though nobody comes near it
+OVERTAKEN = "Somebody else changed the same thing at the same time."
+GROUPS: tuple[tuple[tuple[str, ...], dict[str, int]], ...] = (
+    *[(("anti-affinity",), {})] * 5,
+    *[(("anti-affinity",), {"max_server_per_host": 2})] * 3,
+    *[(("affinity",), {})] * 3,
+    *[(("soft-anti-affinity",), {})] * 3,
+    *[(("soft-affinity",), {})] * 2,
+    (("anti-affinity:rack",), {}),
+    (("anti-affinity:rack",), {"max_server_per_rack": 3}),
+    (("affinity:rack", "anti-affinity"), {}),
+    (("anti-affinity", "soft-affinity:rack"), {}),
+)
+
+
+def settings(quota: Mapping[str, str], **more: str) -> dict[str, str]:
+    """The environment of a service that believes everybody; further options are GROUP__OPTION."""
+    given = {f"QUOTA__{name}": limit for name, limit in quota.items()} | more
+    return {"OS_API__AUTH_STRATEGY": "none", "OS_LOG__LEVEL": "warning"} | {f"OS_{k}": v for k, v in given.items()}
+
+
+def fleet_of(hosts: int, vcpus: int) -> str:
+    """Equal hosts, three to a rack; VCPUs are sold once, and the first thing that runs out."""
+    racks = ", ".join(f"rack-{i // 3}" for i in range(hosts))
+    sizes = "\n".join(
+        f"  - {{name: {name}, id: {name}, vcpus: {cpu}, memory_mb: {memory}, disk_gb: {disk}}}"
+        for name, (cpu, memory, disk) in SIZES.items()
+    )
+    return (
+        f"hosts:\n  - name: host-[01-{hosts:02}]\n    vcpus: {vcpus}\n    memory_mb: 65536\n    disk_gb: 1000\n"
+        f"    ratios: {{VCPU: 1.0}}\n    domains: {{rack: [{racks}]}}\n"
+        f"scopes:\n  - {{name: rack}}\nflavors:\n{sizes}\n"
+        f"images:\n  - {{name: linux, id: {IMAGE}}}\n"
+    )
+
+
+def apply_fleet(directory: Path, database: str, text: str) -> None:
+    (directory / "fleet.yaml").write_text(text)
+    done = covey(directory, "fleet", "apply", "fleet.yaml", "--database", database)
+    assert done.status == 0, done.stderr
+
+
+@contextmanager
+def serving(directory: Path, database: str, processes: int, variables: Mapping[str, str]) -> Iterator[list[Covey]]:
+    """Several `covey serve` on one database, each on a port of its own."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                running_covey(directory / f"serve-{i}", "serve", "--database", database, variables=variables)
+            )
+            for i in range(processes)
+        ]
+
+
+@dataclass
+class Mortal:
+    """A `covey serve` with a process group of its own, so that all of it can be killed at once, and started anew."""
+
+    directory: Path
+    database: str
+    variables: Mapping[str, str]
+    port: int = field(default_factory=free_port)
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "stderr.log").read_text()
+
+    def start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "stderr.log").open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [BESIDE_PYTHON / "covey", "serve", "--database", self.database, "--port", str(self.port)],
+                cwd=self.directory,
+                env=environment(self.directory, **self.variables),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        wait_until(self._answers, f"{self.port} answers")
+
+    def kill(self) -> None:
+        """SIGKILL to it and to all that it started."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log
+        try:
+            return Client([self.port]).ask("GET", "/healthcheck").status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+def wait_until(true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < deadline, f"not within {patience_s:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    json: Any
+
+    @property
+    def message(self) -> str:
+        if self.status < 400 or not isinstance(self.json, dict):
+            return ""
+        return str(next(iter(self.json.values())).get("message", ""))
+
+
+class Client:
+    """One thread's connections, one to each process. Whoever it speaks for is an administrator of that project."""
+
+    def __init__(self, ports: Sequence[int], project: str = "web") -> None:
+        self._ports = ports
+        self._project = project
+        self._open: dict[int, http.client.HTTPConnection] = {}
+
+    def ask(self, method: str, path: str, body: object = None, *, of: int = 0, key: str | None = None) -> Answer:
+        """Ask the process of that number. Raises OSError or HTTPException when it dies meanwhile, or is gone."""
+        port = self._ports[of % len(self._ports)]
+        headers = {
+            "X-Auth-Token": f"admin:{self._project}",
+            "OpenStack-API-Version": "compute 2.1000",
+            "Content-Type": "application/json",
+        }
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        connection = self._open.get(port) or http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_TIMEOUT_S)
+        self._open[port] = connection
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            raw = response.read()
+        except BaseException:
+            self._open.pop(port).close()
+            raise
+        return Answer(response.status, json.loads(raw) if raw else None)
+
+    def close(self) -> None:
+        for connection in self._open.values():
+            connection.close()
+
+
+def boot_body(name: str, flavor: str = "small", group: str | None = None, **more: Any) -> dict[str, Any]:
+    server = {"name": name, "flavorRef": flavor, "imageRef": IMAGE, "networks": "none"} | more
+    return {"server": server} | ({} if group is None else {"os:scheduler_hints": {"group": group}})
+
+
+def group_body(policies: Sequence[str], rules: Mapping[str, int]) -> dict[str, Any]:
+    return {"server_group": {"name": "g", "policies": list(policies)} | ({"rules": dict(rules)} if rules else {})}
+
+
+def at_once(tasks: Sequence[Callable[[], None]], patience_s: float = PATIENCE_S) -> None:
+    """Run them together, each in a thread that begins when all are ready. Raises what the first of them raised."""
+    start = threading.Barrier(len(tasks))
+    errors: list[BaseException] = []
+
+    def run(task: Callable[[], None]) -> None:
+        try:
+            start.wait(PATIENCE_S)
+            task()
+        except BaseException as error:  # noqa: BLE001 -- it is raised below, where the test sees it
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(task,), daemon=True) for task in tasks]
+    deadline = time.monotonic() + patience_s
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if errors:
+        raise errors[0]
+    assert not any(thread.is_alive() for thread in threads), "somebody still waits for an answer"
+
+
+@dataclass
+class Town:
+    """What the clients know together: groups, servers, and what came of their requests."""
+
+    groups: list[str] = field(default_factory=list)  # of the first project and the second, in turn
+    hard_together: set[str] = field(default_factory=set)
+    passing_groups: dict[str, str] = field(default_factory=dict)  # and their projects
+    servers: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # their projects and groups
+    booted: dict[str, str] = field(default_factory=dict)  # names, and the servers that were acknowledged
+    batches: dict[str, tuple[int, int]] = field(default_factory=dict)  # names, fewest, most; acknowledged
+    made_groups: set[str] = field(default_factory=set)
+    doomed: set[str] = field(default_factory=set)  # somebody asked to delete it, whatever came of that
+    tally: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def found_groups(self, ask: Client, ask_other: Client) -> None:
+        for i, (policies, rules) in enumerate(GROUPS):
+            answer = (ask, ask_other)[i % 2].ask("POST", "/compute/v2.1/os-server-groups", group_body(policies, rules))
+            assert answer.status == 200, answer
+            self.groups.append(answer.json["server_group"]["id"])
+            if any(policy.startswith("affinity") for policy in policies):
+                self.hard_together.add(self.groups[-1])
+
+    def note(self, what: str, answer: Answer) -> None:
+        """Count it. A fault of the service's own, other than that it is busy, is wrong."""
+        with self.lock:
+            self.tally[f"{what} {answer.status}"] += 1
+            self.tally[str(answer.status)] += 1
+            if OVERTAKEN in answer.message:
+                self.tally["overtaken"] += 1
+            if answer.status >= 500 and answer.status != 503:
+                self.wrong.append(f"{what}: {answer.status} {answer.message}")
+
+    def total(self, *statuses: int) -> int:
+        return sum(self.tally[str(status)] for status in statuses)
+
+
+Say = Callable[..., Answer | None]
+"""Asks, and asks again where that may be done; None when nobody knows what came of it."""
+
+
+@dataclass
+class Resident:
+    """One client: does what its dice say, to its own servers and to others'."""
+
+    town: Town
+    number: int
+    seed: int
+    say: Say
+    dice: random.Random = field(init=False)
+    _made: int = 0
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed * 1000 + self.number)  # noqa: S311 -- chance, not secrecy
+
+    def act(self) -> None:
+        """One operation."""
+        verbs: dict[Callable[[], None], int] = {
+            self.boot: 38,
+            self.boot_many: 6,
+            self.delete: 15,
+            self.move: 16,
+            self.end_move: 9,
+            self.shelve: 5,
+            self.unshelve: 5,
+            self.switch_host: 3,
+            self.pass_group: 3,
+        }
+        (verb,) = self.dice.choices(list(verbs), list(verbs.values()))
+        verb()
+
+    def boot(self) -> None:
+        name, project, group = self._new()
+        body = boot_body(name, self.dice.choice(["small", "small", "big"]), group)
+        repeat = self.dice.random() < 0.15
+        answer = self.say("boot", "POST", "/compute/v2.1/servers", body, project=project, key=name)
+        if answer is None or answer.status != 202:
+            return
+        server = str(answer.json["server"]["id"])
+        with self.town.lock:
+            self.town.booted[name] = server
+            self.town.servers[server] = (project, group)
+        if repeat:
+            again = self.say("boot again", "POST", "/compute/v2.1/servers", body, project=project, key=name)
+            if again is not None and again.status == 202 and again.json["server"]["id"] != server:
+                self.town.wrong.append(f"{name} repeated brought {again.json['server']['id']} beside {server}")
+
+    def boot_many(self) -> None:
+        name, project, group = self._new()
+        fewest, most = self.dice.choice([(2, 2), (1, 4), (3, 3), (2, 5)])
+        body = boot_body(name, "small", group, min_count=fewest, max_count=most)
+        answer = self.say("boot many", "POST", "/compute/v2.1/servers", body, project=project, key=name)
+        if answer is not None and answer.status == 202:
+            with self.town.lock:
+                self.town.batches[name] = (fewest, most)
+
+    def delete(self) -> None:
+        if (server := self._server()) is not None:
+            with self.town.lock:
+                self.town.doomed.add(server)
+                project, _ = self.town.servers.pop(server, ("web", None))
+            self.say("delete", "DELETE", f"/compute/v2.1/servers/{server}", project=project)
+
+    def move(self) -> None:
+        # A server of a group that must be together is on two hosts while it moves, and what is booted meanwhile joins
+        # it on either: who confirms or reverts then breaks the policy, as the design has it. So these stay.
+        server = self._server(lambda group: group not in self.town.hard_together)
+        if server is None:
+            return
+        kind = self.dice.choice(["migrate", "migrate", "live", "live", "resize"])
+        bodies: dict[str, dict[str, Any]] = {
+            "migrate": {"migrate": None},
+            "live": {"os-migrateLive": {"host": None, "block_migration": "auto"}},
+            "resize": {"resize": {"flavorRef": self.dice.choice(["small", "big"])}},
+        }
+        self._action(kind, server, bodies[kind])
+
+    def end_move(self) -> None:
+        """Confirm or revert the oldest move that waits for it."""
+        project = self.dice.choice(PROJECTS)
+        wish = self.dice.choice(["confirmResize", "revertResize"])
+        path = "/compute/v2.1/servers/detail?status=VERIFY_RESIZE&limit=3&sort_key=created_at&sort_dir=asc"
+        found = self.say("list", "GET", path, project=project)
+        waiting = [s["id"] for s in found.json["servers"]] if found is not None and found.status == 200 else []
+        if waiting:
+            self._action(wish, self.dice.choice(waiting), {wish: None}, project)
+
+    def shelve(self) -> None:
+        if (server := self._server()) is not None:
+            self._action("shelve", server, {"shelve": None})
+
+    def unshelve(self) -> None:
+        project = self.dice.choice(PROJECTS)
+        path = "/compute/v2.1/servers/detail?status=SHELVED_OFFLOADED&limit=3&sort_key=created_at&sort_dir=asc"
+        found = self.say("list", "GET", path, project=project)
+        waiting = [s["id"] for s in found.json["servers"]] if found is not None and found.status == 200 else []
+        if waiting:
+            self._action("unshelve", self.dice.choice(waiting), {"unshelve": None}, project)
+
+    def switch_host(self) -> None:
+        """Off, and soon on again, so that there is always something to boot on."""
+        services = self.say("list", "GET", "/compute/v2.1/os-services", project="web")
+        if services is None or services.status != 200:
+            return
+        service = self.dice.choice(services.json["services"])["id"]
+        for status in ("disabled", "enabled"):
+            self.say("host", "PUT", f"/compute/v2.1/os-services/{service}", {"status": status}, project="web")
+
+    def pass_group(self) -> None:
+        """A group that comes, gets a server, and goes; servers outlive it."""
+        project = self.dice.choice(PROJECTS)
+        policies, rules = self.dice.choice(GROUPS)
+        answer = self.say("group", "POST", "/compute/v2.1/os-server-groups", group_body(policies, rules), project=project)
+        if answer is None or answer.status != 200:
+            return
+        group = str(answer.json["server_group"]["id"])
+        with self.town.lock:
+            self.town.made_groups.add(group)
+        name, _, _ = self._new()
+        boot = self.say("boot", "POST", "/compute/v2.1/servers", boot_body(name, group=group), project=project, key=name)
+        if boot is not None and boot.status == 202:
+            with self.town.lock:
+                self.town.booted[name] = boot.json["server"]["id"]
+        if self.dice.random() < 0.7:
+            with self.town.lock:
+                self.town.doomed.add(group)
+            self.say("group gone", "DELETE", f"/compute/v2.1/os-server-groups/{group}", project=project)
+
+    def _action(self, what: str, server: str, body: Mapping[str, object], project: str | None = None) -> None:
+        project = project or self.town.servers.get(server, ("web", None))[0]
+        self.say(what, "POST", f"/compute/v2.1/servers/{server}/action", body, project=project)
+
+    def _new(self) -> tuple[str, str, str | None]:
+        """A name that nobody else has, a project, and mostly a group of it."""
+        self._made += 1
+        which = self.dice.randrange(len(PROJECTS))
+        mine = self.town.groups[which :: len(PROJECTS)]
+        group = self.dice.choice(mine) if self.dice.random() < 0.85 else None
+        return f"s{self.number}x{self._made}", PROJECTS[which], group
+
+    def _server(self, suits: Callable[[str | None], bool] = lambda _: True) -> str | None:
+        chance = self.dice.random()
+        with self.town.lock:
+            known = [server for server, (_, group) in self.town.servers.items() if suits(group)]
+        return known[int(chance * len(known))] if known else None
+
+
+# What is true when it is over.
+
+
+def wait_until_idle(connected: sa.Engine) -> None:
+    def idle() -> bool:
+        with connected.connect() as connection:
+            return connection.execute(sa.select(tables.work.c.id).limit(1)).first() is None
+
+    wait_until(idle, "nothing is left to do")
+
+
+def deadlocks(connected: sa.Engine) -> int:
+    """How many the database itself had to break up."""
+    if connected.dialect.name != "postgresql":
+        return 0
+    with connected.connect() as connection:
+        text = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        return int(connection.execute(sa.text(text)).scalar_one())
+
+
+def crashes(logs: Sequence[str]) -> list[str]:
+    """What no log of a healthy service has."""
+    return [line for log in logs for line in log.splitlines() if "crashed" in line or "Traceback" in line]
+
+
+def lost(connected: sa.Engine, town: Town) -> list[str]:
+    """What was acknowledged, is not there, and nobody asked to delete; and what is there twice."""
+    rows = read(connected)
+    there = {row.id for row in rows.servers}
+    names = Counter(row.name for row in rows.servers)
+    groups = {row.id for row in rows.instance_groups}
+    found = [f"{n}: {s} is gone" for n, s in town.booted.items() if s not in there and s not in town.doomed]
+    found += [f"group {g} is gone" for g in town.made_groups if g not in groups and g not in town.doomed]
+    found += [f"{count} servers are called {name}" for name, count in names.items() if count > 1]
+    for name, (fewest, most) in town.batches.items():  # nobody deletes those
+        several = sum(row.name == name or row.name.startswith(f"{name}-") for row in rows.servers)
+        if not fewest <= several <= most:
+            found.append(f"{name} brought {several} servers, not {fewest} to {most}")
+    return found
+
+
+def check_memory(connected: sa.Engine, ports: Sequence[int]) -> None:
+    """What each process believes of the fleet is what the rows say: it fills the fleet to the brim, and no further.
+
+    Asks each for one server more than there is room for, and then for just as many as there is room for. A process
+    that believes in too much room or too little answers one of the two wrongly.
+    """
+    client = Client(ports)
+    switch_on(client)
+    thin_out(connected, client)
+    for i in range(len(ports)):
+        room = room_for(connected, "small")
+        assert room > 0
+        for wanted, fits in ((room + 1, False), (room, True)):
+            name = f"brim{i}{'fits' if fits else 'over'}"
+            answer = client.ask(
+                "POST", "/compute/v2.1/servers", boot_body(name, min_count=wanted, max_count=wanted), of=i
+            )
+            assert answer.status == 202, answer
+            assert placed_at_once(connected, name) == (wanted if fits else 0), f"process {i}, room for {room}"
+            wait_until_idle(connected)
+            assert violations(connected, idle=True) == []
+            delete_named(connected, client, name)
+    client.close()
+
+
+def switch_on(client: Client) -> None:
+    for service in client.ask("GET", "/compute/v2.1/os-services").json["services"]:
+        if service["status"] != "enabled":
+            path = f"/compute/v2.1/os-services/{service['id']}"
+            assert client.ask("PUT", path, {"status": "enabled"}).status == 200
+
+
+def thin_out(connected: sa.Engine, client: Client) -> None:
+    """Every third server goes, so that there is room again."""
+    gone = sorted(row.id for row in read(connected).servers)[::3]
+    for i, server in enumerate(gone):
+        assert client.ask("DELETE", f"/compute/v2.1/servers/{server}", of=i).status == 204
+    wait_until_idle(connected)
+
+
+def delete_named(connected: sa.Engine, client: Client, name: str) -> None:
+    for i, row in enumerate(row for row in read(connected).servers if row.name.startswith(name)):
+        assert client.ask("DELETE", f"/compute/v2.1/servers/{row.id}", of=i).status == 204
+    wait_until_idle(connected)
+
+
+def room_for(connected: sa.Engine, flavor: str) -> int:
+    """How many servers of that size the rows have room for."""
+    rows = read(connected)
+    need = dict(zip(CLASSES, SIZES[flavor], strict=True))
+    fits: dict[int, int] = {}
+    for row in rows.inventories:
+        free = int((row.total - row.reserved) * row.allocation_ratio) - row.used
+        fits[row.provider_id] = min(fits.get(row.provider_id, free), free // need[row.resource_class])
+    return sum(fits[row.id] for row in rows.hosts if not row.disabled)
+
+
+def placed_at_once(connected: sa.Engine, name: str) -> int:
+    """How many of these servers got a place when they were asked for, whatever became of them since."""
+    found = [row for row in read(connected).servers if row.name.startswith(name)]
+    return sum(bool(load(row.decision, dict[str, Any])["candidates"]) for row in found)
+
+
+def connect(database: str) -> sa.Engine:
+    return engine.connect(database, pool_size=4)

@@ -1,0 +1,281 @@
+"""Notifications to a real RabbitMQ, heard by a listener as OpenStack's own programs have it."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import oslo_messaging
+import pytest
+import requests
+from oslo_config import cfg
+
+from tests.acceptance.processes import Covey, running_covey
+from tests.acceptance.rabbitmq import RabbitMQ, running_rabbitmq
+
+TIMEOUT_S = 30.0
+FLEET = """\
+hosts:
+  - {name: "host-[1-3]", vcpus: 8, memory_mb: 16384, disk_gb: 100, zone: az-1}
+flavors:
+  - {name: tiny, vcpus: 1, memory_mb: 512, disk_gb: 1}
+"""
+
+
+@dataclass
+class Heard:
+    """An endpoint of a listener: what came, and how."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    arrived: threading.Condition = field(default_factory=threading.Condition)
+
+    def info(self, _: Any, publisher_id: str, event_type: str, payload: Any, metadata: Any) -> None:
+        self._hear("INFO", publisher_id, event_type, payload, metadata)
+
+    def error(self, _: Any, publisher_id: str, event_type: str, payload: Any, metadata: Any) -> None:
+        self._hear("ERROR", publisher_id, event_type, payload, metadata)
+
+    def first(self, count: int) -> list[dict[str, Any]]:
+        """So many, as soon as they are there; one more would be one too many."""
+        with self.arrived:
+            self.arrived.wait_for(lambda: len(self.messages) >= count, TIMEOUT_S)
+            assert len(self.messages) == count, [message["event_type"] for message in self.messages]
+            taken, self.messages = self.messages, []
+            return taken
+
+    def _hear(self, priority: str, publisher_id: str, event_type: str, payload: Any, metadata: Any) -> None:
+        with self.arrived:
+            self.messages.append(
+                {
+                    "priority": priority,
+                    "publisher_id": publisher_id,
+                    "event_type": event_type,
+                    "name": payload["nova_object.name"],
+                    "version": payload["nova_object.version"],
+                    "data": payload["nova_object.data"],
+                    "message_id": metadata["message_id"],
+                    "timestamp": metadata["timestamp"],
+                }
+            )
+            self.arrived.notify_all()
+
+
+@contextmanager
+def listening(url: str) -> Iterator[Heard]:
+    """Listen as a program would that was written for Nova."""
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[])
+    transport = oslo_messaging.get_notification_transport(conf, url)
+    heard = Heard()
+    target = oslo_messaging.Target(exchange="nova", topic="versioned_notifications")
+    listener = oslo_messaging.get_notification_listener(transport, [target], [heard], executor="threading")
+    listener.start()
+    try:
+        yield heard
+    finally:
+        listener.stop()
+        listener.wait()
+        transport.cleanup()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+    with running_rabbitmq(tmp_path_factory.mktemp("rabbitmq")) as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that tells the broker, spoken to as a tenant."""
+
+    covey: Covey
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        answer = requests.request(
+            method,
+            f"{self.covey.url}/compute/v2.1{path}",
+            json=body,
+            headers={"X-Auth-Token": "alice:web", "OpenStack-API-Version": "compute 2.64"},
+            timeout=TIMEOUT_S,
+        )
+        assert answer.ok, answer.text
+        return answer.json() if answer.content else None
+
+    def group(self, name: str, limit: int = 2) -> str:
+        body = {"name": name, "policy": "anti-affinity", "rules": {"max_server_per_host": limit}}
+        return str(self.ask("POST", "/os-server-groups", {"server_group": body})["server_group"]["id"])
+
+    def boot(self, name: str, group: str | None = None, flavor: str = "tiny", count: int = 1) -> str:
+        """The id of the first of them."""
+        flavors = {each["name"]: each["id"] for each in self.ask("GET", "/flavors")["flavors"]}
+        body: dict[str, Any] = {"server": {"name": name, "flavorRef": flavors[flavor], "networks": "none"}}
+        body["server"] |= {"min_count": count, "imageRef": "", "block_device_mapping_v2": VOLUME}
+        if group is not None:
+            body["os:scheduler_hints"] = {"group": group}
+        return str(self.ask("POST", "/servers", body)["server"]["id"])
+
+    def status(self, server: str) -> str:
+        return str(self.ask("GET", f"/servers/{server}")["server"]["status"])
+
+    def waiting(self) -> list[str]:
+        """The events of the notes that are still in the outbox."""
+        with closing(sqlite3.connect(self.covey.directory / "covey.sqlite")) as connection:
+            return [event for (event,) in connection.execute("SELECT event FROM outbox ORDER BY id")]
+
+
+VOLUME = [{"boot_index": 0, "uuid": "5f9bd1c5-0d40-4a8c-a5b3-8ad1a21f8d2b", "source_type": "volume"}]
+
+
+@pytest.fixture(scope="module")
+def service(broker: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("service"), broker.url) as running:
+        yield running
+
+
+@contextmanager
+def serving(directory: Path, transport_url: str) -> Iterator[Service]:
+    (directory / "fleet.yaml").write_text(FLEET)
+    variables = {
+        "OS_API__AUTH_STRATEGY": "none",
+        "OS_NOTIFICATIONS__DRIVER": "messagingv2",
+        "OS_DEFAULT__TRANSPORT_URL": transport_url,
+    }
+    arguments = ("serve", "--fleet", "fleet.yaml", "--database", f"sqlite:///{directory / 'covey.sqlite'}")
+    with running_covey(directory, *arguments, variables=variables) as running:
+        yield Service(running)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """As a power cut would: the process, and those that it started to serve."""
+    serving = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait()
+    for each in serving:
+        os.kill(int(each), signal.SIGKILL)
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_each_thing_that_happens_is_heard_once_and_in_order(broker: RabbitMQ, service: Service) -> None:
+    with listening(broker.url) as heard:
+        group = service.group("web")
+        service.boot("web", group, count=2)
+        told = heard.first(7)
+        servers = [message["data"]["uuid"] for message in told[1:3]]
+        for server in servers:
+            service.ask("DELETE", f"/servers/{server}")
+        told += heard.first(2)
+        service.ask("DELETE", f"/os-server-groups/{group}")
+        told += heard.first(1)
+    first, second = servers
+    assert [message["event_type"] for message in told] == [
+        "server_group.create",
+        *["instance.create.start"] * 2,
+        *["server_group.add_member"] * 2,
+        *["instance.create.end"] * 2,
+        *["instance.delete.end"] * 2,
+        "server_group.delete",
+    ]
+    assert {message["priority"] for message in told} == {"INFO"}
+    assert {message["publisher_id"].partition(":")[0] for message in told} == {"nova-api"}
+    assert len({message["message_id"] for message in told}) == len(told)
+    assert [message["timestamp"] for message in told] == sorted(message["timestamp"] for message in told)
+    data = {
+        "uuid": group,
+        "name": "web",
+        "user_id": "alice",
+        "project_id": "web",
+        "policies": ["anti-affinity"],
+        "policy": "anti-affinity",
+        "rules": {"max_server_per_host": "2"},
+        "members": [],
+        "hosts": None,
+    }
+    groups = [message for message in told if message["event_type"].startswith("server_group")]
+    assert [message["data"] for message in groups] == [
+        data,
+        data | {"members": [first]},
+        data | {"members": [first, second]},
+        data,
+    ]
+    assert {(message["name"], message["version"]) for message in groups} == {("ServerGroupPayload", "1.1")}
+    end, gone = told[5]["data"], told[7]["data"]
+    assert (end["state"], end["availability_zone"], end["flavor"]["nova_object.data"]["name"]) == (
+        "active",
+        "az-1",
+        "tiny",
+    )
+    assert (gone["uuid"], gone["state"], gone["host"][:5]) == (first, "deleted", "host-")
+    assert service.waiting() == []
+
+
+def test_a_server_without_a_place_is_heard_as_an_error(broker: RabbitMQ, service: Service) -> None:
+    with listening(broker.url) as heard:
+        group = service.group("full", limit=1)
+        service.boot("each", group, count=3)
+        heard.first(1 + 3 * 3)
+        server = service.boot("another", group)
+        (message,) = heard.first(1)
+    assert (message["event_type"], message["priority"]) == ("instance.create.error", "ERROR")
+    assert (message["name"], message["version"]) == ("InstanceCreatePayload", "1.12")
+    assert (message["data"]["uuid"], message["data"]["host"]) == (server, None)
+    assert message["data"]["fault"]["nova_object.data"]["exception_message"].startswith("No valid host was found.")
+
+
+def test_while_the_broker_is_away_work_goes_on_and_notes_wait(broker: RabbitMQ, service: Service) -> None:
+    service.group("before")
+    with listening(broker.url) as heard:
+        heard.first(1)
+    broker.stop()
+    group = service.group("meanwhile")
+    server = service.boot("one", group)
+    until(lambda: service.status(server) == "ACTIVE")
+    until(lambda: "notifications.waiting" in service.covey.log)
+    expected = ["server_group.create", "instance.create.start", "server_group.add_member", "instance.create.end"]
+    assert service.waiting() == expected
+    broker.start()
+    with listening(broker.url) as heard:
+        assert [message["event_type"] for message in heard.first(4)] == expected
+    until(lambda: service.waiting() == [])
+
+
+def test_a_broker_that_hangs_holds_up_neither_requests_nor_builds(broker: RabbitMQ, service: Service) -> None:
+    service.group("before")
+    with listening(broker.url) as heard:
+        heard.first(1)
+    with broker.frozen():
+        group = service.group("meanwhile")
+        began = time.monotonic()
+        server = service.boot("one", group)
+        until(lambda: service.status(server) == "ACTIVE")
+        assert time.monotonic() - began < 10
+        until(lambda: "takes too long" in service.covey.log)
+        waiting = service.waiting()
+    assert waiting[0] == "server_group.create"
+    with listening(broker.url) as heard:
+        until(lambda: service.waiting() == [])
+        until(lambda: {message["event_type"] for message in heard.messages} == set(waiting))
+        ids = {message["message_id"] for message in heard.messages}
+    assert len(ids) == len(waiting) == 4  # a note that came twice has the same id
+
+
+def test_a_service_that_is_killed_tells_the_rest_when_it_is_back(broker: RabbitMQ, tmp_path: Path) -> None:
+    with serving(tmp_path, "rabbit://guest:guest@127.0.0.1:1/") as service:
+        service.boot("one")
+        until(lambda: len(service.waiting()) == 2)
+        kill(service.covey.process)
+    with listening(broker.url) as heard, serving(tmp_path, broker.url):
+        told = [message["event_type"] for message in heard.first(2)]
+    assert told == ["instance.create.start", "instance.create.end"]

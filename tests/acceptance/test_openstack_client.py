@@ -1,0 +1,278 @@
+"""The unmodified `openstack` command works with the clouds.yaml that `covey demo` wrote."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Demo
+from tests.acceptance.processes import Cloud, Failed, Session
+
+FORBIDDEN = "403"
+
+
+def by_name(rows: list[dict[str, Any]], column: str = "Name") -> dict[str, dict[str, Any]]:
+    return {row[column]: row for row in rows}
+
+
+def limits(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {row["Resource"]: row["Limit"] for row in rows}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    file = tmp_path / "disk.raw"
+    file.write_bytes(b"\0" * 4096)
+    return file
+
+
+def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
+    """One process a command, as the other stories here do not take the time to."""
+    admin, member = demo.cloud("admin"), demo.cloud("demo")
+    created = admin.json("flavor create --ram 1024 --vcpus 2 --disk 10 --description 'for a test' typed")
+    assert (created["name"], created["description"]) == ("typed", "for a test")
+    assert "typed" in member.run("flavor list")
+    assert "No Flavor found for nothing" in member.refusal("flavor show nothing")
+    assert FORBIDDEN in member.refusal("flavor delete typed")
+    admin.run("flavor delete typed")
+
+
+def test_a_flavor_from_its_creation_to_its_end(admin: Session, member: Session) -> None:
+    size = "--ram 2048 --vcpus 2 --disk 20 --ephemeral 5 --swap 64"
+    created = admin.json(f"flavor create {size} --id 42 --property hw:cpu_policy=dedicated --property tier=gold story")
+    assert created["id"] == "42"
+    assert created["properties"] == {"hw:cpu_policy": "dedicated", "tier": "gold"}
+    assert admin.refusal(f"flavor create {size} story").endswith("Flavor with name story already exists.\n")
+
+    admin.run("flavor set --property trait:CUSTOM_SSD=required --property tier=silver --description quick story")
+    admin.run("flavor unset --property hw:cpu_policy story")
+    shown = admin.json("flavor show story")
+    assert shown["properties"] == {"tier": "silver", "trait:CUSTOM_SSD": "required"}
+    assert shown["description"] == "quick"
+    assert (shown["ram"], shown["vcpus"], shown["disk"], shown["swap"]) == (2048, 2, 20, 64)
+    assert shown["OS-FLV-EXT-DATA:ephemeral"] == 5
+    assert admin.json("flavor show 42") == shown
+
+    listed = by_name(member.json("flavor list --long"))["story"]
+    assert (listed["RAM"], listed["Properties"]) == (2048, shown["properties"])
+    assert [row["Name"] for row in member.json("flavor list --min-ram 16384")] == ["large"]
+
+    admin.run("flavor delete story")
+    assert "No Flavor found for story" in admin.refusal("flavor show story")
+
+
+def test_a_private_flavor_is_seen_by_the_projects_that_have_it(admin: Session, member: Session, other: Session) -> None:
+    created = admin.json("flavor create --ram 512 --vcpus 1 --disk 1 --private --project other secret")
+    assert created["os-flavor-access:is_public"] is False
+    assert "secret" in by_name(other.json("flavor list"))
+    assert "secret" not in by_name(member.json("flavor list --all"))
+    assert "No Flavor found for secret" in member.refusal("flavor show secret")
+    assert f"No Flavor found for {created['id']}" in member.refusal(f"flavor show {created['id']}")
+
+    admin.run("flavor set --project demo secret")
+    assert len(admin.json("flavor show secret")["access_project_ids"]) == 2
+    assert "secret" in by_name(member.json("flavor list"))
+    admin.run("flavor unset --project demo secret")
+    assert "No Flavor found for secret" in member.refusal("flavor show secret")
+    admin.run("flavor delete secret")
+
+
+def test_an_image_from_its_creation_to_its_end(admin: Session, member: Session, disk: Path) -> None:
+    created = member.json(f"image create --file {disk} --property trait:CUSTOM_SSD=required --property os=linux story")
+    assert (created["status"], created["size"]) == ("active", 4096)
+    assert created["properties"]["trait:CUSTOM_SSD"] == "required"
+    assert by_name(member.json("image list --name story")).keys() == {"story"}
+    assert member.json("image list --name nothing") == []
+
+    member.run("image set --property os=bsd --property more=yes --tag fresh --min-ram 512 story")
+    member.run("image unset --property more story")
+    shown = member.json("image show story")
+    assert (shown["properties"]["os"], shown["tags"], shown["min_ram"]) == ("bsd", ["fresh"], 512)
+    assert "more" not in shown["properties"]
+    assert [row["Name"] for row in member.json("image list --tag fresh")] == ["story"]
+    assert [row["Name"] for row in member.json("image list --property os=bsd")] == ["story"]
+
+    member.run("image set --name renamed --protected story")
+    assert "is protected and cannot be deleted" in admin.refusal("image delete renamed")
+    member.run("image set --unprotected renamed")
+    member.run("image delete renamed")
+    assert "No Image found for renamed" in member.refusal("image show renamed")
+
+
+def test_an_image_takes_its_data_from_standard_input(demo: Demo) -> None:
+    """Where standard input is no terminal, the client sends it without being told to."""
+    cloud = demo.cloud("demo")
+    created = cloud.json("image create --disk-format qcow2 --property 'note=two words' piped", stdin=b"some data")
+    assert (created["status"], created["size"], created["disk_format"]) == ("active", 9, "qcow2")
+    assert created["properties"]["note"] == "two words"
+    cloud.run("image delete piped")
+
+
+def test_images_are_listed_a_page_at_a_time(member: Session) -> None:
+    names = [row["Name"] for row in member.json("image list --public")]
+    assert sorted(names) == ["database", "linux-minimal", "linux-server", "windows-server"]
+    first = member.json("image list --public --limit 2")
+    assert len(first) == 2
+    # The client sorts what it shows by name, so which of the two was the last is not to be seen there.
+    pages = [[row["Name"] for row in member.json(f"image list --marker {row['ID']}")] for row in first]
+    assert {frozenset(page) for page in pages} >= {frozenset(names) - {row["Name"] for row in first}}
+    licensed = member.json("image list --long --property trait:CUSTOM_WINDOWS_LICENSED=required")
+    assert [(row["Name"], row["Visibility"]) for row in licensed] == [("windows-server", "public")]
+
+
+def test_a_private_image_is_its_projects_own(admin: Session, member: Session, other: Session, disk: Path) -> None:
+    created = other.json(f"image create --file {disk} --private hidden")
+    assert "hidden" not in by_name(member.json("image list"))
+    assert "No Image found for hidden" in member.refusal("image show hidden")
+    assert f"No Image found for {created['id']}" in member.refusal(f"image show {created['id']}")
+    member.refusal("image delete hidden")  # "Multi Backend support not enabled." is what the client makes of a 404
+    assert "hidden" in by_name(admin.json("image list"))
+
+    assert "image:publicize_image" in other.refusal("image set --public hidden")
+    admin.run("image set --public hidden")
+    assert member.json("image show hidden")["visibility"] == "public"
+    assert "You are not permitted to modify this image." in member.refusal("image set --property a=b hidden")
+    assert "You are not permitted to delete this image." in member.refusal("image delete hidden")
+    other.run("image delete hidden")
+
+
+def test_an_aggregate_from_its_creation_to_its_end(admin: Session) -> None:
+    created = admin.json("aggregate create --zone az-9 --property shelf=3 story")
+    assert (created["availability_zone"], created["properties"]["shelf"]) == ("az-9", "3")
+    assert admin.json("aggregate add host story node-20")["hosts"] == ["node-20"]
+    assert admin.json(f"aggregate add host {created['id']} node-21")["hosts"] == ["node-20", "node-21"]
+    assert "Compute host nowhere could not be found." in admin.refusal("aggregate add host story nowhere")
+    assert "already in availability zone" in admin.refusal("aggregate add host story node-01")
+    assert "story" in admin.json("hypervisor show node-20")["aggregates"]
+
+    admin.run("aggregate set --name told --zone az-10 --property shelf=4 --property lamp=green story")
+    shown = admin.json("aggregate show told")
+    assert (shown["availability_zone"], shown["properties"]) == ("az-10", {"shelf": "4", "lamp": "green"})
+    hosts = admin.json("compute service list --host node-20")
+    assert [host["Zone"] for host in hosts] == ["az-10"]
+    admin.run("aggregate unset --property shelf told")
+    admin.run("aggregate set --no-property --property last=one told")
+    row = by_name(admin.json("aggregate list --long"))["told"]
+    assert (row["Availability Zone"], row["Properties"]) == ("az-10", {"last": "one"})
+
+    assert "Cannot remove host from aggregate" in admin.refusal("aggregate delete told")
+    assert admin.json("aggregate remove host told node-20")["hosts"] == ["node-21"]
+    assert admin.json("aggregate remove host told node-21")["hosts"] == []
+    admin.run("aggregate delete told")
+    assert "No Aggregate found for told" in admin.refusal("aggregate show told")
+
+
+def test_hosts_are_hypervisors(admin: Session, demo: Demo) -> None:
+    listed = admin.json("hypervisor list --long")
+    assert [row["Hypervisor Hostname"] for row in listed] == [f"node-{number:02}" for number in range(1, 25)]
+    assert {row["State"] for row in listed} == {"up"}
+    assert len(admin.json("hypervisor list --matching node-1")) == 10
+    assert "No hypervisor matching 'ship' could be found." in admin.refusal("hypervisor list --matching ship")
+    assert admin.json("hypervisor list --long --limit 5") == listed  # the client goes on to the last page
+
+    shown = admin.json("hypervisor show node-09")
+    assert set(shown["aggregates"]) == {"az-2", "rack-3", "switch-2", "mz-3"}
+    assert (shown["service_host"], shown["status"]) == ("node-09", "enabled")
+    assert admin.json(f"hypervisor show {shown['id']}") == shown
+
+    # Up to 2.87 a hypervisor tells of its room, and the client asks for its uptime, which is not known here.
+    older = demo.cloud("admin").json("--os-compute-api-version 2.53 hypervisor show node-09")
+    assert (older["vcpus"], older["memory_mb"], older["local_gb"]) == (32, 131072, 2000)
+
+
+def test_a_host_is_taken_out_of_service_and_brought_back(admin: Session) -> None:
+    def service() -> tuple[str, str, str | None]:
+        (row,) = admin.json("compute service list --long --host node-05 --service nova-compute")
+        return row["Status"], row["State"], row["Disabled Reason"]
+
+    assert len(admin.json("compute service list")) == 24
+    assert service() == ("enabled", "up", None)
+    admin.run("compute service set --disable --disable-reason fan-3-is-loud node-05 nova-compute")
+    assert service() == ("disabled", "up", "fan-3-is-loud")
+    assert admin.json("hypervisor show node-05")["status"] == "disabled"
+    admin.run("compute service set --enable node-05 nova-compute")
+    assert service() == ("enabled", "up", None)
+    admin.run("compute service set --down node-05 nova-compute")
+    assert service() == ("enabled", "down", None)
+    assert admin.json("hypervisor show node-05")["state"] == "down"
+    admin.run("compute service set --up node-05 nova-compute")
+    assert service() == ("enabled", "up", None)
+
+
+def test_operators_see_who_is_in_a_zone_and_others_see_the_zones(admin: Session, member: Session) -> None:
+    rows = admin.json("availability zone list --compute --long")
+    assert Counter(row["Zone Name"] for row in rows) == {"az-1": 8, "az-2": 8, "nova": 8}
+    assert {row["Service Name"] for row in rows} == {"nova-compute"}
+    seen = member.json("availability zone list --compute --long")
+    assert [(row["Zone Name"], row["Zone Status"], row["Host Name"]) for row in seen] == [
+        ("az-1", "available", ""),
+        ("az-2", "available", ""),
+        ("nova", "available", ""),
+    ]
+
+
+def test_a_projects_quota_is_set_and_given_back(admin: Session, member: Session) -> None:
+    before = limits(admin.json("quota show --compute demo"))
+    admin.run("quota set --server-groups 5 --server-group-members 7 --cores -1 demo")
+    assert limits(member.json("quota show --compute demo")) == {
+        **before,
+        "server-groups": 5,
+        "server-group-members": 7,
+        "cores": -1,
+    }
+    used = by_name(admin.json("quota show --compute --usage demo"), "Resource")["server-groups"]
+    assert (used["Limit"], used["In Use"]) == (5, 0)
+    admin.run("quota delete --compute demo")
+    assert limits(admin.json("quota show --compute demo")) == before
+
+
+def test_everybodys_quota_is_set_at_once(admin: Session, member: Session) -> None:
+    before = limits(admin.json("quota show --compute --default demo"))
+    admin.run("quota set --default --server-groups 12")
+    try:
+        assert limits(member.json("quota show --compute demo"))["server-groups"] == 12
+    finally:
+        admin.run(f"quota set --default --server-groups {before['server-groups']}")
+    assert limits(member.json("quota show --compute demo")) == before
+
+
+def test_what_older_clients_ask_for_is_there(member: Session) -> None:
+    assert member.json("keypair list") == []
+    aliases = {row["Alias"] for row in member.json("extension list --compute")}
+    assert {"os-aggregates", "os-hypervisors", "os-quota-sets"} <= aliases
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("aggregate list", "os-aggregates:index"),
+        ("aggregate create no", "os-aggregates:create"),
+        ("hypervisor list", "os-hypervisors:list-detail"),
+        ("compute service list", "os-services:list"),
+        ("flavor create --ram 1 --vcpus 1 --disk 1 no", "os-flavor-manage:create"),
+        ("flavor delete small", "os-flavor-manage:delete"),
+        ("flavor set --property a=b small", "os-flavor-extra-specs:create"),
+        ("flavor set --description no small", "os-flavor-manage:update"),
+        ("quota set --server-groups 5 demo", "os-quota-sets:update"),
+        ("quota set --default --server-groups 5", "os-quota-class-sets:update"),
+        ("quota delete --compute demo", "os-quota-sets:delete"),
+        ("image create --public --file {disk} no", "image:publicize_image"),
+    ],
+)
+def test_a_member_is_told_which_rule_stands_in_the_way(member: Session, disk: Path, command: str, rule: str) -> None:
+    said = member.refusal(command.format(disk=disk))
+    assert FORBIDDEN in said
+    assert f"{rule} to be performed." in said
+
+
+def test_another_projects_quota_is_nobodys_business(member: Session) -> None:
+    assert "No Project found for other" in member.refusal("quota show --compute other")
+
+
+def test_a_wrong_password_is_told_as_such(demo: Demo, tmp_path: Path) -> None:
+    copied = tmp_path / "clouds.yaml"
+    right = demo.cloud("demo")
+    copied.write_text(right.file.read_text().replace(right.credentials()["password"], "not-it"))
+    with pytest.raises(Failed, match="The user name or the password is wrong"):
+        Cloud(copied, "demo").run("flavor list")

@@ -1,0 +1,80 @@
+"""Twelve boots into one group at the same moment, on twelve empty hosts: the policy is exact, hard or soft."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.acceptance import storm
+from tests.acceptance.invariants import read, violations
+from tests.databases import PostgreSQL, SQLite
+
+BOOTS = 12
+ROUNDS = 5
+
+
+@dataclass
+class Site:
+    """Processes that serve one database, and a connection to look at its rows."""
+
+    rows: sa.Engine
+    ports: list[int]
+
+
+@pytest.fixture(scope="module", params=["postgresql, 4 processes", "sqlite, 1 process"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("parallel")
+    if request.param.startswith("sqlite"):
+        server: SQLite = request.getfixturevalue("sqlite_server")
+        fresh, processes = server.fresh(directory), 1
+    else:
+        postgresql: PostgreSQL = request.getfixturevalue("postgresql_server")
+        fresh, processes = postgresql.fresh(), 4
+    with fresh as database:
+        storm.apply_fleet(directory, database, storm.fleet_of(BOOTS, 16))
+        with storm.serving(directory, database, processes, storm.settings(storm.UNLIMITED)) as running:
+            rows = storm.connect(database)
+            yield Site(rows, [each.port for each in running])
+            rows.dispose()
+
+
+def boot_together(site: Site, group: str, name: str) -> None:
+    """One boot from each thread, each to another process than its neighbour's."""
+    clients = [storm.Client(site.ports) for _ in range(BOOTS)]
+
+    def boot(i: int) -> Callable[[], None]:
+        def run() -> None:
+            answer = clients[i].ask("POST", "/compute/v2.1/servers", storm.boot_body(f"{name}-{i}", group=group), of=i)
+            assert answer.status == 202, answer
+
+        return run
+
+    for i, client in enumerate(clients):
+        client.ask("GET", "/healthcheck", of=i)  # the connection is there before the race begins
+    storm.at_once([boot(i) for i in range(BOOTS)])
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("policy", "hosts"), [("anti-affinity", BOOTS), ("soft-anti-affinity", BOOTS), ("affinity", 1)]
+)
+def test_twelve_parallel_boots_keep_to_the_policy(site: Site, policy: str, hosts: int) -> None:
+    client = storm.Client(site.ports)
+    for number in range(ROUNDS):
+        made = client.ask("POST", "/compute/v2.1/os-server-groups", storm.group_body([policy], {}), of=number)
+        name = f"{policy}-{number}"
+        boot_together(site, made.json["server_group"]["id"], name)
+        storm.wait_until_idle(site.rows)
+        servers = [row for row in read(site.rows).servers if row.name.startswith(name)]
+        assert [row.vm_state for row in servers] == ["active"] * BOOTS, [row.fault for row in servers]
+        spread = Counter(row.host_id for row in servers)
+        assert len(spread) == hosts, f"round {number}: {json.dumps(spread)}"
+        assert violations(site.rows, idle=True) == []
+        storm.delete_named(site.rows, client, name)
+    client.close()
+    assert storm.deadlocks(site.rows) == 0

@@ -1,0 +1,198 @@
+"""With auth_strategy=keystone, a real Keystone says who is asking, and its catalogue says where Covey is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.acceptance.keystone import Keystone, running_keystone
+from tests.acceptance.processes import Cloud, Covey, Session, running_covey
+
+PASSWORDS = {"demo": "demo-s-secret", "other": "other-s-secret"}
+FLEET = """\
+hosts:
+  - {name: "host-[1-4]", vcpus: 8, memory_mb: 16384, disk_gb: 100, zone: az-1}
+flavors:
+  - {name: tiny, vcpus: 1, memory_mb: 512, disk_gb: 1}
+images:
+  - {name: linux}
+"""
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Region:
+    """A Keystone and a Covey that know of each other."""
+
+    keystone: Keystone
+    covey: Covey
+    clouds: Path
+    stop_keystone: Callable[[], None]
+
+    def cloud(self, user: str) -> Cloud:
+        return Cloud(self.clouds, user)
+
+    def token(self, user: str) -> str:
+        password = PASSWORDS.get(user, self.keystone.admin_password)
+        token = self.keystone.session(user, password, user).get_token()
+        assert token
+        return token
+
+    def get(self, path: str, **headers: str) -> requests.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return requests.get(f"{self.covey.url}{path}", headers=named, timeout=TIMEOUT_S)
+
+
+@contextmanager
+def a_region(directory: Path, keystone: Keystone, stop_keystone: Callable[[], None]) -> Iterator[Region]:
+    """Run Covey beside a Keystone that has two projects with a member each, and put it into the catalogue."""
+    for name, password in PASSWORDS.items():
+        keystone.create_project(name)
+        keystone.create_user(name, password, name, "member")
+    options = "\n".join(f"{name} = {value}" for name, value in keystone.authtoken_options().items())
+    config = directory / "covey.conf"
+    config.write_text(f"[api]\nauth_strategy = keystone\n\n[keystone_authtoken]\n{options}\n")
+    (directory / "fleet.yaml").write_text(FLEET)
+    arguments = ("--config-file", str(config), "--database", f"sqlite:///{directory}/covey.sqlite")
+    with running_covey(directory / "covey", "serve", "--fleet", str(directory / "fleet.yaml"), *arguments) as covey:
+        keystone.register_service("compute", "covey", f"{covey.url}/compute/v2.1")
+        keystone.register_service("image", "covey-images", f"{covey.url}/image")
+        keystone.register_service("placement", "covey-placement", f"{covey.url}/placement")
+        users = {name: (name, password, name) for name, password in PASSWORDS.items()}
+        keystone.clouds_yaml(directory / "clouds.yaml", {"admin": ("admin", keystone.admin_password, "admin"), **users})
+        yield Region(keystone, covey, directory / "clouds.yaml", stop_keystone)
+
+
+@pytest.fixture(scope="module")
+def region(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
+    with ExitStack() as keystone_stack:
+        keystone = keystone_stack.enter_context(running_keystone(tmp_path_factory.mktemp("keystone")))
+        with a_region(tmp_path_factory.mktemp("region"), keystone, keystone_stack.close) as region:
+            yield region
+
+
+@pytest.fixture(scope="module")
+def admin(region: Region) -> Iterator[Session]:
+    with Session(region.cloud("admin")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def member(region: Region) -> Iterator[Session]:
+    with Session(region.cloud("demo")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def other(region: Region) -> Iterator[Session]:
+    with Session(region.cloud("other")) as session:
+        yield session
+
+
+def names(rows: list[dict[str, str]]) -> set[str]:
+    return {row["Name"] for row in rows}
+
+
+def test_an_operators_day(admin: Session) -> None:
+    catalogue = {row["Name"]: row["Type"] for row in admin.json("catalog list")}
+    assert catalogue["covey"] == "compute"
+    assert len(admin.json("hypervisor list")) == 4
+    assert admin.json("hypervisor show host-1")["aggregates"] == ["az-1"]
+
+    admin.json("aggregate create --property shelf=3 keystone")
+    assert admin.json("aggregate add host keystone host-2")["hosts"] == ["host-2"]
+    assert admin.json("aggregate remove host keystone host-2")["hosts"] == []
+    admin.run("aggregate delete keystone")
+
+    admin.run("compute service set --disable --disable-reason broken host-3 nova-compute")
+    assert [row["Status"] for row in admin.json("compute service list --host host-3")] == ["disabled"]
+    admin.run("compute service set --enable host-3 nova-compute")
+    assert len(admin.json("availability zone list --compute --long")) == 4
+
+    assert admin.json("flavor create --ram 64 --vcpus 1 --disk 1 --property a=b keystone")["properties"] == {"a": "b"}
+    admin.run("flavor delete keystone")
+
+
+def test_a_members_day(region: Region, member: Session) -> None:
+    assert names(member.json("flavor list")) == {"tiny"}
+    assert names(member.json("image list")) == {"linux"}
+    assert [row["Zone Name"] for row in member.json("availability zone list --compute")] == ["az-1"]
+    cloud = region.cloud("demo")
+    assert cloud.json("image create --property 'note=two words' mine", stdin=b"data")["status"] == "active"
+    member.run("image set --property note=one mine")
+    member.run("image delete mine")
+    for command in ("hypervisor list", "aggregate list", "flavor delete tiny", "compute service list"):
+        said = member.refusal(command)
+        assert "403" in said
+        assert "Policy doesn't allow os_compute_api:os-" in said
+
+
+def test_quotas_and_limits_know_the_callers_project(admin: Session, member: Session) -> None:
+    admin.run("quota set --server-groups 5 demo")
+    quota = {row["Resource"]: row["Limit"] for row in member.json("quota show")}
+    assert quota["server-groups"] == 5
+    absolute = {row["Name"]: row["Value"] for row in member.json("limits show --absolute")}
+    assert (absolute["max_server_groups"], absolute["server_groups_used"]) == (5, 0)
+    admin.run("quota delete --compute demo")
+    quota = {row["Resource"]: row["Limit"] for row in admin.json("quota show --compute demo")}
+    assert quota["server-groups"] == 10
+
+
+def test_projects_keep_out_of_each_others_things(admin: Session, member: Session, other: Session) -> None:
+    admin.json("flavor create --ram 64 --vcpus 1 --disk 1 --private --project other secret")
+    other.json(f"image create --private --file {__file__} hidden")
+    assert "secret" in names(other.json("flavor list"))
+    assert "No Flavor found for secret" in member.refusal("flavor show secret")
+    assert "No Image found for hidden" in member.refusal("image show hidden")
+    admin.run("flavor set --project demo secret")
+    assert "secret" in names(member.json("flavor list"))
+    admin.run("flavor delete secret")
+    other.run("image delete hidden")
+
+
+def test_without_a_token_nobody_comes_in(region: Region) -> None:
+    for path in ("/compute/v2.1/flavors", "/image/v2/images"):
+        answer = region.get(path)
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"] == f"Keystone uri='{region.keystone.auth_url}'"
+    assert region.get("/compute/v2.1/flavors", X_Auth_Token="made-up").status_code == 401
+    assert region.get("/compute/v2.1").status_code == 200
+
+
+def test_identity_headers_of_the_caller_count_for_nothing(region: Region) -> None:
+    forged = {
+        "X_Identity_Status": "Confirmed",
+        "X_Roles": "admin",
+        "X_User_Id": "admin",
+        "X_Project_Id": "admin",
+        "X_Is_Admin_Project": "True",
+        "X_Service_Roles": "service",
+    }
+    assert region.get("/compute/v2.1/os-hypervisors", **forged).status_code == 401
+    assert region.get("/compute/v2.1/os-hypervisors", X_Auth_Token="made-up", **forged).status_code == 401
+    token = region.token("demo")
+    assert region.get("/compute/v2.1/os-hypervisors", X_Auth_Token=token, **forged).status_code == 403
+    assert region.get("/compute/v2.1/os-hypervisors", X_Auth_Token=region.token("admin")).status_code == 200
+
+
+def test_the_log_has_nobodys_secrets(region: Region) -> None:
+    token = region.token("demo")
+    assert region.get("/compute/v2.1/flavors", X_Auth_Token=token).status_code == 200
+    secrets = (token, region.keystone.admin_password, region.keystone.service_password, *PASSWORDS.values())
+    assert not [secret for secret in secrets if secret in region.covey.log]
+
+
+def test_without_keystone_the_service_says_whose_fault_it_is(region: Region) -> None:
+    """The last story of this file: what is left after it has no Keystone."""
+    seen, unseen = region.token("demo"), region.token("other")
+    assert region.get("/compute/v2.1/flavors", X_Auth_Token=seen).status_code == 200
+    region.stop_keystone()
+    answer = region.get("/compute/v2.1/flavors", X_Auth_Token=unseen)
+    assert answer.status_code == 503
+    assert answer.json()["serviceUnavailable"]["message"].startswith("The identity service does not answer.")
+    assert region.get("/compute/v2.1/flavors", X_Auth_Token=seen).status_code == 200  # remembered for a while
+    assert region.get("/compute/v2.1/flavors").status_code == 401
+    assert region.get("/healthcheck").status_code == 200

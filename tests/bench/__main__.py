@@ -1,0 +1,91 @@
+"""`python -m tests.bench`: measure, show one table, and end. `make bench` runs it; BENCH="..." hands options over."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from tests.bench import boots, decisions, machine, nova
+from tests.bench.backends import BACKENDS
+from tests.bench.table import Row, markdown
+
+_SECTIONS = ("decisions", "nova", "boots")
+
+
+def _arguments() -> argparse.Namespace:
+    sizes = boots.Sizes()
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file, too")
+    parser.add_argument("--only", choices=_SECTIONS, action="append", help="measure this alone; may be repeated")
+    parser.add_argument("--skip-nova", action="store_true", help="leave the comparison with Nova out; the table says so")
+    parser.add_argument("--nova-venv", type=Path, default=Path(".bench/nova-venv"), metavar="DIR", help="made if missing")
+    parser.add_argument("--nova-hosts", type=int, nargs="+", default=[1_000, 10_000], metavar="N")
+    parser.add_argument("--nova-batch", type=int, default=100, metavar="N", help="servers in Nova's batch")
+    parser.add_argument("--decide-hosts", type=int, nargs="+", default=[1_000, 10_000, 100_000], metavar="N")
+    parser.add_argument("--repeats", type=int, default=500, metavar="N", help="decisions for each row")
+    parser.add_argument("--database", choices=BACKENDS, action="append", help="boots on this one alone")
+    parser.add_argument("--hosts", type=int, default=sizes.hosts, metavar="N", help="for boots")
+    parser.add_argument("--groups", type=int, default=sizes.groups, metavar="N", help="for boots")
+    parser.add_argument("--boots", type=int, default=sizes.boots, metavar="N", help="for each round")
+    parser.add_argument("--rounds", type=int, default=sizes.rounds, metavar="N", help="of boots; the median is shown")
+    parser.add_argument("--connections", type=int, nargs="+", default=list(sizes.connections), metavar="N")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the databases live; by default, temporary")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="GROUP.OPTION=VALUE", help="an option of the measured service"
+    )
+    return parser.parse_args()
+
+
+def _tell(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
+def _settings(chosen: list[str]) -> str:
+    pairs = [setting.partition("=") for setting in chosen]
+    return "".join(f"[{name.partition('.')[0]}]\n{name.partition('.')[2]} = {value}\n" for name, _, value in pairs)
+
+
+def _sizes(chosen: argparse.Namespace) -> boots.Sizes:
+    return boots.Sizes(
+        hosts=chosen.hosts,
+        groups=chosen.groups,
+        boots=chosen.boots,
+        boots_alone=max(50, chosen.boots // 6),
+        warm_up=max(50, chosen.boots // 6),
+        rounds=chosen.rounds,
+        connections=tuple(chosen.connections),
+    )
+
+
+def _measure(chosen: argparse.Namespace) -> list[Row]:
+    wanted = chosen.only or list(_SECTIONS)
+    rows: list[Row] = []
+    if "decisions" in wanted:
+        rows += decisions.measure(tuple(chosen.decide_hosts), chosen.repeats, _tell)
+    if chosen.skip_nova or "nova" not in wanted:
+        rows.append(Row("Nova / Covey", note="NOT MEASURED: left out by --skip-nova or --only"))
+    else:
+        python = nova.prepared(chosen.nova_venv, _tell)
+        rows += nova.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _tell)
+    if "boots" in wanted:
+        names = chosen.database or list(BACKENDS)
+        rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, _tell)
+    return rows
+
+
+def main() -> None:
+    chosen = _arguments()
+    started = time.monotonic()
+    about = [*machine.about(), *(f"option of the service: {setting}" for setting in chosen.set)]
+    rows = _measure(chosen)
+    about += [f"took {time.monotonic() - started:.0f} s; at the end, {machine.load()}"]
+    print("\n".join(f"- {line}" for line in about), markdown(rows), sep="\n\n")
+    if chosen.json:
+        chosen.json.write_text(json.dumps({"about": about, "rows": [row.document() for row in rows]}, indent=1))
+    if any("FAILED" in row.note for row in rows):
+        sys.exit("a check failed; see the table")
+
+
+if __name__ == "__main__":
+    main()

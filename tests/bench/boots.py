@@ -1,0 +1,282 @@
+"""Boots over HTTP: a real `covey serve` on each database, loaded from another process."""
+
+import base64
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import sqlalchemy as sa
+
+from covey.cli import users
+from covey.model.groups import Group, GroupPolicy, PolicyKind
+from covey.model.ids import GroupId, ProjectId, UserId
+from covey.storage import engine as databases
+from covey.storage import schema
+from covey.storage.store import Store
+from tests.acceptance.processes import Covey, running_covey
+from tests.bench import checks, cpu, fleets
+from tests.bench.backends import BACKENDS, Backend
+from tests.bench.table import Row, Target, percentile
+
+USER = "bench"
+RATE_TARGET, P99_TARGET_MS, TARGET_CONNECTIONS = 1_500, 50, 32
+_LONGEST_S = 60.0  # for one run of the load generator
+_SETTLE_S = 60.0
+_OPTIONS = """\
+[api]
+auth_strategy = basic
+users_file = {users_file}
+[driver]
+latency_s = 0
+[quota]
+instances = -1
+cores = -1
+ram = -1
+server_groups = -1
+server_group_members = -1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much to measure."""
+
+    hosts: int = 10_000
+    groups: int = 2_000
+    boots: int = 6_000
+    boots_alone: int = 1_000  # over one connection
+    warm_up: int = 1_000
+    rounds: int = 3
+    connections: tuple[int, ...] = (1, 8, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of the load generator came to."""
+
+    answered: int
+    seconds: float
+    latencies_ms: list[float]
+    server_cpu_s: float
+    database_cpu_s: float | None
+    client_cpu_s: float
+    settled_s: float  # from the last answer until no work was left
+
+    @property
+    def rate(self) -> float:
+        return self.answered / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """Of server and database, for each request."""
+        return (self.server_cpu_s + (self.database_cpu_s or 0)) / self.answered * 1e6
+
+
+@dataclass(slots=True)
+class Bench:
+    """A service that runs, and all that was asked of it."""
+
+    backend: Backend
+    running: Covey
+    engine: sa.Engine
+    boots: list[str]  # requests
+    headers: str
+    statuses: Counter[str] = field(default_factory=Counter)
+
+    def boot(self, connections: int, total: int) -> Run:
+        """Boots, each for the next group; the CPU is counted until the worker has started all of them."""
+        # The groups go on where the run before left off, so that they all grow alike.
+        done = self.statuses.total() % len(self.boots)
+        return self._load(self.boots[done:] + self.boots[:done], connections, total, self.statuses)
+
+    def get(self, connections: int, total: int) -> tuple[Run, Counter[str]]:
+        """Looks at servers; also the statuses."""
+        with self.engine.connect() as connection:
+            ids = connection.execute(sa.text("SELECT id FROM servers ORDER BY id LIMIT 5000")).scalars().all()
+        statuses: Counter[str] = Counter()
+        asked = [f"GET /compute/v2.1/servers/{server} HTTP/1.1\r\n{self.headers}\r\n" for server in ids]
+        return self._load(asked, connections, total, statuses), statuses
+
+    def _load(self, requests: list[str], connections: int, total: int, statuses: Counter[str]) -> Run:
+        order = {
+            "port": self.running.port,
+            "requests": requests,
+            "connections": connections,
+            "total": total,
+            "longest_s": _LONGEST_S,
+        }
+        before = self._cpu()
+        done = subprocess.run(
+            [sys.executable, Path(__file__).with_name("load.py")],
+            input=json.dumps(order),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=_LONGEST_S + 30,
+        )
+        settled_s = self._settle()
+        after = self._cpu()
+        answer: dict[str, Any] = json.loads(done.stdout)
+        statuses.update(answer["statuses"])
+        return Run(
+            len(answer["latencies_ms"]),
+            answer["seconds"],
+            answer["latencies_ms"],
+            after[0] - before[0],
+            None if after[1] is None or before[1] is None else after[1] - before[1],
+            answer["cpu_s"],
+            settled_s,
+        )
+
+    def _cpu(self) -> tuple[float, float | None]:
+        database = self.backend.cpu_s
+        return cpu.seconds(self.running.process.pid), None if database is None else database()
+
+    def _settle(self) -> float:
+        """Wait until the worker has nothing left to do; how long that took."""
+        started = time.monotonic()
+        with self.engine.connect() as connection:
+            while time.monotonic() - started < _SETTLE_S:
+                left = connection.execute(sa.text("SELECT COUNT(*) FROM work")).scalar_one()
+                connection.rollback()
+                if not left:
+                    break
+                time.sleep(0.05)
+        return time.monotonic() - started
+
+
+@contextmanager
+def running_bench(backend: Backend, directory: Path, sizes: Sizes, settings: str) -> Iterator[Bench]:
+    """A service with its fleet, its user and its groups. All of it goes when the context ends."""
+    password = secrets.token_urlsafe(9)
+    document = users.with_user({"projects": [], "users": []}, USER, USER, ("member",), password)
+    users.write(directory / "users.yaml", document)
+    options, fleet = directory / "covey.conf", directory / "fleet.yaml"
+    options.write_text(_OPTIONS.format(users_file=directory / "users.yaml") + settings)
+    fleet.write_text(fleets.fleet_file(sizes.hosts))
+    engine = databases.connect(backend.url, pool_size=2)
+    try:
+        schema.upgrade(engine)
+        groups = _add_groups(engine, ProjectId(document["projects"][0]["id"]), sizes.groups)
+        arguments = ("serve", "--config-file", str(options), "--database", backend.url, "--fleet", str(fleet))
+        with running_covey(directory / "serve", *arguments) as running:
+            with engine.connect() as connection:
+                image = connection.execute(sa.text("SELECT id FROM images")).scalar_one()
+            headers = _headers(password)
+            yield Bench(backend, running, engine, [_boot(headers, group, image) for group in groups], headers)
+    finally:
+        engine.dispose()
+
+
+def _add_groups(engine: sa.Engine, project: ProjectId, number: int) -> list[str]:
+    apart, now = (GroupPolicy(PolicyKind.ANTI_AFFINITY),), datetime.now(UTC).replace(tzinfo=None)
+    groups = [Group(GroupId(str(uuid.uuid4())), "g", project, UserId(USER), apart, 0, now) for _ in range(number)]
+    with Store(engine).write() as tx:
+        for group in groups:
+            tx.groups.add(group)
+    return [str(group.id) for group in groups]
+
+
+def _headers(password: str) -> str:
+    proof = base64.b64encode(f"{USER}:{password}".encode()).decode()
+    return (
+        f"Host: 127.0.0.1\r\nAuthorization: Basic {proof}\r\nAccept: application/json\r\n"
+        "OpenStack-API-Version: compute 2.96\r\n"
+    )
+
+
+def _boot(headers: str, group: str, image: str) -> str:
+    server = {
+        "name": "bench",
+        "flavorRef": "bench",
+        "imageRef": image,
+        "networks": "none",
+        "metadata": {"role": "web"},
+        "tags": ["bench"],
+    }
+    body = json.dumps({"server": server, "os:scheduler_hints": {"group": group}})
+    about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"POST /compute/v2.1/servers HTTP/1.1\r\n{headers}{about}\r\n{body}"
+
+
+def measure(names: list[str], sizes: Sizes, settings: str, parent: Path | None, tell: Callable[[str], None]) -> Iterator[Row]:
+    """Rows for each of the databases."""
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary:
+            directory = Path(temporary)
+            with BACKENDS[name](directory) as backend:
+                tell(f"{backend.name} ({backend.about}): {sizes.hosts:,} hosts, {sizes.groups:,} groups")
+                with running_bench(backend, directory, sizes, settings) as bench:
+                    yield from _rows(bench, sizes, tell)
+
+
+def _rows(bench: Bench, sizes: Sizes, tell: Callable[[str], None]) -> Iterator[Row]:
+    name = bench.backend.name
+    bench.boot(max(sizes.connections), sizes.warm_up)
+    runs: dict[int, list[Run]] = {connections: [] for connections in sizes.connections}
+    for number in range(sizes.rounds):
+        for connections, kept in runs.items():
+            kept.append(bench.boot(connections, sizes.boots_alone if connections == 1 else sizes.boots))
+            tell(f"{name}: round {number + 1}, {connections} connections: {kept[-1].rate:.0f} boots/s")
+    for connections, kept in runs.items():
+        yield _row(f"{name}, boots, {_connections(connections)}", kept, _targets(connections))
+    for connections in (1, max(sizes.connections)):
+        run, statuses = bench.get(connections, 2 * sizes.boots_alone)
+        row = _row(f"{name}, GET /servers/{{id}}, {_connections(connections)}", [run], ())
+        yield row if set(statuses) == {"200"} else Row(row.what, note=f"FAILED: {dict(statuses)}")
+    yield _verdict(bench, sizes)
+
+
+def _connections(number: int) -> str:
+    return f"{number} connection{'s' if number > 1 else ''}"
+
+
+def _targets(connections: int) -> tuple[Target, ...]:
+    if connections != TARGET_CONNECTIONS:
+        return ()
+    return Target("per_second", at_least=RATE_TARGET), Target("p99_ms", at_most=P99_TARGET_MS)
+
+
+def _row(what: str, runs: list[Run], targets: tuple[Target, ...]) -> Row:
+    """The median of the rounds, number by number."""
+    server = median(run.server_cpu_s / run.answered * 1e6 for run in runs)
+    parts = [f"server {server:.0f}"]
+    if runs[0].database_cpu_s is not None:
+        parts.append(f"database {median((run.database_cpu_s or 0) / run.answered * 1e6 for run in runs):.0f}")
+    parts.append(f"client {median(run.client_cpu_s / run.answered * 1e6 for run in runs):.0f} not counted")
+    rates = sorted(run.rate for run in runs)
+    note = f"CPU: {', '.join(parts)}; n={len(runs)}x{runs[0].answered}"
+    if len(runs) > 1:
+        note += f"; rates {rates[0]:.0f} to {rates[-1]:.0f}; worst {max(max(run.latencies_ms) for run in runs):.0f} ms"
+        note += f"; all ACTIVE {max(run.settled_s for run in runs):.1f} s after the last answer"
+    return Row(
+        what,
+        p50_ms=median(percentile(run.latencies_ms, 0.5) for run in runs),
+        p99_ms=median(percentile(run.latencies_ms, 0.99) for run in runs),
+        cpu_us=median(run.cpu_us for run in runs),
+        per_second=median(rates),
+        targets=targets,
+        note=note,
+    )
+
+
+def _verdict(bench: Bench, sizes: Sizes) -> Row:
+    accepted = bench.statuses["202"]
+    found = checks.problems(bench.engine, accepted)
+    errors = {status: count for status, count in bench.statuses.items() if status != "202"}
+    if errors:
+        found.append(f"answers other than 202: {errors}")
+    said = "; ".join(found) if found else f"all hold after {accepted:,} boots (warm-up of {sizes.warm_up:,} included)"
+    return Row(f"{bench.backend.name}, checks on the rows", note=f"{'FAILED: ' if found else ''}{said}")

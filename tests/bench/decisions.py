@@ -1,0 +1,131 @@
+"""How long `decide()` takes, in process: one server, and a batch of equal ones."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from covey.model.groups import GroupPolicy, GroupView, PolicyKind, ScopeRef
+from covey.model.ids import ScopeId
+from covey.scheduler.ask import Ask
+from covey.scheduler.decide import decide
+from covey.scheduler.decision import Decision
+from covey.scheduler.fleet import Fleet
+from tests.bench import fleets
+from tests.bench.table import Row, Target, percentile
+
+RACK, SWITCH = ScopeRef(ScopeId("rack"), "rack"), ScopeRef(ScopeId("switch"), "switch")
+APART = GroupPolicy(PolicyKind.ANTI_AFFINITY)
+POLICIES: dict[str, tuple[GroupPolicy, ...]] = {
+    "no policy": (),
+    "anti-affinity": (APART,),
+    "3 policies": (
+        APART,
+        GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK, limit=2),
+        GroupPolicy(PolicyKind.SOFT_AFFINITY, SWITCH),
+    ),
+}
+BATCHES: dict[str, tuple[GroupPolicy, ...]] = {
+    "host max 1, rack max 8": (APART, GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK, limit=8)),
+    "soft-anti-affinity:rack": (GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY, RACK),),
+}
+ONE_TARGETS_MS = {10_000: 0.1, 100_000: 0.7}
+BATCH, BATCH_TARGET_MS = 1_000, 5.0
+_LONGEST_S = 8.0  # for the repeats of one row
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of the wall and of the CPU, one of each for each call."""
+
+    wall: list[float]
+    cpu: list[float]
+
+    def row(self, what: str, note: str, *targets: Target) -> Row:
+        return Row(
+            what,
+            p50_ms=percentile(self.wall, 0.5) * 1e3,
+            p99_ms=percentile(self.wall, 0.99) * 1e3,
+            cpu_us=self.cpu_us,
+            targets=targets,
+            note=f"{note}; n={len(self.wall)}",
+        )
+
+    @property
+    def cpu_us(self) -> float:
+        """The median, which a neighbour's burst moves less than the mean."""
+        return percentile(self.cpu, 0.5) * 1e6
+
+
+def timed(call: Callable[[int], Decision], repeats: int, after: Callable[[Decision], None]) -> Timing:
+    """Time the calls but not what comes after each; the first is a warm-up."""
+    after(call(0))
+    timing = Timing([], [])
+    until = time.monotonic() + _LONGEST_S
+    for i in range(1, repeats + 1):
+        wall, cpu = time.perf_counter(), time.thread_time()
+        decision = call(i)
+        cpu_s, wall_s = time.thread_time() - cpu, time.perf_counter() - wall
+        timing.cpu.append(cpu_s)
+        timing.wall.append(wall_s)
+        after(decision)
+        if time.monotonic() > until:
+            break
+    return timing
+
+
+def one_server(made: fleets.Hosts, fleet: Fleet, policies: tuple[GroupPolicy, ...], repeats: int) -> Timing:
+    """Decisions for groups of 20 in turn. Each is carried out, so that the next one sees other hosts."""
+    asks = [_ask(policies, group) for group in made.groups]
+
+    def call(i: int) -> Decision:
+        return decide(asks[i % len(asks)], fleet, seed=i)
+
+    def place(decision: Decision) -> None:
+        assert len(decision.chosen) == 1
+        fleet.take_for(decision.chosen, fleets.AMOUNTS)
+
+    return timed(call, repeats, place)
+
+
+def batch(
+    made: fleets.Hosts, fleet: Fleet, policies: tuple[GroupPolicy, ...], count: int, repeats: int, *, fresh: bool
+) -> tuple[Timing, int]:
+    """Decisions for so many servers each, for fresh groups or those of 20; also how many servers found a place."""
+    asks = [_ask(policies, [] if fresh else group, count) for group in made.groups]
+    placed: list[int] = []
+
+    def call(i: int) -> Decision:
+        return decide(asks[i % len(asks)], fleet, seed=i)
+
+    return timed(call, repeats, lambda decision: placed.append(len(decision.chosen))), min(placed)
+
+
+def _ask(policies: tuple[GroupPolicy, ...], members: list[int], count: int = 1) -> Ask:
+    return Ask(*fleets.AMOUNTS, count=count, group=GroupView(policies, {row + 1: 1 for row in members}))
+
+
+def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -> Iterator[Row]:
+    """A row for each question at each size, then how the times grew from the smallest fleet to the largest."""
+    cpu: dict[tuple[str, int], float] = {}
+    for size in sizes:
+        tell(f"decide(): {size:,} hosts")
+        made = fleets.hosts(size)
+        for name, policies in POLICIES.items():
+            timing = one_server(made, fleets.fleet(made), policies, repeats)
+            cpu[name, size] = timing.cpu_us
+            yield timing.row(f"decide, {size:,} hosts, {name}", "group of 20", *_at_most(ONE_TARGETS_MS.get(size)))
+        fleet = fleets.fleet(made)
+        for name, policies in BATCHES.items():
+            timing, placed = batch(made, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)
+            cpu[name, size] = timing.cpu_us
+            what = f"decide, {size:,} hosts, batch of {BATCH:,}, {name}"
+            yield timing.row(what, f"{placed:,} placed", *_at_most(BATCH_TARGET_MS if placed == BATCH else None))
+    if len(sizes) > 1:
+        for name in {**POLICIES, **BATCHES}:
+            few, many = min(sizes), max(sizes)
+            what = f"growth of CPU, {few:,} to {many:,} hosts, {name}"
+            yield Row(what, ratio=cpu[name, many] / cpu[name, few], note=f"hosts grew x{many / few:.0f}")
+
+
+def _at_most(target_ms: float | None) -> tuple[Target, ...]:
+    return () if target_ms is None else (Target("p50_ms", at_most=target_ms),)

@@ -1,0 +1,75 @@
+"""The fleet that everything is measured on: hosts in racks of 40 and below switches of 400, partly used, by a seed."""
+
+import random
+from dataclasses import dataclass
+
+from covey.model.ids import HostId, ScopeId
+from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
+
+SEED = 20260101
+VCPUS, VCPU_RATIO, MEMORY_MB, DISK_GB = 32, 4.0, 131072, 2000
+HOSTS_PER_RACK, HOSTS_PER_SWITCH = 40, 400
+MEMBERS = 20
+AMOUNTS = (1, 2048, 20)  # of one server: VCPUs, memory in MB, disk in GB
+
+Use = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """How much of each host is used, and which hosts the members of each of a few groups are on."""
+
+    used: list[Use]
+    groups: list[list[int]]  # rows
+
+
+def hosts(number: int, groups: int = 64) -> Hosts:
+    """The same for the same number."""
+    luck = random.Random(f"{SEED}-{number}")  # noqa: S311 -- to be the same each time
+    used = [
+        (luck.randrange(VCPUS * 2), luck.randrange(MEMORY_MB // 2), luck.randrange(DISK_GB // 2)) for _ in range(number)
+    ]
+    return Hosts(used, [luck.sample(range(number), MEMBERS) for _ in range(groups)])
+
+
+def fleet(made: Hosts) -> Fleet:
+    """The hosts in columns, as a decision looks at them."""
+    capacity = (int(VCPUS * VCPU_RATIO), MEMORY_MB, DISK_GB)
+    records = [HostRecord(HostId(row + 1), f"n{row}", capacity, used) for row, used in enumerate(made.used)]
+    racks = _domains(len(records), HOSTS_PER_RACK, "rack", 1)
+    return Fleet(records, [*racks, *_domains(len(records), HOSTS_PER_SWITCH, "switch", 1 + len(racks))])
+
+
+def _domains(number: int, size: int, scope: str, first_id: int) -> list[AggregateRecord]:
+    return [
+        AggregateRecord(
+            first_id + i,
+            f"{scope}-{i}",
+            frozenset(HostId(row + 1) for row in range(start, min(start + size, number))),
+            ScopeId(scope),
+        )
+        for i, start in enumerate(range(0, number, size))
+    ]
+
+
+def fleet_file(number: int) -> str:
+    """The same places as a fleet file, with all hosts empty, and what servers are made from."""
+    entries = "".join(
+        f"""
+  - name: n[{start}-{min(start + HOSTS_PER_RACK, number) - 1}]
+    vcpus: {VCPUS}
+    memory_mb: {MEMORY_MB}
+    disk_gb: {DISK_GB}
+    ratios: {{VCPU: {VCPU_RATIO}}}
+    domains: {{rack: rack-{start // HOSTS_PER_RACK}, switch: switch-{start // HOSTS_PER_SWITCH}}}"""
+        for start in range(0, number, HOSTS_PER_RACK)
+    )
+    return f"""hosts:{entries}
+scopes:
+  - name: rack
+  - name: switch
+flavors:
+  - {{name: bench, id: bench, vcpus: {AMOUNTS[0]}, memory_mb: {AMOUNTS[1]}, disk_gb: {AMOUNTS[2]}}}
+images:
+  - name: bench
+"""

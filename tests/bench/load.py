@@ -1,0 +1,120 @@
+"""The load generator: a process of its own, so that its CPU is not counted as the server's.
+
+Reads an order as JSON from standard input and writes what happened as JSON to standard output. Each connection is
+kept alive and has one request under way; the next leaves when the answer is there (a closed loop). Requests are bytes
+made beforehand, and one thread waits for all sockets at once, which keeps it at a few dozen microseconds of CPU each.
+"""
+
+import json
+import selectors
+import socket
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import Any
+
+_SILENCE_S = 1.0
+
+
+@dataclass(slots=True)
+class Connection:
+    """One socket, and the request that is under way on it."""
+
+    socket: socket.socket
+    sent_at: float = 0.0
+    received: bytes = b""
+
+    def send(self, request: bytes) -> None:
+        self.received = b""
+        self.sent_at = time.perf_counter()
+        self.socket.sendall(request)
+
+    def status(self) -> int | None:
+        """Take in what has come; the answer's status when all of it is there. Raises OSError when it never will be."""
+        more = self.socket.recv(65536)
+        if not more:
+            message = "the server closed the connection"
+            raise ConnectionResetError(message)
+        self.received += more
+        head, blank, body = self.received.partition(b"\r\n\r\n")
+        if not blank:
+            return None
+        return int(head[9:12]) if len(body) >= _length(head) else None
+
+
+def _length(head: bytes) -> int:
+    lower = head.lower()
+    start = lower.find(b"content-length:")
+    if start < 0:
+        message = f"an answer without a length: {head!r}"
+        raise ConnectionResetError(message)
+    return int(lower[start + 15 :].split(b"\r\n", 1)[0])
+
+
+@dataclass(slots=True)
+class Load:
+    """So many requests, in the order in which they were given, over and over."""
+
+    port: int
+    requests: list[bytes]
+    connections: int
+    total: int
+    longest_s: float
+    latencies_ms: list[float] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)
+
+    def run(self) -> dict[str, Any]:
+        queue = islice(cycle(self.requests), self.total)
+        selector = selectors.DefaultSelector()
+        started, cpu = time.perf_counter(), time.process_time()
+        for request in islice(queue, self.connections):
+            self._open(selector).send(request)
+        while selector.get_map() and time.perf_counter() - started < self.longest_s:
+            for key, _ in selector.select(_SILENCE_S):
+                self._on_readable(selector, key.data, queue)
+        seconds = time.perf_counter() - started
+        unanswered = self.total - sum(self.statuses.values())
+        if unanswered:
+            self.statuses["unanswered"] = unanswered
+        return {
+            "seconds": seconds,
+            "cpu_s": time.process_time() - cpu,
+            "latencies_ms": self.latencies_ms,
+            "statuses": self.statuses,
+        }
+
+    def _open(self, selector: selectors.BaseSelector) -> Connection:
+        opened = socket.create_connection(("127.0.0.1", self.port), timeout=self.longest_s)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(opened)
+        selector.register(opened, selectors.EVENT_READ, connection)
+        return connection
+
+    def _on_readable(self, selector: selectors.BaseSelector, connection: Connection, queue: "islice[bytes]") -> None:
+        try:
+            status = connection.status()
+        except OSError:
+            status = 0
+        if status is None:
+            return
+        if status:
+            self.latencies_ms.append((time.perf_counter() - connection.sent_at) * 1e3)
+        self.statuses[str(status) if status else "broken"] += 1
+        request = next(queue, None)
+        if request is None or not status:
+            selector.unregister(connection.socket)
+            connection.socket.close()
+        if request is not None:
+            (connection if status else self._open(selector)).send(request)
+
+
+def main() -> None:
+    order = json.load(sys.stdin)
+    order["requests"] = [request.encode() for request in order["requests"]]
+    json.dump(Load(**order).run(), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

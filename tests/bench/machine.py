@@ -1,0 +1,30 @@
+"""What the numbers were measured on."""
+
+import os
+import platform
+import sqlite3
+from importlib import metadata
+from pathlib import Path
+
+_PACKAGES = ("covey", "numpy", "SQLAlchemy", "psycopg", "falcon", "granian")
+
+
+def about() -> list[str]:
+    """Lines for the top of the results."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
+    return [
+        f"machine: {os.cpu_count()} cores, {_processor()}, {platform.system()} {platform.release()}",
+        f"software: Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}",
+        load(),
+    ]
+
+
+def load() -> str:
+    """How busy the machine is, with this or with anything else."""
+    averages = " ".join(f"{average:.2f}" for average in os.getloadavg())
+    return f"load of the last 1, 5 and 15 minutes: {averages}"
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

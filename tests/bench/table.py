@@ -1,0 +1,90 @@
+"""Rows of results, and how they are shown."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+HEADER = ("what", "p50 ms", "p99 ms", "CPU us", "per second", "ratio", "target", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a number should be at the most, or at the least."""
+
+    column: str  # a field of Row
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def met_by(self, row: "Row") -> bool | None:
+        """Whether; None when the row has no such number."""
+        value: float | None = getattr(row, self.column)
+        if value is None:
+            return None
+        return (self.at_most is None or value <= self.at_most) and (self.at_least is None or value >= self.at_least)
+
+    def __str__(self) -> str:
+        name = self.column.removesuffix("_ms").replace("per_second", "rate")
+        if self.at_most is not None:
+            return f"{name} <= {number(self.at_most)}"
+        return f"{name} >= {number(self.at_least)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement. What does not make sense for it is None."""
+
+    what: str
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    cpu_us: float | None = None
+    per_second: float | None = None
+    ratio: float | None = None
+    targets: tuple[Target, ...] = ()
+    note: str = ""
+
+    def verdicts(self) -> str:
+        return ", ".join(f"{target} {_VERDICT[target.met_by(self)]}" for target in self.targets)
+
+    def cells(self) -> tuple[str, ...]:
+        numbers = (self.p50_ms, self.p99_ms, self.cpu_us, self.per_second)
+        ratio = "" if self.ratio is None else f"x{number(self.ratio)}"
+        return (self.what, *map(number, numbers), ratio, self.verdicts(), self.note)
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
+        met = {str(target): target.met_by(self) for target in self.targets}
+        return {**asdict(self), "targets": met}
+
+
+_VERDICT = {True: "(met)", False: "(MISSED)", None: "(not measured)"}
+
+
+def number(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return ""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that so large a share of them does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """One table, which reads well as text and renders as Markdown."""
+    lines = [HEADER, *(row.cells() for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
+    is_number = [i in range(1, 6) for i in range(len(HEADER))]
+    rule = [f"{'-' * (width - 1)}:" if right else "-" * width for width, right in zip(widths, is_number, strict=True)]
+    return "\n".join(
+        "| " + " | ".join(_aligned(cell, widths[i], is_number[i]) for i, cell in enumerate(line)) + " |"
+        for line in [lines[0], tuple(rule), *lines[1:]]
+    )
+
+
+def _aligned(cell: str, width: int, right: bool) -> str:
+    return cell.rjust(width) if right else cell.ljust(width)

@@ -1,0 +1,63 @@
+"""What the contract tests need besides a store: the bare database below it, and quick ones, since they need many."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from covey.storage import engine, tables
+from tests.databases import PostgreSQL, SQLite
+
+
+@pytest.fixture(scope="session")
+def postgresql_database(postgresql_server: PostgreSQL) -> Iterator[str]:
+    with postgresql_server.fresh() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, sqlite_server: SQLite, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database with the schema and no rows; on PostgreSQL the same one each time, wiped."""
+    if request.param == "sqlite":
+        with sqlite_server.fresh(tmp_path) as url:
+            yield url
+    else:
+        url = request.getfixturevalue("postgresql_database")
+        _wipe(url)
+        yield url
+
+
+@pytest.fixture
+def connected(database: str) -> Iterator[sa.Engine]:
+    """An engine of its own on the database that `store` uses."""
+    made = engine.connect(database)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database that has no schema yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.sqlite'}"
+    else:
+        with request.getfixturevalue("postgresql_server").fresh() as url:
+            _raze(url)
+            yield url
+
+
+def _wipe(url: str) -> None:
+    made = engine.connect(url)
+    with made.begin() as connection:
+        for table in reversed(tables.metadata.sorted_tables):
+            connection.execute(sa.delete(table))
+    made.dispose()
+
+
+def _raze(url: str) -> None:
+    made = engine.connect(url)
+    with made.begin() as connection:
+        connection.execute(sa.text("DROP SCHEMA public CASCADE"))
+        connection.execute(sa.text("CREATE SCHEMA public"))
+    made.dispose()

@@ -1,0 +1,211 @@
+"""Aggregates: rows in, values out, the same on every database."""
+
+import uuid
+
+import pytest
+
+from covey.model.aggregates import Aggregate
+from covey.model.errors import Conflict
+from covey.model.ids import AggregateId, HostId, ScopeId
+from covey.model.scopes import Scope
+from covey.storage.store import Store
+from tests.build import LATER, NOW, a_host
+
+RACK = ScopeId("00000000-0000-0000-0000-0000000000aa")
+
+
+@pytest.fixture
+def hosts(store: Store) -> list[HostId]:
+    with store.write() as tx:
+        tx.hosts.add([a_host("n1"), a_host("n2"), a_host("n3")], NOW)
+        tx.scopes.add([Scope(RACK, "rack", False, False, str(uuid.uuid4()))])
+        return [host.id for host in tx.hosts.find()]
+
+
+def add(store: Store, name: str, zone: str | None = None, scope: ScopeId | None = None) -> AggregateId:
+    with store.write() as tx:
+        (key,) = tx.aggregates.add([(f"uuid of {name}", name, zone, scope)], NOW)
+        return key
+
+
+def get(store: Store, key: int) -> Aggregate:
+    with store.read() as tx:
+        found = tx.aggregates.by_id(key)
+        assert found is not None
+        return found
+
+
+def fill(store: Store, key: AggregateId, *members: HostId) -> None:
+    with store.write() as tx:
+        tx.aggregates.add_hosts([(key, member) for member in members], LATER)
+
+
+def zones(store: Store) -> list[str | None]:
+    with store.read() as tx:
+        return [host.zone for host in tx.hosts.find()]
+
+
+@pytest.mark.usefixtures("hosts")
+def test_an_aggregate_comes_back_as_it_was_made(store: Store) -> None:
+    key = add(store, "fast", "z", RACK)
+    made = Aggregate(key, "uuid of fast", "fast", "z", RACK, NOW, None, {}, ())
+    with store.write() as tx:
+        assert tx.aggregates.by_id(key, lock=True) == made
+        assert tx.aggregates.all() == [made]
+        assert tx.aggregates.by_id(key + 1) is None
+        assert tx.aggregates.add([], NOW) == []
+
+
+def test_aggregates_are_listed_in_the_order_they_were_made(store: Store) -> None:
+    keys = [add(store, name) for name in ("c", "a", "b")]
+    with store.read() as tx:
+        assert [aggregate.id for aggregate in tx.aggregates.all()] == keys == sorted(keys)
+
+
+def test_the_number_of_a_deleted_aggregate_is_never_used_again(store: Store) -> None:
+    old = add(store, "old")
+    with store.write() as tx:
+        tx.aggregates.delete(old)
+    assert add(store, "new") > old
+
+
+def test_a_taken_name_is_a_conflict_for_a_new_aggregate_and_for_an_old_one(store: Store) -> None:
+    add(store, "fast")
+    slow = add(store, "slow")
+    with pytest.raises(Conflict, match=r"Aggregate fast already exists\."):
+        add(store, "fast")
+    with pytest.raises(Conflict, match=r"Aggregate fast already exists\."), store.write() as tx:
+        tx.aggregates.rename(slow, "fast", LATER)
+    assert get(store, slow).name == "slow"
+
+
+def test_a_renamed_aggregate_has_its_name_and_the_time(store: Store) -> None:
+    key = add(store, "fast")
+    with store.write() as tx:
+        tx.aggregates.rename(key, "faster", LATER)
+    assert (get(store, key).name, get(store, key).updated_at) == ("faster", LATER)
+
+
+def test_metadata_is_merged_and_none_removes_a_key(store: Store) -> None:
+    key = add(store, "fast")
+    with store.write() as tx:
+        tx.aggregates.set_metadata(key, {"a": "1", "b": "2", "gone": "3"}, NOW)
+        tx.aggregates.set_metadata(key, {"b": "two", "gone": None, "never": None}, LATER)
+        tx.aggregates.set_metadata(key, {}, LATER)
+    assert (get(store, key).metadata, get(store, key).updated_at) == ({"a": "1", "b": "two"}, LATER)
+
+
+def test_hosts_come_and_go_and_take_the_zone_along(store: Store, hosts: list[HostId]) -> None:
+    key = add(store, "fast", "z")
+    fill(store, key, hosts[2], hosts[0])
+    assert get(store, key).hosts == ("n1", "n3")
+    assert get(store, key).updated_at == LATER
+    assert zones(store) == ["z", None, "z"]
+    with store.write() as tx:
+        assert sorted(tx.aggregates.host_ids(key)) == [hosts[0], hosts[2]]
+        tx.aggregates.remove_hosts([(key, hosts[0]), (key, hosts[1])], LATER)
+        tx.aggregates.remove_hosts([], LATER)
+        tx.aggregates.add_hosts([], LATER)
+    assert get(store, key).hosts == ("n3",)
+    assert zones(store) == [None, None, "z"]
+
+
+def test_an_aggregate_gives_its_hosts_another_zone_or_none(store: Store, hosts: list[HostId]) -> None:
+    key, plain = add(store, "fast", "z"), add(store, "plain")
+    fill(store, key, hosts[0], hosts[1])
+    fill(store, plain, *hosts)
+    for zone in ("other", None, "z"):
+        with store.write() as tx:
+            tx.aggregates.set_zone(key, zone, LATER)
+        assert zones(store) == [zone, zone, None]
+        assert (get(store, key).zone, get(store, key).updated_at) == (zone, LATER)
+
+
+def test_a_host_keeps_its_zone_while_one_of_its_aggregates_gives_it(store: Store, hosts: list[HostId]) -> None:
+    first, second = add(store, "a", "z"), add(store, "b", "z")
+    fill(store, first, hosts[0])
+    fill(store, second, hosts[0])
+    with store.write() as tx:
+        tx.aggregates.remove_hosts([(first, hosts[0])], LATER)
+    assert zones(store) == ["z", None, None]
+
+
+def test_both_aggregates_of_a_host_may_change_their_zone_in_one_transaction(store: Store, hosts: list[HostId]) -> None:
+    pair = [add(store, "a", "z"), add(store, "b", "z")]
+    for key in pair:
+        fill(store, key, hosts[0])
+    for zone in ("a", "zz", None, "z"):
+        with store.write() as tx:
+            for key in pair:
+                tx.aggregates.set_zone(key, zone, LATER)
+        assert zones(store)[0] == zone
+
+
+def test_the_zones_of_hosts_are_told_by_aggregate(store: Store, hosts: list[HostId]) -> None:
+    zoned, plain = add(store, "a", "z"), add(store, "b")
+    fill(store, zoned, hosts[0], hosts[1])
+    fill(store, plain, hosts[0])
+    with store.write() as tx:
+        tx.aggregates.lock_hosts(reversed(hosts))
+        tx.aggregates.lock_hosts([])
+        assert tx.aggregates.zones_of([hosts[0], hosts[2]]) == [(hosts[0], "z", zoned)]
+        assert tx.aggregates.zones_of([]) == []
+
+
+def test_a_second_zone_for_a_host_is_refused_at_the_end(store: Store, hosts: list[HostId]) -> None:
+    first, second = add(store, "a", "z1"), add(store, "b", "z2")
+    fill(store, first, hosts[0])
+    with pytest.raises(Conflict, match="Somebody else changed"):
+        fill(store, second, hosts[0])
+    assert zones(store) == ["z1", None, None]
+    assert get(store, second).hosts == ()
+
+
+def test_a_host_is_in_an_aggregate_once(store: Store, hosts: list[HostId]) -> None:
+    key = add(store, "a")
+    fill(store, key, hosts[0])
+    with pytest.raises(Conflict, match="in that aggregate already"):
+        fill(store, key, hosts[1], hosts[0])
+    assert get(store, key).hosts == ("n1",)
+
+
+def test_a_host_is_in_one_domain_of_a_scope(store: Store, hosts: list[HostId]) -> None:
+    first, second = add(store, "r1", scope=RACK), add(store, "r2", scope=RACK)
+    fill(store, first, hosts[0])
+    with pytest.raises(Conflict, match="another domain of its scope"):
+        fill(store, second, hosts[0])
+    assert get(store, second).hosts == ()
+
+
+def test_an_aggregate_joins_a_scope_unless_one_of_its_hosts_is_in_another_domain(
+    store: Store, hosts: list[HostId]
+) -> None:
+    domain, late = add(store, "r1", scope=RACK), add(store, "late")
+    fill(store, domain, hosts[0])
+    fill(store, late, hosts[0], hosts[1])
+    with pytest.raises(Conflict, match="sits in another domain"), store.write() as tx:
+        tx.aggregates.set_scope(late, RACK, LATER)
+    assert get(store, late).scope is None
+    with store.write() as tx:
+        tx.aggregates.set_scope(domain, None, LATER)
+        tx.aggregates.set_scope(late, RACK, LATER)
+    assert (get(store, domain).scope, get(store, late).scope, get(store, late).updated_at) == (None, RACK, LATER)
+    with pytest.raises(Conflict), store.write() as tx:
+        tx.aggregates.set_scope(domain, RACK, LATER)
+
+
+def test_a_scope_that_is_not_there_is_refused(store: Store) -> None:
+    key = add(store, "a")
+    with pytest.raises(Conflict), store.write() as tx:
+        tx.aggregates.set_scope(key, ScopeId("nowhere"), LATER)
+
+
+def test_thousands_of_hosts_change_their_zone_in_one_go(store: Store) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host(f"n{n}") for n in range(6000)], NOW)
+        hosts = [host.id for host in tx.hosts.find()]
+        (key,) = tx.aggregates.add([("u", "a", "z", None)], NOW)
+        tx.aggregates.add_hosts([(key, host) for host in reversed(hosts)], NOW)
+        assert len(tx.aggregates.zones_of(hosts)) == 6000
+        tx.aggregates.set_zone(key, "other", LATER)
+        assert tx.hosts.zones() == [("other", False)]

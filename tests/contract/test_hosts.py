@@ -1,0 +1,141 @@
+"""Hosts: rows in, values out, the same on every database."""
+
+from dataclasses import replace
+
+import pytest
+
+from covey.model.errors import Conflict
+from covey.model.hosts import Host, NewHost
+from covey.model.ids import HostId
+from covey.model.inventory import Inventory, ResourceClass
+from covey.storage.store import Store
+from tests.build import LATER, NOW, a_host
+
+
+@pytest.fixture
+def three(store: Store) -> list[Host]:
+    return add(store, a_host("n1"), a_host("n2"), a_host("N3"))
+
+
+def add(store: Store, *new: NewHost) -> list[Host]:
+    with store.write() as tx:
+        tx.hosts.add(new, NOW)
+    return every(store)
+
+
+def every(store: Store) -> list[Host]:
+    with store.read() as tx:
+        return tx.hosts.find()
+
+
+def test_a_host_comes_back_as_it_was_declared(store: Store) -> None:
+    new = a_host("n1", 8, 1024, 50, "CUSTOM_SSD", "HW_CPU_X86_AVX")
+    (found,) = add(store, new)
+    assert found == Host(found.id, new.uuid, "n1", None, False, None, False, NOW, new.inventories, new.traits)
+
+
+def test_a_host_is_found_by_number_by_uuid_and_by_name(store: Store, three: list[Host]) -> None:
+    wanted = three[1]
+    with store.read() as tx:
+        assert tx.hosts.by_id(wanted.id) == tx.hosts.by_uuid(wanted.uuid) == tx.hosts.by_name("n2") == wanted
+
+
+def test_what_is_no_host_is_not_found(store: Store, three: list[Host]) -> None:
+    with store.read() as tx:
+        assert tx.hosts.by_id(0) is tx.hosts.by_uuid(three[0].name) is tx.hosts.by_name("n") is None
+
+
+def test_a_page_starts_after_a_host_and_ends_at_the_limit(store: Store, three: list[Host]) -> None:
+    first, second, third = three
+    with store.read() as tx:
+        assert tx.hosts.find(limit=2) == [first, second]
+        assert tx.hosts.find(after=second.id, limit=2) == [third]
+        assert tx.hosts.find(after=third.id) == tx.hosts.find(limit=0) == []
+
+
+NAMES = {
+    "a piece in the middle": ("ode-1", ["node-1", "Node-10"]),
+    "a piece in another case": ("NODE-1", ["node-1", "Node-10"]),
+    "an underscore, which stands for itself": ("_", ["a_b"]),
+    "a percent sign, which stands for itself": ("%", []),
+    "nothing, which is in every name": ("", ["node-1", "Node-10", "a_b"]),
+}
+
+
+def test_hosts_are_found_by_a_piece_of_their_name(store: Store, subtests: pytest.Subtests) -> None:
+    add(store, a_host("node-1"), a_host("Node-10"), a_host("a_b"))
+    for claim, (piece, names) in NAMES.items():
+        with subtests.test(claim), store.read() as tx:
+            assert [host.name for host in tx.hosts.find(name_has=piece)] == names
+
+
+def test_a_taken_name_is_a_conflict_and_none_of_the_hosts_is_added(store: Store, three: list[Host]) -> None:
+    with pytest.raises(Conflict, match="of that name exists already"), store.write() as tx:
+        tx.hosts.add([a_host("n9"), a_host("n1")], NOW)
+    assert every(store) == three
+
+
+def test_a_host_may_have_nothing_and_no_hosts_may_be_added(store: Store) -> None:
+    add(store)
+    (bare,) = add(store, replace(a_host("n1"), inventories={}))
+    assert (bare.inventories, bare.traits) == ({}, frozenset())
+
+
+def test_many_hosts_added_at_once_each_keep_their_own(store: Store) -> None:
+    new = [a_host(f"n{n}", n + 1, 1, 1, f"CUSTOM_{n}") for n in range(2500)]
+    found = add(store, *new)
+    assert [(h.name, h.uuid, h.inventories, h.traits) for h in found] == [
+        (h.name, h.uuid, h.inventories, h.traits) for h in new
+    ]
+
+
+def test_inventories_change_and_what_is_used_stays(store: Store, three: list[Host]) -> None:
+    wanted = {ResourceClass.VCPU: Inventory(99, 1, 2.5, used=7)}
+    with store.write() as tx:
+        tx.hosts.set_inventories([(three[0].id, wanted)])
+        tx.hosts.set_inventories([])
+    changed, untouched, _ = every(store)
+    assert changed.inventories == {**three[0].inventories, ResourceClass.VCPU: Inventory(99, 1, 2.5, used=0)}
+    assert untouched == three[1]
+
+
+def test_traits_come_and_go(store: Store) -> None:
+    (host,) = add(store, a_host("n1", 1, 1, 1, "CUSTOM_A", "CUSTOM_B"))
+    with store.write() as tx:
+        tx.hosts.add_traits([(host.id, "CUSTOM_C")])
+        tx.hosts.remove_traits([(host.id, "CUSTOM_A"), (host.id, "CUSTOM_NEVER_THERE")])
+        tx.hosts.add_traits([])
+        tx.hosts.remove_traits([])
+    assert every(store)[0].traits == {"CUSTOM_B", "CUSTOM_C"}
+
+
+def test_the_state_of_a_host_is_kept_with_its_time(store: Store, three: list[Host]) -> None:
+    wanted = replace(three[0], disabled=True, disabled_reason="broken fan", forced_down=True, updated_at=LATER)
+    with store.write() as tx:
+        tx.hosts.set_state(wanted, LATER)
+    assert every(store) == [wanted, *three[1:]]
+
+
+def test_a_zone_is_listed_with_whether_all_its_hosts_are_disabled(store: Store, three: list[Host]) -> None:
+    first, second, _ = three
+    with store.write() as tx:
+        (zoned,) = tx.aggregates.add([("u", "a", "z", None)], NOW)
+        tx.aggregates.add_hosts([(zoned, first.id)], NOW)
+        tx.hosts.set_state(replace(first, disabled=True), NOW)
+        tx.hosts.set_state(replace(second, disabled=True), NOW)
+    with store.read() as tx:
+        assert set(tx.hosts.zones()) == {("z", True), (None, False)}
+
+
+def test_a_deleted_host_leaves_its_aggregates(store: Store, three: list[Host]) -> None:
+    first, second, third = three
+    with store.write() as tx:
+        (aggregate,) = tx.aggregates.add([("u", "a", None, None)], NOW)
+        tx.aggregates.add_hosts([(aggregate, first.id), (aggregate, second.id)], NOW)
+        tx.hosts.delete([third.id, first.id, HostId(0)])
+        tx.hosts.delete([])
+    with store.read() as tx:
+        found = tx.aggregates.by_id(aggregate)
+        assert found is not None
+        assert found.hosts == ("n2",)
+    assert every(store) == [second]

@@ -1,0 +1,170 @@
+"""Transactions: all or nothing, one moment, in turn; and every failure is one that the model has a word for."""
+
+import threading
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from covey.model.errors import Conflict, Invalid, Unavailable
+from covey.model.hosts import Host
+from covey.model.ids import ProjectId
+from covey.storage import engine
+from covey.storage.store import Store
+from tests.build import NOW, a_host
+from tests.contract.crowds import at_once, losers
+
+WEB = ProjectId("web")
+
+
+def names(store: Store) -> list[str]:
+    with store.read() as tx:
+        return [host.name for host in tx.hosts.find()]
+
+
+def test_a_write_that_raises_leaves_nothing(store: Store) -> None:
+    def change_one_s_mind() -> None:
+        with store.write() as tx:
+            tx.hosts.add([a_host("n1")], NOW)
+            tx.quotas.set_for_project(WEB, {"cores": 1})
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        change_one_s_mind()
+    assert names(store) == []
+    with store.read() as tx:
+        assert tx.quotas.of_project(WEB) == {}
+
+
+def test_a_read_sees_one_moment(store: Store) -> None:
+    with store.read() as before:
+        assert before.hosts.find() == []
+        with store.write() as tx:
+            tx.hosts.add([a_host("n1")], NOW)
+            tx.quotas.set_for_project(WEB, {"cores": 1})
+        assert before.hosts.find() == []
+        assert before.quotas.of_project(WEB) == {}
+    assert names(store) == ["n1"]
+
+
+def test_nobody_sees_a_change_before_it_is_kept(store: Store) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host("n1")], NOW)
+        assert [host.name for host in tx.hosts.find()] == ["n1"]
+        assert names(store) == []
+
+
+def test_writers_queue_rather_than_fail(store: Store) -> None:
+    def write(number: int) -> None:
+        for step in range(5):
+            with store.write() as tx:
+                before = len(tx.hosts.find())
+                tx.hosts.add([a_host(f"n{number}-{step}")], NOW)
+                assert len(tx.hosts.find()) > before
+
+    assert losers(at_once([partial(write, number) for number in range(20)])) == []
+    assert len(names(store)) == 100
+
+
+def test_a_rule_that_is_checked_at_the_end_is_a_conflict_and_the_store_goes_on(store: Store) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host("n1")], NOW)
+        host = tx.hosts.find()[0].id
+        first, second = tx.aggregates.add([("u1", "a1", "z1", None), ("u2", "a2", "z2", None)], NOW)
+    errors = []
+    for _ in range(40):  # more often than there are connections
+        with pytest.raises(Conflict, match="Somebody else changed the same thing") as caught, store.write() as tx:
+            tx.aggregates.add_hosts([(first, host), (second, host)], NOW)
+        errors.append(caught.value)
+    assert len({id(error) for error in errors}) == len(errors), "an error belongs to one failure"
+    assert names(store) == ["n1"]
+
+
+def test_a_rule_that_no_statement_foresaw_is_a_conflict_too(store: Store) -> None:
+    with pytest.raises(Conflict, match="Somebody else changed the same thing"), store.write() as tx:
+        tx.quotas.set_for_project(WEB, {"cores": -2})
+
+
+def test_two_writers_that_wait_for_each_other_end_in_one_conflict_at_the_most(store: Store) -> None:
+    """On PostgreSQL this is a deadlock, which it ends by itself; on SQLite the second waits from the start."""
+    with store.write() as tx:
+        tx.hosts.add([a_host("n1"), a_host("n2")], NOW)
+        first, second = tx.hosts.find()
+    both_hold = threading.Barrier(2)
+
+    def lock(one: Host, other: Host) -> None:
+        with store.write() as tx:
+            tx.aggregates.lock_hosts([one.id])
+            with suppress(threading.BrokenBarrierError):
+                both_hold.wait(0.3)
+            tx.aggregates.lock_hosts([other.id])
+
+    errors = losers(at_once([partial(lock, first, second), partial(lock, second, first)]))
+    assert [type(error) for error in errors] in ([], [Conflict])
+
+
+def test_a_value_that_the_database_can_not_hold_is_invalid(store: Store) -> None:
+    def keep() -> dict[str, int]:
+        with store.write() as tx:
+            tx.quotas.set_for_project(ProjectId("p" * 300), {"cores": 1})
+            return tx.quotas.of_project(ProjectId("p" * 300))
+
+    (result,) = at_once([keep])
+    assert result == {"cores": 1} or isinstance(result, Invalid)
+
+
+def test_a_database_that_answers_is_fine(store: Store) -> None:
+    store.ping()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def unreachable(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "postgresql":
+        return Store(engine.connect(f"postgresql://nobody@/nothing?host={tmp_path}"))
+    (tmp_path / "covey.sqlite").mkdir()
+    return Store(engine.connect(f"sqlite:///{tmp_path / 'covey.sqlite'}"))
+
+
+def test_an_unreachable_database_is_unavailable(unreachable: Store) -> None:
+    with pytest.raises(Unavailable, match="The database does not answer"):
+        unreachable.ping()
+    with pytest.raises(Unavailable), unreachable.read() as tx:
+        tx.hosts.find()
+    with pytest.raises(Unavailable), unreachable.write() as tx:
+        tx.hosts.add([a_host()], NOW)
+
+
+def test_a_database_that_goes_away_in_the_middle_is_unavailable_and_then_fine_again(
+    store: Store, connected: sa.Engine
+) -> None:
+    if connected.dialect.name != "postgresql":
+        pytest.skip("nobody can take a file's connection away")
+    others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+
+    def lose_the_connection() -> None:
+        with store.write() as tx:
+            tx.hosts.add([a_host("n1")], NOW)
+            with connected.begin() as other:
+                other.execute(sa.text(f"SELECT pg_terminate_backend(pid) {others}"))
+            tx.hosts.find()
+
+    with pytest.raises(Unavailable):
+        lose_the_connection()
+    assert names(store) == []
+
+
+URLS = {
+    "another database": "mysql://u:secret@h/n",
+    "no URL": "covey.sqlite",
+    "a file in memory, which no two threads share": "sqlite:///:memory:",
+    "no file": "sqlite://",
+}
+
+
+@pytest.mark.parametrize("url", URLS.values(), ids=URLS)
+def test_a_database_that_covey_does_not_know_is_invalid(url: str) -> None:
+    with pytest.raises(Invalid, match="Covey stores in SQLite") as caught:
+        engine.connect(url)
+    assert "secret" not in caught.value.message

@@ -1,0 +1,385 @@
+"""A small cloud in process whose worker works only when told to, and whose books are checked after every step."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import sqlalchemy as sa
+
+from covey import bootstrap, logs
+from covey.access import OsloAccess
+from covey.api import app
+from covey.api.authentication.trusting import Trusting
+from covey.api.metrics import Metrics
+from covey.assembly import Assembled, assemble
+from covey.bootstrap import Chosen
+from covey.drivers.simulated import Simulated
+from covey.model.errors import DriverFault
+from covey.model.flavors import Flavor
+from covey.model.hosts import NewHost
+from covey.model.ids import FlavorId, ImageId
+from covey.model.images import Visibility
+from covey.model.inventory import Inventory, ResourceClass
+from covey.model.servers import Server
+from covey.model.work import Job
+from covey.ports import Driver
+from covey.storage import engine, tables
+from covey.storage.store import Store
+from tests.build import NOW, a_host, an_image
+from tests.functional.client import Answer, Client, Service
+
+IMAGE = "11111111-2222-3333-4444-555555555555"
+NOBODY = "99999999-9999-9999-9999-999999999999"  # the id of nothing
+SIZES = {"small": (1, 1024, 10), "big": (2, 2048, 20), "whole": (8, 16384, 100), "giant": (9, 1024, 10)}
+CLASSES = tuple(ResourceClass)
+
+
+class Time:
+    """A clock that goes on by itself, and can be put forward."""
+
+    def __init__(self) -> None:
+        self._ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return bootstrap.now() + self._ahead
+
+    def pass_(self, seconds: float) -> None:
+        self._ahead += timedelta(seconds=seconds)
+
+
+@dataclass
+class Moody:
+    """A backend that notes what it is told to do, and fails on the hosts and at the verbs that a test names."""
+
+    hosts: set[str] = field(default_factory=set)
+    verbs: set[str] = field(default_factory=set)
+    done: list[tuple[str, str, str]] = field(default_factory=list)  # (verb, server, host)
+
+    def spawn(self, server: Server, host: str) -> None:
+        self._do("spawn", server, host)
+
+    def destroy(self, server: Server, host: str) -> None:
+        self.done.append(("destroy", server.id, host))
+
+    def move(self, server: Server, source: str, destination: str, *, live: bool) -> None:  # noqa: ARG002
+        self._do("live" if live else "move", server, destination)
+
+    def power(self, server: Server, host: str, verb: str) -> None:
+        self._do(verb, server, host)
+
+    def _do(self, verb: str, server: Server, host: str) -> None:
+        self.done.append((verb, server.id, host))
+        if host in self.hosts or verb in self.verbs:
+            message = f"{host} would not {verb}"
+            raise DriverFault(message)
+
+
+@dataclass
+class Cloud:
+    """The service, its worker and its database in one hand."""
+
+    service: Service
+    assembled: Assembled
+    store: Store
+    connection: sa.Engine
+    time: Time
+
+    @property
+    def alice(self) -> Client:
+        """A tenant of the project web."""
+        return self.service.as_("alice:web", "2.1000")
+
+    @property
+    def bob(self) -> Client:
+        """A tenant of another project."""
+        return self.service.as_("bob:db", "2.1000")
+
+    @property
+    def admin(self) -> Client:
+        """An operator, whose own project is yet another."""
+        return self.service.as_("admin:operators", "2.1000")
+
+    # What a worker does.
+
+    def step(self) -> int:
+        """Do what is due now, once."""
+        done = self.assembled.worker().once()
+        self.check()
+        return done
+
+    def settle(self) -> None:
+        """Work until nothing is left to do."""
+        while self.step():
+            pass
+
+    def jobs(self) -> list[Job]:
+        """What a worker has yet to do, without taking it away from anybody."""
+        with self.store.write() as tx:
+            return tx.work.take(self.time() + timedelta(days=1), self.time(), 1000)
+
+    # What tenants and operators do.
+
+    def ask_for(self, client: Client, name: str = "s", group: str | None = None, **fields: Any) -> Answer:
+        """POST /servers; `hints` go beside the server, the rest into it."""
+        hints = fields.pop("hints", {}) | ({} if group is None else {"group": group})
+        body: dict[str, Any] = {"server": {"name": name, "flavorRef": "small", "imageRef": IMAGE} | fields}
+        if client.version is None or client.version not in {"2.1", "2.36"}:
+            body["server"].setdefault("networks", "none")
+        answer = client.post("/servers", body | ({"os:scheduler_hints": hints} if hints else {}))
+        self.check()
+        return answer
+
+    def boot(self, client: Client | None = None, name: str = "s", group: str | None = None, **fields: Any) -> str:
+        """A server that runs."""
+        answer = self.ask_for(client or self.alice, name, group, **fields)
+        assert answer.status == 202, answer.text
+        self.settle()
+        return str(answer.json["server"]["id"])
+
+    def boot_on(self, host: str, group: str | None = None, **fields: Any) -> str:
+        """A server that runs on that host, whatever its group thinks of it; alice's, though an operator put it there."""
+        operator = self.service.as_("alice:web", "2.1000").sending(X_Roles="admin")
+        return self.boot(operator, group=group, availability_zone=f"nova:{host}", **fields)
+
+    def group(self, *policies: str, client: Client | None = None, **rules: int) -> str:
+        body = {"name": "g", "policies": list(policies)} | ({"rules": rules} if rules else {})
+        made = (client or self.alice).post("/os-server-groups", {"server_group": body})
+        assert made.status == 200, made.text
+        return str(made.json["server_group"]["id"])
+
+    def act(self, client: Client, server: str, action: str, body: Any = None) -> Answer:
+        answer = client.post(f"/servers/{server}/action", {action: body})
+        self.check()
+        return answer
+
+    def did(self, client: Client, server: str, action: str, body: Any = None) -> None:
+        """An action that is accepted, and carried out."""
+        answer = self.act(client, server, action, body)
+        assert answer.status in {200, 202, 204}, answer.text
+        self.settle()
+
+    def delete(self, *servers: str) -> None:
+        for server in servers:
+            assert self.admin.delete(f"/servers/{server}").status == 204
+        self.settle()
+
+    def set_quota(self, project: str = "web", **limits: int) -> None:
+        assert self.admin.put(f"/os-quota-sets/{project}", {"quota_set": limits}).status == 200
+
+    def set_host(self, name: str, **change: Any) -> None:
+        """Switch a host off, or force it down."""
+        found = self.admin.get("/os-services", host=name).json["services"][0]["id"]
+        answer = self.admin.put(f"/os-services/{found}", change)
+        assert answer.status == 200, answer.text
+
+    def set_down(self, name: str, *, down: bool = True) -> None:
+        self.set_host(name, forced_down=down)
+
+    # What can be seen.
+
+    def show(self, server: str, client: Client | None = None) -> dict[str, Any]:
+        answer = (client or self.admin).get(f"/servers/{server}")
+        assert answer.status == 200, answer.text
+        shown: dict[str, Any] = answer.json["server"]
+        return shown
+
+    def status(self, server: str) -> str:
+        return str(self.show(server)["status"])
+
+    def host(self, server: str) -> str | None:
+        found: str | None = self.show(server)["OS-EXT-SRV-ATTR:host"]
+        return found
+
+    def hosts(self, servers: Iterable[str]) -> list[str | None]:
+        return [self.host(server) for server in servers]
+
+    def servers(self, **query: str) -> list[dict[str, Any]]:
+        """All that there are, oldest first."""
+        found = self.admin.get("/servers/detail", all_tenants="1", sort_key="created_at", sort_dir="asc", **query)
+        shown: list[dict[str, Any]] = found.json["servers"]
+        return shown
+
+    def members(self, group: str) -> set[str]:
+        return set(self.admin.get(f"/os-server-groups/{group}").json["server_group"]["members"])
+
+    def log(self, server: str, client: Client | None = None) -> list[tuple[str, str | None]]:
+        """What was done to it and whether that failed, newest first."""
+        answer = (client or self.alice).get(f"/servers/{server}/os-instance-actions")
+        return [(action["action"], action["message"]) for action in answer.json["instanceActions"]]
+
+    def last_event(self, server: str, client: Client | None = None) -> dict[str, Any]:
+        """The last step of the last thing that was done to it."""
+        client = client or self.alice
+        newest = client.get(f"/servers/{server}/os-instance-actions").json["instanceActions"][0]["request_id"]
+        answer = client.get(f"/servers/{server}/os-instance-actions/{newest}")
+        event: dict[str, Any] = answer.json["instanceAction"]["events"][-1]
+        return event
+
+    def use(self, project: str = "web") -> tuple[int, int, int]:
+        """Instances, cores and MB that a project's quota counts."""
+        quota = self.admin.get(f"/os-quota-sets/{project}/detail").json["quota_set"]
+        return quota["instances"]["in_use"], quota["cores"]["in_use"], quota["ram"]["in_use"]
+
+    def used(self) -> dict[str, int]:
+        """How many VCPUs are taken on each host where some are."""
+        with self.connection.connect() as connection:
+            found = connection.execute(
+                sa.select(tables.hosts.c.name, tables.inventories.c.used)
+                .join_from(tables.inventories, tables.hosts, tables.inventories.c.provider_id == tables.hosts.c.id)
+                .where(tables.inventories.c.resource_class == ResourceClass.VCPU)
+            )
+            return {name: used for name, used in found if used}
+
+    def rows(self, table: sa.Table) -> list[Any]:
+        with self.connection.connect() as connection:
+            return list(connection.execute(sa.select(table)))
+
+    def is_empty(self) -> bool:
+        """Whether nothing is left of any server: no room taken, nothing held, nothing counted, nothing to do."""
+        left = (tables.allocations, tables.consumers, tables.instance_group_members, tables.work, tables.servers)
+        counted = [(row.instances, row.cores, row.ram) for row in self.rows(tables.quota_usages)]
+        return not self.used() and not any(map(self.rows, left)) and not any(map(any, counted))
+
+    def check(self) -> None:
+        """The books agree with each other, whatever is under way."""
+        taken: dict[tuple[int, str], int] = defaultdict(int)
+        for row in self.rows(tables.allocations):
+            taken[row.provider_id, row.resource_class] += row.used
+        shelf = {(row.provider_id, row.resource_class): row for row in self.rows(tables.inventories)}
+        assert taken == {key: row.used for key, row in shelf.items() if row.used}
+        self._check_places()
+        self._check_use()
+        self._check_fleet({key: row.used for key, row in shelf.items()})
+
+    def _check_places(self) -> None:
+        held = {(row.consumer_uuid, row.provider_id) for row in self.rows(tables.allocations)}
+        under_way = {"preparing", "finished"}
+        moves = {row.server_id: row.uuid for row in self.rows(tables.migrations) if row.status in under_way}
+        wanted = set()
+        for row in self.rows(tables.servers):
+            if row.second_host_id is None and row.host_id is not None:
+                wanted.add((row.id, row.host_id))
+            elif row.second_host_id is not None:  # the move holds the place that the server comes from
+                arrived = row.vm_state == "resized"
+                wanted.add((row.id, row.host_id if arrived else row.second_host_id))
+                wanted.add((moves[row.id], row.second_host_id if arrived else row.host_id))
+        assert held == wanted
+
+    def _check_use(self) -> None:
+        sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        for row in self.rows(tables.servers):
+            for i, amount in enumerate((1, row.vcpus, row.memory_mb)):
+                sums[row.project_id][i] += amount
+        counted = {r.project_id: [r.instances, r.cores, r.ram] for r in self.rows(tables.quota_usages)}
+        assert {project: use for project, use in counted.items() if any(use)} == sums
+
+    def _check_fleet(self, used: dict[tuple[int, str], int]) -> None:
+        """What the process believes is what the rows say."""
+        with self.store.read() as tx, self.assembled.journeys.places.live.fresh(tx) as sight:
+            fleet = sight.fleet
+            believed = {
+                (int(host), str(kind)): int(fleet.capacity[i, row] - fleet.free[i, row])
+                for row, host in enumerate(fleet.ids)
+                for i, kind in enumerate(CLASSES)
+            }
+        assert believed == used
+
+
+class BuildCloud(Protocol):
+    """Builds a cloud of hosts: so many, called node-1 and so on, or just these."""
+
+    def __call__(
+        self,
+        hosts: int | Iterable[NewHost] = 3,
+        *overrides: tuple[str, str, object],
+        driver: Driver | None = None,
+    ) -> Cloud: ...
+
+
+@pytest.fixture
+def build_cloud(database: str, tmp_path: Path) -> Iterator[BuildCloud]:
+    """For a cloud of a test's own."""
+    engines = []
+
+    def build(
+        hosts: int | Iterable[NewHost] = 3, *overrides: tuple[str, str, object], driver: Driver | None = None
+    ) -> Cloud:
+        connected = engine.connect(database)
+        engines.append(connected)
+        store = Store(connected)
+        _fill(store, [a_host(f"node-{i + 1}") for i in range(hosts)] if isinstance(hosts, int) else hosts)
+        return _cloud(database, tmp_path, store, connected, driver or Simulated(), *overrides)
+
+    yield build
+    for connected in engines:
+        connected.dispose()
+
+
+@pytest.fixture(scope="module")
+def lasting_cloud(lasting_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """A cloud for a whole module: for long tables of questions that change nothing."""
+    connected = engine.connect(lasting_database)
+    store = Store(connected)
+    _fill(store, [a_host(f"node-{i + 1}") for i in range(3)])
+    yield _cloud(lasting_database, tmp_path_factory.mktemp("cloud"), store, connected, Simulated())
+    connected.dispose()
+
+
+@pytest.fixture
+def cloud(build_cloud: BuildCloud) -> Cloud:
+    """Three empty hosts, node-1 to node-3, of 8 VCPUs, 16 GB of memory and 100 GB of disk each."""
+    return build_cloud()
+
+
+def _fill(store: Store, hosts: Iterable[NewHost]) -> None:
+    sizes = [
+        Flavor(FlavorId(name), name, vcpus, memory_mb, disk_gb) for name, (vcpus, memory_mb, disk_gb) in SIZES.items()
+    ]
+    with store.write() as tx:
+        tx.hosts.add(list(hosts), NOW)
+        tx.flavors.add(sizes, NOW)
+        tx.images.add([an_image(id=ImageId(IMAGE), visibility=Visibility.PUBLIC)])
+
+
+def _cloud(
+    database: str,
+    directory: Path,
+    store: Store,
+    connected: sa.Engine,
+    driver: Driver,
+    *overrides: tuple[str, str, object],
+) -> Cloud:
+    policy = directory / "policy.yaml"
+    policy.touch()
+    defaults = (
+        ("database", "connection", database),
+        ("api", "auth_strategy", "none"),
+        ("oslo_policy", "policy_file", str(policy)),
+        ("api", "max_limit", 1000),
+        ("api", "explain_to_tenants", "counts"),
+        ("scheduler", "max_attempts", 3),
+    )
+    conf = Chosen(overrides=(*defaults, *overrides)).load()
+    logs.configure("error", "json")
+    access, time, trusting = OsloAccess(conf), Time(), Trusting()
+    made = assemble(conf, store, access, time, bootstrap.new_uuid)
+    made = replace(
+        made, builds=replace(made.builds, driver=driver), journeys=replace(made.journeys, driver=driver)
+    )
+    settings = app.Settings(conf.api.max_limit, conf.api.max_body_bytes, conf.scheduler.default_availability_zone)
+    parts = app.Parts(
+        made.services, store, access, time, bootstrap.new_uuid, trusting, trusting, settings, Metrics()
+    )
+    for group, option, _ in overrides:  # options are the process's: what was set for one cloud is unset for the next
+        conf.clear_override(option, group)
+    return Cloud(Service(app.build(parts)), made, store, connected, time)
+
+
+def a_big_host(name: str, *traits: str, ratio: float = 4.0) -> NewHost:
+    """A host whose VCPUs are sold several times."""
+    host = a_host(name, 8, 65536, 1000, *traits)
+    return replace(host, inventories={**host.inventories, ResourceClass.VCPU: Inventory(8, allocation_ratio=ratio)})

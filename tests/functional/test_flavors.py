@@ -1,0 +1,283 @@
+"""Flavors: made, shown by each version, paged, described, given to projects, deleted."""
+
+from typing import Any
+
+import pytest
+
+from tests.functional.client import Answer, Client, Service
+from tests.functional.conftest import Build
+
+HOST = "http://falconframework.org/compute"
+ACCESS = "os-flavor-access:is_public"
+
+
+def create(client: Client, name: str, **fields: Any) -> Answer:
+    return client.post("/flavors", {"flavor": {"name": name, "id": name, "ram": 512, "vcpus": 1, "disk": 1} | fields})
+
+
+def names(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.text
+    return [flavor["name"] for flavor in answer.json["flavors"]]
+
+
+def test_a_flavor_is_created_shown_and_deleted(admin: Client) -> None:
+    created = create(admin, "small", swap=64, **{"OS-FLV-EXT-DATA:ephemeral": 2})
+    assert (created.status, created.json) == (
+        200,
+        {
+            "flavor": {
+                "id": "small",
+                "name": "small",
+                "ram": 512,
+                "vcpus": 1,
+                "disk": 1,
+                "swap": 64,
+                "OS-FLV-EXT-DATA:ephemeral": 2,
+                "OS-FLV-DISABLED:disabled": False,
+                ACCESS: True,
+                "rxtx_factor": 1.0,
+                "links": [
+                    {"rel": "self", "href": f"{HOST}/v2.1/flavors/small"},
+                    {"rel": "bookmark", "href": f"{HOST}/flavors/small"},
+                ],
+            }
+        },
+    )
+    assert admin.get("/flavors/small").json == created.json
+    deleted = admin.delete("/flavors/small")
+    assert (deleted.status, deleted.text) == (202, "")
+    for answer in (admin.get("/flavors/small"), admin.delete("/flavors/small")):
+        assert (answer.status, answer.message) == (404, "Flavor small could not be found.")
+
+
+FIRST = {
+    *("id", "name", "links", "ram", "disk", "vcpus", "swap", "rxtx_factor"),
+    *("OS-FLV-EXT-DATA:ephemeral", "OS-FLV-DISABLED:disabled", ACCESS),
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "swap", "short"),
+    [
+        pytest.param("2.1", FIRST, "", {"id", "name", "links"}, id="2.1 shows no swap as nothing"),
+        pytest.param("2.54", FIRST, "", {"id", "name", "links"}, id="2.54 knows no description"),
+        pytest.param("2.55", FIRST | {"description"}, "", {"id", "name", "links", "description"}, id="2.55 does"),
+        pytest.param(
+            "2.61",
+            FIRST | {"description", "extra_specs"},
+            "",
+            {"id", "name", "links", "description"},
+            id="2.61 adds extra specs",
+        ),
+        pytest.param(
+            "2.75",
+            FIRST | {"description", "extra_specs"},
+            0,
+            {"id", "name", "links", "description"},
+            id="2.75 shows no swap as 0",
+        ),
+        pytest.param(
+            "2.102",
+            FIRST - {"rxtx_factor", "OS-FLV-DISABLED:disabled"} | {"description", "extra_specs"},
+            0,
+            {"id", "name", "links", "description"},
+            id="2.102 drops what means nothing",
+        ),
+    ],
+)
+def test_each_version_has_its_shape(
+    admin: Client, version: str, fields: set[str], swap: object, short: set[str]
+) -> None:
+    create(admin, "small")
+    client = admin.at(version)
+    shown = client.get("/flavors/small").json["flavor"]
+    assert shown.keys() == fields
+    assert shown["swap"] == swap
+    assert client.get("/flavors/detail").json == {"flavors": [shown]}
+    assert client.get("/flavors").json["flavors"][0].keys() == short
+    assert create(client, "other").json["flavor"].keys() == fields
+    if version >= "2.55":
+        assert client.put("/flavors/small", {"flavor": {"description": None}}).json["flavor"].keys() == fields
+
+
+def test_a_flavor_without_an_id_gets_a_uuid(admin: Client) -> None:
+    for given in ({"id": None}, {}):
+        body = {"flavor": {"name": f"f{len(given)}", "ram": 1, "vcpus": 1, "disk": 0} | given}
+        assert len(admin.post("/flavors", body).json["flavor"]["id"]) == 36
+
+
+def test_numbers_may_come_as_strings_of_digits(admin: Client) -> None:
+    body = {"id": 7, "ram": "512", "vcpus": "2", "disk": "0", "swap": "1", "rxtx_factor": "1.5", ACCESS: "yes"}
+    made = create(admin, "small", **body).json["flavor"]
+    assert (made["id"], made["ram"], made["vcpus"], made["disk"], made["swap"]) == ("7", 512, 2, 0, 1)
+    assert (made["rxtx_factor"], made[ACCESS]) == (1.5, True)
+
+
+def test_a_name_or_an_id_that_is_taken_is_409(admin: Client) -> None:
+    create(admin, "f1")
+    by_name, by_id = create(admin, "f1", id="else"), create(admin, "else", id="f1")
+    assert (by_name.status, by_name.json) == (
+        409,
+        {"conflictingRequest": {"code": 409, "message": "Flavor with name f1 already exists."}},
+    )
+    assert (by_id.status, by_id.message) == (409, "Flavor with ID f1 already exists.")
+    assert names(admin.get("/flavors")) == ["f1"]
+
+
+def test_a_description_is_set_changed_and_taken_away(admin: Client) -> None:
+    client = admin.at("2.55")
+    assert create(client, "small", description="for tests").json["flavor"]["description"] == "for tests"
+    for text in ("for fun\nand more", None):
+        changed = client.put("/flavors/small", {"flavor": {"description": text}})
+        assert (changed.status, changed.json["flavor"]["description"]) == (200, text)
+        assert client.get("/flavors").json["flavors"][0]["description"] == text
+    missing = client.put("/flavors/none", {"flavor": {"description": "x"}})
+    assert (missing.status, missing.message) == (404, "Flavor none could not be found.")
+
+
+class TestListing:
+    """Order, pages and filters."""
+
+    @pytest.fixture
+    def admin(self, admin: Client) -> Client:
+        for number, name in enumerate(("a", "b", "c", "d", "e")):
+            create(admin, name, ram=1024 * (5 - number), disk=number)
+        return admin
+
+    def test_pages_are_followed_by_their_links(self, admin: Client) -> None:
+        seen, path = [], "/flavors?limit=2"
+        while path:
+            answer = admin.ask("GET", path.partition("?")[0], query_string=path.partition("?")[2])
+            seen.append(names(answer))
+            (link,) = answer.json.get("flavors_links", [{"rel": "next", "href": ""}])
+            assert link["rel"] == "next"
+            path = link["href"].removeprefix(f"{HOST}/v2.1")
+        assert seen == [["a", "b"], ["c", "d"], ["e"]]
+
+    def test_a_marker_begins_after_a_flavor(self, admin: Client) -> None:
+        assert names(admin.get("/flavors/detail", marker="c", limit="9")) == ["d", "e"]
+        assert names(admin.get("/flavors", marker="e")) == []
+
+    def test_links_keep_what_was_asked(self, admin: Client) -> None:
+        (link,) = admin.get("/flavors/detail", limit="1", sort_dir="desc", is_public="None").json["flavors_links"]
+        assert link["href"] == f"{HOST}/v2.1/flavors/detail?limit=1&sort_dir=desc&is_public=None&marker=e"
+
+    def test_a_marker_that_is_no_flavor_is_400(self, admin: Client) -> None:
+        answer = admin.get("/flavors", marker="z")
+        assert (answer.status, answer.message) == (400, "marker [z] not found")
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            pytest.param({"sort_key": "memory_mb"}, "edcba", id="by memory"),
+            pytest.param({"sort_key": "name", "sort_dir": "desc"}, "edcba", id="by name, backwards"),
+            pytest.param({"sort_key": "root_gb", "sort_dir": "asc"}, "abcde", id="by disk"),
+            pytest.param({"minRam": "3072"}, "abc", id="with so much memory"),
+            pytest.param({"minDisk": "3"}, "de", id="with so much disk"),
+            pytest.param({"minRam": "2048", "minDisk": "2"}, "cd", id="with both"),
+            pytest.param({"minRam": "9" * 5000}, "", id="with more than there can be"),
+            pytest.param({"limit": "0"}, "abcde", id="a limit of 0 is none"),
+            pytest.param({"limit": "9" * 5000}, "abcde", id="a limit beyond all bounds is none"),
+        ],
+    )
+    def test_flavors_are_sorted_and_filtered(self, admin: Client, query: dict[str, str], expected: str) -> None:
+        assert "".join(names(admin.get("/flavors", **query))) == expected
+
+    def test_of_a_repeated_parameter_the_last_counts(self, admin: Client) -> None:
+        assert names(admin.ask("GET", "/flavors", query_string="limit=4&limit=1")) == ["a"]
+
+
+def test_no_page_is_longer_than_the_service_allows(build: Build) -> None:
+    admin = build(("api", "max_limit", 2)).as_("admin")
+    for name in ("a", "b", "c"):
+        create(admin, name)
+    for query in ({}, {"limit": "3"}, {"limit": "0"}):
+        page = admin.get("/flavors", **query)
+        assert names(page) == ["a", "b"]
+        assert page.json["flavors_links"][0]["href"].endswith("marker=b")
+    assert "flavors_links" not in admin.get("/flavors", marker="b").json
+
+
+class TestPrivateFlavors:
+    """A private flavor is for the projects that it was given to."""
+
+    @pytest.fixture
+    def admin(self, admin: Client) -> Client:
+        create(admin, "public")
+        create(admin, "private", **{ACCESS: False})
+        return admin
+
+    @pytest.mark.parametrize(
+        ("is_public", "expected"),
+        [
+            pytest.param("True", ["public"], id="the public ones"),
+            pytest.param("false", ["private"], id="the private ones"),
+            pytest.param("None", ["private", "public"], id="all, as the client says it"),
+            pytest.param("none", ["private", "public"], id="all"),
+            pytest.param("1", ["public"], id="by number"),
+            pytest.param("no", ["private"], id="by word"),
+        ],
+    )
+    def test_administrators_choose_what_they_see(self, admin: Client, is_public: str, expected: list[str]) -> None:
+        assert names(admin.get("/flavors/detail", is_public=is_public)) == expected
+
+    def test_without_a_choice_the_public_ones_are_shown(self, admin: Client) -> None:
+        assert names(admin.get("/flavors")) == ["public"]
+
+    def test_a_choice_that_is_none_is_400(self, admin: Client) -> None:
+        answer = admin.get("/flavors", is_public="maybe")
+        assert (answer.status, answer.message) == (400, "Invalid is_public filter [maybe]")
+
+    @pytest.mark.parametrize("is_public", ["True", "False", "None"])
+    def test_members_see_what_they_may_use_whatever_they_ask(
+        self, admin: Client, service: Service, is_public: str
+    ) -> None:
+        give(admin, "private", "web")
+        assert names(service.as_("alice:web").get("/flavors", is_public=is_public)) == ["private", "public"]
+        assert names(service.as_("bob:mail").get("/flavors", is_public=is_public)) == ["public"]
+
+    def test_another_projects_flavor_does_not_exist(self, admin: Client, service: Service) -> None:
+        give(admin, "private", "web")
+        assert service.as_("alice:web").get("/flavors/private").status == 200
+        for path in ("", "/os-extra_specs", "/os-extra_specs/k"):
+            hidden = service.as_("bob:mail").get(f"/flavors/private{path}")
+            assert (hidden.status, hidden.message) == (404, "Flavor private could not be found.")
+
+    def test_access_is_given_listed_and_taken(self, admin: Client) -> None:
+        assert admin.get("/flavors/private/os-flavor-access").json == {"flavor_access": []}
+        web, mail = ({"flavor_id": "private", "tenant_id": project} for project in ("web", "mail"))
+        assert give(admin, "private", "web").json == {"flavor_access": [web]}
+        assert give(admin, "private", "mail").json == {"flavor_access": [mail, web]}
+        assert admin.get("/flavors/private/os-flavor-access").json == {"flavor_access": [mail, web]}
+        taken = admin.post("/flavors/private/action", {"removeTenantAccess": {"tenant": "web"}})
+        assert (taken.status, taken.json) == (200, {"flavor_access": [mail]})
+
+    def test_access_is_given_once(self, admin: Client) -> None:
+        give(admin, "private", "web")
+        again = give(admin, "private", "web")
+        message = "Flavor access already exists for flavor private and project web combination."
+        assert (again.status, again.message) == (409, message)
+
+    def test_access_that_was_not_given_cannot_be_taken(self, admin: Client) -> None:
+        answer = admin.post("/flavors/private/action", {"removeTenantAccess": {"tenant": "web"}})
+        assert (answer.status, answer.message) == (404, "Flavor access not found for private / web combination.")
+
+    def test_a_public_flavor_has_no_list(self, admin: Client) -> None:
+        listed, given = admin.get("/flavors/public/os-flavor-access"), give(admin, "public", "web")
+        assert (listed.status, listed.message) == (404, "Access list not available for public flavors.")
+        assert (given.status, given.message) == (409, "Can not add access to a public flavor.")
+
+    @pytest.mark.parametrize("action", ["addTenantAccess", "removeTenantAccess"])
+    def test_a_flavor_that_is_not_there_is_404(self, admin: Client, action: str) -> None:
+        answer = admin.post("/flavors/none/action", {action: {"tenant": "web"}})
+        assert (answer.status, answer.message) == (404, "Flavor none could not be found.")
+
+    def test_a_deleted_flavor_leaves_no_access_behind(self, admin: Client) -> None:
+        give(admin, "private", "web")
+        admin.delete("/flavors/private")
+        create(admin, "private", **{ACCESS: False})
+        assert admin.get("/flavors/private/os-flavor-access").json == {"flavor_access": []}
+
+
+def give(admin: Client, flavor: str, project: str) -> Answer:
+    return admin.post(f"/flavors/{flavor}/action", {"addTenantAccess": {"tenant": project}})

@@ -1,0 +1,244 @@
+"""Who is asking, what the service makes of it, and how an operator changes who may do what."""
+
+import base64
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+import yaml
+
+from covey.cli.users import with_user, write
+from tests.functional.client import Client, Service
+from tests.functional.conftest import Build, _build
+
+NOBODY: dict[str, Any] = {"projects": [{"id": "p-web", "name": "web"}, {"id": "p-ops", "name": "ops"}], "users": []}
+WRONG = "The user name or the password is wrong."
+NONSENSE = "The Authorization header makes no sense. Send: Basic, then base64 of user:password."
+
+
+class TestTrusting:
+    """auth_strategy=none."""
+
+    def test_a_request_without_a_token_is_401(self, lasting: Service) -> None:
+        answer = lasting.as_(None).get("/flavors")
+        fault = {"code": 401, "message": "Send a header X-Auth-Token: USER[:PROJECT]."}
+        assert (answer.status, answer.json) == (401, {"unauthorized": fault})
+        assert answer.headers["www-authenticate"] == 'Token realm="covey"'
+        assert "openstack-api-version" not in answer.headers
+
+    def test_other_apis_say_so_in_their_own_way(self, lasting: Service) -> None:
+        for path in ("/image/v2/images", "/identity/v3/projects"):
+            answer = lasting.as_(None).below("").get(path)
+            assert (answer.status, answer.json["error"]["title"]) == (401, "Unauthorized")
+
+    def test_the_user_admin_is_an_administrator(self, lasting: Service) -> None:
+        assert lasting.as_("admin").get("/os-aggregates").status == 200
+        assert lasting.as_("alice").get("/os-aggregates").status == 403
+
+    def test_roles_and_projects_are_believed(self, lasting: Service) -> None:
+        alice = lasting.as_("alice:web")
+        assert alice.sending(X_Roles="member, admin").get("/os-aggregates").status == 200
+        assert lasting.as_("admin").sending(X_Roles="member").get("/os-aggregates").status == 403
+        assert alice.sending(X_Project_Id="mail").get("/mail/limits").status == 200
+
+    def test_a_project_is_named_in_the_token_or_like_the_user(self, lasting: Service) -> None:
+        assert lasting.as_("alice:web").get("/web/limits").status == 200
+        assert lasting.as_("alice").get("/alice/limits").status == 200
+
+    def test_any_project_can_be_looked_up_by_an_administrator(self, lasting: Service) -> None:
+        identity = lasting.as_("admin").below("/identity/v3")
+        assert identity.get("/projects/mail").json["project"]["name"] == "mail"
+        assert [p["id"] for p in identity.get("/projects", name="mail").json["projects"]] == ["mail"]
+
+
+@pytest.fixture(scope="module")
+def two_users() -> dict[str, Any]:
+    """Alice is a member of web, root an administrator in ops."""
+    document = with_user(NOBODY, "alice", "web", ("member",), "wonderland")
+    return with_user(document, "root", "ops", ("admin",), "toor")
+
+
+@pytest.fixture
+def users(tmp_path: Path, two_users: dict[str, Any]) -> Path:
+    """A users file that a test may change."""
+    path = tmp_path / "users.yaml"
+    write(path, two_users)
+    return path
+
+
+@pytest.fixture
+def changing(build: Build, users: Path) -> Service:
+    """The service with a users file that changes."""
+    return build(("api", "auth_strategy", "basic"), ("api", "users_file", str(users)))
+
+
+@pytest.fixture(scope="module")
+def basic(lasting_database: str, tmp_path_factory: pytest.TempPathFactory, two_users: dict[str, Any]) -> Service:
+    """The service with a users file that stays as it is."""
+    path = tmp_path_factory.mktemp("basic") / "users.yaml"
+    write(path, two_users)
+    options = (("api", "auth_strategy", "basic"), ("api", "users_file", str(path)))
+    return Service(_build(lasting_database, path.parent, *options))
+
+
+class TestBasic:
+    """auth_strategy=basic, while the users file stays as it is."""
+
+    def test_the_right_password_opens(self, basic: Service) -> None:
+        assert login(basic, "alice", "wonderland").get("/flavors").status == 200
+        assert login(basic, "root", "toor").get("/os-aggregates").status == 200
+        assert login(basic, "alice", "wonderland").get("/os-aggregates").status == 403
+
+    def test_a_wrong_password_and_an_unknown_user_look_alike(self, basic: Service) -> None:
+        for user in ("alice", "nobody"):
+            answer = login(basic, user, "looking-glass").get("/flavors")
+            assert (answer.status, answer.message) == (401, WRONG)
+            assert answer.headers["www-authenticate"] == 'Basic realm="covey", charset="UTF-8"'
+
+    def test_no_password_at_all_is_401(self, basic: Service) -> None:
+        answer = basic.as_("admin").get("/flavors")
+        assert answer.status == 401
+        assert "requires authentication" in answer.message
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            pytest.param("Bearer abc", id="another scheme"),
+            pytest.param("Basic", id="no credentials"),
+            pytest.param("Basic !!!", id="no base64"),
+            pytest.param("Basic " + base64.b64encode(b"alice").decode(), id="no colon"),
+            pytest.param("Basic " + base64.b64encode(b"\xff:x").decode(), id="a name that is no text"),
+            pytest.param("Basic " + base64.b64encode(b"alice:won\0derland").decode(), id="a zero byte"),
+            pytest.param("Basic " + base64.b64encode(b"alice:" + b"x" * 1000).decode(), id="far too much"),
+        ],
+    )
+    def test_a_header_that_makes_no_sense_is_401(self, basic: Service, header: str) -> None:
+        answer = basic.as_(None).sending(Authorization=header).get("/flavors")
+        assert (answer.status, answer.message) == (401, NONSENSE)
+
+    def test_what_a_caller_says_of_itself_counts_for_nothing(self, basic: Service) -> None:
+        alice = login(basic, "alice", "wonderland").sending(X_Roles="admin", X_Project_Id="p-ops", X_Auth_Token="admin")
+        assert alice.get("/os-aggregates").status == 403
+        assert alice.get("/p-web/limits").status == 200
+        assert alice.get("/p-ops/limits").status == 400
+
+    def test_discovery_and_health_stay_open(self, basic: Service) -> None:
+        stranger = basic.as_(None).below("")
+        assert [stranger.get(path).status for path in ("/compute/v2.1", "/identity/v3", "/healthcheck")] == [200] * 3
+
+    def test_members_look_up_their_own_project_only(self, basic: Service) -> None:
+        alice = login(basic, "alice", "wonderland").below("/identity/v3")
+        assert found(alice) == {"web"}
+        assert found(alice, name="web") == {"web"}
+        assert found(alice, name="ops") == set()
+        assert alice.get("/projects/p-web").json["project"]["name"] == "web"
+        hidden = alice.get("/projects/p-ops")
+        assert (hidden.status, hidden.message) == (404, "Could not find project: p-ops.")
+
+    def test_administrators_look_up_every_project(self, basic: Service) -> None:
+        root = login(basic, "root", "toor").below("/identity/v3")
+        assert found(root) == {"web", "ops"}
+        assert found(root, name="web") == {"web"}
+        shown = root.get("/projects/p-web").json["project"]
+        assert (shown["id"], shown["enabled"], shown["is_domain"]) == ("p-web", True, False)
+        assert root.get("/projects/web").status == 404  # a name is no id: the client then asks by name
+
+
+class TestUsersFile:
+    """auth_strategy=basic, while the users file changes."""
+
+    def test_a_new_password_is_noticed_and_the_old_one_forgotten(self, changing: Service, users: Path) -> None:
+        assert login(changing, "alice", "wonderland").get("/flavors").status == 200
+        write(users, with_user(yaml.safe_load(users.read_text()), "alice", "web", ("member",), "looking-glass"))
+        eventually(lambda: login(changing, "alice", "looking-glass").get("/flavors").status == 200)
+        assert login(changing, "alice", "wonderland").get("/flavors").status == 401
+
+    def test_a_remembered_password_is_not_checked_again_until_its_user_is_gone(
+        self, changing: Service, users: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        alice = login(changing, "alice", "wonderland")
+        assert alice.get("/flavors").status == 200
+        monkeypatch.setattr(bcrypt, "checkpw", lambda *_: False)  # from now on nobody's password would be right
+        assert alice.get("/flavors").status == 200
+        assert login(changing, "root", "toor").get("/flavors").status == 401
+        document = yaml.safe_load(users.read_text())
+        write(users, document | {"users": [user for user in document["users"] if user["name"] != "alice"]})
+        eventually(lambda: alice.get("/flavors").status == 401)
+
+    def test_a_password_is_checked_each_time_if_none_is_remembered(
+        self, build: Build, users: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        never = (("api", "auth_strategy", "basic"), ("api", "users_file", str(users)), ("api", "basic_remember_s", 0))
+        alice = login(build(*never), "alice", "wonderland")
+        assert alice.get("/flavors").status == 200
+        monkeypatch.setattr(bcrypt, "checkpw", lambda *_: False)
+        assert alice.get("/flavors").status == 401
+
+
+class TestProjectInThePath:
+    """/v2.1/{project_id}/… means the same as without."""
+
+    def test_ones_own_project_works(self, admin: Client) -> None:
+        flavor = {"flavor": {"name": "f", "id": "f", "ram": 1, "vcpus": 1, "disk": 0}}
+        assert admin.post("/operators/flavors", flavor).status == 200
+        assert admin.get("/operators/flavors/f").json == admin.get("/flavors/f").json
+        assert admin.delete("/operators/flavors/f").status == 202
+
+    @pytest.mark.parametrize("token", ["alice:web", "admin:web"], ids=["for a member", "for an administrator too"])
+    def test_another_project_is_400(self, service: Service, token: str) -> None:
+        answer = service.as_(token).get("/mail/flavors")
+        message = "Malformed request URL: URL's project_id 'mail' doesn't match Context's project_id 'web'"
+        assert (answer.status, answer.json) == (400, {"badRequest": {"code": 400, "message": message}})
+
+
+class TestPolicyFile:
+    """policy.yaml says otherwise than the defaults."""
+
+    def test_an_operator_opens_a_route_to_members(self, build: Build, tmp_path: Path) -> None:
+        alice = build(override(tmp_path, "os_compute_api:os-aggregates:index", "role:reader")).as_("alice:web")
+        assert alice.get("/os-aggregates").status == 200
+        assert alice.get("/os-aggregates/1").status == 403
+
+    def test_an_operator_closes_a_route_to_everybody(self, build: Build, tmp_path: Path) -> None:
+        admin = build(override(tmp_path, "os_compute_api:os-aggregates:index", "!")).as_("admin")
+        answer = admin.get("/os-aggregates")
+        message = "Policy doesn't allow os_compute_api:os-aggregates:index to be performed."
+        assert (answer.status, answer.json) == (403, {"forbidden": {"code": 403, "message": message}})
+
+    def test_a_broken_rule_forbids(self, build: Build, tmp_path: Path) -> None:
+        admin = build(override(tmp_path, "os_compute_api:os-aggregates:index", "role:admin and (")).as_("admin")
+        assert admin.get("/os-aggregates").status == 403
+        assert admin.get("/os-aggregates/1").status == 404
+
+    def test_a_change_is_noticed(self, build: Build, tmp_path: Path) -> None:
+        option = override(tmp_path, "os_compute_api:os-aggregates:index", "role:admin")
+        alice = build(option).as_("alice:web")
+        assert alice.get("/os-aggregates").status == 403
+        override(tmp_path, "os_compute_api:os-aggregates:index", "role:reader or role:admin")
+        eventually(lambda: alice.get("/os-aggregates").status == 200)
+
+
+def login(service: Service, user: str, password: str) -> Client:
+    encoded = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return service.as_(None).sending(Authorization=f"Basic {encoded}")
+
+
+def found(client: Client, **query: str) -> set[str]:
+    return {project["name"] for project in client.get("/projects", **query).json["projects"]}
+
+
+def override(directory: Path, rule: str, check: str) -> tuple[str, str, str]:
+    path = directory / "overrides.yaml"
+    path.write_text(yaml.safe_dump({rule: check}))
+    return ("oslo_policy", "policy_file", str(path))
+
+
+def eventually(holds: Callable[[], bool], within_s: float = 5) -> None:
+    """Files are looked at once a second, so what they say counts a little later."""
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.05)

@@ -1,0 +1,241 @@
+"""What is left in the outbox for each thing that happens, and how it is carried out, on both databases."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from covey.model.errors import Unavailable
+from covey.model.work import Note
+from covey.notifications.sender import Sender
+from covey.storage import engine, tables
+from covey.storage.store import Store
+from tests.build import NOW
+from tests.functional.fleets import BuildCloud, Cloud, Moody
+
+LISTENING = ("notifications", "driver", "log")
+LIVE = {"host": None, "block_migration": "auto"}
+
+
+def notes(cloud: Cloud) -> list[tuple[str, dict[str, Any]]]:
+    """What waits to be told: event and data, oldest first; then it is forgotten."""
+    with cloud.store.write() as tx:
+        waiting: list[Any] = tx.outbox.oldest(1000)
+        tx.outbox.told([note.id for note in waiting])
+    return [(note.event, note.payload["nova_object.data"]) for note in waiting]
+
+
+def events(cloud: Cloud) -> list[str]:
+    return [event for event, _ in notes(cloud)]
+
+
+@pytest.fixture
+def listened(build_cloud: BuildCloud) -> Cloud:
+    """Three hosts, and somebody listens."""
+    return build_cloud(3, LISTENING)
+
+
+def test_where_nobody_listens_nothing_waits(cloud: Cloud) -> None:
+    group = cloud.group("anti-affinity")
+    server = cloud.boot(group=group)
+    cloud.did(cloud.admin, server, "os-migrateLive", LIVE)
+    cloud.delete(server)
+    assert cloud.rows(tables.outbox) == []
+
+
+def test_a_group_is_told_from_its_first_day_to_its_last(listened: Cloud) -> None:
+    made = listened.alice.at("2.64").post(
+        "/os-server-groups",
+        {"server_group": {"name": "web", "policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
+    )
+    group = made.json["server_group"]["id"]
+    first, second = listened.boot(group=group), listened.boot(group=group)
+    assert listened.alice.delete(f"/os-server-groups/{group}").status == 204
+    told = [(event, data) for event, data in notes(listened) if event.startswith("server_group")]
+    expected = {
+        "uuid": group,
+        "name": "web",
+        "user_id": "alice",
+        "project_id": "web",
+        "policies": ["anti-affinity"],
+        "policy": "anti-affinity",
+        "rules": {"max_server_per_host": "2"},
+        "members": [],
+        "hosts": None,
+    }
+    assert told == [
+        ("server_group.create", expected),
+        ("server_group.add_member", expected | {"members": [first]}),
+        ("server_group.add_member", expected | {"members": [first, second]}),
+        ("server_group.delete", expected | {"members": [first, second]}),
+    ]
+
+
+def test_each_server_of_a_request_joins_its_group_with_a_note_of_its_own(listened: Cloud) -> None:
+    group = listened.group("anti-affinity")
+    answer = listened.ask_for(listened.alice, group=group, min_count=3)
+    assert answer.status == 202, answer.text
+    told = notes(listened)
+    assert [event for event, _ in told] == [
+        "server_group.create",
+        *["instance.create.start"] * 3,
+        *["server_group.add_member"] * 3,
+    ]
+    started, joined = [data["uuid"] for _, data in told[1:4]], [data["members"] for _, data in told[4:]]
+    assert joined == [started[:1], started[:2], started]
+    listened.settle()
+    ended = notes(listened)
+    assert [event for event, _ in ended] == ["instance.create.end"] * 3
+    assert sorted(data["uuid"] for _, data in ended) == sorted(started)
+
+
+def test_a_server_is_told_as_it_is_at_each_step(listened: Cloud) -> None:
+    server = listened.boot(name="one")
+    host = listened.host(server)
+    listened.delete(server)
+    told = notes(listened)
+    steps = [
+        (event, data["uuid"], data["host"], data["state"], data["task_state"], data["power_state"])
+        for event, data in told
+    ]
+    assert steps == [
+        ("instance.create.start", server, host, "building", "spawning", "pending"),
+        ("instance.create.end", server, host, "active", None, "running"),
+        ("instance.delete.end", server, host, "deleted", None, "pending"),
+    ]
+    start, end, gone = (data for _, data in told)
+    assert start["availability_zone"] == end["availability_zone"] == gone["availability_zone"] == "nova"
+    assert (start["launched_at"], end["launched_at"]) == (None, gone["launched_at"])
+    assert gone["deleted_at"] == gone["terminated_at"] is not None
+    assert end["flavor"]["nova_object.data"]["memory_mb"] == 1024
+
+
+def test_a_request_that_fits_nowhere_is_told_as_an_error(listened: Cloud) -> None:
+    group = listened.group("anti-affinity")
+    answer = listened.ask_for(listened.alice, group=group, flavorRef="giant")
+    assert answer.status == 202, answer.text
+    (_, (event, data)) = notes(listened)
+    assert (event, data["host"], data["state"]) == ("instance.create.error", None, "error")
+    fault = listened.show(answer.json["server"]["id"])["fault"]
+    assert data["fault"]["nova_object.data"]["exception_message"] == fault["message"]
+    assert data["fault"]["nova_object.data"]["traceback"] == fault["details"]
+
+
+def test_a_server_that_no_host_starts_is_told_as_an_error(build_cloud: BuildCloud) -> None:
+    moody = Moody(hosts={"node-1", "node-2", "node-3"})
+    cloud = build_cloud(3, LISTENING, driver=moody)
+    cloud.boot()
+    ((start, begun), (error, lost)) = notes(cloud)
+    assert (start, begun["host"] in moody.hosts) == ("instance.create.start", True)
+    assert (error, lost["host"], lost["state"]) == ("instance.create.error", None, "error")
+
+
+def test_moves_tell_where_a_server_is_now(listened: Cloud) -> None:
+    server = listened.boot()
+    notes(listened)
+    listened.did(listened.admin, server, "os-migrateLive", LIVE)
+    after_live = listened.host(server)
+    listened.did(listened.admin, server, "migrate")
+    after_cold = listened.host(server)
+    listened.did(listened.alice, server, "revertResize")
+    listened.did(listened.alice, server, "resize", {"flavorRef": "big"})
+    after_resize = listened.host(server)
+    listened.did(listened.alice, server, "confirmResize")
+    assert after_resize is not None
+    listened.set_down(after_resize)
+    listened.did(listened.admin.at("2.94"), server, "evacuate", {})  # later versions leave it stopped
+    told = [(event, d["host"], d["state"], d["flavor"]["nova_object.data"]["name"]) for event, d in notes(listened)]
+    assert told == [
+        ("instance.live_migration_post.end", after_live, "active", "small"),
+        ("instance.resize_finish.end", after_cold, "resized", "small"),
+        ("instance.resize_revert.end", after_live, "active", "small"),
+        ("instance.resize_finish.end", after_resize, "resized", "big"),
+        ("instance.rebuild.end", listened.host(server), "active", "big"),
+    ]
+
+
+def test_what_was_refused_is_not_told(listened: Cloud) -> None:
+    listened.set_quota(instances=0)
+    assert listened.ask_for(listened.alice).status == 403
+    assert listened.alice.delete("/os-server-groups/11111111-2222-3333-4444-555555555555").status == 404
+    assert events(listened) == []
+
+
+# The sender
+
+
+@dataclass
+class Listener:
+    heard: list[str] = field(default_factory=list)
+    away: bool = False
+    meanwhile: Any = None
+
+    def send(self, note: Note) -> None:
+        if self.away:
+            raise Unavailable("nobody is there")
+        if self.meanwhile is not None:
+            self.meanwhile()
+        self.heard.append(note.event)
+
+
+def put(store: Store, *names: str) -> None:
+    with store.write() as tx:
+        tx.outbox.add([(name, {"of": name}) for name in names], NOW)
+
+
+def left(store: Store) -> list[str]:
+    with store.read() as tx:
+        assert [note.created_at for note in tx.outbox.oldest(1000)] == [NOW] * len(tx.outbox.oldest(1000))
+        return [note.event for note in tx.outbox.oldest(1000)]
+
+
+def test_notes_are_told_in_order_and_then_forgotten(store: Store) -> None:
+    names = [f"n{number}" for number in range(300)]
+    put(store, *names[:200])
+    put(store, *names[200:])
+    listener = Listener()
+    send = Sender(store, listener)
+    assert [send(), send(), send(), send()] == [128, 128, 44, 0]
+    assert (listener.heard, left(store)) == (names, [])
+
+
+def test_a_note_that_nobody_takes_waits(store: Store) -> None:
+    put(store, "a", "b")
+    listener = Listener(away=True)
+    assert Sender(store, listener)() == 0
+    assert left(store) == ["a", "b"]
+    listener.away = False
+    assert Sender(store, listener)() == 2
+    assert (listener.heard, left(store)) == (["a", "b"], [])
+
+
+def test_while_one_process_tells_others_do_not_and_may_write(store: Store, database: str) -> None:
+    other_engine = engine.connect(database)
+    other, overheard = Store(other_engine), Listener()
+    put(store, "a", "b")
+    results: list[int] = []
+
+    def meanwhile() -> None:
+        results.append(Sender(other, overheard)())
+        put(other, f"later-{len(results)}")
+
+    listener = Listener(meanwhile=meanwhile)
+    assert Sender(store, listener)() == 2
+    assert (results, overheard.heard) == ([0, 0], [])
+    assert (listener.heard, left(store)) == (["a", "b"], ["later-1", "later-2"])
+    assert Sender(other, overheard)() == 2
+    assert overheard.heard == ["later-1", "later-2"]
+    other_engine.dispose()
+
+
+def test_who_dies_before_forgetting_leaves_the_turn_and_the_notes_to_others(store: Store) -> None:
+    put(store, "a", "b")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Sender(store, Listener(meanwhile=die))()
+    listener = Listener()
+    assert Sender(store, listener)() == 2
+    assert listener.heard == ["a", "b"]

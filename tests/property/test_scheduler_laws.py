@@ -1,0 +1,456 @@
+"""The laws of the scheduler: what it decides is what the design says, whatever the fleet and the group."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
+from covey.model.ids import HostId, ProjectId, ScopeId
+from covey.scheduler.ask import Ask, Standing
+from covey.scheduler.decide import allowed, decide
+from covey.scheduler.explain import explain, verdicts
+from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from tests.property import reference
+
+law = settings(max_examples=200, deadline=None, derandomize=True)
+wide_law, slow_law = settings(law, max_examples=400), settings(law, max_examples=80)
+
+SCOPES = [ScopeRef(ScopeId(f"id-of-{name}"), name) for name in ("rack", "switch", "row")]
+PROJECTS = [ProjectId("web"), ProjectId("shop")]
+TRAITS = ["CUSTOM_A", "CUSTOM_B"]
+STRANGER = HostId(77)  # a place that is no host of the fleet
+FIRST_AGGREGATE = 9001  # far from any number that a sentence counts
+
+
+@dataclass(frozen=True)
+class World:
+    """A fleet and what is wanted of it."""
+
+    ask: Ask
+    hosts: tuple[HostRecord, ...]
+    aggregates: tuple[AggregateRecord, ...]
+    weights: Weights
+
+    def fleet(self) -> Fleet:
+        return Fleet(self.hosts, self.aggregates, self.weights)
+
+    def feasible(self) -> set[HostId]:
+        return reference.feasible(self.ask, self.hosts, self.aggregates)
+
+    def best(self) -> set[HostId]:
+        return reference.best(self.ask, self.hosts, self.aggregates, self.weights)
+
+
+def amounts(least: int, most: int) -> st.SearchStrategy[tuple[int, int, int]]:
+    return st.tuples(*[st.integers(least, most)] * 3)
+
+
+@st.composite
+def some_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostRecord, ...]:
+    """Hosts of few shapes, so that some are equal; some are over-full, disabled or down."""
+    size = draw(st.integers(least, 8))
+    room = st.tuples(*[st.sampled_from(sizes)] * 3)
+    use = st.sampled_from([(0, 0, 0), (1, 0, 0), (0, 2, 1), (2, 2, 2), (3, 1, 9), (9, 5, 4)])
+    shapes = [((max(sizes),) * 3, (1, 1, 1)), *draw(st.lists(st.tuples(room, use), max_size=2))]
+    shape_of = draw(st.lists(st.sampled_from(shapes), min_size=size, max_size=size))
+    off, down, zoned = (draw(few) for few in [st.sets(st.integers(1, 8), max_size=2)] * 3)
+    plain = draw(st.sets(st.integers(1, 8), max_size=3))
+    return tuple(
+        HostRecord(
+            HostId(n),
+            f"node-{n}",
+            capacity,
+            used,
+            n not in off,
+            n not in down,
+            "az-1" if n in zoned else None,
+            frozenset(TRAITS[n in plain :]),
+        )
+        for n, (capacity, used) in enumerate(shape_of, 1)
+    )
+
+
+@st.composite
+def some_aggregates(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> tuple[AggregateRecord, ...]:
+    """Domains of up to three scopes, and plain aggregates. Hosts are in one domain, in none, now and then in two."""
+    ids = [host.id for host in hosts]
+    found: list[tuple[ScopeId | None, set[HostId]]] = []
+    for scope in SCOPES[: draw(st.integers(0, 3))]:
+        domains: list[set[HostId]] = [set() for _ in range(draw(st.sampled_from([2, 3, 1, 0])))]
+        nowhere, in_two = draw(st.sets(st.integers(1, 8), max_size=2)), draw(st.sets(st.integers(1, 8), max_size=2))
+        for host in ids if domains else []:
+            first = draw(st.integers(0, len(domains) - 1))
+            for number in [] if host in nowhere else [first, first + 1] if host in in_two else [first]:
+                domains[number % len(domains)].add(host)
+        found += [(scope.id, domain) for domain in domains]
+    found += [
+        (None, part) for part in draw(st.lists(st.sets(st.sampled_from([*ids, STRANGER]), max_size=4), max_size=2))
+    ]
+    kept = draw(st.dictionaries(st.integers(0, 8), st.frozensets(st.sampled_from(PROJECTS)), max_size=2))
+    return tuple(
+        AggregateRecord(
+            FIRST_AGGREGATE + number,
+            f"uuid-{number}",
+            frozenset(members),
+            scope,
+            kept.get(number, frozenset()),
+        )
+        for number, (scope, members) in enumerate(found)
+    )
+
+
+@st.composite
+def some_policies(
+    draw: st.DrawFn, hosts: Sequence[HostRecord], aggregates: Sequence[AggregateRecord]
+) -> tuple[GroupPolicy, ...]:
+    """Any mix, also such as nobody may have: a decision is right for those, too."""
+    found: list[GroupPolicy] = []
+    known = [scope for scope in SCOPES if any(scope.id == aggregate.scope for aggregate in aggregates)]
+    for _ in range(draw(st.integers(0, 4))):
+        kind, scope = draw(st.sampled_from(PolicyKind)), draw(st.sampled_from([HOST, HOST, *known, *known, *SCOPES]))
+        names = [h.name for h in hosts] if scope is HOST else [str(a.id) for a in aggregates if a.scope == scope.id]
+        target = draw(st.sampled_from([*names, *names, "elsewhere"])) if draw(st.integers(0, 2)) == 0 else None
+        found.append(GroupPolicy(kind, scope, target, draw(st.integers(1, 3))))
+    return tuple(found)
+
+
+@st.composite
+def some_standing(draw: st.DrawFn, hosts: Sequence[HostRecord], aggregates: Sequence[AggregateRecord]) -> Standing:
+    """Mostly nothing special is asked for, or one thing."""
+    ids = [host.id for host in hosts] + [STRANGER]
+    few_hosts, traits = st.frozensets(st.sampled_from(ids), max_size=3), st.frozensets(st.sampled_from(TRAITS))
+    uuids = st.sampled_from([*(aggregate.uuid for aggregate in aggregates), "uuid-0"])
+    special: dict[str, st.SearchStrategy[object]] = {
+        "zone": st.sampled_from(["nova", "az-1", "az-2"]),
+        "required_traits": traits,
+        "forbidden_traits": traits,
+        "forbidden_aggregates": st.frozensets(uuids, max_size=2),
+        "only_hosts": few_hosts,
+        "other_hosts": few_hosts,
+    }
+    asked = draw(st.sampled_from([[], [], [], *([name] for name in special), list(special)]))
+    fields: dict[str, Any] = {name: draw(special[name]) for name in asked}
+    return Standing(draw(st.sampled_from([*PROJECTS, None])), **fields)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, most: int = 1, sizes: Sequence[int] = (3, 8, 12), least: int = 0) -> World:
+    hosts = draw(some_hosts(sizes, least))
+    aggregates = draw(some_aggregates(hosts))
+    wanted = draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 3)))
+    places: Counter[int] = Counter(
+        draw(st.lists(st.sampled_from([*(host.id for host in hosts), STRANGER]), max_size=6))
+    )
+    group = GroupView(draw(some_policies(hosts, aggregates)), dict(places))
+    count = draw(st.integers(1, most))
+    standing = draw(some_standing(hosts, aggregates))
+    multipliers = st.sampled_from([1.0, 1.0, 0.0, -1.0, 0.5, 3.0])
+    return World(
+        Ask(*wanted, count, draw(st.integers(1, count)), standing, group),
+        hosts,
+        aggregates,
+        Weights(draw(multipliers), draw(multipliers), draw(multipliers)),
+    )
+
+
+seeds = st.integers(0, 2**64 - 1)
+
+
+@wide_law
+@given(world=worlds())
+def test_who_may_is_what_the_design_says(world: World) -> None:
+    fleet = world.fleet()
+    assert set(fleet.ids[allowed(world.ask, fleet)].tolist()) == world.feasible()
+
+
+@law
+@given(world=worlds(), seed=seeds)
+def test_nobody_beats_the_chosen_one(world: World, seed: int) -> None:
+    decision = decide(world.ask, world.fleet(), seed)
+    assert decision.candidates == len(world.feasible())
+    assert decision.seed == seed
+    assert len(decision.chosen) == min(1, decision.candidates)
+    assert set(decision.chosen) <= world.best()
+
+
+@wide_law
+@given(world=worlds(most=10), seed=seeds)
+def test_in_a_batch_nobody_beats_the_chosen_one_at_any_step(world: World, seed: int) -> None:
+    decision = decide(world.ask, world.fleet(), seed)
+
+    def the_same(step: int, best: set[HostId]) -> HostId:
+        assert step < len(decision.fitting), "one more fits"
+        assert decision.fitting[step] in best, f"step {step}"
+        return decision.fitting[step]
+
+    assert decision.fitting == tuple(reference.in_turn(world.ask, world.hosts, _best_of(world), the_same))
+
+
+@law
+@given(world=worlds(most=10), seed=seeds)
+def test_a_batch_is_all_that_fits_up_to_its_count_or_nothing_below_its_minimum(world: World, seed: int) -> None:
+    decision = decide(world.ask, world.fleet(), seed)
+    assert len(decision.fitting) <= world.ask.count
+    assert decision.chosen == (decision.fitting if len(decision.fitting) >= world.ask.minimum else ())
+
+
+@law
+@given(world=worlds(most=5), seed=seeds, subset=st.integers(1, 4), keys=st.permutations(range(8)))
+def test_equal_inputs_decide_equally_in_whatever_order_the_hosts_come(
+    world: World, seed: int, subset: int, keys: list[int]
+) -> None:
+    fleet = world.fleet()
+    decision = decide(world.ask, fleet, seed, subset)
+    assert decide(world.ask, fleet, seed, subset) == decision
+    hosts = [world.hosts[key] for key in keys if key < len(world.hosts)]
+    assert decide(world.ask, replace(world, hosts=tuple(hosts)).fleet(), seed, subset) == decision
+
+
+@slow_law
+@given(world=worlds(sizes=(8,)))
+def test_over_many_seeds_everybody_who_ties_for_best_is_chosen(world: World) -> None:
+    """With sizes that floats can divide by, so that those who weigh the same do so to the last bit."""
+    fleet = world.fleet()
+    assert {pick for seed in range(120) for pick in decide(world.ask, fleet, seed).chosen} == world.best()
+
+
+@law
+@given(world=worlds(least=1), takes=st.lists(st.tuples(st.integers(0, 7), amounts(0, 2)), max_size=4))
+def test_equal_hosts_tie_whatever_happened_to_them_before(
+    world: World, takes: list[tuple[int, tuple[int, int, int]]]
+) -> None:
+    fleet = world.fleet()
+    for row, taken in takes:
+        fleet.take(row % len(fleet), taken)
+        fleet.take(row % len(fleet), [-amount for amount in taken])
+    assert decide(world.ask, fleet, 1) == decide(world.ask, world.fleet(), 1)
+
+
+@law
+@given(world=worlds(least=1), which=st.integers(0, 7), seed=seeds)
+def test_one_more_host_like_another_never_makes_a_possible_request_impossible(
+    world: World, which: int, seed: int
+) -> None:
+    like = world.hosts[which % len(world.hosts)]
+    twin = replace(like, id=HostId(100), name="node-100")
+    aggregates = tuple(
+        replace(aggregate, hosts=aggregate.hosts | {twin.id}) if like.id in aggregate.hosts else aggregate
+        for aggregate in world.aggregates
+    )
+    grown = replace(world, hosts=(*world.hosts, twin), aggregates=aggregates)
+    assert bool(decide(grown.ask, grown.fleet(), seed).chosen) >= bool(decide(world.ask, world.fleet(), seed).chosen)
+
+
+@law
+@given(world=worlds(most=8), seed=seeds, room=amounts(0, 20))
+def test_one_more_empty_host_never_makes_a_possible_batch_impossible(
+    world: World, seed: int, room: tuple[int, int, int]
+) -> None:
+    """Of a group that stays apart by one scope at most; where several pull, one after another is not the most."""
+    hard = [p for p in world.ask.group.policies if not p.kind.is_soft and p.target is None]
+    assume(world.ask.count == 1 or not hard or (len(hard) == 1 and hard[0].kind is PolicyKind.ANTI_AFFINITY))
+    grown = replace(world, hosts=(*world.hosts, HostRecord(HostId(100), "node-100", room, (0, 0, 0))))
+    before, now = (decide(w.ask, w.fleet(), seed) for w in (world, grown))
+    assert len(now.fitting) >= len(before.fitting)
+    assert bool(now.chosen) >= bool(before.chosen)
+
+
+@law
+@given(world=worlds(most=10), seed=seeds, subset=st.integers(1, 3))
+def test_no_decision_breaks_a_capacity(world: World, seed: int, subset: int) -> None:
+    chosen = Counter(decide(world.ask, world.fleet(), seed, subset).chosen)
+    for host in world.hosts:
+        for capacity, used, wanted in zip(host.capacity, host.used, world.ask.amounts, strict=True):
+            taken = wanted * chosen[host.id]
+            assert not taken or used + taken <= capacity
+
+
+@law
+@given(world=worlds(most=10), seed=seeds, subset=st.integers(1, 3))
+def test_no_decision_breaks_a_hard_policy(world: World, seed: int, subset: int) -> None:
+    chosen = Counter(decide(world.ask, world.fleet(), seed, subset).chosen)
+    for policy in world.ask.group.policies:
+        if policy.kind is PolicyKind.ANTI_AFFINITY:
+            _stays_apart(policy, world, chosen)
+        elif policy.kind is PolicyKind.AFFINITY:
+            _stays_together(policy, world, chosen)
+
+
+def _stays_apart(policy: GroupPolicy, world: World, chosen: Counter[HostId]) -> None:
+    new, before = _by_domain(policy, world, chosen), _by_domain(policy, world, world.ask.group.places)
+    if policy.target is not None:
+        assert not new[policy.target]
+    else:
+        assert all(before[domain] + count <= policy.limit for domain, count in new.items() if count)
+
+
+def _stays_together(policy: GroupPolicy, world: World, chosen: Counter[HostId]) -> None:
+    new, before = +_by_domain(policy, world, chosen), +_by_domain(policy, world, world.ask.group.places)
+    if policy.target is not None:
+        assert set(new) <= {policy.target}
+    else:
+        assert set(new) <= set(before) if before else len(new) <= 1
+
+
+def _by_domain(policy: GroupPolicy, world: World, places: object) -> Counter[str]:
+    """Here a host in two domains is in both: no server of a group with such a policy may come to it."""
+    assert isinstance(places, dict)
+    found = Counter[str]()
+    for host in world.hosts:
+        domains = reference.domains_of(host, policy.scope, world.aggregates)
+        for domain in domains if places is not world.ask.group.places or len(domains) == 1 else []:
+            found[domain] += places.get(host.id, 0)
+    return found
+
+
+@law
+@given(world=worlds(most=6), seed=seeds)
+def test_an_explanation_counts_every_refused_host_once(world: World, seed: int) -> None:
+    fleet = world.fleet()
+    placed = decide(world.ask, fleet, seed).fitting
+    ask, hosts = world.ask, world.hosts
+    for pick in placed:
+        ask, hosts = _after(ask, hosts, pick)
+    told = explain(world.ask, fleet, placed)
+    lost = sum((reason.lost.astype(int) for reason in told.reasons), np.zeros(len(fleet), dtype=int))
+    may = reference.feasible(ask, hosts, world.aggregates)
+    assert lost.tolist() == [int(host.id not in may) for host in hosts]
+    assert sum(reason.count for reason in told.reasons) == len(hosts) - len(may)
+    assert [r.count for r in told.reasons] == sorted((r.count for r in told.reasons), reverse=True)
+
+
+@law
+@given(world=worlds(most=6), seed=seeds)
+def test_what_a_tenant_reads_names_no_host_and_no_aggregate(world: World, seed: int) -> None:
+    fleet = world.fleet()
+    told = explain(world.ask, fleet, decide(world.ask, fleet, seed).fitting)
+    for sentence in told.sentence(), told.without_numbers():
+        assert "node-" not in sentence
+        assert "900" not in sentence
+        assert "uuid-" not in sentence
+
+
+@law
+@given(world=worlds())
+def test_verdicts_are_against_those_who_may_not(world: World) -> None:
+    fleet = world.fleet()
+    may = world.feasible()
+    told = verdicts(world.ask, fleet)
+    assert list(told) == [host.name for host in world.hosts]
+    assert {host.id for host in world.hosts if told[host.name] is None} == may
+    assert "" not in told.values()
+
+
+@law
+@given(world=worlds(most=5), seed=seeds, subset=st.integers(2, 5))
+def test_a_subset_draws_from_the_few_best_of_those_that_the_soft_policies_leave(
+    world: World, seed: int, subset: int
+) -> None:
+    decision = decide(world.ask, world.fleet(), seed, subset)
+
+    def the_same(step: int, few: set[HostId]) -> HostId:
+        assert step < len(decision.fitting), "one more fits"
+        assert decision.fitting[step] in few, f"step {step}"
+        return decision.fitting[step]
+
+    assert decision.fitting == tuple(reference.in_turn(world.ask, world.hosts, _few_best_of(world, subset), the_same))
+
+
+@slow_law
+@given(world=worlds(sizes=(8,)), subset=st.integers(2, 4))
+def test_over_many_seeds_all_of_the_few_best_are_drawn(world: World, subset: int) -> None:
+    fleet, few = world.fleet(), _few_best_of(world, subset)(world.ask, world.hosts)
+    assert {pick for seed in range(160) for pick in decide(world.ask, fleet, seed, subset).chosen} == few
+
+
+@law
+@given(world=worlds(most=4, least=1), which=st.integers(0, 7), seed=seeds)
+def test_a_forced_ask_needs_nothing_but_room_on_the_host_that_it_names(world: World, which: int, seed: int) -> None:
+    host = world.hosts[which % len(world.hosts)]
+    standing = replace(world.ask.standing, only_hosts=frozenset({host.id}), other_hosts=frozenset())
+    ask = replace(world.ask, standing=standing, forced=True)
+    kinds = zip(host.capacity, host.used, ask.amounts, strict=True)
+    fits = max(0, min((capacity - used) // wanted for capacity, used, wanted in kinds if wanted))
+    decision = decide(ask, world.fleet(), seed)
+    assert decision.fitting == (host.id,) * min(ask.count, fits)
+    verdict = verdicts(ask, world.fleet())[host.name]
+    assert (verdict is None) == (fits > 0)
+
+
+@law
+@given(
+    world=worlds(least=1),
+    takes=st.lists(st.tuples(st.integers(0, 7), amounts(-3, 3)), max_size=5),
+    way=st.sampled_from(["one by one", "all at once", "by host"]),
+)
+def test_room_that_was_taken_is_as_if_it_had_never_been_there(
+    world: World, takes: list[tuple[int, tuple[int, int, int]]], way: str
+) -> None:
+    fleet, hosts = world.fleet(), list(world.hosts)
+    allowed(world.ask, fleet)  # what is remembered of it must not be remembered wrongly
+    other = fleet.copy()
+    allowed(world.ask, other)
+    rows = [number % len(hosts) for number, _ in takes]
+    for row, (_, taken) in zip(rows, takes, strict=True):
+        hosts[row] = reference.after(_taking(taken, world.ask), hosts, hosts[row].id)[1][row]
+        if way == "one by one":
+            other.take(row, taken)
+        elif way == "by host":
+            other.take_for([hosts[row].id], taken)
+    if way == "all at once":
+        columns = np.array([taken for _, taken in takes], dtype=np.int64).reshape(-1, 3).T
+        other.take_many(np.array(rows, dtype=np.intp), columns)
+    _the_same(other, replace(world, hosts=tuple(hosts)).fleet(), world.ask)
+    _the_same(fleet, world.fleet(), world.ask)  # a copy is nobody else's
+
+
+def _taking(taken: tuple[int, int, int], ask: Ask) -> Ask:
+    return replace(ask, vcpus=taken[0], memory_mb=taken[1], disk_gb=taken[2])
+
+
+@law
+@given(world=worlds(least=1), numbers=st.lists(st.integers(1, 8), max_size=8), taken=amounts(-2, 3))
+def test_the_same_room_is_taken_on_each_of_many_hosts(
+    world: World, numbers: list[int], taken: tuple[int, int, int]
+) -> None:
+    fleet, hosts = world.fleet(), list(world.hosts)
+    allowed(world.ask, fleet)
+    picks = [hosts[number % len(hosts)].id for number in numbers]
+    fleet.take_for(picks, taken)
+    for pick in picks:
+        hosts = reference.after(_taking(taken, world.ask), hosts, pick)[1]
+    _the_same(fleet, replace(world, hosts=tuple(hosts)).fleet(), world.ask)
+
+
+def _the_same(one: Fleet, other: Fleet, ask: Ask) -> None:
+    """To the last bit: hosts that are equal have to tie, whatever became of them before."""
+    assert np.array_equal(one.free, other.free)
+    assert np.array_equal(one.capacity, other.capacity)
+    assert np.array_equal(one.weight, other.weight)
+    assert np.array_equal(allowed(ask, one), allowed(ask, other))
+
+
+def _best_of(world: World) -> Callable[[Ask, reference.Hosts], set[HostId]]:
+    return lambda ask, hosts: reference.best(ask, hosts, world.aggregates, world.weights)
+
+
+def _few_best_of(world: World, subset: int) -> Callable[[Ask, reference.Hosts], set[HostId]]:
+    """All that can be among the few, whichever way their ties fall."""
+
+    def few(ask: Ask, hosts: reference.Hosts) -> set[HostId]:
+        left = reference.softly_best(ask, hosts, world.aggregates)
+        weighs = {host.id: reference.weight(host, hosts, world.weights) for host in hosts if host.id in left}
+        enough = sorted(weighs.values(), reverse=True)[:subset]
+        return {host for host in left if weighs[host] >= enough[-1] - reference.ALMOST}
+
+    return few
+
+
+def _after(ask: Ask, hosts: tuple[HostRecord, ...], pick: HostId) -> tuple[Ask, tuple[HostRecord, ...]]:
+    ask, later = reference.after(ask, hosts, pick)
+    return ask, tuple(later)

@@ -1,0 +1,21 @@
+"""Roles: what each brings along."""
+
+import pytest
+
+from covey.model.access import with_implied
+
+ROLES = {
+    "an administrator is all the others": ({"admin"}, {"admin", "manager", "member", "reader"}),
+    "a manager is a member and a reader": ({"manager"}, {"manager", "member", "reader"}),
+    "a member is a reader": ({"member"}, {"member", "reader"}),
+    "a reader is a reader": ({"reader"}, {"reader"}),
+    "another role brings nothing along": ({"auditor"}, {"auditor"}),
+    "several bring along what each does": ({"auditor", "member"}, {"auditor", "member", "reader"}),
+    "nobody is nothing": (set(), set()),
+    "another case is another role": ({"Admin"}, {"Admin"}),
+}
+
+
+@pytest.mark.parametrize(("given", "roles"), ROLES.values(), ids=ROLES)
+def test_a_role_brings_others_along(given: set[str], roles: set[str]) -> None:
+    assert with_implied(frozenset(given)) == roles

@@ -1,0 +1,218 @@
+"""What has to change so that the service matches a fleet file, and how that is told."""
+
+from dataclasses import replace
+
+import pytest
+
+from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, ImageEntry, ScopeEntry
+from covey.model.fleet_plan import FleetPlan, FleetState, describe, plan
+from covey.model.inventory import Inventory, ResourceClass
+from tests.build import an_image
+from tests.unit.model.fleets import RATIOS, aggregate, flavor, host, host_entry, scope
+
+RACK, CELL = scope("rack"), scope("cell")
+SMALL = FlavorEntry("small", 1, 512, 1)
+LINUX = an_image("linux", properties={"os": "linux"})
+
+
+def planned(file: FleetFile, state: FleetState, *, prune: bool = False) -> FleetPlan:
+    return plan(file, state, RATIOS, lambda: "new id", prune=prune)
+
+
+def domains(**hosts: str) -> FleetFile:
+    """A file whose hosts each stand in a rack."""
+    return FleetFile(hosts=tuple(host_entry(name, rack=rack) for name, rack in hosts.items()), scopes=(RACK_ENTRY,))
+
+
+RACK_ENTRY = ScopeEntry("rack")
+ONE_HOST = FleetState(hosts=(host("n1"),), scopes=(RACK,))
+
+CHANGES: dict[str, tuple[FleetFile, FleetState, list[str]]] = {
+    "nothing of nothing": (FleetFile(), FleetState(), []),
+    "a new scope": (FleetFile(scopes=(RACK_ENTRY,)), FleetState(), ["+ scope rack"]),
+    "a scope with other flags": (
+        FleetFile(scopes=(ScopeEntry("rack", allow_identifiers=True),)),
+        FleetState(scopes=(RACK,)),
+        ["~ scope rack: allow_identifiers False -> True"],
+    ),
+    "a new host": (FleetFile(hosts=(host_entry("n1"),)), FleetState(), ["+ host n1: 8 vcpus, 1024 MB, 50 GB"]),
+    "a host that has less": (
+        FleetFile(hosts=(host_entry("n1"),)),
+        FleetState(hosts=(host("n1", VCPU=Inventory(4, 0, 2.0)),)),
+        ["~ host n1: VCPU 4 (x2) -> 8 (x4)"],
+    ),
+    "a host without one resource": (
+        FleetFile(hosts=(host_entry("n1"),)),
+        FleetState(hosts=(replace(host("n1"), inventories={}),)),
+        ["~ host n1: VCPU none -> 8 (x4), MEMORY_MB none -> 1024 (x1), DISK_GB none -> 50 (x1)"],
+    ),
+    "what is reserved and used is not the file's to say": (
+        FleetFile(hosts=(host_entry("n1"),)),
+        FleetState(hosts=(host("n1", MEMORY_MB=Inventory(1024, 100, 1.0, used=7)),)),
+        [],
+    ),
+    "a host with other traits": (
+        FleetFile(hosts=(host_entry("n1", None, "NEW", "KEPT"),)),
+        FleetState(hosts=(host("n1", "KEPT", "OLD"),)),
+        ["+ trait NEW on host n1", "- trait OLD on host n1"],
+    ),
+    "a new zone": (
+        FleetFile(hosts=(host_entry("n1", "az"),)),
+        ONE_HOST,
+        ["+ aggregate az (availability zone az)", "+ host n1 in aggregate az"],
+    ),
+    "a new domain": (domains(n1="r1"), ONE_HOST, ["+ aggregate r1 (rack)", "+ host n1 in aggregate r1"]),
+    "a new aggregate": (
+        FleetFile(aggregates=(AggregateEntry("fast", ("n1",), {"k": "v"}),)),
+        ONE_HOST,
+        ["+ aggregate fast", "+ k=v in aggregate fast", "+ host n1 in aggregate fast"],
+    ),
+    "an aggregate of another zone": (
+        FleetFile(aggregates=(AggregateEntry("fast", zone="z2"), AggregateEntry("slow"))),
+        FleetState(aggregates=(aggregate("fast"), aggregate("slow", zone="z1"))),
+        ["~ aggregate fast: zone none -> z2", "~ aggregate slow: zone z1 -> none"],
+    ),
+    "an aggregate of another scope": (
+        FleetFile(aggregates=(AggregateEntry("a", scope="rack"), AggregateEntry("b"))),
+        FleetState(scopes=(RACK, CELL), aggregates=(aggregate("a", scope="cell"), aggregate("b", scope="rack"))),
+        ["~ aggregate a: scope -> rack", "~ aggregate b: scope -> none"],
+    ),
+    "other metadata": (
+        FleetFile(aggregates=(AggregateEntry("a", metadata={"same": "1", "other": "2", "new": "3"}),)),
+        FleetState(aggregates=(aggregate("a", same="1", other="1", gone="1"),)),
+        ["+ other=2 in aggregate a", "+ new=3 in aggregate a", "- gone in aggregate a"],
+    ),
+    "the metadata of a zone or a domain is nobody's business": (
+        domains(n1="r1"),
+        replace(ONE_HOST, aggregates=(aggregate("r1", "n1", scope="rack", k="v"),)),
+        [],
+    ),
+    "a host that moves to another rack of the file": (
+        domains(n1="r2", n2="r1"),
+        FleetState(
+            (host("n1"), host("n2")),
+            (RACK,),
+            (aggregate("r1", "n1", "n2", scope="rack"), aggregate("r2", scope="rack")),
+        ),
+        ["+ host n1 in aggregate r2", "- host n1 in aggregate r1"],
+    ),
+    "a host that leaves a rack that the file does not name": (
+        domains(n1="r2"),
+        replace(ONE_HOST, aggregates=(aggregate("r1", "n1", "other", scope="rack"),)),
+        ["+ aggregate r2 (rack)", "+ host n1 in aggregate r2", "- host n1 in aggregate r1"],
+    ),
+    "a host that leaves a zone that the file does not name": (
+        FleetFile(hosts=(host_entry("n1", "az-2"),)),
+        replace(ONE_HOST, aggregates=(aggregate("az-1", "n1", zone="az-1"), aggregate("also-2", "n1", zone="az-2"))),
+        [
+            "+ aggregate az-2 (availability zone az-2)",
+            "+ host n1 in aggregate az-2",
+            "- host n1 in aggregate az-1",
+        ],
+    ),
+    "a host that stays where the file does not look": (
+        domains(n1="r1"),
+        replace(
+            ONE_HOST,
+            scopes=(RACK, CELL),
+            aggregates=(
+                aggregate("r1", "n1", scope="rack"),
+                aggregate("c1", "n1", scope="cell"),
+                aggregate("fast", "n1"),
+                aggregate("az", "n1", zone="az"),
+            ),
+        ),
+        [],
+    ),
+    "a new flavor": (FleetFile(flavors=(SMALL,)), FleetState(), ["+ flavor small: 1 vcpus, 512 MB, 1 GB"]),
+    "a flavor of another size": (
+        FleetFile(flavors=(replace(SMALL, vcpus=2, extra_specs={"a": "b"}),)),
+        FleetState(flavors=(flavor("small"),)),
+        ["~ flavor small: vcpus 1 -> 2, extra_specs {} -> {'a': 'b'}"],
+    ),
+    "a flavor of another id is the same flavor": (
+        FleetFile(flavors=(replace(SMALL, id="other"),)),
+        FleetState(flavors=(flavor("small"),)),
+        [],
+    ),
+    "a new image": (FleetFile(images=(ImageEntry("linux"),)), FleetState(), ["+ image linux"]),
+    "an image with other properties": (
+        FleetFile(images=(ImageEntry("linux", {"os": "bsd"}),)),
+        FleetState(images=(LINUX,)),
+        ["~ image linux: properties {'os': 'linux'} -> {'os': 'bsd'}"],
+    ),
+    "an image that is so already": (
+        FleetFile(images=(ImageEntry("linux", {"os": "linux"}),)),
+        FleetState(images=(LINUX,)),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "state", "lines"), CHANGES.values(), ids=CHANGES)
+def test_each_change_is_a_line(file: FleetFile, state: FleetState, lines: list[str]) -> None:
+    assert list(describe(planned(file, state))) == lines
+
+
+@pytest.mark.parametrize(("file", "state", "lines"), CHANGES.values(), ids=CHANGES)
+def test_the_size_is_the_number_of_changes_and_zero_when_there_is_none(
+    file: FleetFile, state: FleetState, lines: list[str]
+) -> None:
+    made = planned(file, state)
+    several = sum(len(changes) - 1 for _, changes in made.changed_metadata)
+    assert made.size == len(lines) - several
+
+
+EVERYTHING = FleetState(
+    hosts=(host("n1"),), scopes=(RACK,), aggregates=(aggregate("a"),), flavors=(flavor("small"),), images=(LINUX,)
+)
+
+
+def test_what_the_file_does_not_name_is_left_alone() -> None:
+    made = planned(FleetFile(), EVERYTHING)
+    assert (made.left_alone, made.removed, made.size) == (EVERYTHING, FleetState(), 0)
+
+
+def test_what_the_file_does_not_name_goes_if_asked_to() -> None:
+    made = planned(FleetFile(), EVERYTHING, prune=True)
+    assert (made.left_alone, made.removed, made.size) == (FleetState(), EVERYTHING, 5)
+    assert list(describe(made)) == ["- host n1", "- scope rack", "- aggregate a", "- flavor small", "- image linux"]
+
+
+def test_what_the_file_names_never_goes() -> None:
+    file = FleetFile(
+        hosts=(host_entry("n1", "az", rack="r1"),),
+        scopes=(RACK_ENTRY,),
+        aggregates=(AggregateEntry("a"),),
+        flavors=(SMALL,),
+        images=(ImageEntry("linux"),),
+    )
+    state = replace(EVERYTHING, aggregates=(aggregate("a"), aggregate("az", zone="az"), aggregate("r1", scope="rack")))
+    assert planned(file, state, prune=True).removed == FleetState()
+
+
+def test_a_host_takes_its_own_ratios_and_the_defaults_for_the_rest() -> None:
+    entry = replace(host_entry("n1"), ratios={"MEMORY_MB": 1.5})
+    ((_, has),) = planned(FleetFile(hosts=(entry,)), FleetState()).new_hosts
+    assert has == {
+        ResourceClass.VCPU: Inventory(8, 0, 4.0),
+        ResourceClass.MEMORY_MB: Inventory(1024, 0, 1.5),
+        ResourceClass.DISK_GB: Inventory(50, 0, 1.0),
+    }
+
+
+def test_a_change_of_what_a_host_has_keeps_what_is_reserved_and_used() -> None:
+    busy = host("n1", VCPU=Inventory(4, reserved=1, used=3))
+    ((_, has),) = planned(FleetFile(hosts=(host_entry("n1"),)), FleetState(hosts=(busy,))).changed_hosts
+    assert has[ResourceClass.VCPU] == Inventory(8, 1, 4.0, used=3)
+
+
+def test_a_new_flavor_has_the_id_that_the_file_gives_or_a_new_one() -> None:
+    file = FleetFile(flavors=(replace(SMALL, id="f1"), replace(SMALL, name="large")))
+    assert [new.id for new in planned(file, FleetState()).new_flavors] == ["f1", "new id"]
+
+
+def test_a_changed_flavor_keeps_what_no_file_speaks_of() -> None:
+    old = replace(flavor("small"), ephemeral_gb=3, swap_mb=4, rxtx_factor=5.0, description="nice")
+    file = FleetFile(flavors=(replace(SMALL, disk_gb=9),))
+    assert planned(file, FleetState(flavors=(old,))).changed_flavors == [(old, replace(old, disk_gb=9))]

@@ -1,0 +1,246 @@
+"""Payloads are, to the letter, the examples of the reference."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from covey.model.actions import MoveKind
+from covey.model.flavors import Flavor
+from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
+from covey.model.ids import FlavorId, GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
+from covey.model.servers import Details, Fault, Power, Server, Task, VmState, Wanted
+from covey.ports import Transaction
+from covey.services.announcements import MOVED, RETURNED, Announcements
+from tests.build import LATER, NOW
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "notifications.md"
+EXAMPLE = re.compile(r"^### `(?P<event>[a-z_.]+)`\n.*?^```json\n(?P<json>.*?)^```", re.MULTILINE | re.DOTALL)
+STARTED = NOW + timedelta(seconds=5)
+
+GROUP = Group(
+    id=GroupId("788608ec-ebdc-45c5-bc7f-e5f24ab92c80"),
+    name="web",
+    project_id=ProjectId("shop"),
+    user_id=UserId("alice"),
+    policies=(GroupPolicy(PolicyKind.ANTI_AFFINITY, limit=3),),
+    version=0,
+    created_at=NOW,
+)
+BUILDING = Server(
+    id=ServerId("178b0921-8f85-4257-88b6-2e743b5a975c"),
+    name="web-1",
+    project_id=ProjectId("shop"),
+    user_id=UserId("alice"),
+    flavor=Flavor(
+        FlavorId("a22d5517-147c-4147-a0d1-e698df5cd4e3"),
+        "small",
+        vcpus=1,
+        memory_mb=512,
+        disk_gb=1,
+        extra_specs={"trait:STORAGE_DISK_SSD": "required"},
+    ),
+    vm_state=VmState.BUILDING,
+    task=Task.SPAWNING,
+    power=Power.NONE,
+    created_at=NOW,
+    updated_at=NOW,
+    host_id=HostId(7),
+    host_name="node-07",
+    group_id=GROUP.id,
+    wanted=Wanted(image_id="155d900f-4e14-4e4c-a73d-069cbf4541e6"),
+    details=Details(
+        metadata={"role": "front"}, description="the first of them", key_name="my-key", reservation_id="r-npxv0e40"
+    ),
+    tags=frozenset({"blue"}),
+    zone="az-1",
+)
+ACTIVE = replace(
+    BUILDING, vm_state=VmState.ACTIVE, task=None, power=Power.RUNNING, launched_at=STARTED, updated_at=STARTED
+)
+LOST = replace(
+    BUILDING,
+    vm_state=VmState.ERROR,
+    task=None,
+    host_id=None,
+    host_name=None,
+    zone=None,
+    group_id=None,
+    fault=Fault("No valid host was found. Of 24 hosts: 24 lack memory.", NOW, details="of 24 hosts: 24 lack memory"),
+)
+THERE = replace(ACTIVE, host_name="node-08")
+SECOND = replace(BUILDING, id=ServerId("2b6c0b3a-3d0c-4a5e-9a58-0f0a9c3a7f11"), name="web-2")
+
+
+@dataclass
+class Rows:
+    """Just so much of a transaction: it knows some servers and groups, and notes what is left in its outbox."""
+
+    known: Sequence[Server] = ()
+    known_groups: Sequence[Group] = ()
+    left: list[tuple[str, Any]] = field(default_factory=list)
+    added: int = 0
+
+    @property
+    def outbox(self) -> "Rows":
+        return self
+
+    @property
+    def servers(self) -> "Rows":
+        return self
+
+    @property
+    def groups(self) -> "RowsOfGroups":
+        return RowsOfGroups(self.known_groups)
+
+    def add(self, notes: Sequence[tuple[str, Any]], now: datetime) -> None:
+        assert now == LATER
+        self.left += notes
+        self.added += 1
+
+    def by_id(self, server: str) -> Server | None:
+        return next((each for each in self.known if each.id == server), None)
+
+    def by_ids(self, ids: Sequence[ServerId]) -> list[Server]:
+        return [each for each in self.known if each.id in ids]
+
+    def as_transaction(self) -> Transaction:
+        return cast("Transaction", self)
+
+
+@dataclass
+class RowsOfGroups:
+    known: Sequence[Group]
+
+    def by_id(self, group: str) -> Group | None:
+        return next((each for each in self.known if each.id == group), None)
+
+
+def announcements(*, enabled: bool = True) -> Announcements:
+    return Announcements(enabled, lambda: LATER)
+
+
+def examples() -> dict[str, Any]:
+    return {found["event"]: json.loads(found["json"]) for found in EXAMPLE.finditer(PAGE.read_text())}
+
+
+def example(event: str, like: str) -> dict[str, Any]:
+    """An example that shows no more than what differs from another."""
+    base, own = examples()[like], examples()[event]
+    return {**base, **own, "nova_object.data": base["nova_object.data"] | own["nova_object.data"]}
+
+
+def test_a_new_group_is_the_example() -> None:
+    rows = Rows()
+    announcements().group(rows.as_transaction(), "server_group.create", GROUP)
+    assert rows.left == [("server_group.create", examples()["server_group.create"])]
+
+
+def test_a_deleted_group_is_the_example() -> None:
+    rows = Rows()
+    had = replace(GROUP, members=(BUILDING.id,))
+    announcements().group(rows.as_transaction(), "server_group.delete", had)
+    assert rows.left == [("server_group.delete", example("server_group.delete", "server_group.create"))]
+
+
+def test_a_policy_of_another_scope_says_so_and_a_group_may_have_several() -> None:
+    rack = ScopeRef(ScopeId("id-of-rack"), "rack")
+    policies = (
+        GroupPolicy(PolicyKind.ANTI_AFFINITY, rack, limit=2),
+        GroupPolicy(PolicyKind.SOFT_AFFINITY, ScopeRef(ScopeId("id-of-zone"), "zone"), target="az-1"),
+    )
+    rows = Rows()
+    announcements().group(rows.as_transaction(), "server_group.create", replace(GROUP, policies=policies))
+    data = rows.left[0][1]["nova_object.data"]
+    assert data["policies"] == ["anti-affinity:rack", "soft-affinity:zone:az-1"]
+    assert (data["policy"], data["rules"]) == ("anti-affinity:rack", {"max_server_per_rack": "2"})
+
+
+def test_booked_servers_begin_and_then_join_one_by_one_in_one_insert() -> None:
+    rows = Rows(known_groups=[replace(GROUP, members=(SECOND.id, BUILDING.id))])
+    alone = replace(BUILDING, id=ServerId("33333333-0000-0000-0000-000000000000"), group_id=None)
+    announcements().booked(rows.as_transaction(), [BUILDING, alone, SECOND, LOST])
+    assert [event for event, _ in rows.left] == [
+        "instance.create.start",
+        "instance.create.start",
+        "instance.create.start",
+        "instance.create.error",
+        "server_group.add_member",
+        "server_group.add_member",
+    ]
+    assert rows.left[0][1] == examples()["instance.create.start"]
+    assert rows.left[3][1] == example("instance.create.error", "instance.create.start")
+    joined = [payload["nova_object.data"]["members"] for event, payload in rows.left if event.endswith("add_member")]
+    assert joined == [[BUILDING.id], [BUILDING.id, SECOND.id]]
+    assert rows.left[5][1] == example("server_group.add_member", "server_group.create")
+    assert rows.added == 1
+
+
+def test_members_from_before_come_before_the_new_ones() -> None:
+    old = ServerId("00000000-0000-0000-0000-000000000001")
+    rows = Rows(known_groups=[replace(GROUP, members=(BUILDING.id, old))])
+    announcements().booked(rows.as_transaction(), [BUILDING])
+    assert rows.left[-1][1]["nova_object.data"]["members"] == [old, BUILDING.id]
+
+
+def test_a_built_server_is_told_as_it_is_now() -> None:
+    rows = Rows(known=[ACTIVE])
+    announcements().built(rows.as_transaction(), [BUILDING])
+    assert rows.left == [("instance.create.end", example("instance.create.end", "instance.create.start"))]
+
+
+def test_a_server_that_was_deleted_while_it_was_built_is_not_told_to_run() -> None:
+    rows = Rows(known=[replace(BUILDING, task=Task.DELETING)])
+    announcements().built(rows.as_transaction(), [BUILDING, SECOND])
+    assert rows.left == []
+
+
+def test_a_failed_server_is_the_example() -> None:
+    rows = Rows(known=[LOST])
+    announcements().failed(rows.as_transaction(), BUILDING.id)
+    assert rows.left == [("instance.create.error", example("instance.create.error", "instance.create.start"))]
+
+
+def test_a_deleted_server_is_the_example() -> None:
+    rows = Rows()
+    announcements().deleted(rows.as_transaction(), replace(ACTIVE, task=Task.DELETING))
+    assert rows.left == [("instance.delete.end", examples()["instance.delete.end"])]
+
+
+@pytest.mark.parametrize(
+    ("event", "server"),
+    [
+        pytest.param(MOVED[MoveKind.LIVE_MIGRATION], THERE, id="a live migration"),
+        pytest.param(MOVED[MoveKind.RESIZE], replace(THERE, vm_state=VmState.RESIZED), id="a resize"),
+        pytest.param(MOVED[MoveKind.MIGRATION], replace(THERE, vm_state=VmState.RESIZED), id="a cold migration"),
+        pytest.param(MOVED[MoveKind.EVACUATION], THERE, id="an evacuation"),
+        pytest.param(RETURNED, ACTIVE, id="a way back"),
+    ],
+)
+def test_a_move_is_the_example(event: str, server: Server) -> None:
+    rows = Rows(known=[server])
+    announcements().moved(rows.as_transaction(), event, server.id)
+    assert rows.left == [(event, example(event, "instance.delete.end"))]
+
+
+def test_where_nobody_listens_nothing_is_left() -> None:
+    rows = Rows(known=[ACTIVE], known_groups=[GROUP])
+    silent, tx = announcements(enabled=False), rows.as_transaction()
+    silent.group(tx, "server_group.create", GROUP)
+    silent.booked(tx, [BUILDING])
+    silent.built(tx, [BUILDING])
+    silent.failed(tx, BUILDING.id)
+    silent.deleted(tx, ACTIVE)
+    silent.moved(tx, RETURNED, ACTIVE.id)
+    assert (rows.left, rows.added) == ([], 0)
+
+
+def test_the_reference_has_an_example_of_each_event_and_no_other() -> None:
+    own = {"server_group.create", "server_group.delete", "server_group.add_member"}
+    own |= {f"instance.{event}" for event in ("create.start", "create.end", "create.error", "delete.end")}
+    assert examples().keys() == own | set(MOVED.values()) | {RETURNED}

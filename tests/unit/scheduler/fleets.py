@@ -1,0 +1,64 @@
+"""Small fleets and questions, so that a test states only what matters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
+from covey.model.ids import HostId, ScopeId
+from covey.scheduler.ask import Ask, Standing
+from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Mask, Weights
+
+RACK, SWITCH = ScopeRef(ScopeId("id-of-rack"), "rack"), ScopeRef(ScopeId("id-of-switch"), "switch")
+ROOM = (8, 8192, 100)
+NOTHING = (0, 0, 0)
+
+
+Amounts = tuple[int, int, int]
+
+
+def host(number: int, capacity: Amounts = ROOM, used: Amounts = NOTHING, **fields: Any) -> HostRecord:
+    return HostRecord(HostId(number), f"n{number}", capacity, used, **fields)
+
+
+def domain(number: int, *hosts: int, scope: ScopeRef | None = RACK, **fields: Any) -> AggregateRecord:
+    members = frozenset(map(HostId, hosts))
+    return AggregateRecord(number, f"uuid-{number}", members, scope.id if scope else None, **fields)
+
+
+def fleet(*parts: HostRecord | AggregateRecord, weights: Weights = Weights()) -> Fleet:  # noqa: B008 -- frozen
+    hosts = [part for part in parts if isinstance(part, HostRecord)]
+    return Fleet(hosts, [part for part in parts if isinstance(part, AggregateRecord)], weights)
+
+
+def hosts(number: int, capacity: tuple[int, int, int] = ROOM) -> list[HostRecord]:
+    return [host(n, capacity) for n in range(1, number + 1)]
+
+
+def ask(*policies: GroupPolicy, places: Mapping[int, int] | None = None, **fields: Any) -> Ask:
+    """One small server, or what the fields say, of a group with those policies and places."""
+    defaults: dict[str, Any] = {"vcpus": 1, "memory_mb": 1024, "disk_gb": 10}
+    return Ask(**defaults | fields, group=GroupView(policies, places or {}))
+
+
+def standing(**fields: Any) -> Ask:
+    return ask(standing=Standing(**fields))
+
+
+def apart(scope: ScopeRef = HOST, target: str | None = None, limit: int = 1) -> GroupPolicy:
+    return GroupPolicy(PolicyKind.ANTI_AFFINITY, scope, target, limit)
+
+
+def together(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
+    return GroupPolicy(PolicyKind.AFFINITY, scope, target)
+
+
+def rather_apart(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
+    return GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY, scope, target)
+
+
+def rather_together(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
+    return GroupPolicy(PolicyKind.SOFT_AFFINITY, scope, target)
+
+
+def who(fleet: Fleet, mask: Mask) -> set[int]:
+    return set(fleet.ids[mask].tolist())

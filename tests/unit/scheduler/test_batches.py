@@ -1,0 +1,151 @@
+"""Many servers in one decision: each sees the ones before it."""
+
+from collections import Counter
+
+import pytest
+
+from covey.model.groups import GroupPolicy
+from covey.scheduler.decide import decide
+from covey.scheduler.explain import explain
+from tests.unit.scheduler.fleets import (
+    RACK,
+    apart,
+    ask,
+    domain,
+    fleet,
+    host,
+    hosts,
+    rather_apart,
+    rather_together,
+    together,
+)
+
+SEEDS = range(20)
+
+
+def test_three_a_host_on_two_hosts_is_six_and_the_seventh_is_refused() -> None:
+    two = fleet(*hosts(2))
+    decision = decide(ask(apart(limit=3), count=6, minimum=6), two, 1)
+    assert Counter(decision.chosen) == {1: 3, 2: 3}
+    seventh = ask(apart(limit=3), places={1: 3, 2: 3})
+    assert decide(seventh, two, 1).chosen == ()
+    assert explain(seventh, two).sentence() == "of 2 hosts: 2 already hold 3 of the group"
+
+
+COUNTS = {
+    "all of them": (6, 6, 6),
+    "as many as fit": (9, 1, 6),
+    "as many as fit, when that is the minimum": (9, 6, 6),
+    "none below the minimum": (9, 7, 0),
+    "no more than asked for": (4, 1, 4),
+}
+
+
+@pytest.mark.parametrize(("count", "minimum", "placed"), COUNTS.values(), ids=COUNTS)
+def test_how_many_are_placed(count: int, minimum: int, placed: int) -> None:
+    decision = decide(ask(vcpus=4, count=count, minimum=minimum), fleet(*hosts(3)), 1)
+    assert len(decision.chosen) == placed
+    assert len(decision.fitting) == min(count, 6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("count", [1, 4, 7, 12])
+def test_an_even_spread_is_even_at_every_step_whatever_the_weighers_think(count: int, seed: int) -> None:
+    uneven = fleet(host(1), host(2, used=(4, 4096, 50)), host(3, (32, 65536, 900)), host(4, used=(1, 0, 0)))
+    chosen = decide(ask(rather_apart(), count=count), uneven, seed).chosen
+    for placed in range(1, count + 1):
+        held: Counter[int] = Counter(chosen[:placed])
+        assert max(held.values()) - min(held[number] for number in (1, 2, 3, 4)) <= 1
+
+
+def test_a_spread_levels_what_was_uneven_before() -> None:
+    chosen = decide(ask(rather_apart(), places={1: 3, 2: 1}, count=5), fleet(*hosts(3)), 1).chosen
+    assert Counter(chosen) == {2: 2, 3: 3}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_where_one_rack_is_short_of_room_the_others_stay_even(seed: int) -> None:
+    racks = fleet(host(1, used=(6, 0, 0)), *hosts(7)[1:], domain(1, 1), domain(2, 2, 3), domain(3, 4, 5, 6), domain(4))
+    held: Counter[int] = Counter(decide(ask(rather_apart(RACK), count=13), racks, seed).chosen)
+    assert held[1] == 2
+    rest = held[2] + held[3], held[4] + held[5] + held[6]
+    assert sorted(rest) == [5, 6]
+    assert not held[7]  # in no rack: only when nothing else is left
+
+
+def test_a_host_in_no_rack_is_the_last_resort() -> None:
+    racks = fleet(*hosts(2, (2, 8192, 100)), domain(1, 1))
+    assert decide(ask(rather_apart(RACK), count=4), racks, 1).chosen == (1, 1, 2, 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_group_stays_together_until_its_rack_is_full(seed: int) -> None:
+    racks = fleet(*hosts(4, (3, 8192, 100)), domain(1, 1, 2), domain(2, 3, 4))
+    chosen = decide(ask(rather_together(RACK), count=12), racks, seed).chosen
+    rack_of = {1: 1, 2: 1, 3: 2, 4: 2}
+    order = [rack_of[pick] for pick in chosen]
+    assert order == [order[0]] * 6 + [3 - order[0]] * 6
+
+
+def test_a_group_that_must_stay_together_does_not_leave_its_rack() -> None:
+    racks = fleet(*hosts(4, (3, 8192, 100)), domain(1, 1, 2), domain(2, 3, 4))
+    wanted = ask(together(RACK), count=12)
+    decision = decide(wanted, racks, 1)
+    assert len(decision.chosen) == 6
+    assert set(decision.chosen) in ({1, 2}, {3, 4})
+    assert explain(wanted, racks, decision.chosen).sentence() == (
+        "6 of 12 fit, then of 4 hosts: 2 lack VCPUs, 2 are not in the rack of the group"
+    )
+
+
+def test_together_in_a_rack_and_apart_in_its_hosts() -> None:
+    racks = fleet(*hosts(5), domain(1, 1, 2, 3), domain(2, 4, 5))
+    for seed in SEEDS:
+        chosen = decide(ask(together(RACK), apart(), count=5), racks, seed).chosen
+        assert set(chosen) in ({1, 2, 3}, {4, 5})
+        assert len(set(chosen)) == len(chosen)
+
+
+SPREADS: dict[str, tuple[tuple[GroupPolicy, ...], int, set[int]]] = {
+    "no group": ((), 1000, {3, 4}),
+    "rather apart": ((rather_apart(),), 1000, {3, 4}),
+    "rather apart in racks": ((rather_apart(RACK),), 1000, {3, 4}),
+    "three a host at most": ((apart(limit=3),), 900, {3}),
+    "three a host at most, rather apart in racks": ((apart(limit=3), rather_apart(RACK)), 900, {3}),
+    "rather together": ((rather_together(),), 1000, {0, 8}),
+    "ninety a rack at most": ((apart(RACK, limit=90),), 900, {3}),
+    "in one rack": ((together(RACK),), 240, {0, 8}),
+}
+
+
+@pytest.mark.parametrize(("policies", "placed", "held"), SPREADS.values(), ids=SPREADS)
+def test_a_thousand_on_three_hundred_hosts_in_ten_racks(
+    policies: tuple[GroupPolicy, ...], placed: int, held: set[int]
+) -> None:
+    racks = [domain(rack, *range(rack * 30 - 29, rack * 30 + 1)) for rack in range(1, 11)]
+    many = fleet(*hosts(300), *racks)
+    chosen: Counter[int] = Counter(decide(ask(*policies, count=1000), many, 7).chosen)
+    assert chosen.total() == placed
+    assert {chosen[number] for number in range(1, 301)} <= held | ({chosen.total() % 8} if 0 in held else set())
+    assert decide(ask(*policies, count=1000, minimum=placed + 1), many, 7).chosen == ()
+
+
+def test_a_batch_of_many_hosts_sees_all_of_them_though_most_were_full_at_first_sight() -> None:
+    """More hosts than a batch is likely to need, and each of the best takes but one."""
+    many = fleet(*(host(n, (n % 7 + 1, 8192, 1000)) for n in range(1, 501)))
+    chosen = decide(ask(apart(), count=500, minimum=500), many, 3).chosen
+    assert sorted(chosen) == list(range(1, 501))
+    rooms = [(pick % 7 + 1) for pick in chosen]
+    assert rooms == sorted(rooms, reverse=True)
+
+
+def test_a_few_of_the_best_are_drawn_from_at_every_step() -> None:
+    rising = fleet(*(host(n, (n, 8192, 100)) for n in range(1, 6)))
+    firsts = Counter(decide(ask(), rising, seed, 3).chosen[0] for seed in range(300))
+    assert set(firsts) == {3, 4, 5}
+    assert min(firsts.values()) > 60
+    assert len({decide(ask(apart(), count=5), rising, seed, 5).chosen for seed in range(100)}) > 20
+
+
+def test_a_subset_larger_than_the_fleet_is_the_fleet() -> None:
+    assert sorted(decide(ask(apart(), count=3), fleet(*hosts(3)), 1, 50).chosen) == [1, 2, 3]

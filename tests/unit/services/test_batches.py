@@ -1,0 +1,151 @@
+"""Group commit: everybody gets the answer to what they asked, whoever leads, and nobody waits forever."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from covey.services.batches import Batches
+
+ASKERS = 32
+ASKS = 10_000
+PATIENCE_S = 60
+
+
+class Refused(Exception):
+    """What a question may be answered with."""
+
+
+def doubled(questions: Sequence[int]) -> Sequence[int | BaseException]:
+    """Odd numbers are refused, each by its own name."""
+    return [Refused(str(number)) if number % 2 else 2 * number for number in questions]
+
+
+def outcome(batches: Batches[int, int], question: int) -> int | str:
+    try:
+        return batches.ask(question)
+    except Refused as refused:
+        return str(refused)
+
+
+def at_once(tasks: Sequence[Callable[[], object]]) -> list[object]:
+    """What each came to; a thread that waits forever fails the test instead of holding it up."""
+    results: list[object] = [None] * len(tasks)
+    start = threading.Barrier(len(tasks))
+
+    def run(i: int) -> None:
+        start.wait(PATIENCE_S)
+        results[i] = tasks[i]()
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(tasks))]
+    deadline = time.monotonic() + PATIENCE_S
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    assert not [thread for thread in threads if thread.is_alive()], "somebody still waits for an answer"
+    return results
+
+
+@pytest.mark.parametrize("leaders", [1, 2, 4])
+def test_ten_thousand_asks_all_get_their_own_answer(leaders: int) -> None:
+    batches: Batches[int, int] = Batches(doubled, leaders=leaders)
+    each = ASKS // ASKERS
+
+    def asker(first: int) -> Callable[[], object]:
+        return lambda: [outcome(batches, number) for number in range(first, first + each)]
+
+    answers = at_once([asker(i * each) for i in range(ASKERS)])
+    for i, got in enumerate(answers):
+        numbers = range(i * each, (i + 1) * each)
+        assert got == [str(number) if number % 2 else 2 * number for number in numbers]
+
+
+@pytest.mark.parametrize("leaders", [1, 2, 4])
+def test_when_all_is_quiet_every_leadership_is_free_again(leaders: int) -> None:
+    """A lead that is handed to somebody who has one already would be lost, and the work would slow down for good."""
+    running = most = 0
+    lock = threading.Lock()
+
+    def answer(questions: Sequence[int]) -> Sequence[int]:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.001)
+        with lock:
+            running -= 1
+        return questions
+
+    batches: Batches[int, int] = Batches(answer, leaders=leaders, largest=4)
+    for _ in range(10):
+        at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
+    assert most == leaders
+    most = 0
+    at_once([lambda: [batches.ask(number) for number in range(20)]] * ASKERS)
+    assert most == leaders, "as many lead at the end as at the beginning"
+
+
+@pytest.mark.parametrize("leaders", [1, 3])
+def test_no_batch_is_larger_than_the_largest(leaders: int) -> None:
+    sizes: list[int] = []
+
+    def answer(questions: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(questions))
+        time.sleep(0.002)
+        return questions
+
+    batches: Batches[int, int] = Batches(answer, leaders=leaders, largest=5)
+    at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
+    assert sum(sizes) == 10 * ASKERS
+    assert max(sizes) == 5
+
+
+def test_those_who_wait_while_one_leads_are_answered_together() -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    seen: list[list[int]] = []
+
+    def answer(questions: Sequence[int]) -> Sequence[int]:
+        seen.append(list(questions))
+        entered.set()
+        go_on.wait(PATIENCE_S)
+        return questions
+
+    batches: Batches[int, int] = Batches(answer, leaders=1)
+    with ThreadPoolExecutor(6) as pool:
+        first = pool.submit(batches.ask, 0)
+        assert entered.wait(PATIENCE_S)
+        others = [pool.submit(batches.ask, number) for number in range(1, 6)]
+        while len(batches._waiting) < 5:
+            time.sleep(0.001)
+        go_on.set()
+        assert [first.result(PATIENCE_S)] + [other.result(PATIENCE_S) for other in others] == list(range(6))
+    assert [sorted(batch) for batch in seen] == [[0], [1, 2, 3, 4, 5]]
+
+
+def test_what_goes_wrong_with_a_batch_reaches_all_of_it_and_the_next_one_works() -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def answer(questions: Sequence[int]) -> Sequence[int]:
+        entered.set()
+        go_on.wait(PATIENCE_S)
+        if -1 in questions:
+            message = "a broken batch"
+            raise Refused(message)
+        return questions
+
+    batches: Batches[int, int] = Batches(answer, leaders=1, largest=3)
+    with ThreadPoolExecutor(6) as pool:
+        first = pool.submit(outcome, batches, 0)
+        assert entered.wait(PATIENCE_S)
+        later = []
+        for waiting, number in enumerate((-1, 1, 2, 3, 4), start=1):
+            later.append(pool.submit(outcome, batches, number))
+            while len(batches._waiting) < waiting:
+                time.sleep(0.001)
+        go_on.set()
+        assert first.result(PATIENCE_S) == 0
+        assert [each.result(PATIENCE_S) for each in later] == ["a broken batch"] * 3 + [3, 4]
+    assert batches.ask(7) == 7

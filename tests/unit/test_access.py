@@ -1,0 +1,195 @@
+"""Access rules: the defaults, what an operator's policy.yaml makes of them, and how soon."""
+
+import ast
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+import covey
+from covey import access as module
+from covey import config
+from covey.access import OsloAccess, list_rules
+from covey.model.access import Target
+from covey.model.access_rules import RULES
+from covey.model.errors import Forbidden
+from tests.build import an_actor, an_admin
+
+ADMIN, MEMBER, READER = an_admin(), an_actor(), an_actor("rita", "web", "reader")
+CREATE, LIST_ZONES, LIST_KEYS = (
+    f"os_compute_api:{rule}" for rule in ("os-aggregates:create", "os-availability-zone:list", "os-keypairs:index")
+)
+OWN, OTHER = Target(project_id="web", user_id="alice"), Target(project_id="db", user_id="bob")
+
+
+class Policy:
+    """A policy.yaml that an operator edits, and the rules that come of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._edits = 0
+        self.write("")
+        conf = config.load()
+        conf.set_override("policy_file", str(path), "oslo_policy")
+        self.access = OsloAccess(conf)
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text)
+        self._edits += 10
+        os.utime(self.path, (self._edits, self._edits))  # so that no two edits fall into one tick of a coarse clock
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    return Policy(tmp_path / "policy.yaml")
+
+
+@pytest.fixture
+def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time on the clock that tells when to look at the file again."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+DEFAULTS = {
+    "an administrator may do anything": (ADMIN, CREATE, OTHER, True),
+    "a member may not do what operators do": (MEMBER, CREATE, OWN, False),
+    "anybody may do what is everybody's": (READER, LIST_ZONES, OTHER, True),
+    "a user may look at what is the user's own": (MEMBER, LIST_KEYS, OWN, True),
+    "a user may not look at what is another's": (MEMBER, LIST_KEYS, OTHER, False),
+    "a reader may look at the project's things": (READER, "os_compute_api:os-quota-sets:show", OWN, True),
+    "a reader may not look at another project's": (READER, "os_compute_api:os-quota-sets:show", OTHER, False),
+    "a member may change the project's things": (MEMBER, "image:modify_image", OWN, True),
+    "a reader may not change them": (READER, "image:modify_image", OWN, False),
+    "a member may not change another project's": (MEMBER, "image:modify_image", OTHER, False),
+    "an administrator may change another project's": (ADMIN, "image:modify_image", OTHER, True),
+    "what has no rule is forbidden": (ADMIN, "os_compute_api:no-such-rule", OWN, False),
+}
+
+
+def test_the_defaults_say_who_may_do_what(policy: Policy, subtests: pytest.Subtests) -> None:
+    for claim, (actor, rule, target, verdict) in DEFAULTS.items():
+        with subtests.test(claim):
+            assert policy.access.allows(actor, rule, target) is verdict
+            assert policy.access.allows(actor, rule, target) is verdict, "and remembers it"
+
+
+def test_a_refusal_names_the_rule(policy: Policy) -> None:
+    policy.access.require(ADMIN, CREATE)
+    with pytest.raises(Forbidden) as caught:
+        policy.access.require(MEMBER, CREATE)
+    assert caught.value.message == f"Policy doesn't allow {CREATE} to be performed."
+
+
+def test_a_changed_file_counts_within_the_time_it_promises_and_drops_what_was_remembered(
+    policy: Policy, now_s: list[float]
+) -> None:
+    assert not policy.access.allows(MEMBER, CREATE)
+    policy.write(f'"{CREATE}": "role:member"')
+    now_s[0] += module.RELOAD_S * 0.9
+    assert not policy.access.allows(MEMBER, CREATE)
+    now_s[0] += module.RELOAD_S * 0.2
+    assert policy.access.allows(MEMBER, CREATE)
+    assert policy.access.allows(ADMIN, CREATE)
+    policy.write("")
+    now_s[0] += module.RELOAD_S
+    assert not policy.access.allows(MEMBER, CREATE)
+
+
+def test_an_override_of_a_rule_changes_the_rules_that_are_made_of_it(policy: Policy, now_s: list[float]) -> None:
+    policy.write('"context_is_admin": "role:boss"')
+    now_s[0] += module.RELOAD_S
+    assert not policy.access.allows(ADMIN, CREATE)
+    assert policy.access.allows(an_actor("b", "p", "boss"), CREATE)
+
+
+def count_questions(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    asked: list[str] = []
+    enforce = policy.access._enforcer.enforce
+
+    def counted(rule: str, *more: object) -> object:
+        asked.append(rule)
+        return enforce(rule, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(policy.access._enforcer, "enforce", counted)
+    return asked
+
+
+def test_a_question_is_asked_once_for_each_actor_rule_and_target(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = count_questions(policy, monkeypatch)
+    for _ in range(3):
+        for actor in (ADMIN, MEMBER):
+            for rule in (CREATE, LIST_KEYS):
+                for target in (OWN, OTHER):
+                    policy.access.allows(actor, rule, target)
+    assert len(asked) == 8
+
+
+def test_with_a_rule_that_asks_another_server_nothing_is_remembered(
+    policy: Policy, now_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy.write('"os_compute_api:limits": "http://example.test/%(project_id)s"')
+    now_s[0] += module.RELOAD_S
+    asked = count_questions(policy, monkeypatch)
+    for _ in range(3):
+        assert policy.access.allows(ADMIN, CREATE)
+    assert len(asked) == 3
+
+
+def test_no_more_is_remembered_than_fits(policy: Policy, monkeypatch: pytest.MonkeyPatch, now_s: list[float]) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 5)
+    for number in range(20):
+        policy.access.allows(an_actor(f"user-{number}"), CREATE)
+    assert len(policy.access._verdicts) == 5
+    now_s[0] += module.RELOAD_S
+    policy.access.allows(MEMBER, CREATE)
+    assert len(policy.access._verdicts) == 1
+
+
+def test_the_service_starts_without_a_policy_file(tmp_path: Path) -> None:
+    conf = config.load()
+    conf.set_override("policy_file", str(tmp_path / "nope.yaml"), "oslo_policy")
+    assert OsloAccess(conf).allows(ADMIN, CREATE)
+
+
+def test_a_rule_has_a_name_of_its_own_and_a_description() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert all(rule.description.endswith(".") for rule in RULES)
+
+
+def test_every_rule_is_shown_to_operators_with_the_requests_it_guards() -> None:
+    shown = {rule.name: rule for rule in list_rules()}
+    assert list(shown) == [rule.name for rule in RULES]
+    for rule in RULES:
+        operations = getattr(shown[rule.name], "operations", [])
+        assert [f"{each['method']} {each['path']}" for each in operations] == list(rule.requests)
+
+
+def test_every_rule_is_asked_about_somewhere() -> None:
+    texts = _texts_of_the_source()
+    named_by_others = {rule.name for rule in RULES if any(f"rule:{rule.name}" in other.check for other in RULES)}
+    unused = [rule.name for rule in RULES if rule.name not in named_by_others and not _spelled(rule.name, texts)]
+    assert unused == []
+
+
+def _spelled(name: str, texts: set[str]) -> bool:
+    """Whether texts of the source make up the name, in as many pieces as in f"{_RULE}index" or more."""
+    ends = {0}
+    for end in range(1, len(name) + 1):
+        if any(name[start:end] in texts for start in ends):
+            ends.add(end)
+    return len(name) in ends
+
+
+def _texts_of_the_source() -> set[str]:
+    """Every text in the code, the rules themselves aside, that is more than a letter or two."""
+    root = Path(covey.__file__).parent
+    sources = (path for path in root.rglob("*.py") if path != root / "model" / "access.py")
+    nodes = (node for path in sources for node in ast.walk(ast.parse(path.read_text())))
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {text for text in texts if len(text) > 2 or text == ":"}
