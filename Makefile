@@ -6,7 +6,7 @@ PORT   ?= 8774
 DATA   ?= .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tables test lint types layers check lock format clean
+.PHONY: help setup demo tables test bench lint types layers check lock format clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=
 
 test: setup  ## Run the whole suite, on SQLite and on a real PostgreSQL
 	$(BIN)/pytest
+
+bench: setup  ## Measure decisions, Nova's own step beside them, and boots over HTTP (BENCH="--help")
+	$(BIN)/python -m tests.bench $(BENCH)
 
 lint: setup  ## ruff: format and rules
 	$(BIN)/ruff format --check .

@@ -71,7 +71,9 @@ def assemble(conf: cfg.ConfigOpts, store: Store, access: Access, now: Clock, new
     quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
     flavors, images = Flavors(store, access, now), Images(store, access, now)
     leaders = 1 if conf.database.connection.startswith("sqlite") else 2
-    boots = Boots(store, live, new_uuid, _seed, quotas.limits_in, tell, announcements, scheduler.host_subset_size, leaders=leaders)
+    boots = Boots(
+        store, live, new_uuid, _seed, quotas.limits_in, tell, announcements, scheduler.host_subset_size, leaders=leaders
+    )
     servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
     places = Places(store, live, _seed, tell, scheduler.host_subset_size)
     driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed)

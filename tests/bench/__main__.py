@@ -18,8 +18,12 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file, too")
     parser.add_argument("--only", choices=_SECTIONS, action="append", help="measure this alone; may be repeated")
-    parser.add_argument("--skip-nova", action="store_true", help="leave the comparison with Nova out; the table says so")
-    parser.add_argument("--nova-venv", type=Path, default=Path(".bench/nova-venv"), metavar="DIR", help="made if missing")
+    parser.add_argument(
+        "--skip-nova", action="store_true", help="leave the comparison with Nova out; the table says so"
+    )
+    parser.add_argument(
+        "--nova-venv", type=Path, default=Path(".bench/nova-venv"), metavar="DIR", help="made if missing"
+    )
     parser.add_argument("--nova-hosts", type=int, nargs="+", default=[1_000, 10_000], metavar="N")
     parser.add_argument("--nova-batch", type=int, default=100, metavar="N", help="servers in Nova's batch")
     parser.add_argument("--decide-hosts", type=int, nargs="+", default=[1_000, 10_000, 100_000], metavar="N")
@@ -38,7 +42,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _tell(what: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
+    sys.stderr.flush()
 
 
 def _settings(chosen: list[str]) -> str:
@@ -58,7 +63,7 @@ def _sizes(chosen: argparse.Namespace) -> boots.Sizes:
     )
 
 
-def _measure(chosen: argparse.Namespace) -> list[Row]:
+def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
     wanted = chosen.only or list(_SECTIONS)
     rows: list[Row] = []
     if "decisions" in wanted:
@@ -70,7 +75,7 @@ def _measure(chosen: argparse.Namespace) -> list[Row]:
         rows += nova.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _tell)
     if "boots" in wanted:
         names = chosen.database or list(BACKENDS)
-        rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, _tell)
+        rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _tell)
     return rows
 
 
@@ -78,9 +83,9 @@ def main() -> None:
     chosen = _arguments()
     started = time.monotonic()
     about = [*machine.about(), *(f"option of the service: {setting}" for setting in chosen.set)]
-    rows = _measure(chosen)
+    rows = _measure(chosen, about)
     about += [f"took {time.monotonic() - started:.0f} s; at the end, {machine.load()}"]
-    print("\n".join(f"- {line}" for line in about), markdown(rows), sep="\n\n")
+    sys.stdout.write("\n".join(f"- {line}" for line in about) + f"\n\n{markdown(rows)}\n")
     if chosen.json:
         chosen.json.write_text(json.dumps({"about": about, "rows": [row.document() for row in rows]}, indent=1))
     if any("FAILED" in row.note for row in rows):

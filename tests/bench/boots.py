@@ -28,6 +28,7 @@ from covey.storage.store import Store
 from tests.acceptance.processes import Covey, running_covey
 from tests.bench import checks, cpu, fleets
 from tests.bench.backends import BACKENDS, Backend
+from tests.bench.machine import filesystem
 from tests.bench.table import Row, Target, percentile
 
 USER = "bench"
@@ -60,6 +61,7 @@ class Sizes:
     warm_up: int = 1_000
     rounds: int = 3
     connections: tuple[int, ...] = (1, 8, 32)
+    longest_s: float = 150.0  # for the rounds on one database; none begins later
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +213,21 @@ def _boot(headers: str, group: str, image: str) -> str:
     return f"POST /compute/v2.1/servers HTTP/1.1\r\n{headers}{about}\r\n{body}"
 
 
-def measure(names: list[str], sizes: Sizes, settings: str, parent: Path | None, tell: Callable[[str], None]) -> Iterator[Row]:
-    """Rows for each of the databases."""
+def measure(
+    names: list[str],
+    sizes: Sizes,
+    settings: str,
+    parent: Path | None,
+    describe: Callable[[str], None],
+    tell: Callable[[str], None],
+) -> Iterator[Row]:
+    """Rows for each of the databases, which are described as they come up."""
     for name in names:
         with tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary:
             directory = Path(temporary)
             with BACKENDS[name](directory) as backend:
-                tell(f"{backend.name} ({backend.about}): {sizes.hosts:,} hosts, {sizes.groups:,} groups")
+                describe(f"{backend.name}: {backend.about}, on {filesystem(directory)}")
+                tell(f"{backend.name}: {sizes.hosts:,} hosts, {sizes.groups:,} groups")
                 with running_bench(backend, directory, sizes, settings) as bench:
                     yield from _rows(bench, sizes, tell)
 
@@ -226,7 +236,11 @@ def _rows(bench: Bench, sizes: Sizes, tell: Callable[[str], None]) -> Iterator[R
     name = bench.backend.name
     bench.boot(max(sizes.connections), sizes.warm_up)
     runs: dict[int, list[Run]] = {connections: [] for connections in sizes.connections}
+    until = time.monotonic() + sizes.longest_s
     for number in range(sizes.rounds):
+        if number and time.monotonic() > until:
+            tell(f"{name}: out of time, {sizes.rounds - number} of {sizes.rounds} rounds are left out")
+            break
         for connections, kept in runs.items():
             kept.append(bench.boot(connections, sizes.boots_alone if connections == 1 else sizes.boots))
             tell(f"{name}: round {number + 1}, {connections} connections: {kept[-1].rate:.0f} boots/s")

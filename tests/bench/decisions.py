@@ -106,25 +106,27 @@ def _ask(policies: tuple[GroupPolicy, ...], members: list[int], count: int = 1) 
 
 def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -> Iterator[Row]:
     """A row for each question at each size, then how the times grew from the smallest fleet to the largest."""
-    cpu: dict[tuple[str, int], float] = {}
+    cpu: dict[tuple[str, int], tuple[float, int]] = {}  # and how many were placed
     for size in sizes:
         tell(f"decide(): {size:,} hosts")
         made = fleets.hosts(size)
         for name, policies in POLICIES.items():
             timing = one_server(made, fleets.fleet(made), policies, repeats)
-            cpu[name, size] = timing.cpu_us
+            cpu[name, size] = timing.cpu_us, 1
             yield timing.row(f"decide, {size:,} hosts, {name}", "group of 20", *_at_most(ONE_TARGETS_MS.get(size)))
         fleet = fleets.fleet(made)
         for name, policies in BATCHES.items():
             timing, placed = batch(made, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)
-            cpu[name, size] = timing.cpu_us
+            cpu[name, size] = timing.cpu_us, placed
             what = f"decide, {size:,} hosts, batch of {BATCH:,}, {name}"
             yield timing.row(what, f"{placed:,} placed", *_at_most(BATCH_TARGET_MS if placed == BATCH else None))
-    if len(sizes) > 1:
-        for name in {**POLICIES, **BATCHES}:
-            few, many = min(sizes), max(sizes)
-            what = f"growth of CPU, {few:,} to {many:,} hosts, {name}"
-            yield Row(what, ratio=cpu[name, many] / cpu[name, few], note=f"hosts grew x{many / few:.0f}")
+    few, many = min(sizes), max(sizes)
+    for name in {**POLICIES, **BATCHES} if few < many else ():
+        (small, placed), (large, more_placed) = cpu[name, few], cpu[name, many]
+        note = f"hosts grew x{many / few:.0f}" + (
+            "" if placed == more_placed else f", and placed x{more_placed / placed:.3g}"
+        )
+        yield Row(f"growth of CPU, {few:,} to {many:,} hosts, {name}", ratio=large / small, note=note)
 
 
 def _at_most(target_ms: float | None) -> tuple[Target, ...]:

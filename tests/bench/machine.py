@@ -15,7 +15,7 @@ def about() -> list[str]:
     return [
         f"machine: {os.cpu_count()} cores, {_processor()}, {platform.system()} {platform.release()}",
         f"software: Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}",
-        load(),
+        f"{load()}; niceness: {os.nice(0)}",
     ]
 
 
@@ -28,3 +28,10 @@ def load() -> str:
 def _processor() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def filesystem(path: Path) -> str:
+    """The kind that a directory is on; nothing is durable on a tmpfs."""
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    here = [(len(point), kind) for point, kind in mounts if path.resolve().is_relative_to(point)]
+    return max(here, default=(0, "an unknown file system"))[1]

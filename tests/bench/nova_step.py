@@ -112,7 +112,13 @@ def aggregates(row: int, sizes: list[int]) -> list[Any]:
 def request(question: dict[str, Any], batch: int) -> Any:
     members = [uuid(1, number) for number in range(len(question["members"]))] + [uuid(3, n) for n in range(batch)]
     group = objects.InstanceGroup(
-        uuid=uuid(4, 0), name="g", policies=[POLICY], policy=POLICY, _rules={}, members=members, hosts=[f"n{r}" for r in question["members"]]
+        uuid=uuid(4, 0),
+        name="g",
+        policies=[POLICY],
+        policy=POLICY,
+        rules={},
+        members=members,
+        hosts=[f"n{row}" for row in question["members"]],
     )
     vcpus, memory_mb, disk_gb = question["amounts"]
     return objects.RequestSpec(
@@ -155,14 +161,17 @@ def singles(step: Step, question: dict[str, Any]) -> Timings:
 
 
 def batch(step: Step, question: dict[str, Any]) -> Timings:
-    """One request for many servers; each timing is that of one server."""
+    """One request for many servers, or as many of them as there is time for; each timing is that of one server."""
     hosts, spec = host_states(question), request(question, question["batch"])
     timings: Timings = []
+    until = time.monotonic() + question["longest_s"]
     for number in range(question["batch"]):
+        if time.monotonic() > until:
+            break
         wall, cpu = time.perf_counter(), time.process_time()
         hosts = place(step, spec, hosts, number)
         timings.append((time.perf_counter() - wall, time.process_time() - cpu))
-    assert len(set(spec.instance_group.hosts)) == len(question["members"]) + question["batch"]
+    assert len(set(spec.instance_group.hosts)) == len(question["members"]) + len(timings)
     return timings
 
 

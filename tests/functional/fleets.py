@@ -108,7 +108,8 @@ class Cloud:
     def step(self) -> int:
         """Do what is due now, once."""
         done = self.assembled.worker().once()
-        self.check()
+        if done:
+            self.check()
         return done
 
     def settle(self) -> None:
@@ -141,7 +142,7 @@ class Cloud:
         return str(answer.json["server"]["id"])
 
     def boot_on(self, host: str, group: str | None = None, **fields: Any) -> str:
-        """A server that runs on that host, whatever its group thinks of it; alice's, though an operator put it there."""
+        """A server of alice's that runs on that host, whatever its group thinks of it."""
         operator = self.service.as_("alice:web", "2.1000").sending(X_Roles="admin")
         return self.boot(operator, group=group, availability_zone=f"nova:{host}", **fields)
 
@@ -246,36 +247,19 @@ class Cloud:
 
     def check(self) -> None:
         """The books agree with each other, whatever is under way."""
+        read = (tables.allocations, tables.inventories, tables.servers, tables.migrations, tables.quota_usages)
+        with self.connection.connect() as connection:
+            allocations, inventories, servers, migrations, usages = (
+                list(connection.execute(sa.select(table))) for table in read
+            )
         taken: dict[tuple[int, str], int] = defaultdict(int)
-        for row in self.rows(tables.allocations):
+        for row in allocations:
             taken[row.provider_id, row.resource_class] += row.used
-        shelf = {(row.provider_id, row.resource_class): row for row in self.rows(tables.inventories)}
-        assert taken == {key: row.used for key, row in shelf.items() if row.used}
-        self._check_places()
-        self._check_use()
-        self._check_fleet({key: row.used for key, row in shelf.items()})
-
-    def _check_places(self) -> None:
-        held = {(row.consumer_uuid, row.provider_id) for row in self.rows(tables.allocations)}
-        under_way = {"preparing", "finished"}
-        moves = {row.server_id: row.uuid for row in self.rows(tables.migrations) if row.status in under_way}
-        wanted = set()
-        for row in self.rows(tables.servers):
-            if row.second_host_id is None and row.host_id is not None:
-                wanted.add((row.id, row.host_id))
-            elif row.second_host_id is not None:  # the move holds the place that the server comes from
-                arrived = row.vm_state == "resized"
-                wanted.add((row.id, row.host_id if arrived else row.second_host_id))
-                wanted.add((moves[row.id], row.second_host_id if arrived else row.host_id))
-        assert held == wanted
-
-    def _check_use(self) -> None:
-        sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-        for row in self.rows(tables.servers):
-            for i, amount in enumerate((1, row.vcpus, row.memory_mb)):
-                sums[row.project_id][i] += amount
-        counted = {r.project_id: [r.instances, r.cores, r.ram] for r in self.rows(tables.quota_usages)}
-        assert {project: use for project, use in counted.items() if any(use)} == sums
+        used = {(row.provider_id, row.resource_class): row.used for row in inventories}
+        assert taken == {key: amount for key, amount in used.items() if amount}
+        _check_places({(row.consumer_uuid, row.provider_id) for row in allocations}, servers, migrations)
+        _check_use(servers, usages)
+        self._check_fleet(used)
 
     def _check_fleet(self, used: dict[tuple[int, str], int]) -> None:
         """What the process believes is what the rows say."""
@@ -287,6 +271,30 @@ class Cloud:
                 for i, kind in enumerate(CLASSES)
             }
         assert believed == used
+
+
+def _check_places(held: set[tuple[str, int]], servers: list[Any], migrations: list[Any]) -> None:
+    """Servers hold the places that they are in; a move holds the one that its server comes from."""
+    moves = {row.server_id: row.uuid for row in migrations if row.status in {"preparing", "finished"}}
+    wanted = set()
+    for row in servers:
+        if row.second_host_id is None and row.host_id is not None:
+            wanted.add((row.id, row.host_id))
+        elif row.second_host_id is not None:
+            arrived = row.vm_state == "resized"
+            wanted.add((row.id, row.host_id if arrived else row.second_host_id))
+            wanted.add((moves[row.id], row.second_host_id if arrived else row.host_id))
+    assert held == wanted
+
+
+def _check_use(servers: list[Any], usages: list[Any]) -> None:
+    """What quotas count is what there is."""
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for row in servers:
+        for i, amount in enumerate((1, row.vcpus, row.memory_mb)):
+            sums[row.project_id][i] += amount
+    counted = {row.project_id: [row.instances, row.cores, row.ram] for row in usages}
+    assert {project: use for project, use in counted.items() if any(use)} == sums
 
 
 class BuildCloud(Protocol):
@@ -367,13 +375,9 @@ def _cloud(
     logs.configure("error", "json")
     access, time, trusting = OsloAccess(conf), Time(), Trusting()
     made = assemble(conf, store, access, time, bootstrap.new_uuid)
-    made = replace(
-        made, builds=replace(made.builds, driver=driver), journeys=replace(made.journeys, driver=driver)
-    )
+    made = replace(made, builds=replace(made.builds, driver=driver), journeys=replace(made.journeys, driver=driver))
     settings = app.Settings(conf.api.max_limit, conf.api.max_body_bytes, conf.scheduler.default_availability_zone)
-    parts = app.Parts(
-        made.services, store, access, time, bootstrap.new_uuid, trusting, trusting, settings, Metrics()
-    )
+    parts = app.Parts(made.services, store, access, time, bootstrap.new_uuid, trusting, trusting, settings, Metrics())
     for group, option, _ in overrides:  # options are the process's: what was set for one cloud is unset for the next
         conf.clear_override(option, group)
     return Cloud(Service(app.build(parts)), made, store, connected, time)

@@ -324,9 +324,7 @@ def test_a_move_keeps_to_zone_traits_and_enabled_hosts(cloud: Cloud) -> None:
     assert cloud.host(server) == "node-3"
     cloud.set_down("node-1")
     said = refused(cloud.act(cloud.admin, server, "os-migrateLive", LIVE))
-    assert said == (
-        "No valid host was found. Of 3 hosts: 1 is disabled, 1 is down, 1 is excluded by the request."
-    )
+    assert said == ("No valid host was found. Of 3 hosts: 1 is disabled, 1 is down, 1 is excluded by the request.")
 
 
 def test_a_server_that_was_forced_onto_a_host_may_move_on(cloud: Cloud) -> None:

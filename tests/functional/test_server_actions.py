@@ -716,14 +716,17 @@ def test_what_was_done_to_a_server_is_written_down(cloud: Cloud) -> None:
     fields = {"action", "instance_uuid", "request_id", "project_id", "user_id", "start_time", "message"}
     assert [action.keys() for action in listed] == [fields, fields]
     assert cloud.alice.at("2.58").get(path).json["instanceActions"][0].keys() == fields | {"updated_at"}
-    assert listed[0].items() >= {
-        "action": "stop",
-        "instance_uuid": server,
-        "request_id": request,
-        "project_id": "web",
-        "user_id": "alice",
-        "message": None,
-    }.items()
+    assert (
+        listed[0].items()
+        >= {
+            "action": "stop",
+            "instance_uuid": server,
+            "request_id": request,
+            "project_id": "web",
+            "user_id": "alice",
+            "message": None,
+        }.items()
+    )
     assert cloud.alice.get(f"{path}/{request}").json["instanceAction"]["events"] == []
     cloud.settle()
     (event,) = cloud.alice.at("2.83").get(f"{path}/{request}").json["instanceAction"]["events"]

@@ -44,7 +44,7 @@ class Edge:
             raise Invalid(message)
         if not self.is_open(req):
             context.actor = self.authenticate(req.env)
-        if self.spoken is not None:
+        if self.spoken is not None and req.path != "/":  # the document of all versions is the same at each
             context.version = self._version(req, self.spoken)
         if self.rewrite is not None:
             self.rewrite(req)

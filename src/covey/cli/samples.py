@@ -18,7 +18,7 @@ def config_sample() -> None:
     Each option can also come from the environment, as OS_GROUP__OPTION:
       OS_API__PORT=9000 covey serve
     """
-    namespaces = ("covey", "oslo.policy", "keystonemiddleware.auth_token")
+    namespaces = ("covey", "oslo.policy", "oslo.messaging", "keystonemiddleware.auth_token")
     options.main([f"--namespace={name}" for name in namespaces])
 
 

@@ -19,18 +19,24 @@ def user() -> None:
 
 @user.command()
 @click.argument("name")
-@click.option("--project", required=True, help="The name of the project that the user acts for; made if new.")
-@click.option("--role", "roles", multiple=True, default=("member",), show_default=True, help="May be repeated.")
+@click.option("--project", help="The project that the user acts for; made if new. Needed for a new user.")
+@click.option("--role", "roles", multiple=True, help="May be repeated. A new user without any is a member.")
 @click.option("--file", "path", type=click.Path(dir_okay=False, path_type=Path), default=Path("users.yaml"))
 @click.password_option(help="Asked for if not given.")
-def add(name: str, project: str, roles: tuple[str, ...], path: Path, password: str) -> None:
-    """Add the user NAME, or give it a new password.
+def add(name: str, project: str | None, roles: tuple[str, ...], path: Path, password: str) -> None:
+    """Add the user NAME, or give it a new password; what is not said of a known user stays.
 
     \b
     Example:
       covey user add alice --project web --role member --file /etc/covey/users.yaml
     """
     document = yaml.safe_load(path.read_text()) if path.exists() else {"projects": [], "users": []}
+    known: dict[str, Any] = next((user for user in document["users"] if user["name"] == name), {})
+    project = project or known.get("project")
+    if project is None:
+        message = f"{name} is new: say which --project it acts for."
+        raise click.UsageError(message)
+    roles = roles or tuple(known.get("roles", ("member",)))
     write(path, with_user(document, name, project, roles, password))
     click.echo(f"{name} is in {path}; a running service notices within a second.")
 

@@ -130,7 +130,9 @@ RULES: tuple[AccessRule, ...] = (
         "List the servers of hypervisors.",
         (f"GET {_HYPERVISORS}/{{pattern}}/servers",),
     ),
-    AccessRule(f"{_NOVA}os-keypairs:index", "user_id:%(user_id)s", "List one's key pairs.", ("GET /os-keypairs",)),
+    AccessRule(
+        f"{_NOVA}os-keypairs:index", f"user_id:%(user_id)s or {ADMIN}", "List one's key pairs.", ("GET /os-keypairs",)
+    ),
     AccessRule(f"{_NOVA}limits", ANYBODY, "Show one's limits.", ("GET /limits",)),
     AccessRule(f"{_NOVA}limits:other_project", ADMIN, "Show another project's limits.", ("GET /limits?tenant_id=",)),
     AccessRule(f"{_NOVA}os-quota-sets:show", READER_OR_ADMIN, "Show a project's quota.", ("GET /os-quota-sets/{id}",)),

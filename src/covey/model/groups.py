@@ -130,11 +130,11 @@ def check_policies(policies: Sequence[GroupPolicy]) -> None:
     seen: dict[tuple[bool, ScopeRef, str | None], GroupPolicy] = {}
     for policy in policies:
         together = policy.kind in {PolicyKind.AFFINITY, PolicyKind.SOFT_AFFINITY}
-        other = seen.setdefault((together, policy.scope, policy.target), policy)
-        if other is not policy:
-            raise Invalid(
-                f"The policies {other} and {policy} say the same kind of thing of one place; keep one of them."
-            )
+        place = policy.scope, policy.target
+        other = seen.get((together, *place))
+        if other is not None:
+            raise Invalid(f"The policies {other} and {policy} say the same kind of thing of one place; keep one.")
+        seen[together, *place] = policy
         opposite = seen.get((not together, policy.scope, policy.target))
         if opposite and policy.target is None and not policy.kind.is_soft and not opposite.kind.is_soft:
             raise Invalid(f"The policies {opposite} and {policy} contradict each other; keep one.")

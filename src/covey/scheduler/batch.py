@@ -125,11 +125,11 @@ def _picker(state: _State, draw: Draw) -> _Picker:
     the wider tastes come first. Whatever is left is looked at stage by stage, every time.
     """
     wide = [taste.is_wide for taste in state.tastes]
+    if draw.subset > 1 and state.tastes:
+        return _Stages(state, draw)  # a lot is drawn among those that the soft policies leave
     if not any(wide):
         return _OneLine(state, draw)
-    if draw.subset == 1 and wide == sorted(wide, reverse=True):
-        return _ManyLines(state)
-    return _Stages(state, draw)
+    return _ManyLines(state) if wide == sorted(wide, reverse=True) else _Stages(state, draw)
 
 
 def _begin(ask: Ask, fleet: Fleet, rows: Rows, lucky: Luck) -> _State:

@@ -7,7 +7,7 @@ from datetime import datetime
 from covey.model.actions import MoveKind
 from covey.model.flavors import Flavor
 from covey.model.groups import Group
-from covey.model.ids import ServerId
+from covey.model.ids import GroupId, ServerId
 from covey.model.servers import Fault, Power, Server, VmState
 from covey.ports import Clock, Transaction
 
@@ -64,11 +64,6 @@ class Announcements:
         """A server that is on another host since a moment ago: one of MOVED, or RETURNED."""
         if self.enabled and (here := tx.servers.by_id(server)) is not None:
             self._leave(tx, [(event, self._rebuilt(here) if event == "instance.rebuild.end" else self._acted(here))])
-
-    def servers(self, tx: Transaction, event: str, servers: Iterable[Server]) -> None:
-        """Servers as they are given."""
-        if self.enabled:
-            self._leave(tx, [(event, self._acted(server)) for server in servers])
 
     def _leave(self, tx: Transaction, notes: Sequence[Told]) -> None:
         tx.outbox.add(notes, self.clock())
@@ -155,14 +150,13 @@ def server_data(server: Server, zone: str, deleted_at: datetime | None = None) -
 
 def _joined(tx: Transaction, servers: Sequence[Server]) -> list[Told]:
     """A note for each member, with those who were members by then: the last one has them all."""
-    new: dict[str, list[ServerId]] = {}
+    new: dict[GroupId, list[ServerId]] = {}
     for server in servers:
         if server.group_id is not None:
             new.setdefault(server.group_id, []).append(server.id)
     notes: list[Told] = []
-    for group_id, ids in new.items():
-        group = tx.groups.by_id(group_id)
-        assert group is not None  # its row is locked
+    for group in tx.groups.by_ids(list(new)):
+        ids = new[group.id]
         before = tuple(member for member in group.members if member not in set(ids))
         for number in range(1, len(ids) + 1):
             then = replace(group, members=(*before, *ids[:number]))

@@ -73,7 +73,7 @@ class Builds:
             tx.servers.activate([server.id for server in started], now)
             tx.actions.finish_all([s.id for s in started], "create", ActionEvent(_BUILD, now, now, "Success"))
             tx.work.done([job.id for job in jobs])
-            self.announcements.servers(tx, "instance.create.end", started)
+            self.announcements.built(tx, started)
 
     def _again(self, job: Job, fault: DriverFault) -> None:
         """Give the place back and decide once more, without the hosts that failed; or give up, and say why."""
@@ -117,6 +117,7 @@ class Builds:
         fault = Fault(why.message, now, details=why.details)
         tx.servers.update(replace(server, host_id=None, vm_state=VmState.ERROR, task=None, fault=fault, updated_at=now))
         tx.groups.leave([server.id])
+        self.announcements.failed(tx, server.id)
         tx.actions.finish(server.id, "create", ActionEvent(_BUILD, now, now, "Error", why.message, why.details))
 
     def _forget(self, tx: Transaction, server_id: ServerId) -> None:
@@ -131,7 +132,7 @@ class Builds:
         tx.claims.add_usage(server.project_id, -1, -server.flavor.vcpus, -server.flavor.memory_mb)
         self.places.touch(tx, server.group_id)
         tx.work.drop(server.id)
-        self.announcements.servers(tx, "instance.delete.end", [server])
+        self.announcements.deleted(tx, server)
 
 
 def _is_waiting(server: Server) -> bool:

@@ -87,8 +87,9 @@ class Fleets:
         tx.aggregates.add(new, now)
         ids = {aggregate.name: aggregate.id for aggregate in tx.aggregates.all()}
         hosts = {host.name: host.id for host in tx.hosts.find()} if made.new_members or made.gone_members else {}
-        for some in _batches(made.gone_members):
-            tx.aggregates.remove_hosts([(ids[a], hosts[h]) for a, h in some], now)
+        for some in _batches(made.gone_members):  # some of which went with what was pruned
+            left = [(ids[a], hosts[h]) for a, h in some if a in ids and h in hosts]
+            tx.aggregates.remove_hosts(left, now)
             progress(len(some))
         for aggregate, zone in made.changed_zones:
             tx.aggregates.set_zone(aggregate.id, zone, now)

@@ -1,11 +1,12 @@
 """Hosts, as operators see them: hypervisors, compute services, availability zones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.errors import Invalid, NotFound
 from covey.model.hosts import COMPUTE_BINARY, Host
+from covey.model.ids import HostId
 from covey.model.zones import Zone
 from covey.ports import Access, Clock, Store, Transaction
 
@@ -76,6 +77,11 @@ class Hosts:
         with self.store.read() as tx:
             return _existing(tx, key, f"Hypervisor with ID '{key}' could not be found.")
 
+    def servers_on(self, hosts: Sequence[Host]) -> dict[HostId, list[tuple[str, str]]]:
+        """The servers of each host, by name and id; for whoever was allowed to see the hosts."""
+        with self.store.read() as tx:
+            return tx.servers.names_on([host.id for host in hosts])
+
     def services(self, actor: Actor) -> list[Host]:
         self.access.require(actor, f"{_SERVICES}list")
         with self.store.read() as tx:
@@ -131,6 +137,7 @@ class Hosts:
     def _change(self, actor: Actor, change: HostChange, find: Callable[[Transaction], Host]) -> Host:
         self.access.require(actor, f"{_SERVICES}update")
         with self.store.write() as tx:
+            tx.aggregates.lock_hosts([find(tx).id])  # so that two changes at once both stay
             changed = change.applied_to(find(tx))
             tx.hosts.set_state(changed, self.clock())
             found = tx.hosts.by_id(changed.id)

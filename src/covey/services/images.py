@@ -50,6 +50,8 @@ class Images:
             changed = replace(change(found), updated_at=self.clock())
             if changed.visibility != found.visibility:
                 self._may_publish(actor, changed)
+            if changed.owner != found.owner:  # to give an image away takes the right to have it there
+                self.access.require(actor, "image:add_image", Target(project_id=changed.owner))
             tx.images.update(changed)
         return changed
 

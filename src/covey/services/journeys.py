@@ -13,7 +13,7 @@ from covey.model.ids import ServerId
 from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver, Store, Transaction
-from covey.services.announcements import Announcements
+from covey.services.announcements import MOVED, RETURNED, Announcements
 from covey.services.moves import ACTION
 from covey.services.places import Places
 
@@ -171,7 +171,7 @@ class Journeys:
         _charge(tx, server, move)
         tx.servers.update(arrived)
         tx.actions.finish(server.id, ACTION[move.kind], ActionEvent(f"compute_{move.kind}", now, now, "Success"))
-        self.announcements.servers(tx, "instance.move.end", [arrived])
+        self.announcements.moved(tx, MOVED[move.kind], server.id)
 
     def _stay(self, fault: DriverFault, tx: Transaction, server: Server, move: Migration) -> None:
         now = self.clock()
@@ -212,6 +212,7 @@ class Journeys:
         )
         tx.servers.update(back)
         tx.actions.finish(server.id, "revertResize", ActionEvent("compute_revert_resize", now, now, "Success"))
+        self.announcements.moved(tx, RETURNED, server.id)
 
 
 _POWER_TASKS = {Task.POWERING_OFF, Task.POWERING_ON, Task.REBOOTING, Task.REBOOTING_HARD}

@@ -73,6 +73,9 @@ class Groups:
         found = self._load(_ROWS.where(groups.c.id == group))
         return found[0] if found else None
 
+    def by_ids(self, ids: Sequence[GroupId]) -> list[Group]:
+        return self._load(_ROWS.where(groups.c.id.in_(ids))) if ids else []
+
     def count(self, project: ProjectId) -> int:
         found: int = self._connection.execute(
             select(func.count()).select_from(groups).where(groups.c.project_id == project)

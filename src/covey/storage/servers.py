@@ -41,6 +41,11 @@ _ROWS = (
     .join(instance_group_members, servers.c.id == instance_group_members.c.server_id, isouter=True)
 )
 _TAGS = select(server_tags).where(server_tags.c.server_id.in_(bindparam("ids", expanding=True)))
+_NAMES_ON = (
+    select(servers.c.host_id, servers.c.name, servers.c.id)
+    .where(servers.c.host_id.between(bindparam("least"), bindparam("most")))
+    .order_by(servers.c.id)
+)
 _LOCK = select(servers.c.id).where(servers.c.id == bindparam("server")).with_for_update()
 _DELETE = delete(servers).where(servers.c.id.in_(bindparam("ids", expanding=True)))
 _ACTIVATE = (
@@ -105,10 +110,13 @@ class Servers:
             message = f"{wanted.name_matches!r} is no regular expression to the database."
             raise Invalid(message) from error
 
-    def on_host(self, host: HostId) -> int:
-        """How many servers hold a place there."""
-        here = (servers.c.host_id == host) | (servers.c.second_host_id == host)
-        found: int = self._connection.execute(select(sa.func.count()).select_from(servers).where(here)).scalar_one()
+    def names_on(self, hosts: Sequence[HostId]) -> dict[HostId, list[tuple[str, str]]]:
+        """The names and ids of the servers on each host."""
+        found: dict[HostId, list[tuple[str, str]]] = {host: [] for host in hosts}
+        if hosts:
+            for host, name, server in self._connection.execute(_NAMES_ON, {"least": min(hosts), "most": max(hosts)}):
+                if host in found:
+                    found[host].append((name, server))
         return found
 
     def update(self, server: Server) -> None:

@@ -117,8 +117,8 @@ class Rows:
 class RowsOfGroups:
     known: Sequence[Group]
 
-    def by_id(self, group: str) -> Group | None:
-        return next((each for each in self.known if each.id == group), None)
+    def by_ids(self, ids: Sequence[GroupId]) -> list[Group]:
+        return [each for each in self.known if each.id in ids]
 
 
 def announcements(*, enabled: bool = True) -> Announcements:

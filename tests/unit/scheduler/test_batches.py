@@ -130,13 +130,23 @@ def test_a_thousand_on_three_hundred_hosts_in_ten_racks(
     assert decide(ask(*policies, count=1000, minimum=placed + 1), many, 7).chosen == ()
 
 
-def test_a_batch_of_many_hosts_sees_all_of_them_though_most_were_full_at_first_sight() -> None:
-    """More hosts than a batch is likely to need, and each of the best takes but one."""
+def test_a_batch_takes_the_roomiest_first_and_every_host_in_the_end() -> None:
     many = fleet(*(host(n, (n % 7 + 1, 8192, 1000)) for n in range(1, 501)))
     chosen = decide(ask(apart(), count=500, minimum=500), many, 3).chosen
     assert sorted(chosen) == list(range(1, 501))
     rooms = [(pick % 7 + 1) for pick in chosen]
     assert rooms == sorted(rooms, reverse=True)
+
+
+@pytest.mark.parametrize("subset", [1, 2])
+def test_a_small_batch_sees_the_last_of_many_hosts(subset: int) -> None:
+    """All the roomy hosts are in one rack, and it takes one; the rest have to go where nobody would look first."""
+    roomy = [host(n, (8, 9000 + n, 100)) for n in range(1, 401)]
+    small = [host(401, (1, 1024, 10)), host(402, (1, 1024, 11))]
+    many = fleet(*roomy, *small, domain(1, *range(1, 401)), domain(2, 401), domain(3, 402))
+    chosen = decide(ask(apart(RACK), count=4), many, 3, subset).chosen
+    assert chosen[0] in ({400} if subset == 1 else {399, 400})
+    assert sorted(chosen[1:]) == [401, 402]
 
 
 def test_a_few_of_the_best_are_drawn_from_at_every_step() -> None:

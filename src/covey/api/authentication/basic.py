@@ -64,11 +64,18 @@ class Basic:
         name, password = _credentials(header)
         user = self._users.find(name)
         # An unknown user costs as much time as a wrong password, so that names can't be guessed by the clock.
-        right = bcrypt.checkpw(password[:72], user.password_hash if user else self._decoy)
+        right = _matches(password, user.password_hash if user else self._decoy)
         if user is None or not right:
             message = "The user name or the password is wrong."
             raise Unauthorized(message)
         return user
+
+
+def _matches(password: bytes, hashed: bytes) -> bool:
+    try:
+        return bcrypt.checkpw(password[:72], hashed)
+    except ValueError:  # looks like a hash, and is none
+        return False
 
 
 def _credentials(header: str) -> tuple[str, bytes]:

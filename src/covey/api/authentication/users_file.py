@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import structlog
 import yaml
 
 from covey.api.authentication import Project
 from covey.model.access import Actor, with_implied
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId, UserId
+
+log = structlog.get_logger()
 
 LOOK_AGAIN_S = 1.0
 
@@ -87,10 +90,13 @@ class UsersFile:
             return
         with self._lock:
             self._look_again_at = time.monotonic() + LOOK_AGAIN_S
-            stamp = self._now_stamp()
-            if stamp != self._stamp:
-                self._users, self._projects = _load(self._path)
-                self._stamp = stamp
+            try:
+                stamp = self._now_stamp()
+                if stamp != self._stamp:
+                    self._stamp = stamp
+                    self._users, self._projects = _load(self._path)
+            except Invalid as error:  # an operator's slip locks nobody out, and callers learn nothing of it
+                log.warning("users_file.broken", reason=error.message, still="the users of before")
 
     def _now_stamp(self) -> tuple[int, int]:
         try:

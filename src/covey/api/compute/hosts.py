@@ -1,6 +1,7 @@
 """/os-hypervisors, /os-services, /os-availability-zone: the hosts, seen from three sides."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -26,6 +27,9 @@ from covey.model.inventory import Inventory, ResourceClass
 from covey.services.hosts import HostChange, HostPage, HostQuery
 from covey.services.hosts import Hosts as Service
 
+Named = Sequence[tuple[str, str]]
+"""Servers by name and id."""
+
 HYPERVISOR_TYPE, HYPERVISOR_VERSION = "covey", 1
 
 
@@ -45,7 +49,8 @@ class Hypervisors:
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, schemas.HYPERVISOR_SHOW.at(req.version))
         found = self.service.hypervisor(req.actor, host_key(req, key))
-        resp.media = {"hypervisor": _full(found, req.version) | _servers(query, req.version)}
+        servers = self.service.servers_on([found])[found.id]
+        resp.media = {"hypervisor": _full(found, req.version, servers) | _servers(query, req.version, servers)}
 
     @only_before(HYPERVISOR_USE_GONE)
     def on_get_uptime(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -60,12 +65,19 @@ class Hypervisors:
     @only_before(UUIDS_FOR_HOSTS)
     def on_get_servers(self, req: Request, resp: falcon.Response, key: str) -> None:
         found = self._matching(req, key, "servers")
-        resp.media = {"hypervisors": [_short(host, req.version) for host in found.hosts]}
+        servers = self.service.servers_on(found.hosts)
+        resp.media = {
+            "hypervisors": [
+                _short(host, req.version) | ({"servers": _named(servers[host.id])} if servers[host.id] else {})
+                for host in found.hosts
+            ]
+        }
 
     @only_before(HYPERVISOR_USE_GONE)
     def on_get_statistics(self, req: Request, resp: falcon.Response) -> None:
         hosts = [h for h in self.service.hypervisors(req.actor, HostQuery(), "statistics").hosts if not h.disabled]
-        uses = [_use(host) for host in hosts]
+        servers = self.service.servers_on(hosts)
+        uses = [_use(host, servers[host.id]) for host in hosts]
         sums = {key: sum(use[key] for use in uses) for key in _use_of_nothing()}
         resp.media = {"hypervisor_statistics": {"count": len(hosts), **sums}}
 
@@ -81,8 +93,15 @@ class Hypervisors:
         page = self.service.hypervisors(req.actor, HostQuery(pattern, marker, limit), rule)
         if pattern is not None and not page.hosts:
             raise _no_match(pattern)
-        show = _full if rule == "list-detail" else _short
-        resp.media = {"hypervisors": [show(h, req.version) | _servers(query, req.version) for h in page.hosts]}
+        servers = self.service.servers_on(page.hosts)
+        detailed = rule == "list-detail"
+        resp.media = {
+            "hypervisors": [
+                (_full(h, req.version, servers[h.id]) if detailed else _short(h, req.version))
+                | _servers(query, req.version, servers[h.id])
+                for h in page.hosts
+            ]
+        }
         if page.more:
             follow = urlencode({**query, "marker": _id(page.hosts[-1], req.version)})
             resp.media["hypervisors_links"] = [{"rel": "next", "href": req.link(f"{req.path}?{follow}")}]
@@ -202,7 +221,7 @@ def _short(host: Host, version: Version) -> Json:
     }
 
 
-def _full(host: Host, version: Version) -> Json:
+def _full(host: Host, version: Version, servers: Named) -> Json:
     doc = _short(host, version) | {
         "hypervisor_type": HYPERVISOR_TYPE,
         "hypervisor_version": HYPERVISOR_VERSION,
@@ -212,10 +231,10 @@ def _full(host: Host, version: Version) -> Json:
     if version >= HYPERVISOR_USE_GONE:
         return doc | {"uptime": None}
     cpu_info: Json = {}
-    return doc | _use(host) | {"cpu_info": cpu_info if version >= CPU_INFO_AS_OBJECT else json.dumps(cpu_info)}
+    return doc | _use(host, servers) | {"cpu_info": cpu_info if version >= CPU_INFO_AS_OBJECT else json.dumps(cpu_info)}
 
 
-def _use(host: Host) -> dict[str, int]:
+def _use(host: Host, servers: Named) -> dict[str, int]:
     cpu, memory, disk = (host.inventories.get(kind, Inventory(0)) for kind in ResourceClass)
     return {
         "vcpus": cpu.total,
@@ -227,7 +246,7 @@ def _use(host: Host) -> dict[str, int]:
         "free_ram_mb": memory.free,
         "free_disk_gb": disk.free,
         "current_workload": 0,
-        "running_vms": 0,
+        "running_vms": len(servers),
         "disk_available_least": disk.free,
     }
 
@@ -239,9 +258,13 @@ def _use_of_nothing() -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _servers(query: object, version: Version) -> Json:
-    wanted = isinstance(query, dict) and schemas.truth(query.get("with_servers"))
-    return {"servers": []} if wanted and version >= STRICT_LISTS else {}
+def _servers(query: Mapping[str, str], version: Version, servers: Named) -> Json:
+    wanted = schemas.truth(query.get("with_servers"))
+    return {"servers": _named(servers)} if wanted and (servers or version >= STRICT_LISTS) else {}
+
+
+def _named(servers: Named) -> list[Json]:
+    return [{"name": name, "uuid": server} for name, server in servers]
 
 
 def _change(body: Json) -> HostChange:

@@ -40,7 +40,7 @@ class Images:
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         given = query_lists(req)
-        query = schemas.LIST.check(given, schemas.NEVER_STRICT)
+        query = schemas.LIST.check(given, schemas.ANY_VERSION)
         others = {name: values[-1] for name, values in given.items() if name not in schemas.LIST.known}
         limit = min(int(query.get("limit", _DEFAULT_PAGE)), self.max_limit)
         found = self.service.find(req.actor, _filter(query, given, others, limit + 1))

@@ -4,7 +4,7 @@ from covey.api.validation import JsonSchema, Query, Schema
 from covey.api.versions import Version
 from covey.model.images import Visibility
 
-NEVER_STRICT = Version(999, 0)  # other parameters are filters on properties
+ANY_VERSION, NEVER_STRICT = Version(2, 0), Version(999, 0)  # other parameters are filters on properties
 
 _COUNT: JsonSchema = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
 _FORMAT_OF_DISK = [None, "ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "iso", "ploop"]

@@ -37,7 +37,9 @@ class Affinity:
                 found.append(Reason(mine & ~nowhere, f"is {wanted}", f"are {wanted}"))
             else:
                 found.append(
-                    Reason(mine & ~nowhere, f"is not the {place} of the group", f"are not in the {place} of the group")
+                    Reason(
+                        mine & ~nowhere, f"is not in the {place} of the group", f"are not in the {place} of the group"
+                    )
                     if place != "host"
                     else Reason(mine & ~nowhere, "is not the group's host", "are not the group's host")
                 )
