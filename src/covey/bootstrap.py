@@ -98,15 +98,21 @@ def wsgi(chosen: Chosen, *, work: bool = False) -> Application:
         new_uuid=new_uuid,
         authenticate=authenticate,
         projects=projects,
-        settings=app.Settings(
-            max_limit=conf.api.max_limit,
-            max_body_bytes=conf.api.max_body_bytes,
-            default_zone=conf.scheduler.default_availability_zone,
-            public_url=(conf.api.public_url or "").rstrip("/") or None,
-        ),
+        settings=settings(conf),
         metrics=Metrics(),
     )
     return app.build(parts, chosen.only_api)
+
+
+def settings(conf: cfg.ConfigOpts) -> app.Settings:
+    """What an operator chose for the HTTP service."""
+    return app.Settings(
+        max_limit=conf.api.max_limit,
+        max_body_bytes=conf.api.max_body_bytes,
+        default_zone=conf.scheduler.default_availability_zone,
+        tells_counts=conf.api.explain_to_tenants == "counts",
+        public_url=(conf.api.public_url or "").rstrip("/") or None,
+    )
 
 
 def workers(conf: cfg.ConfigOpts, number: int) -> list[Worker]:

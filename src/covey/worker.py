@@ -8,7 +8,7 @@ from itertools import groupby
 
 import structlog
 
-from covey.model.errors import CoveyError
+from covey.model.errors import CoveyError, Unavailable
 from covey.model.work import Job
 from covey.ports import Clock, Store
 from covey.services.builds import Builds
@@ -57,8 +57,21 @@ class Worker:
         with self.store.write() as tx:
             jobs = tx.work.take(now, now + timedelta(seconds=self.lease_s), _MOST)
         for verb, some in groupby(sorted(jobs, key=lambda job: (job.verb, job.id)), key=lambda job: job.verb):
-            self._do(verb, list(some))
+            if verb == "spawn":
+                self._try(verb, list(some))
+            else:
+                for job in some:
+                    self._try(verb, [job])
         return len(jobs)
+
+    def _try(self, verb: str, jobs: list[Job]) -> None:
+        """What can't be done now is due again when its lease is over, and holds up nothing else."""
+        try:
+            self._do(verb, jobs)
+        except Unavailable:
+            raise  # the others would fare no better
+        except CoveyError as error:
+            log.warning("work.postponed", verb=verb, servers=[job.server_id for job in jobs], reason=error.message)
 
     def _do(self, verb: str, jobs: list[Job]) -> None:
         match verb:

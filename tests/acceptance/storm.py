@@ -17,13 +17,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from covey.model.ids import ImageId
+from covey.model.images import Visibility
 from covey.storage import engine, tables
 from covey.storage.documents import load
+from covey.storage.store import Store
 from tests.acceptance.invariants import CLASSES, read, violations
 from tests.acceptance.processes import BESIDE_PYTHON, Covey, covey, environment, free_port, running_covey
+from tests.build import an_image
 
 ANSWER_TIMEOUT_S = 60.0
 PATIENCE_S = 120.0
+THOUGHT_S = 0.1  # on average, before each operation
 IMAGE = "11111111-2222-3333-4444-555555555555"
 SIZES = {"small": (1, 512, 1), "big": (2, 1024, 2)}
 PROJECTS = ("web", "db")
@@ -60,7 +65,6 @@ def fleet_of(hosts: int, vcpus: int) -> str:
         f"hosts:\n  - name: host-[01-{hosts:02}]\n    vcpus: {vcpus}\n    memory_mb: 65536\n    disk_gb: 1000\n"
         f"    ratios: {{VCPU: 1.0}}\n    domains: {{rack: [{racks}]}}\n"
         f"scopes:\n  - {{name: rack}}\nflavors:\n{sizes}\n"
-        f"images:\n  - {{name: linux, id: {IMAGE}}}\n"
     )
 
 
@@ -68,6 +72,10 @@ def apply_fleet(directory: Path, database: str, text: str) -> None:
     (directory / "fleet.yaml").write_text(text)
     done = covey(directory, "fleet", "apply", "fleet.yaml", "--database", database)
     assert done.status == 0, done.stderr
+    connected = connect(database)
+    with Store(connected).write() as tx:
+        tx.images.add([an_image(id=ImageId(IMAGE), visibility=Visibility.PUBLIC)])
+    connected.dispose()
 
 
 @contextmanager
@@ -150,8 +158,9 @@ class Answer:
 class Client:
     """One thread's connections, one to each process. Whoever it speaks for is an administrator of that project."""
 
-    def __init__(self, ports: Sequence[int], project: str = "web") -> None:
+    def __init__(self, ports: Sequence[int], project: str = "web", timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._ports = ports
+        self._timeout_s = timeout_s
         self._project = project
         self._open: dict[int, http.client.HTTPConnection] = {}
 
@@ -165,7 +174,7 @@ class Client:
         }
         if key is not None:
             headers["Idempotency-Key"] = key
-        connection = self._open.get(port) or http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_TIMEOUT_S)
+        connection = self._open.get(port) or http.client.HTTPConnection("127.0.0.1", port, timeout=self._timeout_s)
         self._open[port] = connection
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -219,12 +228,11 @@ class Town:
 
     groups: list[str] = field(default_factory=list)  # of the first project and the second, in turn
     hard_together: set[str] = field(default_factory=set)
-    passing_groups: dict[str, str] = field(default_factory=dict)  # and their projects
-    servers: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # their projects and groups
+    group_of: dict[str, str | None] = field(default_factory=dict)  # the name of each request for servers, and its group
     booted: dict[str, str] = field(default_factory=dict)  # names, and the servers that were acknowledged
     batches: dict[str, tuple[int, int]] = field(default_factory=dict)  # names, fewest, most; acknowledged
     made_groups: set[str] = field(default_factory=set)
-    doomed: set[str] = field(default_factory=set)  # somebody asked to delete it, whatever came of that
+    doomed: dict[str, str] = field(default_factory=dict)  # what somebody asked to delete, whatever came of it; names
     tally: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -270,13 +278,14 @@ class Resident:
         self.dice = random.Random(self.seed * 1000 + self.number)  # noqa: S311 -- chance, not secrecy
 
     def act(self) -> None:
-        """One operation."""
+        """One operation, after a moment's thought: so that others happen meanwhile, and there is something to move."""
+        time.sleep(self.dice.uniform(0, 2 * THOUGHT_S))
         verbs: dict[Callable[[], None], int] = {
-            self.boot: 38,
-            self.boot_many: 6,
-            self.delete: 15,
-            self.move: 16,
-            self.end_move: 9,
+            self.boot: 28,
+            self.boot_many: 4,
+            self.delete: 26,
+            self.move: 18,
+            self.end_move: 12,
             self.shelve: 5,
             self.unshelve: 5,
             self.switch_host: 3,
@@ -295,7 +304,6 @@ class Resident:
         server = str(answer.json["server"]["id"])
         with self.town.lock:
             self.town.booted[name] = server
-            self.town.servers[server] = (project, group)
         if repeat:
             again = self.say("boot again", "POST", "/compute/v2.1/servers", body, project=project, key=name)
             if again is not None and again.status == 202 and again.json["server"]["id"] != server:
@@ -311,47 +319,41 @@ class Resident:
                 self.town.batches[name] = (fewest, most)
 
     def delete(self) -> None:
-        if (server := self._server()) is not None:
+        project = self.dice.choice(PROJECTS)
+        if (found := self._one_of(self._listed(project))) is not None:
+            server, name = found
             with self.town.lock:
-                self.town.doomed.add(server)
-                project, _ = self.town.servers.pop(server, ("web", None))
+                self.town.doomed[server] = name
             self.say("delete", "DELETE", f"/compute/v2.1/servers/{server}", project=project)
 
     def move(self) -> None:
         # A server of a group that must be together is on two hosts while it moves, and what is booted meanwhile joins
         # it on either: who confirms or reverts then breaks the policy, as the design has it. So these stay.
-        server = self._server(lambda group: group not in self.town.hard_together)
-        if server is None:
-            return
+        project = self.dice.choice(PROJECTS)
+        running = self._listed(project, "ACTIVE")
+        with self.town.lock:
+            free = [s for s in running if self.town.group_of[s[1]] not in self.town.hard_together]
         kind = self.dice.choice(["migrate", "migrate", "live", "live", "resize"])
         bodies: dict[str, dict[str, Any]] = {
             "migrate": {"migrate": None},
             "live": {"os-migrateLive": {"host": None, "block_migration": "auto"}},
             "resize": {"resize": {"flavorRef": self.dice.choice(["small", "big"])}},
         }
-        self._action(kind, server, bodies[kind])
+        self._act_on(free, kind, bodies[kind], project)
 
     def end_move(self) -> None:
-        """Confirm or revert the oldest move that waits for it."""
+        """Confirm or revert a move that waits for it."""
         project = self.dice.choice(PROJECTS)
         wish = self.dice.choice(["confirmResize", "revertResize"])
-        path = "/compute/v2.1/servers/detail?status=VERIFY_RESIZE&limit=3&sort_key=created_at&sort_dir=asc"
-        found = self.say("list", "GET", path, project=project)
-        waiting = [s["id"] for s in found.json["servers"]] if found is not None and found.status == 200 else []
-        if waiting:
-            self._action(wish, self.dice.choice(waiting), {wish: None}, project)
+        self._act_on(self._listed(project, "VERIFY_RESIZE"), wish, {wish: None}, project)
 
     def shelve(self) -> None:
-        if (server := self._server()) is not None:
-            self._action("shelve", server, {"shelve": None})
+        project = self.dice.choice(PROJECTS)
+        self._act_on(self._listed(project, "ACTIVE"), "shelve", {"shelve": None}, project)
 
     def unshelve(self) -> None:
         project = self.dice.choice(PROJECTS)
-        path = "/compute/v2.1/servers/detail?status=SHELVED_OFFLOADED&limit=3&sort_key=created_at&sort_dir=asc"
-        found = self.say("list", "GET", path, project=project)
-        waiting = [s["id"] for s in found.json["servers"]] if found is not None and found.status == 200 else []
-        if waiting:
-            self._action("unshelve", self.dice.choice(waiting), {"unshelve": None}, project)
+        self._act_on(self._listed(project, "SHELVED_OFFLOADED"), "unshelve", {"unshelve": None}, project)
 
     def switch_host(self) -> None:
         """Off, and soon on again, so that there is always something to boot on."""
@@ -366,25 +368,32 @@ class Resident:
         """A group that comes, gets a server, and goes; servers outlive it."""
         project = self.dice.choice(PROJECTS)
         policies, rules = self.dice.choice(GROUPS)
-        answer = self.say("group", "POST", "/compute/v2.1/os-server-groups", group_body(policies, rules), project=project)
+        answer = self.say(
+            "group", "POST", "/compute/v2.1/os-server-groups", group_body(policies, rules), project=project
+        )
         if answer is None or answer.status != 200:
             return
         group = str(answer.json["server_group"]["id"])
+        name, _, _ = self._new()
         with self.town.lock:
             self.town.made_groups.add(group)
-        name, _, _ = self._new()
-        boot = self.say("boot", "POST", "/compute/v2.1/servers", boot_body(name, group=group), project=project, key=name)
+            self.town.group_of[name] = group
+            if any(policy.startswith("affinity") for policy in policies):
+                self.town.hard_together.add(group)
+        boot = self.say(
+            "boot", "POST", "/compute/v2.1/servers", boot_body(name, group=group), project=project, key=name
+        )
         if boot is not None and boot.status == 202:
             with self.town.lock:
                 self.town.booted[name] = boot.json["server"]["id"]
         if self.dice.random() < 0.7:
             with self.town.lock:
-                self.town.doomed.add(group)
+                self.town.doomed[group] = ""
             self.say("group gone", "DELETE", f"/compute/v2.1/os-server-groups/{group}", project=project)
 
-    def _action(self, what: str, server: str, body: Mapping[str, object], project: str | None = None) -> None:
-        project = project or self.town.servers.get(server, ("web", None))[0]
-        self.say(what, "POST", f"/compute/v2.1/servers/{server}/action", body, project=project)
+    def _act_on(self, servers: list[tuple[str, str]], what: str, body: Mapping[str, object], project: str) -> None:
+        if (found := self._one_of(servers)) is not None:
+            self.say(what, "POST", f"/compute/v2.1/servers/{found[0]}/action", body, project=project)
 
     def _new(self) -> tuple[str, str, str | None]:
         """A name that nobody else has, a project, and mostly a group of it."""
@@ -392,13 +401,21 @@ class Resident:
         which = self.dice.randrange(len(PROJECTS))
         mine = self.town.groups[which :: len(PROJECTS)]
         group = self.dice.choice(mine) if self.dice.random() < 0.85 else None
-        return f"s{self.number}x{self._made}", PROJECTS[which], group
-
-    def _server(self, suits: Callable[[str | None], bool] = lambda _: True) -> str | None:
-        chance = self.dice.random()
+        name = f"s{self.number}x{self._made}"
         with self.town.lock:
-            known = [server for server, (_, group) in self.town.servers.items() if suits(group)]
-        return known[int(chance * len(known))] if known else None
+            self.town.group_of[name] = group
+        return name, PROJECTS[which], group
+
+    def _listed(self, project: str, status: str = "") -> list[tuple[str, str]]:
+        """Servers that are in that state, or in any, and the names of the requests that brought them."""
+        path = f"/compute/v2.1/servers?status={status}" if status else "/compute/v2.1/servers"
+        found = self.say("list", "GET", path, project=project)
+        if found is None or found.status != 200:
+            return []
+        return [(server["id"], server["name"].partition("-")[0]) for server in found.json["servers"]]
+
+    def _one_of(self, servers: list[tuple[str, str]]) -> tuple[str, str] | None:
+        return servers[int(self.dice.random() * len(servers))] if servers else None
 
 
 # What is true when it is over.
@@ -435,10 +452,11 @@ def lost(connected: sa.Engine, town: Town) -> list[str]:
     found = [f"{n}: {s} is gone" for n, s in town.booted.items() if s not in there and s not in town.doomed]
     found += [f"group {g} is gone" for g in town.made_groups if g not in groups and g not in town.doomed]
     found += [f"{count} servers are called {name}" for name, count in names.items() if count > 1]
-    for name, (fewest, most) in town.batches.items():  # nobody deletes those
-        several = sum(row.name == name or row.name.startswith(f"{name}-") for row in rows.servers)
-        if not fewest <= several <= most:
-            found.append(f"{name} brought {several} servers, not {fewest} to {most}")
+    left = Counter(row.name.partition("-")[0] for row in rows.servers)
+    gone = Counter(name for server, name in town.doomed.items() if server not in there)
+    for name, (fewest, most) in town.batches.items():
+        if not fewest <= left[name] + gone[name] <= most:
+            found.append(f"{name} brought {left[name]} + {gone[name]} servers, not {fewest} to {most}")
     return found
 
 

@@ -1,6 +1,7 @@
 """Twelve boots into one group at the same moment, on twelve empty hosts: the policy is exact, hard or soft."""
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -42,14 +43,17 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             rows.dispose()
 
 
-def boot_together(site: Site, group: str, name: str) -> None:
-    """One boot from each thread, each to another process than its neighbour's."""
-    clients = [storm.Client(site.ports) for _ in range(BOOTS)]
+def boot_together(site: Site, name: str, group: str | None = None, project: str = "web") -> Counter[int]:
+    """One boot from each thread, each to another process than its neighbour's; tells the statuses."""
+    clients = [storm.Client(site.ports, project) for _ in range(BOOTS)]
+    statuses: Counter[int] = Counter()
+    lock = threading.Lock()
 
     def boot(i: int) -> Callable[[], None]:
         def run() -> None:
             answer = clients[i].ask("POST", "/compute/v2.1/servers", storm.boot_body(f"{name}-{i}", group=group), of=i)
-            assert answer.status == 202, answer
+            with lock:
+                statuses[answer.status] += 1
 
         return run
 
@@ -58,6 +62,7 @@ def boot_together(site: Site, group: str, name: str) -> None:
     storm.at_once([boot(i) for i in range(BOOTS)])
     for client in clients:
         client.close()
+    return statuses
 
 
 @pytest.mark.parametrize(
@@ -68,12 +73,26 @@ def test_twelve_parallel_boots_keep_to_the_policy(site: Site, policy: str, hosts
     for number in range(ROUNDS):
         made = client.ask("POST", "/compute/v2.1/os-server-groups", storm.group_body([policy], {}), of=number)
         name = f"{policy}-{number}"
-        boot_together(site, made.json["server_group"]["id"], name)
+        assert boot_together(site, name, made.json["server_group"]["id"]) == {202: BOOTS}
         storm.wait_until_idle(site.rows)
         servers = [row for row in read(site.rows).servers if row.name.startswith(name)]
         assert [row.vm_state for row in servers] == ["active"] * BOOTS, [row.fault for row in servers]
         spread = Counter(row.host_id for row in servers)
         assert len(spread) == hosts, f"round {number}: {json.dumps(spread)}"
+        assert violations(site.rows, idle=True) == []
+        storm.delete_named(site.rows, client, name)
+    client.close()
+    assert storm.deadlocks(site.rows) == 0
+
+
+def test_a_quota_is_exact_however_many_ask_at_once(site: Site) -> None:
+    client, allowed = storm.Client(site.ports), 7
+    quota = {"quota_set": {"instances": allowed}}
+    assert client.ask("PUT", "/compute/v2.1/os-quota-sets/tight", quota).status == 200
+    for number in range(ROUNDS):
+        name = f"tight-{number}"
+        assert boot_together(site, name, project="tight") == {202: allowed, 403: BOOTS - allowed}
+        storm.wait_until_idle(site.rows)
         assert violations(site.rows, idle=True) == []
         storm.delete_named(site.rows, client, name)
     client.close()

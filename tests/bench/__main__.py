@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
 
-from tests.bench import boots, decisions, machine, nova
+from tests.bench import boots, comparison, decisions, machine
 from tests.bench.backends import BACKENDS
 from tests.bench.table import Row, markdown
 
@@ -63,6 +64,14 @@ def _sizes(chosen: argparse.Namespace) -> boots.Sizes:
     )
 
 
+def _beside_nova(chosen: argparse.Namespace) -> list[Row]:
+    try:
+        python = comparison.prepared(chosen.nova_venv, _tell)
+        return list(comparison.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _tell))
+    except subprocess.SubprocessError as error:  # the rest is worth having all the same
+        return [Row("Nova / Covey", note=f"FAILED: {type(error).__name__}; what was said is on standard error")]
+
+
 def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
     wanted = chosen.only or list(_SECTIONS)
     rows: list[Row] = []
@@ -71,8 +80,7 @@ def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
     if chosen.skip_nova or "nova" not in wanted:
         rows.append(Row("Nova / Covey", note="NOT MEASURED: left out by --skip-nova or --only"))
     else:
-        python = nova.prepared(chosen.nova_venv, _tell)
-        rows += nova.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _tell)
+        rows += _beside_nova(chosen)
     if "boots" in wanted:
         names = chosen.database or list(BACKENDS)
         rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _tell)

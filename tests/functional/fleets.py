@@ -376,7 +376,7 @@ def _cloud(
     access, time, trusting = OsloAccess(conf), Time(), Trusting()
     made = assemble(conf, store, access, time, bootstrap.new_uuid)
     made = replace(made, builds=replace(made.builds, driver=driver), journeys=replace(made.journeys, driver=driver))
-    settings = app.Settings(conf.api.max_limit, conf.api.max_body_bytes, conf.scheduler.default_availability_zone)
+    settings = bootstrap.settings(conf)
     parts = app.Parts(made.services, store, access, time, bootstrap.new_uuid, trusting, trusting, settings, Metrics())
     for group, option, _ in overrides:  # options are the process's: what was set for one cloud is unset for the next
         conf.clear_override(option, group)

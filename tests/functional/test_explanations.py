@@ -66,7 +66,6 @@ def test_a_fleets_size_stays_the_operators_secret(build_cloud: BuildCloud, telli
     assert "7" in cloud.show(lost)["fault"]["details"]
 
 
-@pytest.mark.xfail(strict=True, reason="the placement page shows how many hosts there are, whatever the option says")
 @pytest.mark.parametrize("telling", ["reasons", "none"])
 def test_the_placement_page_keeps_the_secret_too(build_cloud: BuildCloud, telling: str) -> None:
     cloud = build_cloud(7, ("api", "explain_to_tenants", telling))

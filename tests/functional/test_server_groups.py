@@ -166,7 +166,6 @@ def test_each_version_has_its_words(
     assert (deleted.status, deleted.text) == (204, "")
 
 
-@pytest.mark.xfail(strict=True, reason="the model does not tell a limit of 1 from no limit at all")
 def test_a_limit_of_one_is_kept_as_the_tenant_said_it(cloud: Cloud) -> None:
     rule = {"max_server_per_host": 1}
     for version, asked in (

@@ -470,7 +470,6 @@ def test_a_server_shows_its_images_properties_from_2_98(cloud: Cloud) -> None:
     assert cloud.show(server, cloud.alice.at("2.98"))["image"]["properties"] == {}
 
 
-@pytest.mark.xfail(strict=True, reason="a server does not know the state of its host")
 def test_an_operator_sees_the_state_of_the_host(cloud: Cloud) -> None:
     server = cloud.boot()
     assert cloud.show(server)["host_status"] == "UP"

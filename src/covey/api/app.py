@@ -54,6 +54,7 @@ class Settings:
     max_limit: int
     max_body_bytes: int
     default_zone: str
+    tells_counts: bool = True  # to tenants, of hosts
     public_url: str | None = None
 
 
@@ -125,7 +126,9 @@ def _compute(parts: Parts) -> Api:
         ("/os-services", hosts, None),
         ("/os-services/{key}", hosts, "one"),
     ]
-    servers = Servers(services.servers, ServerView(parts.access, settings.default_zone), settings.max_limit)
+    servers = Servers(
+        services.servers, ServerView(parts.access, settings.default_zone, settings.tells_counts), settings.max_limit
+    )
     groups = ServerGroups(services.groups, settings.max_limit)
     actions = InstanceActions(services.histories, parts.access)
     routes += [

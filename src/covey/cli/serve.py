@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import socket
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+_LOOK_S = 0.5  # how soon a serving process notices that it is alone
 _GRACE_S = 30  # for requests under way when the service is told to stop
 
 
@@ -140,5 +143,12 @@ def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
 
 
 def _load(options: Chosen) -> "WSGIApplication":
-    """Runs in each serving process."""
+    """Runs in each serving process, which ends when the one that watches over it was killed."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), name="covey-parent", daemon=True).start()
     return bootstrap.wsgi(options, work=True)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)

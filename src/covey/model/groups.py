@@ -43,6 +43,7 @@ class GroupPolicy:
     scope: ScopeRef = HOST
     target: str | None = None  # the real identifier of a domain; None means whichever
     limit: int = 1
+    limited: bool = False  # a tenant set the limit, also where it is the usual one
 
     def __str__(self) -> str:
         """The canonical form, which leaves the host scope out where it can."""
@@ -67,7 +68,7 @@ class Group:
     @property
     def rules(self) -> dict[str, int]:
         """The rules that a tenant set: how many servers a domain may hold, where that is not one."""
-        return {rule_name(policy): policy.limit for policy in self.policies if policy.limit != 1}
+        return {rule_name(policy): policy.limit for policy in self.policies if policy.limited}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def with_rules(policies: tuple[GroupPolicy, ...], rules: Mapping[str, int]) -> t
     """The policies with their limits set. Raises Invalid for a rule that no policy can have."""
     limits = dict(rules)
     limited = tuple(
-        replace(policy, limit=limits.pop(rule_name(policy)))
+        replace(policy, limit=limits.pop(rule_name(policy)), limited=True)
         if policy.kind is PolicyKind.ANTI_AFFINITY and policy.target is None and rule_name(policy) in limits
         else policy
         for policy in policies

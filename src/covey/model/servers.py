@@ -68,6 +68,19 @@ _WHEN = {
 }
 
 
+TASK_STATUSES = frozenset(_WHILE)  # the tasks that show as a status of their own
+
+
+def tasks_shown_as(status: str) -> tuple[Task, ...]:
+    """The tasks that a status stands for; none for a status that is a server's state itself."""
+    return tuple(task for task, word in _WHILE.items() if word == status)
+
+
+def states_shown_as(status: str) -> tuple[VmState, ...]:
+    """The states that a status stands for, while nothing is done that has a word of its own."""
+    return tuple(state for state, word in _WHEN.items() if word == status)
+
+
 def status_of(vm_state: VmState, task: Task | None) -> str:
     """The one word that clients wait for."""
     if task in _WHILE and vm_state not in {VmState.BUILDING, VmState.ERROR}:
@@ -157,6 +170,7 @@ class Server:
     fault: Fault | None = None
     tags: frozenset[str] = frozenset()
     zone: str | None = None  # of the host that it is on
+    host_up: bool = True
 
     @property
     def status(self) -> str:
@@ -172,9 +186,14 @@ class ServerFilter:
     user_id: str | None = None
     ids: tuple[str, ...] | None = None
     name_matches: str | None = None  # a regular expression
-    vm_states: tuple[VmState, ...] | None = None
+    status: str | None = None
+    vm_state: str | None = None
     host: str | None = None
+    flavor: str | None = None
+    image: str | None = None
+    reservation_id: str | None = None
     changed_since: datetime | None = None
+    changed_before: datetime | None = None
     tags: tuple[str, ...] = ()
     tags_any: tuple[str, ...] = ()
     after: ServerId | None = None

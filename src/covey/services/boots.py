@@ -101,7 +101,7 @@ class Boots:
                 with self.live.fresh(tx) as made.sight:
                     for boot in boots:
                         made.answers.append(self._decide(boot, tx, made, avoid))
-                tx.claims.book(made.bookings, made.sight.tag)
+                _refuse_overrun(tx.claims.book(made.bookings, made.sight.tag), made)
                 self.announcements.booked(tx, [booking.server for booking in made.bookings])
         except BaseException:
             if made is not None and made.sight is not None:
@@ -219,9 +219,18 @@ class Boots:
         if all(limits[resource] == UNLIMITED for resource in _COUNTED):
             return boot.count
         if boot.project_id not in made.usage:
-            made.usage[boot.project_id] = list(tx.claims.usage(boot.project_id, lock=True))
+            made.usage[boot.project_id] = list(tx.claims.usage(boot.project_id))
         used = made.usage[boot.project_id]
         return _affordable(boot, {r: (u, limits[r]) for r, u in zip(_COUNTED, used, strict=True)})
+
+
+def _refuse_overrun(usage: Mapping[str, tuple[int, int, int]], made: _Round) -> None:
+    """Raises StaleClaim if a project grew meanwhile, so that what was affordable is too much now."""
+    for project in made.usage:
+        limits = [made.limits[project][resource] for resource in _COUNTED]
+        used = usage.get(project, (0, 0, 0))
+        if any(limit != UNLIMITED and n > limit for n, limit in zip(used, limits, strict=True)):
+            raise StaleClaim(frozenset())
 
 
 def _affordable(boot: Boot, usage: Mapping[str, tuple[int, int]]) -> int:

@@ -60,12 +60,19 @@ class Builds:
         for job in jobs:
             with self.store.read() as tx:
                 server = tx.servers.by_id(job.server_id)
-            if server is not None:
-                for host in filter(None, (server.host_name, server.second_host_name)):
-                    self.driver.destroy(server, host)
+            try:
+                self._let_go(server)
+            except DriverFault as fault:  # the job is due again when its lease is over
+                log.warning("destroy.failed", server=job.server_id, reason=fault.message)
+                continue
             with self.store.write() as tx:
                 self._forget(tx, ServerId(job.server_id))
                 tx.work.done([job.id])
+
+    def _let_go(self, server: Server | None) -> None:
+        if server is not None:
+            for host in filter(None, (server.host_name, server.second_host_name)):
+                self.driver.destroy(server, host)
 
     def _settle(self, started: Sequence[Server], jobs: Sequence[Job]) -> None:
         now = self.clock()
@@ -87,25 +94,24 @@ class Builds:
         tx.work.done([job.id])
         if server is None or not _is_waiting(server) or server.host_id is None:
             return
-        self.places.release(tx, server.id)
         self.places.touch(tx, server.group_id)
         avoid = (*server.placed.avoid, server.host_id)
         why = NoValidHost(f"No valid host was found. {len(avoid)} hosts failed to start it.", fault.message)
         if len(avoid) < self.attempts and not server.wanted.forced:
             standing = self.standing(server)
             standing = replace(standing, other_hosts=standing.other_hosts | frozenset(avoid))
-            try:
+            try:  # before anything is given back: who waits to look at the fleet holds no room that others wait for
                 self._claim(tx, server, self.places.choose(server, group, standing), avoid)
             except NoValidHost as none_left:
                 why = none_left
             else:
                 return
+        self.places.release(tx, server.id)
         self._give_up(tx, server, why)
 
     def _claim(self, tx: Transaction, server: Server, place: Place, avoid: tuple[HostId, ...]) -> None:
         now, tries = self.clock(), len(avoid) + 1
-        tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
-        self.places.take(tx, server.id, place.host_id, server.flavor)
+        self.places.relocate(tx, server.id, place.host_id, server.flavor)
         placed = replace(server.placed, seed=place.seed, candidates=place.candidates, avoid=avoid, attempts=tries)
         tx.servers.update(replace(server, host_id=place.host_id, placed=placed, updated_at=now))
         tx.work.add("spawn", server.id, now)
@@ -124,10 +130,10 @@ class Builds:
         server, _ = self.places.lock(tx, server_id)
         if server is None:
             return
-        for move in tx.migrations.find(server=server.id, statuses=("preparing", "finished")):
-            self.places.release(tx, move.uuid)
+        moves = tx.migrations.find(server=server.id, statuses=("preparing", "finished"))
+        self.places.release(tx, server.id, *(move.uuid for move in moves))
+        for move in moves:
             tx.migrations.set_status(move.uuid, "deleted", self.clock())
-        self.places.release(tx, server.id)
         tx.servers.delete([server.id])
         tx.claims.add_usage(server.project_id, -1, -server.flavor.vcpus, -server.flavor.memory_mb)
         self.places.touch(tx, server.group_id)

@@ -270,7 +270,7 @@ class Moves:
 
     def _refuse_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
         limits = self.limits(tx, server.project_id)
-        _, cores, ram = tx.claims.usage(server.project_id, lock=True)
+        _, cores, ram = tx.claims.usage(server.project_id)  # not held: it is counted when the server has arrived
         for name, used, more in (
             ("cores", cores, flavor.vcpus - server.flavor.vcpus),
             ("ram", ram, flavor.memory_mb - server.flavor.memory_mb),

@@ -79,9 +79,13 @@ class Places:
         tx.claims.allocate(consumer, host, amounts_of(flavor))
         tx.changes.add_uses(uses)
 
-    def release(self, tx: Transaction, consumer: str) -> None:
-        """Give back all that a consumer holds."""
-        tx.changes.add_uses(tx.claims.release(consumer))
+    def relocate(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
+        """Claim room for a consumer instead of what it holds elsewhere. Raises StaleClaim."""
+        tx.changes.add_uses(tx.claims.relocate(consumer, host, amounts_of(flavor)))
+
+    def release(self, tx: Transaction, *consumers: str) -> None:
+        """Give back all that they hold; what belongs together, together, so that hosts are held in one order."""
+        tx.changes.add_uses(tx.claims.release(*consumers))
 
     def touch(self, tx: Transaction, group: GroupId | None) -> None:
         """A member's place changed: whoever decides for the group looks anew."""

@@ -8,6 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
+from covey.storage.documents import dump
+
 Row = tuple[object, ...]
 
 
@@ -37,7 +39,7 @@ def insert_rows(connection: sa.Connection, table: sa.Table, columns: tuple[str, 
         return
     with driver(connection) as raw:
         if connection.dialect.name == "postgresql":
-            raw.execute(_unnest(table, columns), [list(column) for column in zip(*rows, strict=True)])
+            raw.execute(_from_json(table, columns), (as_records(columns, rows),))
         else:
             raw.executemany(_values(table, columns), rows)
 
@@ -48,7 +50,13 @@ def _values(table: sa.Table, columns: tuple[str, ...]) -> str:
 
 
 @cache
-def _unnest(table: sa.Table, columns: tuple[str, ...]) -> str:
+def _from_json(table: sa.Table, columns: tuple[str, ...]) -> str:
+    """One JSON text for all rows: the driver would spend longer on writing arrays than the database on this."""
     kinds = (table.c[name].type.compile(dialect=postgresql.dialect()) for name in columns)  # type: ignore[no-untyped-call]
-    arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
-    return f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"  # noqa: S608
+    names, typed = ", ".join(columns), ", ".join(f"{name} {kind}" for name, kind in zip(columns, kinds, strict=True))
+    return f"INSERT INTO {table.name} ({names}) SELECT {names} FROM json_to_recordset(%s::json) AS r({typed})"  # noqa: S608
+
+
+def as_records(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Rows as a JSON list of objects."""
+    return dump([dict(zip(columns, row, strict=True)) for row in rows])

@@ -56,14 +56,16 @@ class FleetChanges:
         with driver(self._connection) as raw:  # asked for every claim, so in the driver's own words
             if self._postgresql:
                 rows = raw.execute(_READ_POSTGRESQL, (cursor.position,)).fetchall()
-                upto = rows[0][6]
+                upto = max(rows[0][6], cursor.position)  # a look that began before the last one sees no further
                 new = [row for row in rows if row[0] is not None and row[0] not in cursor.seen]
             else:
-                new = raw.execute(_READ_SQLITE, (cursor.position,)).fetchall()
+                rows = new = raw.execute(_READ_SQLITE, (cursor.position,)).fetchall()
                 upto = new[-1][0] if new else cursor.position
         foreign = [row for row in new if row[1] != own]
         uses = tuple(Use(*row[2:6]) for row in foreign if row[2] is not None)
-        return Changes(Cursor(upto), uses, structure=any(row[2] is None for row in foreign))
+        # What was seen early stays known until the fence has passed it, which may take several looks.
+        seen = cursor.seen and cursor.seen - {row[0] for row in rows}
+        return Changes(Cursor(upto, seen), uses, structure=any(row[2] is None for row in foreign))
 
     def add_uses(self, uses: Iterable[Use], writer: str = STRUCTURE_WRITER) -> None:
         """Note that hosts have so much more in use, or less."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, select, update
@@ -11,7 +12,7 @@ from covey.model.claims import Booking
 from covey.model.errors import StaleClaim
 from covey.model.ids import HostId, ServerId
 from covey.model.inventory import ResourceClass
-from covey.storage.bulk import driver, insert_rows, pipeline
+from covey.storage.bulk import as_records, driver, insert_rows, pipeline
 from covey.storage.documents import dump
 from covey.storage.tables import (
     allocations,
@@ -31,7 +32,7 @@ _CAPACITY = "CAST(FLOOR((i.total - i.reserved) * i.allocation_ratio) AS BIGINT)"
 # Rows are locked in one order by everybody, so that two claims never wait for each other in a ring.
 _TAKE_POSTGRESQL = f"""
     WITH want AS (
-        SELECT * FROM unnest(%s::int[], %s::text[], %s::bigint[]) AS w(provider_id, resource_class, n)
+        SELECT * FROM json_to_recordset(%s::json) AS w(provider_id int, resource_class text, n bigint)
     ), held AS MATERIALIZED (
         SELECT i.provider_id, i.resource_class FROM inventories i JOIN want w USING (provider_id, resource_class)
         ORDER BY 1, 2 FOR UPDATE OF i
@@ -53,6 +54,7 @@ _ADD_USAGE = """
     INSERT INTO quota_usages (project_id, instances, cores, ram) VALUES ({0}, {0}, {0}, {0})
     ON CONFLICT (project_id) DO UPDATE SET instances = quota_usages.instances + excluded.instances,
         cores = quota_usages.cores + excluded.cores, ram = quota_usages.ram + excluded.ram
+    RETURNING instances, cores, ram
 """
 _SET_USAGE = (
     "UPDATE quota_usages SET instances = instances + {0}, cores = cores + {0}, ram = ram + {0} WHERE project_id = {0}"
@@ -63,6 +65,7 @@ _RENAME_CONSUMER = (
     .where(allocations.c.consumer_uuid == bindparam("of"), allocations.c.provider_id == bindparam("on"))
     .values(consumer_uuid=bindparam("to"))
 )
+_DROP_ALLOCATIONS = delete(allocations).where(allocations.c.consumer_uuid == bindparam("consumer"))
 _DROP_CONSUMER = delete(consumers).where(consumers.c.uuid == bindparam("consumer"))
 
 _SERVER = (
@@ -72,6 +75,7 @@ _SERVER = (
 _ACTION = (
     "server_id", "action", "request_id", "user_id", "project_id", "started_at", "updated_at", "message", "events",
 )  # fmt: skip
+_AMOUNTS = ("vcpus", "memory_mb", "disk_gb")
 POWER = {"none": 0, "running": 1, "shutdown": 4}
 
 
@@ -89,16 +93,20 @@ class Claims:
             return
         with driver(self._connection) as raw:
             if self._postgresql:
-                columns = [list(column) for column in zip(*wanted, strict=True)]
-                taken = raw.execute(_TAKE_POSTGRESQL, columns).fetchall()
+                records = as_records(("provider_id", "resource_class", "n"), wanted)
+                taken = raw.execute(_TAKE_POSTGRESQL, (records,)).fetchall()
             else:
                 taken = raw.execute(_TAKE_SQLITE, (dump(wanted),)).fetchall()
         if len(taken) < len(wanted):
             done = {(provider, kind) for provider, kind in taken}
             raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
 
-    def book(self, bookings: Sequence[Booking], writer: str) -> None:
-        """Write new servers with all that belongs to them. Raises StaleClaim, and then nothing must be kept."""
+    def book(self, bookings: Sequence[Booking], writer: str) -> dict[str, tuple[int, int, int]]:
+        """Write new servers with all that belongs to them; tells what their projects use now.
+
+        Everybody takes room first and counts use afterwards, so that two never wait for each other in a ring.
+        Raises StaleClaim, and then nothing must be kept.
+        """
         placed = [b for b in bookings if b.server.host_id is not None]
         uses = [Use(b.server.host_id or 0, *b.amounts) for b in placed]
         self.take(uses)
@@ -107,8 +115,9 @@ class Claims:
             self._add_allocations(placed)
             self._add_members(placed)
             self._add_work(placed)
-            self._add_usage(bookings)
+            added = self._add_usage(bookings)
             self._log(uses, writer)
+        return {project: cursor.fetchall()[0] for project, cursor in added.items()}
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
         """What a moving server holds at its source is held by the move from now on."""
@@ -133,15 +142,27 @@ class Claims:
         columns = ("consumer_uuid", "provider_id", "resource_class", "used")
         insert_rows(self._connection, allocations, columns, rows)
 
-    def release(self, consumer: str) -> list[Use]:
-        """Give back all that a consumer holds, and forget it; tells what that was."""
+    def release(self, *consumers: str) -> list[Use]:
+        """Give back all that they hold, together, and forget them; tells what that was."""
+        uses = [use for consumer in consumers for use in self._given_back(consumer)]
+        self.take(uses)
+        for consumer in consumers:
+            self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
+        return uses
+
+    def relocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> list[Use]:
+        """Give back all that a consumer holds, and take room for it elsewhere, at once. Raises StaleClaim."""
+        uses = [*self._given_back(consumer), Use(host, *amounts)]
+        self.take(uses)
+        self._connection.execute(_DROP_ALLOCATIONS, {"consumer": consumer})
+        self.allocate(consumer, host, amounts)
+        return uses
+
+    def _given_back(self, consumer: str) -> list[Use]:
         held: dict[int, dict[str, int]] = defaultdict(dict)
         for row in self._connection.execute(_OF_CONSUMER, {"consumer": consumer}):
             held[row.provider_id][row.resource_class] = row.used
-        uses = [Use(host, *(-amounts.get(kind, 0) for kind in _CLASSES)) for host, amounts in held.items()]
-        self.take(uses)
-        self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
-        return uses
+        return [Use(host, *(-amounts.get(kind, 0) for kind in _CLASSES)) for host, amounts in held.items()]
 
     def add_usage(self, project: str, instances: int, cores: int, ram: int) -> None:
         """Note that a project has so many more, or fewer."""
@@ -150,7 +171,7 @@ class Claims:
             if min(instances, cores, ram) < 0:  # the check looks at what would be inserted, too
                 raw.execute(_SET_USAGE.format(mark), (instances, cores, ram, project))
             else:
-                raw.execute(_ADD_USAGE.format(mark), (project, instances, cores, ram))
+                raw.execute(_ADD_USAGE.format(mark), (project, instances, cores, ram)).fetchall()
 
     def usage(self, project: str, *, lock: bool = False) -> tuple[int, int, int]:
         """How many servers, cores and MB of memory a project has; held, when the caller means to add to it."""
@@ -199,29 +220,31 @@ class Claims:
         rows = [("spawn", b.server.id, "{}", b.server.created_at) for b in placed]
         insert_rows(self._connection, work, ("verb", "server_id", "arguments", "due_at"), rows)
 
-    def _add_usage(self, bookings: Sequence[Booking]) -> None:
+    def _add_usage(self, bookings: Sequence[Booking]) -> dict[str, Any]:
+        """The driver's cursors, each with what a project uses now."""
         sums: dict[str, list[int]] = {}
         for booking in bookings:
             total = sums.setdefault(booking.server.project_id, [0, 0, 0])
             for i, n in enumerate((1, booking.amounts[0], booking.amounts[1])):
                 total[i] += n
-        for project in sorted(sums):
-            self.add_usage(project, *sums[project])
+        statement = _ADD_USAGE.format("%s" if self._postgresql else "?")
+        with driver(self._connection) as raw:
+            return {project: raw.execute(statement, (project, *sums[project])) for project in sorted(sums)}
 
     def _log(self, uses: Sequence[Use], writer: str) -> None:
         rows = [(writer, u.host_id, u.vcpus, u.memory_mb, u.disk_gb) for u in uses]
         if self._postgresql and rows:
             with driver(self._connection) as raw:
-                raw.execute(_LOG_POSTGRESQL, [list(column) for column in zip(*rows, strict=True)])
+                raw.execute(_LOG_POSTGRESQL, (as_records(("writer", "host_id", *_AMOUNTS), rows),))
         else:
-            columns = ("writer", "host_id", "vcpus", "memory_mb", "disk_gb", "tx")
+            columns = ("writer", "host_id", *_AMOUNTS, "tx")
             insert_rows(self._connection, fleet_changes, columns, [(*row, 0) for row in rows])
 
 
 _LOG_POSTGRESQL = """
     INSERT INTO fleet_changes (writer, host_id, vcpus, memory_mb, disk_gb, tx)
     SELECT u.*, pg_current_xact_id()::text::bigint
-    FROM unnest(%s::text[], %s::int[], %s::bigint[], %s::bigint[], %s::bigint[]) AS u
+    FROM json_to_recordset(%s::json) AS u(writer text, host_id int, vcpus bigint, memory_mb bigint, disk_gb bigint)
 """
 
 

@@ -154,8 +154,9 @@ class Groups:
         found: dict[str, list[GroupPolicy]] = defaultdict(list)
         for group, kind, scope_id, scope_name, identifier, rules in self._connection.execute(_POLICIES, {"ids": ids}):
             scope = HOST if scope_id is None else ScopeRef(ScopeId(scope_id), scope_name)
-            limit = next(iter(load(rules, dict[str, int]).values()), 1)
-            found[group].append(GroupPolicy(PolicyKind(kind), scope, identifier, limit))
+            limits = list(load(rules, dict[str, int]).values())
+            limit = limits[0] if limits else 1
+            found[group].append(GroupPolicy(PolicyKind(kind), scope, identifier, limit, bool(limits)))
         return defaultdict(tuple, {group: tuple(each) for group, each in found.items()})
 
     def _load(self, wanted: sa.Select[tuple[object, ...]]) -> list[Group]:
@@ -189,5 +190,5 @@ def _policy_row(group: GroupId, position: int, policy: GroupPolicy) -> dict[str,
         "policy": policy.kind,
         "scope_id": policy.scope.id,
         "identifier": policy.target,
-        "rules": dump({rule_name(policy): policy.limit} if policy.limit != 1 else {}),
+        "rules": dump({rule_name(policy): policy.limit} if policy.limited else {}),
     }

@@ -11,6 +11,7 @@ from covey.model.errors import Invalid
 from covey.model.flavors import Flavor
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.servers import (
+    TASK_STATUSES,
     Details,
     Fault,
     Placed,
@@ -20,6 +21,8 @@ from covey.model.servers import (
     Task,
     VmState,
     Wanted,
+    states_shown_as,
+    tasks_shown_as,
 )
 from covey.storage.documents import dump, load
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
@@ -33,6 +36,7 @@ _ROWS = (
         servers,
         hosts.c.name.label("host_name"),
         hosts.c.zone.label("zone"),
+        hosts.c.forced_down.label("host_down"),
         _second.c.name.label("second_host_name"),
         instance_group_members.c.group_id,
     )
@@ -188,27 +192,62 @@ def _server(row: sa.Row[tuple[object, ...]], tags: frozenset[str]) -> Server:
         fault=load(row.fault, Fault) if row.fault else None,
         tags=tags,
         zone=row.zone,
+        host_up=not row.host_down,
     )
 
 
 def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
-    tests: list[sa.ColumnElement[bool]] = []
-    if wanted.project_id is not None:
-        tests.append(servers.c.project_id == wanted.project_id)
-    if wanted.user_id is not None:
-        tests.append(servers.c.user_id == wanted.user_id)
+    tests: list[sa.ColumnElement[bool]] = [
+        column == value
+        for column, value in (
+            (servers.c.project_id, wanted.project_id),
+            (servers.c.user_id, wanted.user_id),
+            (servers.c.vm_state, wanted.vm_state),
+            (hosts.c.name, wanted.host),
+        )
+        if value is not None
+    ]
+    # What is kept as JSON is found by the very text that it was written as.
+    tests += [
+        column.contains(f'"{key}":{dump(value)}', autoescape=True)
+        for column, key, value in (
+            (servers.c.flavor, "id", wanted.flavor),
+            (servers.c.request, "image_id", wanted.image),
+            (servers.c.details, "reservation_id", wanted.reservation_id),
+        )
+        if value is not None
+    ]
     if wanted.ids is not None:
         tests.append(servers.c.id.in_(wanted.ids))
     if wanted.name_matches is not None:
         tests.append(servers.c.name.regexp_match(wanted.name_matches))
-    if wanted.vm_states is not None:
-        tests.append(servers.c.vm_state.in_(wanted.vm_states))
-    if wanted.host is not None:
-        tests.append(hosts.c.name == wanted.host)
+    if wanted.status is not None:
+        tests.append(_has_status(wanted.status))
+    return sa.and_(sa.true(), *tests, *_changed(wanted), *_tagged(wanted))
+
+
+def _changed(wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
+    tests: list[sa.ColumnElement[bool]] = []
     if wanted.changed_since is not None:
         tests.append(servers.c.updated_at >= wanted.changed_since)
+    if wanted.changed_before is not None:
+        tests.append(servers.c.updated_at <= wanted.changed_before)
+    return tests
+
+
+def _tagged(wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
     tagged = select(server_tags.c.server_id)
-    tests += [servers.c.id.in_(tagged.where(server_tags.c.tag == tag)) for tag in wanted.tags]
+    tests: list[sa.ColumnElement[bool]] = [
+        servers.c.id.in_(tagged.where(server_tags.c.tag == tag)) for tag in wanted.tags
+    ]
     if wanted.tags_any:
         tests.append(servers.c.id.in_(tagged.where(server_tags.c.tag.in_(wanted.tags_any))))
-    return sa.and_(sa.true(), *tests)
+    return tests
+
+
+def _has_status(status: str) -> sa.ColumnElement[bool]:
+    """As `status_of` tells it: what is being done has the word, except for what is not yet built, or in error."""
+    busy = servers.c.vm_state.not_in([VmState.BUILDING, VmState.ERROR]) & servers.c.task_state.in_(list(TASK_STATUSES))
+    doing = servers.c.task_state.in_(tasks_shown_as(status))
+    being = servers.c.vm_state.in_(states_shown_as(status))
+    return (busy & doing) | (being & ~sa.func.coalesce(busy, sa.false()))

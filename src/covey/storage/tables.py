@@ -367,6 +367,7 @@ work = sa.Table(
     sa.Column("arguments", TEXT, nullable=False),  # JSON
     sa.Column("due_at", sa.DateTime, nullable=False, index=True),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sqlite_autoincrement=True,  # a worker that comes late must not finish another job of the same number
 )
 
 # What has to be told after a commit.
@@ -377,6 +378,7 @@ outbox = sa.Table(
     sa.Column("event", sa.String(64), nullable=False),
     sa.Column("payload", TEXT, nullable=False),  # JSON
     sa.Column("created_at", sa.DateTime, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 idempotency_keys = sa.Table(

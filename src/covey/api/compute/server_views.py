@@ -22,6 +22,7 @@ class ServerView:
 
     access: Access
     default_zone: str
+    counts: bool = True  # whether tenants may learn how many hosts there are
 
     def short(self, server: Server, req: Request) -> Json:
         return {"id": server.id, "name": server.name, "links": links(server.id, req)}
@@ -46,15 +47,14 @@ class ServerView:
         doc: Json = {
             "server_id": server.id,
             "hostId": host_id(server),
-            "decision": {
-                "hosts": placed.hosts,
-                "candidates": placed.candidates,
-                "attempts": placed.attempts,
-            },
+            "decision": {"attempts": placed.attempts},
             "group": server.group_id,
             "refused": None if server.fault is None else server.fault.message,
         }
-        if self._is_operator(server, req):
+        operator = self._is_operator(server, req)
+        if operator or self.counts:
+            doc["decision"] |= {"hosts": placed.hosts, "candidates": placed.candidates}
+        if operator:
             doc |= {"host": server.host_name, "moving_to": server.second_host_name}
             doc["decision"]["seed"] = placed.seed
         return doc
@@ -92,7 +92,7 @@ class ServerView:
         doc: Json = {
             "OS-EXT-SRV-ATTR:host": server.host_name,
             "OS-EXT-SRV-ATTR:hypervisor_hostname": server.host_name,
-            "OS-EXT-SRV-ATTR:instance_name": f"instance-{server.id[:8]}",
+            "OS-EXT-SRV-ATTR:instance_name": f"instance-{server.id[-12:]}",
         }
         if req.version >= mv.ADMIN_ATTRIBUTES:
             doc |= {
@@ -105,7 +105,7 @@ class ServerView:
                 "OS-EXT-SRV-ATTR:user_data": None,
             }
         if req.version >= mv.HOST_STATUS:
-            doc["host_status"] = "UP" if server.host_name else ""
+            doc["host_status"] = ("UP" if server.host_up else "DOWN") if server.host_name else ""
         return doc
 
     def _fault(self, server: Server, req: Request) -> Json:

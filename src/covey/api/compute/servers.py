@@ -18,21 +18,12 @@ from covey.api.compute.server_views import ServerView, links
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.routes import only_from
 from covey.model.errors import Invalid, NotFound
-from covey.model.ids import ServerId
-from covey.model.servers import Details, Server, ServerFilter, VmState
+from covey.model.ids import ProjectId, ServerId
+from covey.model.servers import Details, Server, ServerFilter
 from covey.services.servers import NewServer
 from covey.services.servers import Servers as Service
 
 _LONGEST_KEY = 255
-_STATES = {
-    "ACTIVE": (VmState.ACTIVE,),
-    "BUILD": (VmState.BUILDING,),
-    "ERROR": (VmState.ERROR,),
-    "SHUTOFF": (VmState.STOPPED,),
-    "VERIFY_RESIZE": (VmState.RESIZED,),
-    "SHELVED": (VmState.SHELVED,),
-    "SHELVED_OFFLOADED": (VmState.SHELVED_OFFLOADED,),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +284,7 @@ def _several(value: object) -> tuple[str, ...]:
 
 def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
     """What a listing wants; None when nothing can match."""
-    states: tuple[VmState, ...] | None = None
-    if "status" in query:
-        states = _STATES.get(query["status"].upper(), ())
-    if query.get("deleted", "").lower() in {"true", "1"} or states == ():
+    if query.get("deleted", "").lower() in {"true", "1"}:
         return None
     name = query.get("name")
     if name is not None:
@@ -305,13 +293,20 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
         except re.error as error:
             message = f"Invalid input for query parameters name. Value: {name}. It is no regular expression: {error}"
             raise Invalid(message) from error
+    project = query.get("tenant_id") or query.get("project_id")
     return ServerFilter(
+        project_id=None if project is None else ProjectId(project),
         user_id=query.get("user_id"),
         ids=(query["uuid"],) if "uuid" in query else None,
         name_matches=name or None,
-        vm_states=states,
+        status=query["status"].upper() if "status" in query else None,
+        vm_state=query["vm_state"].lower() if "vm_state" in query else None,
         host=query.get("host"),
-        changed_since=_moment(query.get("changes-since")),
+        flavor=query.get("flavor"),
+        image=query.get("image"),
+        reservation_id=query.get("reservation_id"),
+        changed_since=_moment(query, "changes-since"),
+        changed_before=_moment(query, "changes-before"),
         tags=_csv(query.get("tags")),
         tags_any=_csv(query.get("tags-any")),
         after=ServerId(query["marker"]) if "marker" in query else None,
@@ -321,13 +316,14 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
     )
 
 
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
+def _moment(query: Mapping[str, str], name: str) -> datetime | None:
+    if name not in query:
         return None
+    text = query[name]
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        message = f"Invalid input for query parameters changes-since. Value: {text}. {text!r} is not a 'date-time'"
+        message = f"Invalid input for query parameters {name}. Value: {text}. {text!r} is not a 'date-time'"
         raise Invalid(message) from error
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 

@@ -86,6 +86,7 @@ def upgrade() -> None:
         sa.Column("payload", sa.Text(), nullable=False),
         sa.Column("created_at", sa.DateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_outbox")),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "quota_usages",
@@ -105,6 +106,7 @@ def upgrade() -> None:
         sa.Column("due_at", sa.DateTime(), nullable=False),
         sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_work")),
+        sqlite_autoincrement=True,
     )
     with op.batch_alter_table("work", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_work_due_at"), ["due_at"], unique=False)

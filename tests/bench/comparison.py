@@ -95,7 +95,7 @@ def _ask(python: Path, made: fleets.Hosts, aggregate_sizes: list[int], repeats: 
         "longest_s": _BATCH_S,
     }
     done = subprocess.run(
-        [python, "-W", "ignore", _STEP],
+        [python, "-P", "-W", "ignore", _STEP],
         input=json.dumps(question),
         env={**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "1"},
         stdout=subprocess.PIPE,

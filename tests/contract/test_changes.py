@@ -1,0 +1,78 @@
+"""The change log: whoever follows it counts each change once, whatever was open when they began, or looked."""
+
+import pytest
+import sqlalchemy as sa
+
+from covey.model.changes import Use
+from covey.model.ids import HostId
+from covey.storage import engine
+from covey.storage.store import Store
+
+OWN = "mine"
+USE = Use(HostId(1), 1, 512, 1)
+
+
+@pytest.fixture
+def postgresql(postgresql_database: str) -> sa.Engine:
+    """A second way in, for what only several transactions at once can show; SQLite has one writer."""
+    connected = engine.connect(postgresql_database)
+    with connected.begin() as connection:
+        connection.execute(sa.text("TRUNCATE fleet_changes"))
+    return connected
+
+
+def test_what_was_there_at_the_beginning_is_not_counted_again_when_the_fence_passes_it(postgresql: sa.Engine) -> None:
+    store = Store(postgresql)
+    with postgresql.connect() as slow, slow.begin():
+        slow.execute(sa.text("SELECT pg_current_xact_id()"))  # older than the change, and open for long
+        with store.write() as tx:
+            tx.changes.add_uses([USE])
+        with store.read() as tx:
+            cursor = tx.changes.begin()  # the change is in the fleet that is read now, and beyond the fence
+        for _ in range(3):
+            with store.read() as tx:
+                changes = tx.changes.since(cursor, OWN)
+            assert changes.uses == ()
+            cursor = changes.cursor
+    with store.read() as tx:
+        changes = tx.changes.since(cursor, OWN)
+    assert changes.uses == ()
+    with store.write() as tx:
+        tx.changes.add_uses([USE])
+    with store.read() as tx:
+        assert tx.changes.since(changes.cursor, OWN).uses == (USE,)
+    postgresql.dispose()
+
+
+def test_a_look_from_an_older_moment_does_not_turn_the_log_back(postgresql: sa.Engine) -> None:
+    store = Store(postgresql)
+    with store.read() as tx:
+        cursor = tx.changes.begin()
+    with store.read() as older:
+        older.hosts.find()  # its one moment is now
+        with store.write() as tx:
+            tx.changes.add_uses([USE])
+        with store.read() as tx:
+            changes = tx.changes.since(cursor, OWN)
+        assert changes.uses == (USE,)
+        changes = older.changes.since(changes.cursor, OWN)
+        assert changes.uses == ()
+    with store.read() as tx:
+        assert tx.changes.since(changes.cursor, OWN).uses == ()
+    postgresql.dispose()
+
+
+def test_each_change_comes_once_and_ones_own_not_at_all(store: Store) -> None:
+    with store.read() as tx:
+        cursor = tx.changes.begin()
+    with store.write() as tx:
+        tx.changes.add_uses([USE])
+        tx.changes.add_uses([USE], OWN)
+    with store.read() as tx:
+        changes = tx.changes.since(cursor, OWN)
+    assert (changes.uses, changes.structure) == ((USE,), False)
+    with store.write() as tx:
+        tx.changes.add_structure()
+    with store.read() as tx:
+        changes = tx.changes.since(changes.cursor, OWN)
+    assert (changes.uses, changes.structure) == ((), True)
