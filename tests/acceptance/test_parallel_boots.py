@@ -5,7 +5,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -27,14 +26,15 @@ class Site:
 
 
 @pytest.fixture(scope="module", params=["postgresql, 4 processes", "sqlite, 1 process"])
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    sqlite_server: SQLite,
+    postgresql_server: PostgreSQL,
+) -> Iterator[Site]:
     directory = tmp_path_factory.mktemp("parallel")
-    if request.param.startswith("sqlite"):
-        server: SQLite = request.getfixturevalue("sqlite_server")
-        fresh, processes = server.fresh(directory), 1
-    else:
-        postgresql: PostgreSQL = request.getfixturevalue("postgresql_server")
-        fresh, processes = postgresql.fresh(), 4
+    alone = request.param.startswith("sqlite")
+    fresh, processes = (sqlite_server.fresh(directory), 1) if alone else (postgresql_server.fresh(), 4)
     with fresh as database:
         storm.apply_fleet(directory, database, storm.fleet_of(BOOTS, 16))
         with storm.serving(directory, database, processes, storm.settings(storm.UNLIMITED)) as running:

@@ -4,7 +4,6 @@ import http.client
 from collections.abc import Callable
 from pathlib import Path
 
-
 from tests.acceptance import storm
 from tests.acceptance.invariants import read, violations
 from tests.databases import PostgreSQL, SQLite

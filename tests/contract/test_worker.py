@@ -1,11 +1,9 @@
 """The worker: one job that can't be done does not hold up the others that were taken with it."""
 
-from typing import Any, cast
+from typing import Any
 
 from covey.model.errors import DriverFault
 from covey.model.work import Job
-from covey.services.builds import Builds
-from covey.services.journeys import Journeys
 from covey.storage.store import Store
 from covey.worker import Worker
 from tests.build import LATER, NOW
@@ -33,8 +31,8 @@ class Trying:
 
 
 def test_a_job_that_fails_is_left_for_later_and_the_others_are_done_at_once(store: Store) -> None:
-    trying = Trying(store)
-    worker = Worker(store, lambda: LATER, cast("Builds", trying), cast("Journeys", trying), lambda: 0, lease_s=30)
+    trying: Any = Trying(store)
+    worker = Worker(store, lambda: LATER, trying, trying, lambda: 0, lease_s=30)
     with store.write() as tx:
         for verb, server in (
             ("destroy", "unlucky"),

@@ -45,6 +45,11 @@ class GroupPolicy:
     limit: int = 1
     limited: bool = False  # a tenant set the limit, also where it is the usual one
 
+    @property
+    def has_rule(self) -> bool:
+        """Whether the limit is worth telling."""
+        return self.limited or self.limit != 1
+
     def __str__(self) -> str:
         """The canonical form, which leaves the host scope out where it can."""
         if self.target is not None:
@@ -68,7 +73,7 @@ class Group:
     @property
     def rules(self) -> dict[str, int]:
         """The rules that a tenant set: how many servers a domain may hold, where that is not one."""
-        return {rule_name(policy): policy.limit for policy in self.policies if policy.limited}
+        return {rule_name(policy): policy.limit for policy in self.policies if policy.has_rule}
 
 
 @dataclass(frozen=True, slots=True)

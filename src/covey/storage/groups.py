@@ -190,5 +190,5 @@ def _policy_row(group: GroupId, position: int, policy: GroupPolicy) -> dict[str,
         "policy": policy.kind,
         "scope_id": policy.scope.id,
         "identifier": policy.target,
-        "rules": dump({rule_name(policy): policy.limit} if policy.limited else {}),
+        "rules": dump({rule_name(policy): policy.limit} if policy.has_rule else {}),
     }
