@@ -213,8 +213,7 @@ def test_what_is_wrong_is_seen(file: Path, spoil: str, sentence: str) -> None:
     ("spoil", "sentence"),
     [
         (
-            "INSERT INTO work (verb, server_id, arguments, due_at) "
-            "VALUES ('spawn', 'two-1', '{}', '2026-01-31 12:00:00')",
+            "INSERT INTO work VALUES (1, 'spawn', 'two-1', '{}', '2026-01-31 12:00:00', 0)",
             "spawn of two-1 is still to be done, due at 2026-01-31 12:00:00",
         ),
         ("UPDATE servers SET task_state = 'migrating' WHERE id = 'two-1'", "two-1 is left active, migrating"),

@@ -283,6 +283,12 @@ RULES: tuple[AccessRule, ...] = (
         f"{_NOVA}os-lock-server:unlock", MEMBER_OR_ADMIN, "Unlock a server.", ("POST /servers/{id}/action unlock",)
     ),
     AccessRule(
+        f"{_NOVA}os-lock-server:unlock:unlock_override",
+        ADMIN,
+        "Unlock a server that an operator locked.",
+        ("POST /servers/{id}/action unlock",),
+    ),
+    AccessRule(
         f"{_NOVA}server-metadata:index", READER_OR_ADMIN, "List a server's metadata.", ("GET /servers/{id}/metadata",)
     ),
     AccessRule(

@@ -126,6 +126,7 @@ class Details:
     access_ipv6: str = ""
     locked: bool = False
     locked_reason: str | None = None
+    locked_by_operator: bool = False
     reservation_id: str = ""
     launch_index: int = 0
     networks: object = None
@@ -192,6 +193,9 @@ class ServerFilter:
     flavor: str | None = None
     image: str | None = None
     reservation_id: str | None = None
+    locked: bool | None = None
+    power: Power | None = None
+    zone: str | None = None
     changed_since: datetime | None = None
     changed_before: datetime | None = None
     tags: tuple[str, ...] = ()

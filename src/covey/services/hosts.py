@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
-from covey.model.errors import Invalid, NotFound
+from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.hosts import COMPUTE_BINARY, Host
 from covey.model.ids import HostId
 from covey.model.zones import Zone
 from covey.ports import Access, Clock, Store, Transaction
 
 _HYPERVISORS, _SERVICES, _ZONES = (f"os_compute_api:os-{x}:" for x in ("hypervisors", "services", "availability-zone"))
+
+
+IN_USE = "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,10 @@ class Hosts:
         """Takes a host out of the fleet. Raises NotFound."""
         self.access.require(actor, f"{_SERVICES}delete")
         with self.store.write() as tx:
-            tx.hosts.delete([_existing(tx, key, f"Service {key} not found.").id])
+            host = _existing(tx, key, f"Service {key} not found.")
+            if tx.servers.names_on([host.id])[host.id]:
+                raise Conflict(IN_USE)
+            tx.hosts.delete([host.id])
 
     def zones(self, actor: Actor) -> list[Zone]:
         """Every availability zone that has hosts."""

@@ -66,7 +66,13 @@ class Power:
             tx.work.add("power", found.id, now, {"verb": verb})
 
     def _note(self, actor: Actor, server: str, rule: str, *, locked: bool, reason: str | None) -> None:
+        operator = self.access.allows(actor, f"{_RULE}os-lock-server:unlock:unlock_override")
+
         def change(found: Server) -> Server:
-            return replace(found, details=replace(found.details, locked=locked, locked_reason=reason))
+            if found.details.locked_by_operator and not operator:  # what an operator locked, an operator unlocks
+                self.access.require(actor, f"{_RULE}os-lock-server:unlock:unlock_override")
+            by_operator = locked and operator
+            details = replace(found.details, locked=locked, locked_reason=reason, locked_by_operator=by_operator)
+            return replace(found, details=details)
 
         self.servers.change(actor, server, _RULE + rule, change)

@@ -204,6 +204,8 @@ def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
             (servers.c.user_id, wanted.user_id),
             (servers.c.vm_state, wanted.vm_state),
             (hosts.c.name, wanted.host),
+            (hosts.c.zone, wanted.zone),
+            (servers.c.power_state, None if wanted.power is None else POWER[wanted.power]),
         )
         if value is not None
     ]
@@ -214,6 +216,7 @@ def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
             (servers.c.flavor, "id", wanted.flavor),
             (servers.c.request, "image_id", wanted.image),
             (servers.c.details, "reservation_id", wanted.reservation_id),
+            (servers.c.details, "locked", wanted.locked),
         )
         if value is not None
     ]
