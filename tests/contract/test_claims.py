@@ -1,0 +1,78 @@
+"""Claims that touch several hosts hold them in one order, so that two never wait for each other in a ring."""
+
+from covey.model.changes import Use
+from covey.model.claims import Booking
+from covey.model.errors import CoveyError
+from covey.model.ids import HostId, ProjectId, ServerId, UserId
+from covey.model.servers import Power, Server, VmState
+from covey.storage.store import Store
+from tests.build import NOW, a_flavor, a_host
+from tests.contract.crowds import at_once
+
+ROUNDS = 60
+FLAVOR = a_flavor("tiny", vcpus=1, memory_mb=512, disk_gb=1)
+SIZE = (1, 512, 1)
+
+
+def a_server(name: str, host: HostId) -> Booking:
+    server = Server(
+        id=ServerId(name),
+        name=name,
+        project_id=ProjectId("web"),
+        user_id=UserId("alice"),
+        flavor=FLAVOR,
+        vm_state=VmState.ACTIVE,
+        task=None,
+        power=Power.RUNNING,
+        created_at=NOW,
+        updated_at=NOW,
+        host_id=host,
+    )
+    return Booking(server, "req-1")
+
+
+def hosts(store: Store) -> tuple[HostId, HostId]:
+    with store.write() as tx:
+        tx.hosts.add([a_host("one"), a_host("two")], NOW)
+        one, two = tx.hosts.find()
+    return one.id, two.id
+
+
+def test_two_that_change_places_with_each_other_both_arrive(store: Store) -> None:
+    one, two = hosts(store)
+    with store.write() as tx:
+        tx.claims.book([a_server("a", one), a_server("b", two)], "")
+
+    def go(server: str, host: HostId) -> CoveyError | None:
+        with store.write() as tx:
+            tx.claims.relocate(server, host, SIZE)
+        return None
+
+    for number in range(ROUNDS):
+        here, there = (two, one) if number % 2 else (one, two)
+        results = at_once([lambda there=there: go("a", there), lambda here=here: go("b", here)])  # type: ignore[misc]
+        assert results == [None, None]
+
+
+def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -> None:
+    one, two = hosts(store)
+    for number in range(ROUNDS):
+        name = f"s{number}"
+        with store.write() as tx:
+            tx.claims.book([a_server(name, one)], "")
+            tx.claims.move_allocations(ServerId(name), f"move-of-{name}", one)
+            tx.claims.take([Use(two, *SIZE)])
+            tx.claims.allocate(name, two, SIZE)
+
+        def let_go(name: str = name) -> CoveyError | None:
+            with store.write() as tx:
+                tx.claims.release(name, f"move-of-{name}")  # it is on the second host, and its move on the first
+            return None
+
+        def take(name: str = name) -> CoveyError | None:
+            with store.write() as tx:
+                tx.claims.book([a_server(f"{name}-1", one), a_server(f"{name}-2", two)], "")
+                tx.claims.release(f"{name}-2", f"{name}-1")
+            return None
+
+        assert at_once([let_go, take]) == [None, None]
