@@ -28,8 +28,9 @@ BATCHES: dict[str, tuple[GroupPolicy, ...]] = {
     "host max 1, rack max 8": (APART, GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK, limit=8)),
     "soft-anti-affinity:rack": (GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY, RACK),),
 }
-ONE_TARGETS_MS = {10_000: 0.1, 100_000: 0.7}
-BATCH, BATCH_TARGET_MS = 1_000, 5.0
+# It is one thread that waits for nothing: what it takes on a machine of its own is its CPU time.
+ONE_TARGETS_US = {10_000: 100, 100_000: 700}
+BATCH, BATCH_TARGET_US = 1_000, 5_000
 _LONGEST_S = 8.0  # for the repeats of one row
 
 
@@ -113,13 +114,13 @@ def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -
         for name, policies in POLICIES.items():
             timing = one_server(made, fleets.fleet(made), policies, repeats)
             cpu[name, size] = timing.cpu_us, 1
-            yield timing.row(f"decide, {size:,} hosts, {name}", "group of 20", *_at_most(ONE_TARGETS_MS.get(size)))
+            yield timing.row(f"decide, {size:,} hosts, {name}", "group of 20", *_at_most(ONE_TARGETS_US.get(size)))
         fleet = fleets.fleet(made)
         for name, policies in BATCHES.items():
             timing, placed = batch(made, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)
             cpu[name, size] = timing.cpu_us, placed
             what = f"decide, {size:,} hosts, batch of {BATCH:,}, {name}"
-            yield timing.row(what, f"{placed:,} placed", *_at_most(BATCH_TARGET_MS if placed == BATCH else None))
+            yield timing.row(what, f"{placed:,} placed", *_at_most(BATCH_TARGET_US if placed == BATCH else None))
     few, many = min(sizes), max(sizes)
     for name in {**POLICIES, **BATCHES} if few < many else ():
         (small, placed), (large, more_placed) = cpu[name, few], cpu[name, many]
@@ -129,5 +130,5 @@ def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -
         yield Row(f"growth of CPU, {few:,} to {many:,} hosts, {name}", ratio=large / small, note=note)
 
 
-def _at_most(target_ms: float | None) -> tuple[Target, ...]:
-    return () if target_ms is None else (Target("p50_ms", at_most=target_ms),)
+def _at_most(target_us: float | None) -> tuple[Target, ...]:
+    return () if target_us is None else (Target("cpu_us", at_most=target_us),)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+_SHORT = {"p50_ms": "p50", "p99_ms": "p99", "cpu_us": "CPU", "per_second": "rate"}
 HEADER = ("what", "p50 ms", "p99 ms", "CPU us", "per second", "ratio", "target", "note")
 
 
@@ -23,7 +24,7 @@ class Target:
         return (self.at_most is None or value <= self.at_most) and (self.at_least is None or value >= self.at_least)
 
     def __str__(self) -> str:
-        name = self.column.removesuffix("_ms").replace("per_second", "rate")
+        name = _SHORT.get(self.column, self.column)
         if self.at_most is not None:
             return f"{name} <= {number(self.at_most)}"
         return f"{name} >= {number(self.at_least)}"

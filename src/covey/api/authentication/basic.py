@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import hmac
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ class Basic:
         self._key = secrets.token_bytes(32)
         self._decoy = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(users.bcrypt_rounds))
         self._known: dict[bytes, tuple[float, User]] = {}
+        self._checking: dict[bytes, threading.Lock] = {}
 
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         header: str = environ.get("HTTP_AUTHORIZATION", "")
@@ -45,14 +47,31 @@ class Basic:
             message = "The request you have made requires authentication: send a user name and a password (HTTP Basic)."
             raise Unauthorized(message)
         fingerprint = hmac.digest(self._key, header.encode("latin-1", "replace"), hashlib.sha256)
-        known = self._known.get(fingerprint)
-        if known is not None and self._clock() < known[0] and self._users.find(known[1].name) == known[1]:
-            return known[1].actor
-        user = self._verified(header)
+        user = self._remembered(fingerprint)
+        if user is None:
+            # Requests of one client come together when its password was forgotten: one checks, the others wait.
+            with self._checking.setdefault(fingerprint, threading.Lock()):
+                user = self._remembered(fingerprint) or self._check(header, fingerprint)
+            self._checking.pop(fingerprint, None)
+        return user.actor
+
+    def _remembered(self, fingerprint: bytes) -> User | None:
+        """Who sent the same header a moment ago, if the file still says the same of that user."""
+        until, user = self._known.get(fingerprint, (0.0, None))
+        if user is None or self._clock() >= until or self._users.find(user.name) != user:
+            return None
+        return user
+
+    def _check(self, header: str, fingerprint: bytes) -> User:
+        try:
+            user = self._verified(header)
+        except Unauthorized:
+            self._checking.pop(fingerprint, None)
+            raise
         if len(self._known) >= _REMEMBERED:
             self._known = {}
         self._known[fingerprint] = (self._clock() + self._remember_s, user)
-        return user.actor
+        return user
 
     def project(self, project_id: str) -> Project | None:
         return next((p for p in self._users.projects() if p.id == project_id), None)

@@ -2,6 +2,7 @@
 
 import base64
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import bcrypt
@@ -171,3 +172,10 @@ def test_projects_are_those_of_the_file(basic: Basic) -> None:
     web = Project("p1", "web")
     assert (basic.project("p1"), basic.project("web")) == (web, None)
     assert (basic.projects_named("web"), basic.projects_named("p1"), basic.projects_named(None)) == ([web], [], [web])
+
+
+def test_of_many_requests_at_once_one_checks_the_password(basic: Basic, checks: list[bytes]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        actors = list(pool.map(lambda _: log_in(basic, "alice", "s3:cret"), range(32)))
+    assert {actor.user_id for actor in actors} == {"alice"}
+    assert len(checks) == 1
