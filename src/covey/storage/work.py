@@ -22,7 +22,11 @@ _DUE = (
     .with_for_update(skip_locked=True)
 )
 _ANY = select(work.c.id).where(work.c.due_at <= bindparam("now")).limit(1)
-_LATER = update(work).where(work.c.id == bindparam("job")).values(due_at=bindparam("due"), attempts=work.c.attempts + 1)
+_LATER = (
+    update(work)
+    .where(work.c.id.in_(bindparam("ids", expanding=True)))
+    .values(due_at=bindparam("due"), attempts=work.c.attempts + 1)
+)
 _DONE = delete(work).where(work.c.id.in_(bindparam("ids", expanding=True)))
 _NOTES = (
     select(outbox.c.id, outbox.c.event, outbox.c.payload, outbox.c.created_at)
@@ -51,7 +55,7 @@ class Work:
         """Jobs that are due; unless they are done, they are due again at that time."""
         rows = self._connection.execute(_DUE, {"now": now, "most": most}).all()
         if rows:
-            self._connection.execute(_LATER, [{"job": row.id, "due": again} for row in rows])
+            self._connection.execute(_LATER, {"ids": [row.id for row in rows], "due": again})
         return [
             Job(row.id, row.verb, row.server_id, load(row.arguments, dict[str, object]), row.attempts) for row in rows
         ]
