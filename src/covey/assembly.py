@@ -1,6 +1,6 @@
 """Puts the use cases together: one set for each process, on one store."""
 
-import secrets
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from covey.drivers.simulated import Simulated
+from covey.lanes import Lanes
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
 from covey.notifications import sender
@@ -23,6 +24,7 @@ from covey.services.builds import Builds
 from covey.services.explaining import Explaining
 from covey.services.flavors import Flavors
 from covey.services.groups import Groups
+from covey.services.handover import Handover
 from covey.services.histories import Histories
 from covey.services.hosts import Hosts
 from covey.services.images import Images
@@ -49,17 +51,27 @@ class Assembled:
     builds: Builds
     journeys: Journeys
     send: Callable[[], int]
+    handover: Handover
     lease_s: float
     idle_s: float
 
     def worker(self) -> Worker:
-        """One more loop that carries out committed work."""
+        """One more loop that carries out committed work, this process's own first."""
         return Worker(
-            self.store, self.clock, self.builds, self.journeys, self.send, lease_s=self.lease_s, idle_s=self.idle_s
+            self.store,
+            self.clock,
+            self.builds,
+            self.journeys,
+            self.send,
+            self.handover,
+            lease_s=self.lease_s,
+            idle_s=self.idle_s,
         )
 
 
-def assemble(conf: cfg.ConfigOpts, store: Store, access: Access, now: Clock, new_uuid: NewUuid) -> Assembled:
+def assemble(
+    conf: cfg.ConfigOpts, store: Store, access: Access, now: Clock, new_uuid: NewUuid, lanes: Lanes
+) -> Assembled:
     """Every use case, by the operator's options."""
     scheduler = conf.scheduler
     weights = Weights(
@@ -71,8 +83,19 @@ def assemble(conf: cfg.ConfigOpts, store: Store, access: Access, now: Clock, new
     quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
     flavors, images = Flavors(store, access, now), Images(store, access, now)
     leaders = 1 if conf.database.connection.startswith("sqlite") else 2
+    handover = Handover(conf.worker.lease_s)
     boots = Boots(
-        store, live, new_uuid, _seed, quotas.limits_in, tell, announcements, scheduler.host_subset_size, leaders=leaders
+        store,
+        live,
+        new_uuid,
+        _seed,
+        quotas.defaults,
+        tell,
+        announcements,
+        handover,
+        scheduler.host_subset_size,
+        leaders=leaders,
+        lanes=lanes,
     )
     servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
     places = Places(store, live, _seed, tell, scheduler.host_subset_size)
@@ -96,13 +119,14 @@ def assemble(conf: cfg.ConfigOpts, store: Store, access: Access, now: Clock, new
         builds=Builds(store, now, driver, places, _standing(servers), announcements, scheduler.max_attempts),
         journeys=Journeys(store, now, driver, places, announcements),
         send=sender(conf, store),
+        handover=handover,
         lease_s=conf.worker.lease_s,
         idle_s=conf.worker.idle_s,
     )
 
 
 def _seed() -> int:
-    return secrets.randbits(32)
+    return random.getrandbits(32)
 
 
 def _standing(servers: Servers) -> Any:  # noqa: ANN401 -- a function of a server

@@ -1,6 +1,6 @@
 """Builds everything; the only module that knows every adapter."""
 
-import secrets
+import random
 import time
 import uuid
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from covey.api.authentication.basic import Basic
 from covey.api.authentication.trusting import Trusting
 from covey.api.authentication.users_file import UsersFile
 from covey.api.metrics import Metrics
+from covey.lanes import Lanes
 from covey.model.errors import Invalid, Unavailable
 from covey.model.inventory import ResourceClass
 from covey.services.fleets import Fleets
@@ -67,14 +68,14 @@ def new_uuid() -> str:
     So rows that are made together lie together in every index, and a commit touches few pages.
     """
     stamp = time.time_ns() // 1_000_000
-    chance = secrets.randbits(74)
+    chance = random.getrandbits(74)
     return str(uuid.UUID(int=stamp << 80 | 0x7 << 76 | chance >> 62 << 64 | 0b10 << 62 | chance & (1 << 62) - 1))
 
 
 def engine(conf: cfg.ConfigOpts) -> sa.Engine:
     """The database that the options name. Raises Invalid."""
     connected: sa.Engine = databases.connect(
-        conf.database.connection, pool_size=conf.database.pool_size or 2 * conf.api.threads + 4
+        conf.database.connection, pool_size=conf.database.pool_size or 2 * conf.api.lanes + 4
     )
     return connected
 
@@ -85,8 +86,9 @@ def wsgi(chosen: Chosen, *, work: bool = False) -> Application:
     logs.configure(conf.log.level, conf.log.format)
     store = Store(engine(conf))
     access = OsloAccess(conf)
-    authenticate, projects = _authentication(conf)
-    made = assembly.assemble(conf, store, access, now, new_uuid)
+    lanes = Lanes(conf.api.lanes)
+    authenticate, projects = _authentication(conf, lanes)
+    made = assembly.assemble(conf, store, access, now, new_uuid, lanes)
     if work and conf.worker.threads:
         for _ in range(conf.worker.threads):
             made.worker().start()
@@ -101,7 +103,7 @@ def wsgi(chosen: Chosen, *, work: bool = False) -> Application:
         settings=settings(conf),
         metrics=Metrics(),
     )
-    return app.build(parts, chosen.only_api)
+    return lanes.guard(app.build(parts, chosen.only_api))
 
 
 def settings(conf: cfg.ConfigOpts) -> app.Settings:
@@ -117,7 +119,7 @@ def settings(conf: cfg.ConfigOpts) -> app.Settings:
 
 def workers(conf: cfg.ConfigOpts, number: int) -> list[Worker]:
     """Loops that carry out committed work, for a process that does nothing else."""
-    made = assembly.assemble(conf, Store(engine(conf)), OsloAccess(conf), now, new_uuid)
+    made = assembly.assemble(conf, Store(engine(conf)), OsloAccess(conf), now, new_uuid, Lanes())
     return [made.worker() for _ in range(number)]
 
 
@@ -153,17 +155,17 @@ def prepare(conf: cfg.ConfigOpts) -> None:
         connected.dispose()
 
 
-def _authentication(conf: cfg.ConfigOpts) -> tuple[Authenticator, Projects | None]:
+def _authentication(conf: cfg.ConfigOpts, lanes: Lanes) -> tuple[Authenticator, Projects | None]:
     match conf.api.auth_strategy:
         case "keystone":
             from covey.api.authentication.keystone import Keystone  # noqa: PLC0415 -- slow to import, seldom needed
 
-            return Keystone(conf), None
+            return Keystone(conf, lanes), None
         case "none":
             trusting = Trusting()
             return trusting, trusting
         case _:
-            basic = Basic(UsersFile(Path(conf.api.users_file)), conf.api.basic_remember_s)
+            basic = Basic(UsersFile(Path(conf.api.users_file)), conf.api.basic_remember_s, lanes)
             return basic, basic
 
 

@@ -26,7 +26,15 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             min=1,
             help="How many processes serve requests. SQLite is fastest with one.",
         ),
-        cfg.IntOpt("threads", default=16, min=1, max=256, help="How many requests each process handles at once."),
+        cfg.IntOpt("threads", default=64, min=1, max=256, help="How many requests each process handles at once."),
+        cfg.IntOpt(
+            "lanes",
+            default=2,
+            min=1,
+            max=256,
+            help="How many of them run at once, while the others wait for a commit or for Keystone. More than a few "
+            "get into each other's way.",
+        ),
         cfg.StrOpt(
             "auth_strategy",
             default="basic",
@@ -78,7 +86,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "pool_size",
             default=0,
             min=0,
-            help="How many connections each process keeps at the most. 0: two for each thread, and a few.",
+            help="How many connections each process keeps at the most. 0: two for each lane, and a few.",
         ),
     ],
     SCHEDULER: [

@@ -12,6 +12,7 @@ from covey.model.errors import CoveyError, Unavailable
 from covey.model.work import Job
 from covey.ports import Clock, Store
 from covey.services.builds import Builds
+from covey.services.handover import Handover
 from covey.services.journeys import Journeys
 
 log = structlog.get_logger()
@@ -29,6 +30,7 @@ class Worker:
     builds: Builds
     journeys: Journeys
     send: Callable[[], int]  # tells what the outbox holds; how much that was
+    handover: Handover
     lease_s: float = 30.0
     idle_s: float = 0.2
     wake: threading.Event = field(default_factory=threading.Event)
@@ -51,6 +53,16 @@ class Worker:
 
     def once(self) -> int:
         """Do what is due now; tells how many jobs that were."""
+        return self._start_own() + self._do_due()
+
+    def _start_own(self) -> int:
+        """What this process claimed; if that fails, the jobs are due for anybody when their lease is over."""
+        servers = self.handover.take(_MOST)
+        if servers:
+            self.builds.start(servers)
+        return len(servers)
+
+    def _do_due(self) -> int:
         now = self.clock()
         with self.store.read() as tx:
             if not tx.work.any_due(now):
@@ -87,6 +99,7 @@ class Worker:
 
     def start(self) -> threading.Thread:
         """Run in a thread of this process, which does not keep the process alive."""
+        self.handover.takers += 1
         thread = threading.Thread(target=self.run, name="covey-worker", daemon=True)
         thread.start()
         return thread

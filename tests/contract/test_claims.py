@@ -41,7 +41,7 @@ def hosts(store: Store) -> tuple[HostId, HostId]:
 def test_two_that_change_places_with_each_other_both_arrive(store: Store) -> None:
     one, two = hosts(store)
     with store.write() as tx:
-        tx.claims.book([a_server("a", one), a_server("b", two)], "")
+        tx.claims.book([a_server("a", one), a_server("b", two)], "", NOW)
 
     def go(server: str, host: HostId) -> CoveyError | None:
         with store.write() as tx:
@@ -59,7 +59,7 @@ def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -
     for number in range(ROUNDS):
         name = f"s{number}"
         with store.write() as tx:
-            tx.claims.book([a_server(name, one)], "")
+            tx.claims.book([a_server(name, one)], "", NOW)
             tx.claims.move_allocations(ServerId(name), f"move-of-{name}", one)
             tx.claims.take([Use(two, *SIZE)])
             tx.claims.allocate(name, two, SIZE)
@@ -71,7 +71,7 @@ def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -
 
         def take(name: str = name) -> CoveyError | None:
             with store.write() as tx:
-                tx.claims.book([a_server(f"{name}-1", one), a_server(f"{name}-2", two)], "")
+                tx.claims.book([a_server(f"{name}-1", one), a_server(f"{name}-2", two)], "", NOW)
                 tx.claims.release(f"{name}-2", f"{name}-1")
             return None
 

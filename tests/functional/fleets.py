@@ -18,6 +18,7 @@ from covey.api.metrics import Metrics
 from covey.assembly import Assembled, assemble
 from covey.bootstrap import Chosen
 from covey.drivers.simulated import Simulated
+from covey.lanes import Lanes
 from covey.model.errors import DriverFault
 from covey.model.flavors import Flavor
 from covey.model.hosts import NewHost
@@ -374,7 +375,7 @@ def _cloud(
     conf = Chosen(overrides=(*defaults, *overrides)).load()
     logs.configure("error", "json")
     access, time, trusting = OsloAccess(conf), Time(), Trusting()
-    made = assemble(conf, store, access, time, bootstrap.new_uuid)
+    made = assemble(conf, store, access, time, bootstrap.new_uuid, Lanes())
     made = replace(made, builds=replace(made.builds, driver=driver), journeys=replace(made.journeys, driver=driver))
     settings = bootstrap.settings(conf)
     parts = app.Parts(made.services, store, access, time, bootstrap.new_uuid, trusting, trusting, settings, Metrics())

@@ -16,6 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._known: dict[tuple[str, str, str, int], tuple[Counter, Histogram]] = {}  # to look labels up is slow
         self._requests = Counter(
             "covey_http_requests_total",
             "Requests answered, by API, route, method and status.",
@@ -32,8 +33,12 @@ class Metrics:
 
     def count(self, api: str, route: str, method: str, status: int, seconds: float) -> None:
         """Notes one answered request."""
-        self._requests.labels(api, route, method, status).inc()
-        self._seconds.labels(api, route, method).observe(seconds)
+        known = self._known.get((api, route, method, status))
+        if known is None:
+            known = self._requests.labels(api, route, method, status), self._seconds.labels(api, route, method)
+            self._known[api, route, method, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
 
     def text(self) -> bytes:
         """All of it, in Prometheus' own form."""

@@ -1,5 +1,6 @@
 """What happens to every request before and after its resource: id, identity, version, log line, metrics."""
 
+import random
 import time
 import uuid
 from collections.abc import Callable
@@ -36,7 +37,7 @@ class Edge:
         """Puts request id, actor and version on the context. Raises Unauthorized, Invalid, NotAcceptable."""
         context = req.context
         context.started = time.perf_counter()
-        context.request_id = f"req-{uuid.uuid4()}"
+        context.request_id = f"req-{uuid.UUID(int=random.getrandbits(128), version=4)}"
         context.max_body_bytes = self.max_body_bytes
         context.base_url = f"{self.public_url}{req.root_path}" if self.public_url else req.prefix
         if "\0" in req.path or "%00" in req.query_string:

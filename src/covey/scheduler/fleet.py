@@ -237,12 +237,10 @@ def _domains(of_host: NDArray[np.intp], names: tuple[str, ...], torn: Mask, *, i
 
 def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArray[np.int64]]:
     """The rows on which a group's members hold places, and how many do."""
-    hosts = np.fromiter(places.keys(), dtype=np.int64, count=len(places))
-    counts = np.fromiter(places.values(), dtype=np.int64, count=len(places))
-    rows = np.searchsorted(fleet.ids, hosts)
-    known = rows < len(fleet)
-    known[known] = fleet.ids[rows[known]] == hosts[known]
-    return (rows, counts) if known.all() else (rows[known], counts[known])
+    row_of = fleet.row_of
+    known = [host for host in places if host in row_of]
+    rows = np.array([row_of[HostId(host)] for host in known], dtype=np.intp)
+    return rows, np.array([places[host] for host in known], dtype=np.int64)
 
 
 def counts_by_domain(domains: Domains, fleet: Fleet, places: Mapping[int, int]) -> NDArray[np.int64]:

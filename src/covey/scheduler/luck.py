@@ -7,7 +7,7 @@ from covey.scheduler.fleet import Rows
 
 _STEP, _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
-_ONE = np.array([1], dtype=np.int64)
+_ALL = 2**64 - 1
 
 
 def luck(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
@@ -21,4 +21,12 @@ def luck(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
 
 def pick(rows: Rows, seed: int) -> int:
     """One of the rows, each as likely as any other."""
-    return int(rows[0]) if rows.size == 1 else int(rows[int(luck(_ONE, seed)[0]) % rows.size])
+    return int(rows[0]) if rows.size == 1 else int(rows[_mixed(seed) % rows.size])
+
+
+def _mixed(seed: int) -> int:
+    """The luck of one that has the id 1, without the cost of a column."""
+    mixed = (1 + seed) * int(_STEP) & _ALL
+    mixed = (mixed ^ mixed >> 30) * int(_MIX_1) & _ALL
+    mixed = (mixed ^ mixed >> 27) * int(_MIX_2) & _ALL
+    return mixed ^ mixed >> 31

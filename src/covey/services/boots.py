@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from covey.lanes import Lanes
 from covey.model.claims import Booking, amounts_of
 from covey.model.errors import Busy, Conflict, CoveyError, Invalid, OverQuota, StaleClaim
 from covey.model.flavors import Flavor
@@ -19,6 +20,7 @@ from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
 from covey.services.announcements import Announcements
 from covey.services.batches import Batches
+from covey.services.handover import Handover
 from covey.services.live_fleet import LiveFleet, Sight
 
 NO_VALID_HOST = "No valid host was found."
@@ -52,8 +54,8 @@ class _Round:
     """One try at a batch: what was decided so far, on top of what the database says."""
 
     groups: dict[GroupId, GroupState]
+    limits: Mapping[ProjectId, Mapping[str, int]]
     usage: dict[ProjectId, list[int]] = field(default_factory=dict)
-    limits: dict[ProjectId, Mapping[str, int]] = field(default_factory=dict)
     bookings: list[Booking] = field(default_factory=list)
     taken: list[tuple[Sequence[HostId], tuple[int, int, int]]] = field(default_factory=list)
     answers: list["list[Server] | CoveyError"] = field(default_factory=list)
@@ -62,23 +64,29 @@ class _Round:
 
 @dataclass(slots=True)
 class Boots:
-    """Decides and claims. `seed` makes a number for ties, `tell` words an explanation for a tenant."""
+    """Decides and claims.
+
+    `seed` makes a number for ties, `limits` are those of whoever has none set,
+    `tell` words an explanation for a tenant.
+    """
 
     store: Store
     live: LiveFleet
     new_uuid: NewUuid
     seed: Callable[[], int]
-    limits: Callable[[Transaction, ProjectId], Mapping[str, int]]
+    limits: Mapping[str, int]
     tell: Callable[[Explanation], str]
     announcements: Announcements
+    handover: Handover
     subset: int = 1
     attempts: int = 8
     leaders: int = 1
+    lanes: Lanes = field(default_factory=Lanes)
     _batches: Batches[Boot, list[Server]] = field(init=False)
     _known: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._batches = Batches(self._answer, leaders=self.leaders)
+        self._batches = Batches(self._answer, leaders=self.leaders, lanes=self.lanes)
 
     def boot(self, boot: Boot) -> list[Server]:
         """The new servers: each with a place, or all in error. Raises OverQuota, Invalid, Busy."""
@@ -97,11 +105,12 @@ class Boots:
         made: _Round | None = None
         try:
             with self.store.write() as tx:
-                made = _Round(self._lock_groups(tx, boots))
+                made = self._begin(tx, boots)
                 with self.live.fresh(tx) as made.sight:
                     for boot in boots:
                         made.answers.append(self._decide(boot, tx, made, avoid))
-                _refuse_overrun(tx.claims.book(made.bookings, made.sight.tag), made)
+                due = self.handover.due(boots[0].now)
+                _refuse_overrun(tx.claims.book(made.bookings, made.sight.tag, due), made)
                 self.announcements.booked(tx, [booking.server for booking in made.bookings])
         except BaseException:
             if made is not None and made.sight is not None:
@@ -109,13 +118,19 @@ class Boots:
                     self.live.undo(made.sight, hosts, amounts)
             raise
         self._remember(made)
+        placed = [booking.server for booking in made.bookings if booking.server.host_id is not None]
+        self.handover.give(placed, due=due, now=boots[0].now)
         return made.answers
 
-    def _lock_groups(self, tx: Transaction, boots: Sequence[Boot]) -> dict[GroupId, GroupState]:
-        """The groups' states, from memory where it is of the version that the locked row has."""
-        versions = tx.groups.lock(boot.group_id for boot in boots if boot.group_id is not None)
+    def _begin(self, tx: Transaction, boots: Sequence[Boot]) -> _Round:
+        """The groups' states, from memory where it is of the version that the locked row has; and limits."""
+        projects = {boot.project_id for boot in boots}
+        groups = {boot.group_id for boot in boots if boot.group_id is not None}
+        versions, limits = tx.claims.open(groups, projects)
         known = {g: self._known[g] for g, v in versions.items() if g in self._known and self._known[g].version == v}
-        return known | tx.groups.states({g: v for g, v in versions.items() if g not in known})
+        states = known | tx.groups.states({g: v for g, v in versions.items() if g not in known})
+        everybody = {**self.limits, **limits.get(None, {})}
+        return _Round(states, {project: {**everybody, **limits.get(project, {})} for project in projects})
 
     def _remember(self, made: _Round) -> None:
         grown = {booking.server.group_id for booking in made.bookings if booking.server.host_id is not None}
@@ -209,8 +224,6 @@ class Boots:
 
     def _within_quota(self, boot: Boot, tx: Transaction, made: _Round, state: GroupState | None) -> int:
         """How many of the servers the project may have, up to the number asked for. Raises OverQuota."""
-        if boot.project_id not in made.limits:
-            made.limits[boot.project_id] = self.limits(tx, boot.project_id)
         limits = made.limits[boot.project_id]
         members = limits["server_group_members"]
         if state is not None and members != UNLIMITED and state.users.get(boot.user_id, 0) + boot.count > members:

@@ -34,26 +34,31 @@ class Builds:
     attempts: int = 3
 
     def spawn(self, jobs: Sequence[Job]) -> None:
-        """Start the servers that are still waiting for it."""
+        """Start the servers of these jobs that are still waiting for it."""
         with self.store.read() as tx:
-            waiting = {s.id: s for s in tx.servers.by_ids([ServerId(job.server_id) for job in jobs])}
+            found = tx.servers.by_ids([ServerId(job.server_id) for job in jobs])
+        waiting = [server for server in found if _is_waiting(server)]
+        idle = {job.server_id for job in jobs} - {server.id for server in waiting}
+        if idle:
+            with self.store.write() as tx:
+                tx.work.finish("spawn", sorted(idle))
+        self.start(waiting)
+
+    def start(self, servers: Sequence[Server]) -> None:
+        """Start servers that were claimed and waiting, not long ago."""
         started: list[Server] = []
-        failed: list[tuple[Job, DriverFault]] = []
-        for job in jobs:
-            server = waiting.get(ServerId(job.server_id))
-            if server is None or not _is_waiting(server):
-                continue
+        failed: list[tuple[Server, DriverFault]] = []
+        for server in servers:
             assert server.host_name is not None
             try:
                 self.driver.spawn(server, server.host_name)
             except DriverFault as fault:
-                failed.append((job, fault))
+                failed.append((server, fault))
             else:
                 started.append(server)
-        lost = {job.id for job, _ in failed}
-        self._settle(started, [job for job in jobs if job.id not in lost])
-        for job, error in failed:
-            self._again(job, error)
+        self._settle(started)
+        for server, error in failed:
+            self._again(server, error)
 
     def destroy(self, jobs: Sequence[Job]) -> None:
         """Take servers off their hosts, and forget them."""
@@ -74,26 +79,39 @@ class Builds:
             for host in filter(None, (server.host_name, server.second_host_name)):
                 self.driver.destroy(server, host)
 
-    def _settle(self, started: Sequence[Server], jobs: Sequence[Job]) -> None:
-        now = self.clock()
+    def _settle(self, started: Sequence[Server]) -> None:
+        if not started:
+            return
+        now, ids = self.clock(), [server.id for server in started]
         with self.store.write() as tx:
-            tx.servers.activate([server.id for server in started], now)
-            tx.actions.finish_all([s.id for s in started], "create", ActionEvent(_BUILD, now, now, "Success"))
-            tx.work.done([job.id for job in jobs])
-            self.announcements.built(tx, started)
+            running = tx.servers.activate(started, now)
+            tx.actions.finish_all(ids, "create", ActionEvent(_BUILD, now, now, "Success"))
+            tx.work.finish("spawn", ids)
+            self.announcements.built(tx, [server for server in started if server.id in running])
+        if len(running) < len(started):
+            self._clear_up([server for server in started if server.id not in running])
 
-    def _again(self, job: Job, fault: DriverFault) -> None:
+    def _clear_up(self, started: Sequence[Server]) -> None:
+        """Servers that were deleted or brought elsewhere while they were being started must not stay there."""
+        with self.store.read() as tx:
+            places = {server.id: server.host_id for server in tx.servers.by_ids([server.id for server in started])}
+        for server in started:
+            if places.get(server.id) != server.host_id and server.host_name is not None:
+                with suppress(DriverFault):
+                    self.driver.destroy(server, server.host_name)
+
+    def _again(self, server: Server, fault: DriverFault) -> None:
         """Give the place back and decide once more, without the hosts that failed; or give up, and say why."""
         for _ in range(self.attempts):
             with suppress(StaleClaim), self.store.write() as tx:
-                self._retry(tx, job, fault)
+                self._retry(tx, server, fault)
                 return
 
-    def _retry(self, tx: Transaction, job: Job, fault: DriverFault) -> None:
-        server, group = self.places.lock(tx, ServerId(job.server_id))
-        tx.work.done([job.id])
-        if server is None or not _is_waiting(server) or server.host_id is None:
+    def _retry(self, tx: Transaction, failed: Server, fault: DriverFault) -> None:
+        server, group = self.places.lock(tx, failed.id)
+        if server is None or not _is_waiting(server) or server.host_id is None or server.host_id != failed.host_id:
             return
+        tx.work.finish("spawn", [server.id])
         self.places.touch(tx, server.group_id)
         avoid = (*server.placed.avoid, server.host_id)
         why = NoValidHost(f"No valid host was found. {len(avoid)} hosts failed to start it.", fault.message)

@@ -11,8 +11,11 @@ from covey.model.actions import Action, ActionEvent, Migration, MoveKind
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
 from covey.model.servers import Server
+from covey.storage.bulk import execute
 from covey.storage.documents import dump, load
 from covey.storage.tables import instance_actions, migrations
+
+_FINISH_ALL = "UPDATE instance_actions SET events = ?, updated_at = ? WHERE server_id IN ? AND action = ?"
 
 
 class Actions:
@@ -56,9 +59,7 @@ class Actions:
     def finish_all(self, ids: Sequence[ServerId], action: str, event: ActionEvent) -> None:
         """The same single step for entries of many servers that have none yet."""
         if ids:
-            mine = instance_actions.c.server_id.in_(ids) & (instance_actions.c.action == action)
-            values = {"events": dump([event]), "updated_at": event.finished_at}
-            self._connection.execute(update(instance_actions).where(mine).values(**values))
+            execute(self._connection, _FINISH_ALL, dump([event]), event.finished_at, list(ids), action)
 
     def _load(self, condition: sa.ColumnElement[bool]) -> list[Action]:
         rows = self._connection.execute(

@@ -1,8 +1,9 @@
 """Many rows in one statement, in each database's own tongue: for the claim, which is the one hot path."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +12,8 @@ from sqlalchemy.dialects import postgresql
 from covey.storage.documents import dump
 
 Row = tuple[object, ...]
+
+_MOST_ROWS = 64  # in one statement of SQLite, which allows some 32,000 values
 
 
 @contextmanager
@@ -33,6 +36,27 @@ def pipeline(connection: sa.Connection) -> Iterator[None]:
         yield
 
 
+def execute(connection: sa.Connection, statement: str, *values: object) -> Any:  # noqa: ANN401 -- the driver's cursor
+    """A statement in the driver's own words, for what is asked again and again; `?` stands for a value.
+
+    After IN it stands for a list of any length, which both databases read as one value.
+    """
+    with driver(connection) as raw:
+        if connection.dialect.name == "postgresql":
+            return raw.execute(_for_postgresql(statement), values)
+        return raw.execute(_for_sqlite(statement), [dump(v) if isinstance(v, list) else v for v in values])
+
+
+@cache
+def _for_postgresql(statement: str) -> str:
+    return statement.replace("IN ?", "= ANY(%s)").replace("?", "%s")
+
+
+@cache
+def _for_sqlite(statement: str) -> str:
+    return statement.replace("IN ?", "IN (SELECT value FROM json_each(?))").removesuffix(" FOR UPDATE")
+
+
 def insert_rows(connection: sa.Connection, table: sa.Table, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
     """Insert rows of these columns. Their order is the columns' order."""
     if not rows:
@@ -41,12 +65,24 @@ def insert_rows(connection: sa.Connection, table: sa.Table, columns: tuple[str, 
         if connection.dialect.name == "postgresql":
             raw.execute(_from_json(table, columns), (as_records(columns, rows),))
         else:
-            raw.executemany(_values(table, columns), rows)
+            for some in _in_powers_of_two(rows):
+                raw.execute(_values(table, columns, len(some)), list(chain.from_iterable(some)))
+
+
+def _in_powers_of_two(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Few statements, of few different lengths, so that SQLite need not read each anew."""
+    start = 0
+    while start < len(rows):
+        size = min(_MOST_ROWS, 1 << (len(rows) - start).bit_length() - 1)
+        yield rows[start : start + size]
+        start += size
 
 
 @cache
-def _values(table: sa.Table, columns: tuple[str, ...]) -> str:
-    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+def _values(table: sa.Table, columns: tuple[str, ...], rows: int) -> str:
+    """Each statement lets other threads run, and waits for its turn again: one for many rows waits once."""
+    row = f"({', '.join('?' * len(columns))})"
+    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES {', '.join([row] * rows)}"  # noqa: S608
 
 
 @cache
@@ -60,3 +96,11 @@ def _from_json(table: sa.Table, columns: tuple[str, ...]) -> str:
 def as_records(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Rows as a JSON list of objects."""
     return dump([dict(zip(columns, row, strict=True)) for row in rows])
+
+
+def as_array(values: Iterable[object]) -> str:
+    """Numbers, or words without any quoting, as PostgreSQL writes an array.
+
+    It expects few rows of one, and looks them up by an index; of a JSON text it expects a hundred, and reads the table.
+    """
+    return f"{{{','.join(map(str, values))}}}"

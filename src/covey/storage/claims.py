@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,10 +11,11 @@ from sqlalchemy import bindparam, delete, select, update
 from covey.model.changes import Use
 from covey.model.claims import Booking
 from covey.model.errors import StaleClaim
-from covey.model.ids import HostId, ServerId
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import ResourceClass
-from covey.storage.bulk import as_records, driver, insert_rows, pipeline
+from covey.storage.bulk import as_array, as_records, driver, execute, insert_rows, pipeline
 from covey.storage.documents import dump
+from covey.storage.groups import LOCK_GROUPS
 from covey.storage.tables import (
     allocations,
     consumers,
@@ -26,13 +28,15 @@ from covey.storage.tables import (
     work,
 )
 
+_Amount = tuple[int, str, int]  # (provider, resource class, how much)
+
 _CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))
 _CAPACITY = "CAST(FLOOR((i.total - i.reserved) * i.allocation_ratio) AS BIGINT)"
 
 # Rows are locked in one order by everybody, so that two claims never wait for each other in a ring.
 _TAKE_POSTGRESQL = f"""
     WITH want AS (
-        SELECT * FROM json_to_recordset(%s::json) AS w(provider_id int, resource_class text, n bigint)
+        SELECT * FROM unnest(%s::int[], %s::text[], %s::bigint[]) AS w(provider_id, resource_class, n)
     ), held AS MATERIALIZED (
         SELECT i.provider_id, i.resource_class FROM inventories i JOIN want w USING (provider_id, resource_class)
         ORDER BY 1, 2 FOR UPDATE OF i
@@ -49,6 +53,10 @@ _TAKE_SQLITE = """
     WHERE i.provider_id = w.provider_id AND i.resource_class = w.resource_class
       AND (w.n < 0 OR i.used + w.n <= CAST((i.total - i.reserved) * i.allocation_ratio AS INTEGER))
     RETURNING provider_id, resource_class
+"""
+_LIMITS = """
+    SELECT NULL, resource, hard_limit FROM quota_classes WHERE class_name = 'default'
+    UNION ALL SELECT project_id, resource, hard_limit FROM quotas WHERE project_id IN ?
 """
 _ADD_USAGE = """
     INSERT INTO quota_usages (project_id, instances, cores, ram) VALUES ({0}, {0}, {0}, {0})
@@ -86,37 +94,49 @@ class Claims:
         self._connection = connection
         self._postgresql = connection.dialect.name == "postgresql"
 
+    def open(
+        self, groups: Iterable[GroupId], projects: Iterable[ProjectId]
+    ) -> tuple[dict[GroupId, int], dict[str | None, dict[str, int]]]:
+        """Hold groups and tell their versions; tell also what limits were set for projects, and, of None, for all."""
+        with pipeline(self._connection):
+            held = execute(self._connection, LOCK_GROUPS, sorted(set(groups)))
+            limited = execute(self._connection, _LIMITS, sorted(set(projects)))
+        limits: dict[str | None, dict[str, int]] = defaultdict(dict)
+        for project, resource, limit in limited.fetchall():
+            limits[project][resource] = limit
+        return {GroupId(group): version for group, version in held.fetchall()}, limits
+
     def take(self, uses: Iterable[Use]) -> None:
         """Take room, or give it back where amounts are negative. Raises StaleClaim with the hosts that have none."""
         wanted = _by_class(uses)
-        if not wanted:
-            return
+        if wanted:
+            _refuse_stale(wanted, self._take(wanted))
+
+    def _take(self, wanted: Sequence[_Amount]) -> Any:  # noqa: ANN401 -- the driver's cursor
         with driver(self._connection) as raw:
             if self._postgresql:
-                records = as_records(("provider_id", "resource_class", "n"), wanted)
-                taken = raw.execute(_TAKE_POSTGRESQL, (records,)).fetchall()
-            else:
-                taken = raw.execute(_TAKE_SQLITE, (dump(wanted),)).fetchall()
-        if len(taken) < len(wanted):
-            done = {(provider, kind) for provider, kind in taken}
-            raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
+                return raw.execute(_TAKE_POSTGRESQL, [as_array(column) for column in zip(*wanted, strict=True)])
+            return raw.execute(_TAKE_SQLITE, (dump(wanted),))
 
-    def book(self, bookings: Sequence[Booking], writer: str) -> dict[str, tuple[int, int, int]]:
-        """Write new servers with all that belongs to them; tells what their projects use now.
+    def book(self, bookings: Sequence[Booking], writer: str, due: datetime) -> dict[str, tuple[int, int, int]]:
+        """Write new servers with all that belongs to them, to be started when due; tells what their projects use now.
 
         Everybody takes room first and counts use afterwards, so that two never wait for each other in a ring.
         Raises StaleClaim, and then nothing must be kept.
         """
         placed = [b for b in bookings if b.server.host_id is not None]
         uses = [Use(b.server.host_id or 0, *b.amounts) for b in placed]
-        self.take(uses)
+        wanted = _by_class(uses)
         with pipeline(self._connection):
+            taken = self._take(wanted) if wanted else None
             self._add_servers(bookings)
             self._add_allocations(placed)
             self._add_members(placed)
-            self._add_work(placed)
+            self._add_work(placed, due)
             added = self._add_usage(bookings)
             self._log(uses, writer)
+        if taken is not None:
+            _refuse_stale(wanted, taken)
         return {project: cursor.fetchall()[0] for project, cursor in added.items()}
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
@@ -207,17 +227,10 @@ class Claims:
         insert_rows(self._connection, instance_group_members, ("server_id", "group_id"), grouped)
         ids = sorted({group for _, group in grouped})
         if ids:
-            self._bump(ids)
+            execute(self._connection, "UPDATE instance_groups SET version = version + 1 WHERE id IN ?", ids)
 
-    def _bump(self, ids: Sequence[str]) -> None:
-        with driver(self._connection) as raw:
-            if self._postgresql:
-                raw.execute("UPDATE instance_groups SET version = version + 1 WHERE id = ANY(%s)", (list(ids),))
-            else:
-                raw.executemany("UPDATE instance_groups SET version = version + 1 WHERE id = ?", [(i,) for i in ids])
-
-    def _add_work(self, placed: Sequence[Booking]) -> None:
-        rows = [("spawn", b.server.id, "{}", b.server.created_at) for b in placed]
+    def _add_work(self, placed: Sequence[Booking], due: datetime) -> None:
+        rows = [("spawn", b.server.id, "{}", due) for b in placed]
         insert_rows(self._connection, work, ("verb", "server_id", "arguments", "due_at"), rows)
 
     def _add_usage(self, bookings: Sequence[Booking]) -> dict[str, Any]:
@@ -248,7 +261,14 @@ _LOG_POSTGRESQL = """
 """
 
 
-def _by_class(uses: Iterable[Use]) -> list[tuple[int, str, int]]:
+def _refuse_stale(wanted: Sequence[_Amount], taken: Any) -> None:  # noqa: ANN401
+    rows = taken.fetchall()
+    if len(rows) < len(wanted):
+        done = {(provider, kind) for provider, kind in rows}
+        raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
+
+
+def _by_class(uses: Iterable[Use]) -> list[_Amount]:
     """What is wanted of each inventory, summed, in the order in which everybody locks."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
     for use in uses:

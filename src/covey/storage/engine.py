@@ -7,10 +7,15 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from covey.model.errors import Invalid
 
 BUSY_TIMEOUT_S = 30
+_IDLE_S = 1.0
+_CACHE_KIB = 16_384  # of SQLite's pages, for each connection, as far as it needs them
+_LOG_PAGES = 8_192  # 32 MiB of log before it goes into the file: a page that changes often goes there less often
 SUPPORTED = "Covey stores in SQLite (sqlite:///FILE) or PostgreSQL (postgresql://USER@HOST/NAME)"
 
 
@@ -19,7 +24,9 @@ def connect(database: str, *, pool_size: int = 16) -> sa.Engine:
     url = _url(database)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, pool_size)
-    return sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True)
+    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_use_lifo=True)
+    _try_when_idle(engine)
+    return engine
 
 
 def reader(engine: sa.Engine) -> sa.Engine:
@@ -50,11 +57,32 @@ def _url(database: str) -> URL:
             raise Invalid(message)
 
 
+def _try_when_idle(engine: sa.Engine) -> None:
+    """A connection that nobody used for a while may have died unnoticed; to try each time would cost a round trip."""
+
+    def note_use(_: object, record: ConnectionPoolEntry) -> None:
+        record.info["used_at"] = time.monotonic()
+
+    def try_it(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
+        if time.monotonic() - record.info.get("used_at", 0.0) < _IDLE_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise sa.exc.DisconnectionError from error
+
+    event.listen(engine, "checkin", note_use)
+    event.listen(engine, "checkout", try_it)
+
+
 def _sqlite(url: URL, pool_size: int) -> sa.Engine:
     assert url.database is not None
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = sa.create_engine(
-        url, pool_size=pool_size, max_overflow=0, connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None}
+        url,
+        pool_size=pool_size,
+        max_overflow=0,
+        connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "cached_statements": 512},
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -63,8 +91,9 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     _use_wal(connection)
-    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
+    wanted = {"synchronous": "FULL", "foreign_keys": "ON", "cache_size": -_CACHE_KIB, "wal_autocheckpoint": _LOG_PAGES}
+    for pragma, value in wanted.items():
+        connection.execute(f"PRAGMA {pragma}={value}")
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

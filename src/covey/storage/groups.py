@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from covey.model.groups import HOST, Group, GroupPolicy, GroupState, PolicyKind, ScopeRef, rule_name
 from covey.model.ids import GroupId, ProjectId, ScopeId, ServerId, UserId
-from covey.storage.bulk import driver
+from covey.storage.bulk import execute
 from covey.storage.documents import dump, load
 from covey.storage.tables import instance_group_members as members
 from covey.storage.tables import instance_group_policies as policies
@@ -18,8 +18,7 @@ from covey.storage.tables import instance_groups as groups
 from covey.storage.tables import servers
 
 _IDS: sa.BindParameter[object] = bindparam("ids", expanding=True)
-_LOCK_POSTGRESQL = "SELECT id, version FROM instance_groups WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-_LOCK_SQLITE = "SELECT id, version FROM instance_groups WHERE id IN (SELECT value FROM json_each(?))"
+LOCK_GROUPS = "SELECT id, version FROM instance_groups WHERE id IN ? ORDER BY id FOR UPDATE"
 _OWNERS = select(groups.c.id, groups.c.project_id).where(groups.c.id.in_(_IDS))
 _POLICIES = (
     select(
@@ -102,12 +101,7 @@ class Groups:
         wanted = sorted(set(ids))
         if not wanted:
             return {}
-        with driver(self._connection) as raw:  # asked for every claim, so in the driver's own words
-            if self._connection.dialect.name == "postgresql":
-                rows = raw.execute(_LOCK_POSTGRESQL, (wanted,))
-            else:
-                rows = raw.execute(_LOCK_SQLITE, (dump(wanted),))
-            return {GroupId(group): version for group, version in rows.fetchall()}
+        return {GroupId(group): version for group, version in execute(self._connection, LOCK_GROUPS, wanted).fetchall()}
 
     def states(self, versions: dict[GroupId, int]) -> dict[GroupId, GroupState]:
         """What a decision needs to know of groups that are locked."""

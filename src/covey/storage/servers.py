@@ -24,6 +24,7 @@ from covey.model.servers import (
     states_shown_as,
     tasks_shown_as,
 )
+from covey.storage.bulk import execute
 from covey.storage.documents import dump, load
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
@@ -44,6 +45,8 @@ _ROWS = (
     .join(_second, servers.c.second_host_id == _second.c.id, isouter=True)
     .join(instance_group_members, servers.c.id == instance_group_members.c.server_id, isouter=True)
 )
+_BY_ID = _ROWS.where(servers.c.id == bindparam("server"))
+_BY_IDS = _ROWS.where(servers.c.id.in_(bindparam("ids", expanding=True)))
 _TAGS = select(server_tags).where(server_tags.c.server_id.in_(bindparam("ids", expanding=True)))
 _NAMES_ON = (
     select(servers.c.host_id, servers.c.name, servers.c.id)
@@ -52,21 +55,12 @@ _NAMES_ON = (
 )
 _LOCK = select(servers.c.id).where(servers.c.id == bindparam("server")).with_for_update()
 _DELETE = delete(servers).where(servers.c.id.in_(bindparam("ids", expanding=True)))
-_ACTIVATE = (
-    update(servers)
-    .where(
-        servers.c.id.in_(bindparam("ids", expanding=True)),
-        servers.c.vm_state == VmState.BUILDING,
-        servers.c.task_state == Task.SPAWNING,
-    )
-    .values(
-        vm_state=VmState.ACTIVE,
-        task_state=None,
-        power_state=POWER[Power.RUNNING],
-        launched_at=bindparam("now"),
-        updated_at=bindparam("now"),
-    )
-)
+_ACTIVATE = f"""
+    UPDATE servers SET vm_state = '{VmState.ACTIVE}', task_state = NULL, power_state = {POWER[Power.RUNNING]},
+        launched_at = ?, updated_at = ?
+    WHERE id IN ? AND id || '@' || host_id IN ? AND vm_state = '{VmState.BUILDING}' AND task_state = '{Task.SPAWNING}'
+    RETURNING id
+"""  # noqa: S608 -- nothing of a caller's is in it
 # What a server may lack counts as least, in both databases alike, so that any order can be read in pages.
 _SORTABLE: dict[str, sa.ColumnElement[object]] = {
     "created_at": servers.c.created_at,
@@ -91,11 +85,11 @@ class Servers:
         """One server; held, when the caller means to change it."""
         if lock:
             self._connection.execute(_LOCK, {"server": server})
-        found = self._load(_ROWS.where(servers.c.id == server))
+        found = self._load(_BY_ID, server=server)
         return found[0] if found else None
 
     def by_ids(self, ids: Sequence[ServerId]) -> list[Server]:
-        return self._load(_ROWS.where(servers.c.id.in_(ids))) if ids else []
+        return self._load(_BY_IDS, ids=list(ids)) if ids else []
 
     def find(self, wanted: ServerFilter) -> list[Server]:
         """A page of what the filter lets through, in its order; the id decides between equals. Raises Invalid."""
@@ -145,10 +139,11 @@ class Servers:
         }
         self._connection.execute(update(servers).where(servers.c.id == server.id).values(**values))
 
-    def activate(self, ids: Sequence[ServerId], now: datetime) -> None:
-        """Those that were being started run now; what became of others meanwhile stays."""
-        if ids:
-            self._connection.execute(_ACTIVATE, {"ids": ids, "now": now})
+    def activate(self, started: Sequence[Server], now: datetime) -> set[ServerId]:
+        """Those that wait to be started, on the hosts where they were: they run now. Tells which these are."""
+        ids, places = [s.id for s in started], [f"{s.id}@{s.host_id}" for s in started]
+        rows = execute(self._connection, _ACTIVATE, now, now, ids, places).fetchall() if started else []
+        return {ServerId(server) for (server,) in rows}
 
     def set_tags(self, server: ServerId, tags: frozenset[str]) -> None:
         self._connection.execute(delete(server_tags).where(server_tags.c.server_id == server))
@@ -159,8 +154,8 @@ class Servers:
         if ids:
             self._connection.execute(_DELETE, {"ids": ids})
 
-    def _load(self, wanted: sa.Select[tuple[object, ...]]) -> list[Server]:
-        rows = self._connection.execute(wanted).all()
+    def _load(self, wanted: sa.Select[tuple[object, ...]], **values: object) -> list[Server]:
+        rows = self._connection.execute(wanted, values).all()
         tags: dict[str, set[str]] = defaultdict(set)
         if rows:
             for server, tag in self._connection.execute(_TAGS, {"ids": [row.id for row in rows]}):

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.work import Job, Note
-from covey.storage.bulk import insert_rows
+from covey.storage.bulk import execute, insert_rows
 from covey.storage.documents import dump, load
 from covey.storage.tables import outbox, work
 
@@ -63,6 +63,11 @@ class Work:
     def done(self, ids: Sequence[int]) -> None:
         if ids:
             self._connection.execute(_DONE, {"ids": list(ids)})
+
+    def finish(self, verb: str, servers: Sequence[str]) -> None:
+        """Forget a step of these servers that was done."""
+        if servers:
+            execute(self._connection, "DELETE FROM work WHERE server_id IN ? AND verb = ?", list(servers), verb)
 
     def drop(self, server: str) -> None:
         """Forget all that was to be done to a server."""

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from covey.lanes import Lanes
 from covey.services.batches import Batches
 
 ASKERS = 32
@@ -51,7 +52,7 @@ def at_once(tasks: Sequence[Callable[[], object]]) -> list[object]:
 
 @pytest.mark.parametrize("leaders", [1, 2, 4])
 def test_ten_thousand_asks_all_get_their_own_answer(leaders: int) -> None:
-    batches: Batches[int, int] = Batches(doubled, leaders=leaders)
+    batches: Batches[int, int] = Batches(doubled, lanes=Lanes(4), leaders=leaders)
     each = ASKS // ASKERS
 
     def asker(first: int) -> Callable[[], object]:
@@ -79,7 +80,7 @@ def test_when_all_is_quiet_every_leadership_is_free_again(leaders: int) -> None:
             running -= 1
         return questions
 
-    batches: Batches[int, int] = Batches(answer, leaders=leaders, largest=4)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=leaders, largest=4)
     for _ in range(10):
         at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
     assert most == leaders
@@ -97,7 +98,7 @@ def test_no_batch_is_larger_than_the_largest(leaders: int) -> None:
         time.sleep(0.002)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, leaders=leaders, largest=5)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=leaders, largest=5)
     at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
     assert sum(sizes) == 10 * ASKERS
     assert max(sizes) == 5
@@ -113,7 +114,7 @@ def test_those_who_wait_while_one_leads_are_answered_together() -> None:
         go_on.wait(PATIENCE_S)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, leaders=1)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=1)
     with ThreadPoolExecutor(6) as pool:
         first = pool.submit(batches.ask, 0)
         assert entered.wait(PATIENCE_S)
@@ -136,7 +137,7 @@ def test_what_goes_wrong_with_a_batch_reaches_all_of_it_and_the_next_one_works()
             raise Refused(message)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, leaders=1, largest=3)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=1, largest=3)
     with ThreadPoolExecutor(6) as pool:
         first = pool.submit(outcome, batches, 0)
         assert entered.wait(PATIENCE_S)

@@ -14,6 +14,7 @@ import bcrypt
 
 from covey.api.authentication import Project
 from covey.api.authentication.users_file import User, UsersFile
+from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.errors import Unauthorized
 
@@ -32,9 +33,12 @@ class Basic:
 
     challenge = 'Basic realm="covey", charset="UTF-8"'
 
-    def __init__(self, users: UsersFile, remember_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, users: UsersFile, remember_s: float, lanes: Lanes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._users = users
         self._remember_s = remember_s
+        self._lanes = lanes
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._decoy = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(users.bcrypt_rounds))
@@ -50,7 +54,7 @@ class Basic:
         user = self._remembered(fingerprint)
         if user is None:
             # Requests of one client come together when its password was forgotten: one checks, the others wait.
-            with self._checking.setdefault(fingerprint, threading.Lock()):
+            with self._lanes.aside(), self._checking.setdefault(fingerprint, threading.Lock()):
                 user = self._remembered(fingerprint) or self._check(header, fingerprint)
             self._checking.pop(fingerprint, None)
         return user.actor

@@ -7,6 +7,7 @@ from keystoneauth1.exceptions import AuthPluginException
 from keystonemiddleware.auth_token import AuthProtocol
 from oslo_config import cfg
 
+from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.errors import Invalid, Unauthorized, Unavailable
 from covey.model.ids import ProjectId, UserId
@@ -25,7 +26,8 @@ class Keystone:
     The middleware itself removes identity headers that a caller sent.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, lanes: Lanes) -> None:
+        self._lanes = lanes
         try:
             # With delay_auth_decision the middleware would call every token invalid while Keystone is away.
             self._middleware = AuthProtocol(_note, {"oslo_config_config": conf, "delay_auth_decision": False})
@@ -40,7 +42,8 @@ class Keystone:
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         found: dict[str, Any] = {}
         statuses: list[str] = []
-        self._middleware({**environ, _FOUND: found}, lambda status, *_: statuses.append(status))
+        with self._lanes.aside():  # it may have to ask Keystone
+            self._middleware({**environ, _FOUND: found}, lambda status, *_: statuses.append(status))
         if statuses[0].startswith("401"):
             message = "The request you have made requires authentication."
             raise Unauthorized(message)

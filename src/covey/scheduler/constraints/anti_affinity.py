@@ -19,9 +19,9 @@ class AntiAffinity:
         policies = _policies(ask)
         if not policies:
             return None
-        may = np.ones(len(fleet), dtype=np.bool_)
-        for policy in policies:
-            may &= _allows(policy, ask, fleet)
+        may = _allows(policies[0], ask, fleet)
+        for policy in policies[1:]:
+            may = may & _allows(policy, ask, fleet)
         return may
 
     def reasons(self, ask: Ask, fleet: Fleet, lost: Mask) -> list[Reason]:

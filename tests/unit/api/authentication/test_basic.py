@@ -11,6 +11,7 @@ import pytest
 from covey.api.authentication import Project
 from covey.api.authentication.basic import Basic
 from covey.api.authentication.users_file import LOOK_AGAIN_S, UsersFile
+from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.errors import Unauthorized
 
@@ -42,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def basic(path: Path, clock: Clock) -> Basic:
-    return Basic(UsersFile(path), REMEMBER_S, clock)
+    return Basic(UsersFile(path), REMEMBER_S, Lanes(), clock)
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_a_wrong_password_is_never_remembered(basic: Basic, checks: list[bytes])
 
 
 def test_nothing_is_remembered_when_that_is_the_wish(path: Path, clock: Clock, checks: list[bytes]) -> None:
-    forgetful = Basic(UsersFile(path), 0, clock)
+    forgetful = Basic(UsersFile(path), 0, Lanes(), clock)
     for _ in range(2):
         log_in(forgetful, "alice", "s3:cret")
     assert len(checks) == 2

@@ -1,0 +1,88 @@
+"""Lanes: never more at once than there are, whoever waits goes on in turn, and nobody loses a lane."""
+
+import threading
+import time
+
+import pytest
+
+from covey.lanes import Lanes, Nap
+
+PATIENCE_S = 30
+
+
+class Crowd:
+    """Counts who is inside."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside = self.most = 0
+
+    def step(self) -> None:
+        with self.lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        time.sleep(0.0005)
+        with self.lock:
+            self.inside -= 1
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_never_more_at_once_than_there_are_lanes(number: int) -> None:
+    lanes, crowd = Lanes(number), Crowd()
+
+    def app(*_: object) -> list[bytes]:
+        crowd.step()
+        with lanes.aside():
+            time.sleep(0.0005)
+        crowd.step()
+        return [b"done"]
+
+    guarded = lanes.guard(app)
+
+    def ask() -> None:
+        for _ in range(20):
+            assert guarded({}, lambda *_: print) == [b"done"]
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert not any(thread.is_alive() for thread in threads)
+    assert crowd.most <= number
+    assert guarded({}, lambda *_: print) == [b"done"], "no lane was lost"
+
+
+def test_who_sleeps_leaves_its_lane_and_wakes_up_with_one() -> None:
+    lanes, nap, order = Lanes(1), Nap(), list[str]()
+
+    def sleeper(*_: object) -> list[bytes]:
+        order.append("asleep")
+        lanes.sleep(nap)
+        order.append("awake")
+        return []
+
+    def waker(*_: object) -> list[bytes]:
+        lanes.wake(nap)
+        time.sleep(0.01)
+        order.append("still mine")
+        return []
+
+    first = threading.Thread(target=lanes.guard(sleeper), args=({}, print), daemon=True)
+    first.start()
+    while order != ["asleep"]:
+        time.sleep(0.001)
+    lanes.guard(waker)({}, print)  # type: ignore[arg-type]
+    first.join(PATIENCE_S)
+    assert order == ["asleep", "still mine", "awake"]
+
+
+def test_a_request_that_fails_gives_its_lane_back() -> None:
+    lanes = Lanes(1)
+
+    def fails(*_: object) -> list[bytes]:
+        raise ValueError
+
+    for _ in range(3):
+        with pytest.raises(ValueError):
+            lanes.guard(fails)({}, print)  # type: ignore[arg-type]
