@@ -1,0 +1,181 @@
+"""`openstack policy scope ...`: what kinds of places there are."""
+
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
+
+from openstack.exceptions import SDKException
+from osc_lib.exceptions import CommandError
+
+from covey.client.api import Json
+from covey.client.commands import Command, Lister, Record, ShowOne, Table, record, table
+
+URL = "os-policy-scopes"
+FLAGS = {
+    "allow_identifiers": "users may name one such place in a policy",
+    "obfuscate_identifiers": "users see, and send, identifiers that mean something in their own project only",
+}
+
+
+class CreatePolicyScope(ShowOne):
+    """Create a policy scope: a kind of place, such as a rack or a switch.
+
+    Example: openstack policy scope create rack --allow-identifiers
+    """
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="<name>", help="name of the new scope")
+        for flag, meaning in FLAGS.items():
+            parser.add_argument(_option(flag), action="store_true", help=meaning)
+        parser.add_argument(
+            "--namespace", metavar="<uuid>", help="namespace of obfuscated identifiers (default: a random one)"
+        )
+        return parser
+
+    def take_action(self, parsed_args: Namespace) -> Record:
+        scope = {"name": parsed_args.name} | _flags(parsed_args)
+        if parsed_args.namespace is not None:
+            scope["obfuscate_namespace_uuid"] = parsed_args.namespace
+        return record(self.api.post(URL, body={"policy_scope": scope})["policy_scope"])
+
+
+class ListPolicyScope(Lister):
+    """List policy scopes.
+
+    Example: openstack policy scope list
+    """
+
+    def take_action(self, parsed_args: Namespace) -> Table:  # noqa: ARG002
+        columns = {"ID": "id", "Name": "name"} | {flag.replace("_", " ").title(): flag for flag in FLAGS}
+        return table(columns, self.api.get(URL)["policy_scopes"])
+
+
+class ShowPolicyScope(ShowOne):
+    """Show a policy scope, and the places in it.
+
+    Example: openstack policy scope show rack --as-project demo
+    """
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        parser = _for_one_scope(super().get_parser(prog_name))
+        parser.add_argument(
+            "--as-project",
+            metavar="<project>",
+            help="also show identifiers as this project sees them (name or ID; administrators only)",
+        )
+        return parser
+
+    def take_action(self, parsed_args: Namespace) -> Record:
+        seer = parsed_args.as_project
+        query = {} if seer is None else {"as_tenant_id": self.api.project(seer)}
+        return record(self.api.get(URL, parsed_args.scope, **query)["policy_scope"])
+
+
+class SetPolicyScope(Command):
+    """Change a policy scope.
+
+    Example: openstack policy scope set rack --name cabinet --no-allow-identifiers
+    """
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        parser = _for_one_scope(super().get_parser(prog_name))
+        parser.add_argument("--name", metavar="<name>", help="new name; groups that use the scope follow it")
+        for flag, meaning in FLAGS.items():
+            parser.add_argument(_option(flag), action=BooleanOptionalAction, default=SUPPRESS, help=meaning)
+        return parser
+
+    def take_action(self, parsed_args: Namespace) -> None:
+        changes = _flags(parsed_args)
+        if parsed_args.name is not None:
+            changes["name"] = parsed_args.name
+        _change(self, parsed_args.scope, changes)
+
+
+class UnsetPolicyScope(Command):
+    """Take properties off a policy scope.
+
+    Example: openstack policy scope unset rack --allow-identifiers
+    """
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        parser = _for_one_scope(super().get_parser(prog_name))
+        for flag, meaning in FLAGS.items():
+            parser.add_argument(
+                _option(flag), action="store_false", default=SUPPRESS, help=f"no longer true: {meaning}"
+            )
+        return parser
+
+    def take_action(self, parsed_args: Namespace) -> None:
+        _change(self, parsed_args.scope, _flags(parsed_args))
+
+
+class DeletePolicyScope(Command):
+    """Delete policy scopes that no group uses and that have no aggregates.
+
+    Example: openstack policy scope delete rack switch
+    """
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("scopes", metavar="<scope>", nargs="+", help="scopes to delete (name or ID)")
+        return parser
+
+    def take_action(self, parsed_args: Namespace) -> None:
+        failed = [scope for scope in parsed_args.scopes if not self._deleted(scope)]
+        if failed:
+            raise CommandError(f"{len(failed)} of {len(parsed_args.scopes)} policy scopes failed to delete.")
+
+    def _deleted(self, scope: str) -> bool:
+        """Whether it is gone; if not, the reason is told and the next one has its turn."""
+        try:
+            self.api.delete(URL, scope)
+        except (CommandError, SDKException) as error:
+            self.log.error("%s", error)  # noqa: TRY400 - a user has no use for the stack
+            return False
+        return True
+
+
+class AddAggregate(ShowOne):
+    """Make an aggregate one of the places of a policy scope.
+
+    Example: openstack policy scope add aggregate rack rack-17
+    """
+
+    action = "add_aggregate"
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        parser = _for_one_scope(super().get_parser(prog_name))
+        parser.add_argument("aggregate", metavar="<aggregate>", help="host aggregate (name or ID)")
+        return parser
+
+    def take_action(self, parsed_args: Namespace) -> Record:
+        body = {self.action: {"aggregate": self.api.aggregate(parsed_args.aggregate)}}
+        return record(self.api.post(URL, parsed_args.scope, "action", body=body)["policy_scope"])
+
+
+class RemoveAggregate(AddAggregate):
+    """Take an aggregate out of a policy scope; the aggregate stays.
+
+    Example: openstack policy scope remove aggregate rack rack-17
+    """
+
+    action = "remove_aggregate"
+
+
+def _for_one_scope(parser: ArgumentParser) -> ArgumentParser:
+    parser.add_argument("scope", metavar="<scope>", help="policy scope (name or ID)")
+    return parser
+
+
+def _option(flag: str) -> str:
+    return f"--{flag.replace('_', '-')}"
+
+
+def _flags(parsed_args: Namespace) -> Json:
+    """Those that were spoken of."""
+    return {flag: getattr(parsed_args, flag) for flag in FLAGS if hasattr(parsed_args, flag)}
+
+
+def _change(asking: Command, scope: str, changes: Json) -> None:
+    if not changes:
+        raise CommandError("Nothing to change: give at least one option.")
+    asking.api.put(URL, scope, body={"policy_scope": changes})

@@ -1,0 +1,69 @@
+"""The stock `server group create` goes on as it was, and takes more."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.client.wire import Answer, Wire, help_of
+
+CREATE = "POST /os-server-groups"
+ANSWERED: Answer = (200, {"server_group": {"id": "g-1", "name": "web", "policies": ["a", "b"], "policy": {}}})
+
+
+def sent(options: str) -> tuple[Any, str | None]:
+    wire = Wire({CREATE: ANSWERED})
+    wire.run(f"server group create {options} web")
+    return wire.last().body["server_group"], wire.last().version
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ("", {"policy": "affinity"}),
+        ("--policy soft-anti-affinity", {"policy": "soft-anti-affinity"}),
+        ("--rule a=b", {"policy": "affinity", "rules": {"a": "b"}}),
+        (
+            "--policy anti-affinity --rule max_server_per_host=3",
+            {"policy": "anti-affinity", "rules": {"max_server_per_host": "3"}},
+        ),
+    ],
+)
+def test_what_the_stock_client_can_say_it_says_itself(options: str, more: dict[str, object]) -> None:
+    assert sent(options) == ({"name": "web"} | more, "compute 2.64")
+
+
+@pytest.mark.parametrize(
+    ("options", "policies", "rules"),
+    [
+        ("--policy affinity --policy anti-affinity:rack", ["affinity", "anti-affinity:rack"], {}),
+        ("--policy anti-affinity:host", ["anti-affinity:host"], {}),
+        ("--policy affinity:zone:12 --rule a=b", ["affinity:zone:12"], {"a": "b"}),
+        ("--policy anti-affinity:rack --rule a=1 --rule b=2", ["anti-affinity:rack"], {"a": "1", "b": "2"}),
+    ],
+)
+def test_what_it_can_not_say_goes_out_at_our_version(options: str, policies: list[str], rules: dict[str, str]) -> None:
+    group = {"name": "web", "policies": policies, "rules": rules}
+    assert sent(options) == (group, "compute 2.1000")
+
+
+def test_a_group_with_several_policies_is_shown_with_all_of_them() -> None:
+    shown = Wire({CREATE: ANSWERED}).run("server group create --policy affinity --policy anti-affinity:rack web")
+    assert shown == {"id": "g-1", "name": "web", "policies": ["a", "b"]}
+
+
+@pytest.mark.parametrize("command", ["server group create --policy", "server group set web --policy"])
+def test_a_kind_that_there_is_not_is_refused_before_it_is_sent(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wire = Wire({})
+    with pytest.raises(SystemExit):
+        wire.told(f"{command} afinity:rack web")
+    assert "'afinity:rack' should be TYPE[:SCOPE[:IDENTIFIER]]" in capsys.readouterr().err
+    assert wire.asked == []
+
+
+def test_help_has_the_stock_options_and_our_example() -> None:
+    told = help_of("server group create")
+    assert told.count("--policy <policy> ") == 1
+    assert "New server group name" in told
+    assert "Example: openstack server group create --policy anti-affinity:rack" in told

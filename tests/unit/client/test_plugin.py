@@ -1,0 +1,55 @@
+"""What holds for every command: its help, its version, its errors, its place in the reference."""
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from osc_lib.exceptions import CommandError
+
+from tests.unit.client.wire import Answer, Wire, help_of
+
+NAMES = sorted(each.name.replace("_", " ") for each in entry_points(group="openstack.covey.v1"))
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "client.md"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_explains_itself_by_an_example(name: str) -> None:
+    assert f"Example: openstack {name} " in help_of(name)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "server group create"])
+def test_the_reference_names_the_command(name: str) -> None:
+    assert f"| `{name} " in PAGE.read_text() or f"| `{name}`" in PAGE.read_text()
+
+
+def test_no_command_takes_the_place_of_a_stock_one() -> None:
+    """Else the client would warn its user of it, whatever the command."""
+    stock = {
+        each.name.replace("_", " ")
+        for group in entry_points().groups
+        if group.startswith("openstack.") and group != "openstack.covey.v1"
+        for each in entry_points(group=group)
+    }
+    assert stock.isdisjoint(NAMES)
+
+
+def test_every_request_of_ours_has_our_version() -> None:
+    wire = Wire({"GET /os-policy-scopes": (200, {"policy_scopes": []})})
+    wire.run("policy scope list")
+    assert wire.last().version == "compute 2.1000"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((403, {"forbidden": {"code": 403, "message": "Only an administrator may."}}), "Only an administrator may."),
+        ((406, {"computeFault": {"message": "2.1000 is too new"}}), "does not speak microversion 2.1000"),
+        ((502, b"<html>"), "The compute service answered 502 Somehow."),
+        ((500, ["odd"]), "The compute service answered 500 Somehow."),
+        ((404, None), "The compute service answered 404 Somehow."),
+    ],
+    ids=["in words", "not covey", "a proxy", "odd", "empty"],
+)
+def test_an_error_is_what_the_service_said(answer: Answer, told: str) -> None:
+    with pytest.raises(CommandError, match=told):
+        Wire({"GET /os-policy-scopes": answer}).run("policy scope list")
