@@ -6,10 +6,10 @@ PORT   ?= 8774
 DATA   ?= .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tables test bench lint types layers check lock format clean
+.PHONY: help setup demo tables test conformance bench lint types layers check lock format clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,9 @@ demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=
 test: setup  ## Run the whole suite, on SQLite and on a real PostgreSQL
 	$(BIN)/pytest
 
+conformance: setup  ## Run Placement's own suites against Covey, on both databases (CONFORMANCE="--help")
+	$(BIN)/python -m tests.conformance $(CONFORMANCE)
+
 bench: setup  ## Measure decisions, Nova's own step beside them, and boots over HTTP (BENCH="--help")
 	$(BIN)/python -m tests.bench $(BENCH)
 
@@ -45,7 +48,7 @@ types: setup  ## mypy --strict
 layers: setup  ## Which way imports may point
 	$(BIN)/lint-imports
 
-check: lint types layers test  ## Everything that CI runs
+check: lint types layers test conformance  ## Everything that CI runs
 
 tables: setup  ## Write the reference's tables of options and access rules anew
 	$(BIN)/python -m docs.tables
@@ -60,6 +63,7 @@ PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 lock: $(BIN)/uv  ## Pin every dependency anew, with hashes
 	$(PIN) --upgrade pyproject.toml -o requirements/demo.txt
 	$(PIN) --upgrade --group dev -c requirements/demo.txt pyproject.toml -o requirements/dev.txt
+	$(subst --extra client,,$(PIN)) --upgrade tests/conformance/requirements.in -o tests/conformance/requirements.txt
 
 clean:  ## Remove what the other words made
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache
+	rm -rf $(VENV) .demo .conformance .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache

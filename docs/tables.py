@@ -34,7 +34,10 @@ def rules(belongs: Callable[[AccessRule], bool]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "options": options,
     "building blocks": lambda: rules(lambda rule: not rule.requests),
-    "compute rules": lambda: rules(lambda rule: bool(rule.requests) and not rule.name.startswith("image:")),
+    "compute rules": lambda: rules(
+        lambda rule: bool(rule.requests) and not rule.name.startswith(("image:", "placement:"))
+    ),
+    "placement rules": lambda: rules(lambda rule: rule.name.startswith("placement:")),
     "image rules": lambda: rules(lambda rule: rule.name.startswith("image:")),
 }
 

@@ -79,16 +79,25 @@ def list_rules() -> list[policy.RuleDefault]:
 
 def _default(rule: AccessRule) -> policy.RuleDefault:
     if not rule.requests:
-        return policy.RuleDefault(rule.name, rule.check, rule.description)
+        return policy.RuleDefault(rule.name, rule.check, rule.description, _former(rule))
     operations: list[policy.Operation] = [
         {"method": method, "path": path} for method, path in (request.split(" ", 1) for request in rule.requests)
     ]
     return policy.DocumentedRuleDefault(rule.name, rule.check, rule.description, operations)
 
 
+def _former(rule: AccessRule) -> policy.DeprecatedRule | None:
+    if not rule.formerly:
+        return None
+    return policy.DeprecatedRule(
+        rule.name, rule.formerly, deprecated_reason="It is for services alone.", deprecated_since="0.1.0"
+    )
+
+
 def _about(target: Target) -> dict[str, object]:
-    return {"project_id": target.project_id, "user_id": target.user_id}
+    return {"project_id": target.project_id, "user_id": target.user_id, "scope_name": target.scope_name}
 
 
 def _credentials(actor: Actor) -> dict[str, object]:
-    return {"roles": sorted(actor.roles), "project_id": actor.project_id, "user_id": actor.user_id}
+    who: dict[str, object] = {"roles": sorted(actor.roles), "project_id": actor.project_id, "user_id": actor.user_id}
+    return who | {"system_scope": "all"} if actor.for_system else who

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oslo_config import cfg
@@ -19,6 +19,7 @@ from covey.scheduler.fleet import Weights
 from covey.services import Services
 from covey.services.aggregates import Aggregates
 from covey.services.announcements import Announcements
+from covey.services.audits import Audits
 from covey.services.boots import Boots
 from covey.services.builds import Builds
 from covey.services.explaining import Explaining
@@ -30,11 +31,17 @@ from covey.services.hosts import Hosts
 from covey.services.images import Images
 from covey.services.journeys import Journeys
 from covey.services.live_fleet import LiveFleet
+from covey.services.memberships import Memberships
 from covey.services.moves import Moves
+from covey.services.placement import Placement
 from covey.services.places import Places
 from covey.services.power import Power
+from covey.services.previews import Previews
 from covey.services.quotas import Quotas
+from covey.services.rebalance_steps import RebalanceSteps
+from covey.services.rebalances import Planner, Rebalances
 from covey.services.recent import Recent
+from covey.services.scopes import Scopes
 from covey.services.servers import Servers
 from covey.worker import Worker
 
@@ -50,6 +57,7 @@ class Assembled:
     clock: Clock
     builds: Builds
     journeys: Journeys
+    rebalances: RebalanceSteps
     send: Callable[[], int]
     handover: Handover
     lease_s: float
@@ -62,6 +70,7 @@ class Assembled:
             self.clock,
             self.builds,
             self.journeys,
+            self.rebalances,
             self.send,
             self.handover,
             lease_s=self.lease_s,
@@ -77,7 +86,13 @@ def assemble(
     weights = Weights(
         scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier
     )
-    live = LiveFleet(store, new_uuid, weights, scheduler.default_availability_zone)
+    live = LiveFleet(
+        store,
+        new_uuid,
+        weights,
+        scheduler.default_availability_zone,
+        isolates=scheduler.enable_forbidden_aggregates_filter,
+    )
     tell = _TELL[conf.api.explain_to_tenants]
     announcements = Announcements(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
     quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
@@ -99,25 +114,35 @@ def assemble(
     )
     servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
     places = Places(store, live, _seed, tell, scheduler.host_subset_size)
+    groups = Groups(store, access, now, new_uuid, quotas, announcements)
     driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed)
+    moves = Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in)
+    planner = Planner(servers, live, lanes, _seed, scheduler.rebalance_patience_s)
     return Assembled(
         services=Services(
             aggregates=Aggregates(store, access, now, new_uuid),
+            audits=Audits(store, access, groups, live),
             explaining=Explaining(store, access, live, servers),
             flavors=flavors,
-            groups=Groups(store, access, now, new_uuid, quotas, announcements),
+            groups=groups,
             histories=Histories(store, access, servers),
             hosts=Hosts(store, access, now, scheduler.default_availability_zone),
             images=images,
-            moves=Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in),
+            memberships=Memberships(store, access, live, groups, servers, quotas, announcements),
+            moves=moves,
+            placement=Placement.on(store, access, now, new_uuid),
             power=Power(store, access, now, servers),
+            previews=Previews(store, access, groups, servers, live, tell),
             quotas=quotas,
+            rebalances=Rebalances(store, access, now, new_uuid, groups, planner),
+            scopes=Scopes(store, access, now, new_uuid),
             servers=servers,
         ),
         store=store,
         clock=now,
         builds=Builds(store, now, driver, places, _standing(servers), announcements, scheduler.max_attempts),
         journeys=Journeys(store, now, driver, places, announcements),
+        rebalances=RebalanceSteps(store, now, replace(planner, lanes=Lanes()), moves),  # workers take no lane
         send=sender(conf, store),
         handover=handover,
         lease_s=conf.worker.lease_s,

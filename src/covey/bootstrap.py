@@ -103,7 +103,16 @@ def wsgi(chosen: Chosen, *, work: bool = False) -> Application:
         settings=settings(conf),
         metrics=Metrics(),
     )
-    return lanes.guard(app.build(parts, chosen.only_api))
+    return lanes.guard(_with_cors(conf, app.build(parts, chosen.only_api)))
+
+
+def _with_cors(conf: cfg.ConfigOpts, served: Application) -> Application:
+    if not conf.cors.allowed_origin:
+        return served
+    from oslo_middleware.cors import CORS  # noqa: PLC0415 -- slow to import, seldom needed
+
+    allowed: Application = CORS(served, {name: value for name, value in conf.cors.items() if value is not None})
+    return allowed
 
 
 def settings(conf: cfg.ConfigOpts) -> app.Settings:
@@ -135,7 +144,17 @@ def fleets(conf: cfg.ConfigOpts) -> Fleets:
 
 def overview(conf: cfg.ConfigOpts) -> Overview:
     """The state of the fleet at a glance."""
-    return look_over(Store(engine(conf)), conf.scheduler.default_availability_zone)
+    scheduler = conf.scheduler
+    return look_over(
+        Store(engine(conf)),
+        scheduler.default_availability_zone,
+        isolates=scheduler.enable_forbidden_aggregates_filter,
+    )
+
+
+def store(conf: cfg.ConfigOpts) -> Store:
+    """The database, for what operators put right by hand."""
+    return Store(engine(conf))
 
 
 def prepare(conf: cfg.ConfigOpts) -> None:

@@ -14,6 +14,7 @@ QUOTA = cfg.OptGroup("quota", title="What a project gets unless an operator says
 WORKER = cfg.OptGroup("worker", title="Doing what was decided")
 DRIVER = cfg.OptGroup("driver", title="The backend that runs servers")
 NOTIFICATIONS = cfg.OptGroup("notifications", title="Telling others what happened")
+CORS = cfg.OptGroup("cors", title="Web pages of other origins that may ask (oslo.middleware)")
 LOG = cfg.OptGroup("log", title="What is logged, and how")
 
 OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
@@ -110,6 +111,20 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             min=1,
             help="On how many hosts a server is tried that fails to start, before it is in error.",
         ),
+        cfg.FloatOpt(
+            "rebalance_patience_s",
+            default=10.0,
+            min=0.1,
+            help="For how many seconds the best way to rebalance a server group is looked for; then the best one that "
+            "was found has to do.",
+        ),
+        cfg.BoolOpt(
+            "enable_forbidden_aggregates_filter",
+            default=False,
+            deprecated_name="enable_isolated_aggregate_filtering",
+            help="Keep the hosts of an aggregate with `trait:NAME=required` metadata for servers whose flavor and "
+            "image together require every such trait.",
+        ),
         cfg.FloatOpt("cpu_allocation_ratio", default=4.0, min=0.01, help="VCPUs sold for each that a new host has."),
         cfg.FloatOpt("ram_allocation_ratio", default=1.0, min=0.01, help="The same, for memory."),
         cfg.FloatOpt("disk_allocation_ratio", default=1.0, min=0.01, help="The same, for disk."),
@@ -151,6 +166,16 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
     QUOTA: [
         cfg.IntOpt(name, default=limit, min=-1, help=f"Default quota of {name.replace('_', ' ')}; -1 is unlimited.")
         for name, limit in DEFAULTS.items()
+    ],
+    CORS: [
+        cfg.ListOpt("allowed_origin", help="Origins such as https://cloud.example. Unset: no CORS headers."),
+        cfg.BoolOpt("allow_credentials", default=True, help="Whether a page may send credentials."),
+        cfg.ListOpt("expose_headers", help="Headers of answers that a page may read, besides simple ones."),
+        cfg.IntOpt("max_age", default=3600, min=0, help="For how many seconds a browser remembers what it may do."),
+        cfg.ListOpt(
+            "allow_methods", default=["GET", "POST", "PUT", "PATCH", "DELETE"], help="Methods that a page may use."
+        ),
+        cfg.ListOpt("allow_headers", help="Headers that a page may send, besides simple ones."),
     ],
     LOG: [
         cfg.StrOpt("level", default="info", choices=["debug", "info", "warning", "error"], help="The least to log."),

@@ -14,6 +14,7 @@ from covey.ports import Clock, Store
 from covey.services.builds import Builds
 from covey.services.handover import Handover
 from covey.services.journeys import Journeys
+from covey.services.rebalance_steps import RebalanceSteps
 
 log = structlog.get_logger()
 
@@ -29,6 +30,7 @@ class Worker:
     clock: Clock
     builds: Builds
     journeys: Journeys
+    rebalances: RebalanceSteps
     send: Callable[[], int]  # tells what the outbox holds; how much that was
     handover: Handover
     lease_s: float = 30.0
@@ -92,6 +94,9 @@ class Worker:
                 self.builds.spawn(jobs)
             case "destroy":
                 self.builds.destroy(jobs)
+            case "rebalance":
+                for job in jobs:
+                    self.rebalances.turn(job)
             case _:
                 one: Callable[[Job], None] = getattr(self.journeys, verb)
                 for job in jobs:

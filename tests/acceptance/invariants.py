@@ -17,6 +17,7 @@ UNDER_WAY = ("preparing", "finished")
 CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))
 _READ = (
     tables.aggregate_hosts,
+    tables.aggregates,
     tables.allocations,
     tables.consumers,
     tables.hosts,
@@ -25,6 +26,7 @@ _READ = (
     tables.instance_groups,
     tables.inventories,
     tables.migrations,
+    tables.provider_aggregates,
     tables.quota_usages,
     tables.servers,
     tables.work,
@@ -48,21 +50,26 @@ def read(connected: sa.Engine) -> Rows:
         return Rows({table.name: connection.execute(sa.select(table)).all() for table in _READ})
 
 
-def violations(connected: sa.Engine, *, idle: bool = False) -> list[str]:
-    """A sentence for each thing that is wrong; an idle service also has nothing left to do."""
+def violations(connected: sa.Engine, *, idle: bool = False, changed: bool = False) -> list[str]:
+    """A sentence for each thing that is wrong; an idle service also has nothing left to do.
+
+    Where groups were changed under their members, policies need not hold.
+    """
     rows = read(connected)
-    found = [*_policies(rows), *_room(rows), *_allocations(rows), *_members(rows), *_quotas(rows)]
-    return found + [*_unfinished(rows)] * idle
+    found = [*_room(rows), *_allocations(rows), *_mirror(rows), *_members(rows), *_quotas(rows)]
+    return found + [*_policies(rows)] * (not changed) + [*_unfinished(rows)] * idle
 
 
 def _policies(rows: Rows) -> Iterator[str]:
-    """Hard policies, counted in places: a server that moves holds two."""
+    """Hard policies, counted in places: a server that moves holds two, and a group of it alone is not torn by that."""
     servers = {row.id: row for row in rows.servers}
     places: dict[str, list[int]] = defaultdict(list)
+    placed: Counter[str] = Counter()
     for member in rows.instance_group_members:
         server = servers.get(member.server_id)
         if server is not None:
             places[member.group_id] += [h for h in (server.host_id, server.second_host_id) if h is not None]
+            placed[member.group_id] += server.host_id is not None
     domains = {(row.scope_id, row.host_id): row.aggregate_id for row in rows.aggregate_hosts if row.scope_id}
     names = {row.id: row.name for row in rows.hosts}
     for policy in rows.instance_group_policies:
@@ -74,10 +81,10 @@ def _policies(rows: Rows) -> Iterator[str]:
             else domains.get((policy.scope_id, host))
             for host in places[policy.group_id]
         )
-        yield from (f"{policy.group_id}: {wrong}" for wrong in _broken(policy, held))
+        yield from (f"{policy.group_id}: {wrong}" for wrong in _broken(policy, held, placed[policy.group_id]))
 
 
-def _broken(policy: Any, held: "Counter[object]") -> Iterator[str]:
+def _broken(policy: Any, held: "Counter[object]", placed: int) -> Iterator[str]:
     together = policy.policy == "affinity"
     if policy.identifier is not None:
         inside = sum(count for domain, count in held.items() if str(domain) == policy.identifier)
@@ -86,7 +93,7 @@ def _broken(policy: Any, held: "Counter[object]") -> Iterator[str]:
         return
     if held[None]:
         yield f"{held[None]} places are in no domain of the scope, against {policy.policy}"
-    if together and len(held) > 1:
+    if together and len(held) > 1 and placed > 1:
         yield f"affinity, but places in {dict(held)}"
     if not together:
         limit = next(iter(load(policy.rules, dict[str, int]).values()), 1)
@@ -106,16 +113,18 @@ def _room(rows: Rows) -> Iterator[str]:
 
 
 def _allocations(rows: Rows) -> Iterator[str]:
-    """Exactly what the servers and their moves should hold, where they should hold it."""
+    """Exactly what the servers and their moves should hold, where they should hold it; what others hold is theirs."""
     held: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    others = {row.uuid for row in rows.consumers if row.consumer_type not in {"INSTANCE", "MIGRATION"}}
     for row in rows.allocations:
-        held[row.consumer_uuid, row.provider_id][row.resource_class] = row.used
+        if row.consumer_uuid not in others:
+            held[row.consumer_uuid, row.provider_id][row.resource_class] = row.used
     wanted = dict(_wanted(rows))
     for key in sorted(held.keys() | wanted.keys()):
         if held.get(key, {}) != wanted.get(key, {}):
             consumer, provider = key
             yield f"{consumer} holds {held.get(key)} on {provider}, and should hold {wanted.get(key)}"
-    idle = {row.uuid for row in rows.consumers} - {consumer for consumer, _ in held}
+    idle = {row.uuid for row in rows.consumers} - {row.consumer_uuid for row in rows.allocations}
     yield from (f"consumer {consumer} holds nothing" for consumer in sorted(idle))
 
 
@@ -136,6 +145,15 @@ def _wanted(rows: Rows) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
 
 def _size(flavor: Flavor) -> dict[str, int]:
     return {kind: amount for kind, amount in zip(CLASSES, amounts_of(flavor), strict=True) if amount}
+
+
+def _mirror(rows: Rows) -> Iterator[str]:
+    """Every host's provider is in the aggregates that the host is in."""
+    uuids = {row.id: row.uuid for row in rows.aggregates}
+    mirrored = {(row.provider_id, row.aggregate_uuid) for row in rows.provider_aggregates}
+    for row in rows.aggregate_hosts:
+        if (row.host_id, uuids[row.aggregate_id]) not in mirrored:
+            yield f"host {row.host_id} is in aggregate {row.aggregate_id}, and its provider is not"
 
 
 def _members(rows: Rows) -> Iterator[str]:
@@ -160,10 +178,13 @@ def _members(rows: Rows) -> Iterator[str]:
 
 
 def _quotas(rows: Rows) -> Iterator[str]:
+    """A server between two sizes counts as the larger."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    moves = {row.server_id: row for row in rows.migrations if row.status in UNDER_WAY}
     for row in rows.servers:
-        flavor = load(row.flavor, Flavor)
-        for i, amount in enumerate((1, flavor.vcpus, flavor.memory_mb)):
+        texts = (moves[row.id].old_flavor, moves[row.id].new_flavor) if row.id in moves else (row.flavor,)
+        sizes = [load(text, Flavor) for text in texts]
+        for i, amount in enumerate((1, max(size.vcpus for size in sizes), max(size.memory_mb for size in sizes))):
             sums[row.project_id][i] += amount
     counted = {row.project_id: [row.instances, row.cores, row.ram] for row in rows.quota_usages}
     for project in sorted(sums.keys() | counted.keys()):

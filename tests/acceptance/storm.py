@@ -169,7 +169,7 @@ class Client:
         port = self._ports[of % len(self._ports)]
         headers = {
             "X-Auth-Token": f"admin:{self._project}",
-            "OpenStack-API-Version": "compute 2.1000",
+            "OpenStack-API-Version": "compute 2.1000, placement 1.39",
             "Content-Type": "application/json",
         }
         if key is not None:
@@ -227,8 +227,6 @@ class Town:
     """What the clients know together: groups, servers, and what came of their requests."""
 
     groups: list[str] = field(default_factory=list)  # of the first project and the second, in turn
-    hard_together: set[str] = field(default_factory=set)
-    group_of: dict[str, str | None] = field(default_factory=dict)  # the name of each request for servers, and its group
     booted: dict[str, str] = field(default_factory=dict)  # names, and the servers that were acknowledged
     batches: dict[str, tuple[int, int]] = field(default_factory=dict)  # names, fewest, most; acknowledged
     made_groups: set[str] = field(default_factory=set)
@@ -242,8 +240,6 @@ class Town:
             answer = (ask, ask_other)[i % 2].ask("POST", "/compute/v2.1/os-server-groups", group_body(policies, rules))
             assert answer.status == 200, answer
             self.groups.append(answer.json["server_group"]["id"])
-            if any(policy.startswith("affinity") for policy in policies):
-                self.hard_together.add(self.groups[-1])
 
     def note(self, what: str, answer: Answer) -> None:
         """Count it. A fault of the service's own, other than that it is busy, is wrong."""
@@ -327,19 +323,14 @@ class Resident:
             self.say("delete", "DELETE", f"/compute/v2.1/servers/{server}", project=project)
 
     def move(self) -> None:
-        # A server of a group that must be together is on two hosts while it moves, and what is booted meanwhile joins
-        # it on either: who confirms or reverts then breaks the policy, as the design has it. So these stay.
         project = self.dice.choice(PROJECTS)
-        running = self._listed(project, "ACTIVE")
-        with self.town.lock:
-            free = [s for s in running if self.town.group_of[s[1]] not in self.town.hard_together]
         kind = self.dice.choice(["migrate", "migrate", "live", "live", "resize"])
         bodies: dict[str, dict[str, Any]] = {
             "migrate": {"migrate": None},
             "live": {"os-migrateLive": {"host": None, "block_migration": "auto"}},
             "resize": {"resize": {"flavorRef": self.dice.choice(["small", "big"])}},
         }
-        self._act_on(free, kind, bodies[kind], project)
+        self._act_on(self._listed(project, "ACTIVE"), kind, bodies[kind], project)
 
     def end_move(self) -> None:
         """Confirm or revert a move that waits for it."""
@@ -377,9 +368,6 @@ class Resident:
         name, _, _ = self._new()
         with self.town.lock:
             self.town.made_groups.add(group)
-            self.town.group_of[name] = group
-            if any(policy.startswith("affinity") for policy in policies):
-                self.town.hard_together.add(group)
         boot = self.say(
             "boot", "POST", "/compute/v2.1/servers", boot_body(name, group=group), project=project, key=name
         )
@@ -401,10 +389,7 @@ class Resident:
         which = self.dice.randrange(len(PROJECTS))
         mine = self.town.groups[which :: len(PROJECTS)]
         group = self.dice.choice(mine) if self.dice.random() < 0.85 else None
-        name = f"s{self.number}x{self._made}"
-        with self.town.lock:
-            self.town.group_of[name] = group
-        return name, PROJECTS[which], group
+        return f"s{self.number}x{self._made}", PROJECTS[which], group
 
     def _listed(self, project: str, status: str = "") -> list[tuple[str, str]]:
         """Servers that are in that state, or in any, and the names of the requests that brought them."""

@@ -116,6 +116,11 @@ def test_rows_that_are_right_are_right(file: Path) -> None:
             id="two that must be together on two hosts",
         ),
         pytest.param(
+            "INSERT INTO instance_group_members VALUES ('moved', 'together')",
+            "together: affinity, but places in {1: 2, 2: 1, 3: 1}",
+            id="one that moves and is not alone",
+        ),
+        pytest.param(
             "UPDATE instance_group_policies SET identifier = 'host-2' WHERE group_id = 'together'",
             "together: 0 of 2 places are in host-2, against affinity",
             id="together, and elsewhere than they should be",
@@ -161,6 +166,12 @@ def test_rows_that_are_right_are_right(file: Path) -> None:
             "INSERT INTO consumers (uuid, project_id, user_id) VALUES ('nobody', 'web', 'alice')",
             "consumer nobody holds nothing",
             id="a consumer without allocations",
+        ),
+        pytest.param(
+            "INSERT INTO aggregates (id, uuid, name, created_at) VALUES (1, 'u', 'rack', '2026-01-31 12:00:00'); "
+            "INSERT INTO aggregate_hosts (aggregate_id, host_id) VALUES (1, 2)",
+            "host 2 is in aggregate 1, and its provider is not",
+            id="an aggregate that is not mirrored",
         ),
         pytest.param(
             "UPDATE servers SET host_id = 1 WHERE id = 'shelved'", "shelved is shelved, and on host 1", id="shelved"

@@ -3,8 +3,6 @@
 import base64
 import json
 import secrets
-import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -14,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -26,10 +22,11 @@ from covey.storage import engine as databases
 from covey.storage import schema
 from covey.storage.store import Store
 from tests.acceptance.processes import Covey, running_covey
-from tests.bench import checks, cpu, fleets
+from tests.bench import checks, cpu, fleets, runs
 from tests.bench.backends import BACKENDS, Backend
 from tests.bench.machine import filesystem
-from tests.bench.table import Row, Target, percentile
+from tests.bench.runs import Run
+from tests.bench.table import Row, Target
 
 USER = "bench"
 RATE_TARGET, P99_TARGET_MS, TARGET_CONNECTIONS = 1_500, 50, 32
@@ -64,28 +61,6 @@ class Sizes:
     longest_s: float = 150.0  # for the rounds on one database; none begins later
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one run of the load generator came to."""
-
-    answered: int
-    seconds: float
-    latencies_ms: list[float]
-    server_cpu_s: float
-    database_cpu_s: float | None
-    client_cpu_s: float
-    settled_s: float  # from the last answer until no work was left
-
-    @property
-    def rate(self) -> float:
-        return self.answered / self.seconds
-
-    @property
-    def cpu_us(self) -> float:
-        """Of server and database, for each request."""
-        return (self.server_cpu_s + (self.database_cpu_s or 0)) / self.answered * 1e6
-
-
 @dataclass(slots=True)
 class Bench:
     """A service that runs, and all that was asked of it."""
@@ -118,35 +93,9 @@ class Bench:
         return self._load(asked, connections, total, statuses), statuses
 
     def _load(self, requests: list[str], connections: int, total: int, statuses: Counter[str]) -> Run:
-        order = {
-            "port": self.running.port,
-            "requests": requests,
-            "connections": connections,
-            "total": total,
-            "longest_s": _LONGEST_S,
-        }
-        before = self._cpu()
-        done = subprocess.run(
-            [sys.executable, Path(__file__).with_name("load.py")],
-            input=json.dumps(order),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=_LONGEST_S + 30,
-        )
-        settled_s = self._settle()
-        after = self._cpu()
-        answer: dict[str, Any] = json.loads(done.stdout)
-        statuses.update(answer["statuses"])
-        return Run(
-            len(answer["latencies_ms"]),
-            answer["seconds"],
-            answer["latencies_ms"],
-            after[0] - before[0],
-            None if after[1] is None or before[1] is None else after[1] - before[1],
-            answer["cpu_s"],
-            settled_s,
-        )
+        run = runs.load(self.running.port, requests, connections, total, _LONGEST_S, self._cpu, self._settle)
+        statuses.update(run.statuses)
+        return run
 
     def _cpu(self) -> tuple[float, float | None]:
         database = self.backend.cpu_s
@@ -242,16 +191,16 @@ def _rows(bench: Bench, sizes: Sizes, tell: Callable[[str], None]) -> Iterator[R
     name = bench.backend.name
     bench.boot(max(sizes.connections), sizes.warm_up)
     bench.analyze()
-    runs: dict[int, list[Run]] = {connections: [] for connections in sizes.connections}
+    rounds: dict[int, list[Run]] = {connections: [] for connections in sizes.connections}
     until = time.monotonic() + sizes.longest_s
     for number in range(sizes.rounds):
         if number and time.monotonic() > until:
             tell(f"{name}: out of time, {sizes.rounds - number} of {sizes.rounds} rounds are left out")
             break
-        for connections, kept in runs.items():
+        for connections, kept in rounds.items():
             kept.append(bench.boot(connections, sizes.boots_alone if connections == 1 else sizes.boots))
             tell(f"{name}: round {number + 1}, {connections} connections: {kept[-1].rate:.0f} boots/s")
-    for connections, kept in runs.items():
+    for connections, kept in rounds.items():
         yield _row(f"{name}, boots, {_connections(connections)}", kept, _targets(connections))
     for connections in (1, max(sizes.connections)):
         run, statuses = bench.get(connections, 2 * sizes.boots_alone)
@@ -270,27 +219,14 @@ def _targets(connections: int) -> tuple[Target, ...]:
     return Target("per_second", at_least=RATE_TARGET), Target("p99_ms", at_most=P99_TARGET_MS)
 
 
-def _row(what: str, runs: list[Run], targets: tuple[Target, ...]) -> Row:
+def _row(what: str, kept: list[Run], targets: tuple[Target, ...]) -> Row:
     """The median of the rounds, number by number."""
-    server = median(run.server_cpu_s / run.answered * 1e6 for run in runs)
-    parts = [f"server {server:.0f}"]
-    if runs[0].database_cpu_s is not None:
-        parts.append(f"database {median((run.database_cpu_s or 0) / run.answered * 1e6 for run in runs):.0f}")
-    parts.append(f"client {median(run.client_cpu_s / run.answered * 1e6 for run in runs):.0f} not counted")
-    rates = sorted(run.rate for run in runs)
-    note = f"CPU: {', '.join(parts)}; n={len(runs)}x{runs[0].answered}"
-    if len(runs) > 1:
-        note += f"; rates {rates[0]:.0f} to {rates[-1]:.0f}; worst {max(max(run.latencies_ms) for run in runs):.0f} ms"
-        note += f"; all ACTIVE {max(run.settled_s for run in runs):.1f} s after the last answer"
-    return Row(
-        what,
-        p50_ms=median(percentile(run.latencies_ms, 0.5) for run in runs),
-        p99_ms=median(percentile(run.latencies_ms, 0.99) for run in runs),
-        cpu_us=median(run.cpu_us for run in runs),
-        per_second=median(rates),
-        targets=targets,
-        note=note,
-    )
+    note = ""
+    if len(kept) > 1:
+        rates = sorted(run.rate for run in kept)
+        note += f"; rates {rates[0]:.0f} to {rates[-1]:.0f}; worst {max(max(run.latencies_ms) for run in kept):.0f} ms"
+        note += f"; all ACTIVE {max(run.settled_s for run in kept):.1f} s after the last answer"
+    return runs.row(what, kept, note, targets)
 
 
 def _verdict(bench: Bench, sizes: Sizes) -> Row:

@@ -3,13 +3,16 @@
 import sqlalchemy as sa
 
 # Each finds what is wrong, and so should find nothing.
-_WRONG = {
+_OVERUSE = {
     "a host holds more than it has": """
         SELECT provider_id FROM inventories WHERE used > (total - reserved) * allocation_ratio""",
     "use is not the sum of the allocations": """
         SELECT i.provider_id FROM inventories i LEFT JOIN allocations a
             ON a.provider_id = i.provider_id AND a.resource_class = i.resource_class
         GROUP BY i.provider_id, i.resource_class, i.used HAVING i.used <> COALESCE(SUM(a.used), 0)""",
+}
+_WRONG = {
+    **_OVERUSE,
     "a host has two members of an anti-affinity group": """
         SELECT m.group_id FROM instance_group_members m JOIN servers s ON s.id = m.server_id
             JOIN instance_group_policies p ON p.group_id = m.group_id
@@ -37,14 +40,25 @@ _TOTALS = {
 
 def problems(engine: sa.Engine, accepted: int) -> list[str]:
     """What is wrong after so many requests were accepted, each for one server of three resources."""
-    found = []
     with engine.connect() as connection:
-        for what, statement in _WRONG.items():
-            rows = connection.execute(sa.text(statement)).all()
-            if rows:
-                found.append(f"{what}: {len(rows)}, such as {rows[0][0]}")
+        found = _found(connection, _WRONG)
         totals = {name: connection.execute(sa.text(statement)).scalar_one() for name, statement in _TOTALS.items()}
     for name, wanted in {"servers": accepted, "allocations": 3 * accepted}.items():
         if totals[name] != wanted:
             found.append(f"{wanted} {name} were accepted, {totals[name]} are there")
+    return found
+
+
+def overuse(engine: sa.Engine) -> list[str]:
+    """What is wrong with the use of inventories, whoever holds it."""
+    with engine.connect() as connection:
+        return _found(connection, _OVERUSE)
+
+
+def _found(connection: sa.Connection, wrong: dict[str, str]) -> list[str]:
+    found = []
+    for what, statement in wrong.items():
+        rows = connection.execute(sa.text(statement)).all()
+        if rows:
+            found.append(f"{what}: {len(rows)}, such as {rows[0][0]}")
     return found

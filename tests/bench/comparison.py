@@ -3,35 +3,23 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.bench import decisions, fleets
+from tests.bench import decisions, fleets, peers
 from tests.bench.decisions import Timing
 from tests.bench.table import Row, Target
 
 NOVA = "nova==34.0.0"
 RATIO_TARGET, TARGET_HOSTS = 5_000, 10_000
-_INSTALL_S, _RUN_S, _BATCH_S = 600, 420, 150
+_RUN_S, _BATCH_S = 420, 150
 _STEP = Path(__file__).with_name("nova_step.py")
 
 
 def prepared(directory: Path, tell: Callable[[str], None]) -> Path:
     """The Python of a virtual environment with Nova, made if it is missing."""
-    python = directory / "bin" / "python"
-    if not python.exists():
-        tell(f"a virtual environment for Nova: {directory}")
-        if not directory.parent.exists():
-            directory.parent.mkdir(parents=True)
-            (directory.parent / ".gitignore").write_text("*\n")
-        subprocess.run([sys.executable, "-m", "venv", directory], check=True, timeout=_INSTALL_S)
-    if subprocess.run([python, "-c", "import nova"], capture_output=True, check=False).returncode != 0:
-        tell(f"pip install {NOVA}")
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", NOVA]
-        subprocess.run(install, check=True, stdout=sys.stderr, timeout=_INSTALL_S)
-    return python
+    return peers.prepared(directory, "nova", (NOVA,), tell)
 
 
 def measure(

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import ScopeId
@@ -12,6 +13,8 @@ from covey.scheduler.decision import Decision
 from covey.scheduler.fleet import Fleet
 from tests.bench import fleets
 from tests.bench.table import Row, Target, percentile
+
+Answer = TypeVar("Answer")
 
 RACK, SWITCH = ScopeRef(ScopeId("rack"), "rack"), ScopeRef(ScopeId("switch"), "switch")
 APART = GroupPolicy(PolicyKind.ANTI_AFFINITY)
@@ -30,6 +33,7 @@ BATCHES: dict[str, tuple[GroupPolicy, ...]] = {
 }
 # It is one thread that waits for nothing: what it takes on a machine of its own is its CPU time.
 ONE_TARGETS_US = {10_000: 100, 100_000: 700}
+SCOPES_TARGET = 1.5
 BATCH, BATCH_TARGET_US = 1_000, 5_000
 _LONGEST_S = 8.0  # for the repeats of one row
 
@@ -57,7 +61,7 @@ class Timing:
         return percentile(self.cpu, 0.5) * 1e6
 
 
-def timed(call: Callable[[int], Decision], repeats: int, after: Callable[[Decision], None]) -> Timing:
+def timed(call: Callable[[int], Answer], repeats: int, after: Callable[[Answer], None]) -> Timing:
     """Time the calls but not what comes after each; the first is a warm-up."""
     after(call(0))
     timing = Timing([], [])
@@ -115,6 +119,9 @@ def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -
             timing = one_server(made, fleets.fleet(made), policies, repeats)
             cpu[name, size] = timing.cpu_us, 1
             yield timing.row(f"decide, {size:,} hosts, {name}", "group of 20", *_at_most(ONE_TARGETS_US.get(size)))
+        share = cpu["3 policies", size][0] / cpu["anti-affinity", size][0]
+        limit = (Target("ratio", at_most=SCOPES_TARGET),) if size in ONE_TARGETS_US else ()
+        yield Row(f"three scopes / host scope alone, {size:,} hosts", ratio=share, targets=limit, note="of CPU")
         fleet = fleets.fleet(made)
         for name, policies in BATCHES.items():
             timing, placed = batch(made, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)

@@ -16,6 +16,7 @@ from itertools import cycle, islice
 from typing import Any
 
 _SILENCE_S = 1.0
+_NO_CONTENT = b"204"
 
 
 @dataclass(slots=True)
@@ -24,10 +25,11 @@ class Connection:
 
     socket: socket.socket
     sent_at: float = 0.0
-    received: bytes = b""
+    received: bytearray = field(default_factory=bytearray)
+    missing: int | None = None  # bytes of the answer's body; None as long as that is not known
 
     def send(self, request: bytes) -> None:
-        self.received = b""
+        self.received, self.missing = bytearray(), None
         self.sent_at = time.perf_counter()
         self.socket.sendall(request)
 
@@ -38,13 +40,19 @@ class Connection:
             message = "the server closed the connection"
             raise ConnectionResetError(message)
         self.received += more
-        head, blank, body = self.received.partition(b"\r\n\r\n")
-        if not blank:
-            return None
-        return int(head[9:12]) if len(body) >= _length(head) else None
+        if self.missing is None:
+            end = self.received.find(b"\r\n\r\n")
+            if end < 0:
+                return None
+            self.missing = end + 4 + _length(bytes(self.received[:end])) - len(self.received)
+        else:
+            self.missing -= len(more)
+        return int(self.received[9:12]) if self.missing <= 0 else None
 
 
 def _length(head: bytes) -> int:
+    if head[9:12] == _NO_CONTENT:
+        return 0
     lower = head.lower()
     start = lower.find(b"content-length:")
     if start < 0:

@@ -48,11 +48,13 @@ def zones(store: Store) -> list[str | None]:
 @pytest.mark.usefixtures("hosts")
 def test_an_aggregate_comes_back_as_it_was_made(store: Store) -> None:
     key = add(store, "fast", "z", RACK)
-    made = Aggregate(key, "uuid of fast", "fast", "z", RACK, NOW, None, {}, ())
+    made = Aggregate(key, "uuid of fast", "fast", "z", RACK, NOW, None, {}, (), "rack")
     with store.write() as tx:
         assert tx.aggregates.by_id(key, lock=True) == made
+        assert tx.aggregates.by_uuid("uuid of fast", lock=True) == made
         assert tx.aggregates.all() == [made]
         assert tx.aggregates.by_id(key + 1) is None
+        assert tx.aggregates.by_uuid("uuid of slow") is None
         assert tx.aggregates.add([], NOW) == []
 
 
@@ -192,6 +194,35 @@ def test_an_aggregate_joins_a_scope_unless_one_of_its_hosts_is_in_another_domain
     assert (get(store, domain).scope, get(store, late).scope, get(store, late).updated_at) == (None, RACK, LATER)
     with pytest.raises(Conflict), store.write() as tx:
         tx.aggregates.set_scope(domain, RACK, LATER)
+
+
+def test_the_domains_of_a_scope_are_those_of_no_other(store: Store, hosts: list[HostId]) -> None:
+    with store.write() as tx:
+        tx.scopes.add([Scope(ScopeId("other"), "other", False, False, "n")])
+    first, second = add(store, "r1", scope=RACK), add(store, "r2", scope=RACK)
+    add(store, "plain")
+    add(store, "elsewhere", scope=ScopeId("other"))
+    fill(store, first, hosts[0])
+    with store.read() as tx:
+        assert tx.aggregates.in_scope(RACK) == [get(store, first), get(store, second)]
+        assert tx.aggregates.in_scope(ScopeId("nowhere")) == []
+
+
+def test_hosts_tell_which_other_domain_they_are_in(store: Store, hosts: list[HostId]) -> None:
+    with store.write() as tx:
+        tx.scopes.add([Scope(ScopeId("other"), "other", False, False, "n")])
+    first, second = add(store, "r1", scope=RACK), add(store, "r2", scope=RACK)
+    fill(store, second, hosts[2])
+    fill(store, first, hosts[0], hosts[1])
+    fill(store, add(store, "elsewhere", scope=ScopeId("other")), *hosts)
+    fill(store, add(store, "plain"), *hosts)
+    late = add(store, "late")
+    with store.read() as tx:
+        found = tx.aggregates.domains_of(list(reversed(hosts)), RACK, besides=late)
+        assert found == [("n1", "r1"), ("n2", "r1"), ("n3", "r2")]
+        assert tx.aggregates.domains_of(hosts, RACK, besides=first) == [("n3", "r2")]
+        assert tx.aggregates.domains_of(hosts[:1], RACK, besides=late) == [("n1", "r1")]
+        assert tx.aggregates.domains_of([], RACK, besides=late) == []
 
 
 def test_a_scope_that_is_not_there_is_refused(store: Store) -> None:

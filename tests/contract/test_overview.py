@@ -1,14 +1,22 @@
 """The state of the fleet at a glance, on every database."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-from covey.model.ids import ScopeId
-from covey.model.scopes import Scope
+import sqlalchemy as sa
+
+from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
+from covey.model.ids import GroupId, ProjectId, ScopeId, UserId
+from covey.model.scopes import Misplaced, Scope
 from covey.services.overview import Overview, overview
 from covey.storage.store import Store
+from covey.storage.tables import aggregate_hosts
 from tests.build import NOW, a_flavor, a_host, an_image
 
-RACK, CELL = (Scope(ScopeId(f"s{n}"), name, False, False, "n") for n, name in enumerate(("rack", "cell")))
+RACK, CELL, SWITCH = (
+    Scope(ScopeId(f"s{n}"), name, False, False, "n") for n, name in enumerate(("rack", "cell", "switch"))
+)
 
 
 def test_an_empty_fleet_says_what_is_missing(store: Store) -> None:
@@ -40,5 +48,75 @@ def test_a_fleet_is_counted_and_a_scope_without_domains_is_told(store: Store) ->
         scopes=(("cell", 0), ("rack", 1)),
         flavors=1,
         images=1,
-        warnings=("The scope cell has no domains.",),
+        warnings=(
+            "The scope cell has no domains.",
+            "3 hosts are in no domain of the scope rack: n1, n2, n3.",
+        ),
+        misplaced=(Misplaced("rack", ("n1", "n2", "n3"), ()),),
     )
+
+
+def test_hosts_in_no_domain_are_told_for_scopes_that_have_domains_or_users(store: Store) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host(f"n{n}") for n in range(1, 9)], NOW)
+        tx.flavors.add([a_flavor()], NOW)
+        tx.scopes.add([RACK, CELL, SWITCH])
+        (rack,) = tx.aggregates.add([("u", "r1", None, RACK.id)], NOW)
+        tx.aggregates.add_hosts([(rack, host.id) for host in tx.hosts.find()[:7]], NOW)
+        policy = GroupPolicy(PolicyKind.AFFINITY, ScopeRef(CELL.id))
+        tx.groups.add(Group(GroupId("g"), "g", ProjectId("p"), UserId("u"), (policy,), 0, NOW))
+    seen = overview(store, "nova")
+    assert seen.warnings == (
+        "The scope cell has no domains.",
+        "The scope switch has no domains.",
+        "8 hosts are in no domain of the scope cell: n1, n2, n3, n4, n5 and 3 more.",
+        "1 host is in no domain of the scope rack: n8.",
+    )
+    everybody = tuple(f"n{n}" for n in range(1, 9))
+    assert seen.misplaced == (Misplaced("cell", everybody, ()), Misplaced("rack", ("n8",), ()))
+
+
+def test_a_fleet_whose_hosts_are_all_in_one_domain_wants_no_attention(store: Store) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host("n1"), a_host("n2")], NOW)
+        tx.flavors.add([a_flavor()], NOW)
+        tx.scopes.add([RACK])
+        first, second = tx.aggregates.add([("u1", "r1", None, RACK.id), ("u2", "r2", None, RACK.id)], NOW)
+        one, two = tx.hosts.find()
+        tx.aggregates.add_hosts([(first, one.id), (second, two.id)], NOW)
+    seen = overview(store, "nova")
+    assert (seen.warnings, seen.misplaced) == ((), ())
+
+
+def test_hosts_that_outside_hands_put_into_two_domains_are_told_with_both(store: Store, connected: sa.Engine) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host("n1"), a_host("n2")], NOW)
+        tx.flavors.add([a_flavor()], NOW)
+        tx.scopes.add([RACK])
+        first, second = tx.aggregates.add([("u1", "r1", None, RACK.id), ("u2", "r2", None, RACK.id)], NOW)
+        one, two = tx.hosts.find()
+        tx.aggregates.add_hosts([(first, one.id), (first, two.id)], NOW)
+    with keys_dropped(connected) as connection:
+        row = {"aggregate_id": second, "host_id": one.id, "scope_id": RACK.id}
+        connection.execute(sa.insert(aggregate_hosts), row)
+        connection.commit()
+        seen = overview(store, "nova")
+    assert seen.warnings == (
+        "1 host is in more than one domain of the scope rack, so out of reach of its policies: n1 (r1, r2).",
+    )
+    assert seen.misplaced == (Misplaced("rack", (), (("n1", ("r1", "r2")),)),)
+
+
+@contextmanager
+def keys_dropped(connected: sa.Engine) -> Iterator[sa.Connection]:
+    """Nothing keeps a host out of two domains while the block lasts."""
+    with connected.connect() as connection:
+        connection.execute(sa.text("ALTER TABLE aggregate_hosts RENAME TO kept"))
+        connection.execute(sa.text("CREATE TABLE aggregate_hosts AS SELECT * FROM kept"))
+        connection.commit()
+        try:
+            yield connection
+        finally:
+            connection.execute(sa.text("DROP TABLE aggregate_hosts"))
+            connection.execute(sa.text("ALTER TABLE kept RENAME TO aggregate_hosts"))
+            connection.commit()

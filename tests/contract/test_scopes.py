@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from covey.model.errors import Conflict
-from covey.model.ids import ScopeId
+from covey.model.groups import HOST, Group, GroupPolicy, PolicyKind, ScopeRef
+from covey.model.ids import GroupId, ProjectId, ScopeId, UserId
 from covey.model.scopes import Scope
 from covey.storage.store import Store
 from tests.build import NOW
@@ -25,7 +26,7 @@ def test_scopes_are_listed_by_name_as_they_were_made(store: Store) -> None:
 def test_a_taken_name_is_a_conflict_and_none_is_added(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK])
-    with pytest.raises(Conflict, match="of that name exists already"), store.write() as tx:
+    with pytest.raises(Conflict, match="named cell or rack exists already"), store.write() as tx:
         tx.scopes.add([CELL, replace(RACK, id=ScopeId("s3"))])
     with store.read() as tx:
         assert tx.scopes.all() == [RACK]
@@ -49,3 +50,57 @@ def test_a_scope_goes_once_it_has_no_aggregates(store: Store) -> None:
         tx.scopes.delete(RACK.id)
         tx.scopes.delete(ScopeId("never there"))
         assert tx.scopes.all() == []
+
+
+def add_group(store: Store, key: str, *scopes: ScopeRef) -> None:
+    policies = tuple(GroupPolicy(PolicyKind.SOFT_AFFINITY, scope) for scope in scopes)
+    with store.write() as tx:
+        tx.groups.add(Group(GroupId(key), "g", ProjectId("p"), UserId("u"), policies, 0, NOW))
+
+
+def test_a_scope_knows_the_groups_that_speak_of_it_each_once(store: Store) -> None:
+    rack, cell = ScopeRef(RACK.id), ScopeRef(CELL.id)
+    with store.write() as tx:
+        tx.scopes.add([RACK, CELL])
+        assert (tx.scopes.groups(RACK.id), tx.scopes.in_use()) == ([], set())
+    add_group(store, "g2", rack)
+    add_group(store, "g1", HOST, rack, replace(rack, name="the same"))
+    add_group(store, "g3", HOST)
+    with store.read() as tx:
+        assert tx.scopes.groups(RACK.id) == ["g1", "g2"]
+        assert (tx.scopes.groups(CELL.id), tx.scopes.in_use()) == ([], {RACK.id})
+    add_group(store, "g4", cell)
+    with store.read() as tx:
+        assert tx.scopes.in_use() == {RACK.id, CELL.id}
+
+
+def test_a_scope_that_a_group_speaks_of_stays(store: Store) -> None:
+    with store.write() as tx:
+        tx.scopes.add([RACK])
+    add_group(store, "g1", ScopeRef(RACK.id))
+    with pytest.raises(Conflict, match="a server group uses it"), store.write() as tx:
+        tx.scopes.delete(RACK.id)
+    with store.write() as tx:
+        tx.groups.delete(GroupId("g1"))
+        tx.scopes.delete(RACK.id)
+
+
+def test_a_scope_gets_another_name_and_its_groups_know(store: Store) -> None:
+    with store.write() as tx:
+        tx.scopes.add([RACK, CELL])
+    add_group(store, "g1", ScopeRef(RACK.id))
+    with store.write() as tx:
+        tx.scopes.rename(RACK.id, "shelf")
+        tx.scopes.rename(ScopeId("never there"), "nothing")
+        assert tx.scopes.all() == [CELL, replace(RACK, name="shelf")]
+        (group,) = tx.groups.find(None)
+        assert group.policies[0].scope == ScopeRef(RACK.id, "shelf")
+    with pytest.raises(Conflict, match="A policy scope named cell exists already"), store.write() as tx:
+        tx.scopes.rename(RACK.id, "cell")
+
+
+def test_a_held_scope_is_told_as_it_is(store: Store) -> None:
+    with store.write() as tx:
+        tx.scopes.add([RACK])
+        assert tx.scopes.lock(RACK.id) == RACK
+        assert tx.scopes.lock(CELL.id) is None

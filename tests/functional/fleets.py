@@ -29,6 +29,7 @@ from covey.model.servers import Server
 from covey.model.work import Job
 from covey.ports import Driver
 from covey.storage import engine, tables
+from covey.storage.documents import load
 from covey.storage.store import Store
 from tests.build import NOW, a_host, an_image
 from tests.functional.client import Answer, Client, Service
@@ -259,7 +260,7 @@ class Cloud:
         used = {(row.provider_id, row.resource_class): row.used for row in inventories}
         assert taken == {key: amount for key, amount in used.items() if amount}
         _check_places({(row.consumer_uuid, row.provider_id) for row in allocations}, servers, migrations)
-        _check_use(servers, usages)
+        _check_use(servers, migrations, usages)
         self._check_fleet(used)
 
     def _check_fleet(self, used: dict[tuple[int, str], int]) -> None:
@@ -288,11 +289,16 @@ def _check_places(held: set[tuple[str, int]], servers: list[Any], migrations: li
     assert held == wanted
 
 
-def _check_use(servers: list[Any], usages: list[Any]) -> None:
-    """What quotas count is what there is."""
+def _check_use(servers: list[Any], migrations: list[Any], usages: list[Any]) -> None:
+    """What quotas count is what there is, and of a server between two sizes the larger."""
+    sizes: dict[str, list[Flavor]] = {row.id: [load(row.flavor, Flavor)] for row in servers}
+    for row in migrations:
+        if row.status in {"preparing", "finished"}:
+            sizes[row.server_id] += [load(row.old_flavor, Flavor), load(row.new_flavor, Flavor)]
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in servers:
-        for i, amount in enumerate((1, row.vcpus, row.memory_mb)):
+        larger = max(size.vcpus for size in sizes[row.id]), max(size.memory_mb for size in sizes[row.id])
+        for i, amount in enumerate((1, *larger)):
             sums[row.project_id][i] += amount
     counted = {row.project_id: [row.instances, row.cores, row.ram] for row in usages}
     assert {project: use for project, use in counted.items() if any(use)} == sums

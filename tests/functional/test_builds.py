@@ -119,7 +119,7 @@ def test_three_failures_are_enough(build_cloud: BuildCloud) -> None:
     assert len(tried) == len(set(tried)) == 3
     shown = cloud.show(server, cloud.alice)
     assert (shown["status"], shown["hostId"], shown["server_groups"]) == ("ERROR", "", [])
-    assert shown["fault"]["message"] == "No valid host was found. 3 hosts failed to start it."
+    assert shown["fault"]["message"] == "No valid host was found. Of 5 hosts: 3 failed to start it."
     assert "node-" not in str(shown), "a tenant does not learn which"
     assert "node-" in cloud.show(server)["fault"]["details"], "an operator does"
     assert not cloud.used()
@@ -129,6 +129,24 @@ def test_three_failures_are_enough(build_cloud: BuildCloud) -> None:
     for _ in range(5):
         assert cloud.status(cloud.boot(group=group)) == "ACTIVE", "it holds no member slot"
     assert cloud.use()[0] == 6, "but it counts until it is deleted"
+
+
+@pytest.mark.parametrize(
+    ("telling", "message"),
+    [
+        ("counts", "Of 5 hosts: 1 failed to start it."),
+        ("reasons", "Hosts failed to start it."),
+        ("none", "There are not enough hosts available."),
+    ],
+)
+def test_of_failures_a_tenant_learns_what_the_operator_wants(
+    build_cloud: BuildCloud, telling: str, message: str
+) -> None:
+    options = ("scheduler", "max_attempts", 1), ("api", "explain_to_tenants", telling)
+    cloud = build_cloud(5, *options, driver=Moody(verbs={"spawn"}))
+    fault = cloud.show(cloud.boot())["fault"]
+    assert fault["message"] == f"No valid host was found. {message}"
+    assert "would not spawn" in fault["details"]
 
 
 def test_how_often_is_tried_is_the_operators_choice(build_cloud: BuildCloud) -> None:

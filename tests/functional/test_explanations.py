@@ -92,8 +92,9 @@ def test_why_a_server_is_where_it_is(cloud: Cloud) -> None:
     assert seen["refused"] is None
     answer = cloud.admin.get(f"/servers/{second}/placement")
     told = placement(answer)
-    assert told.keys() == PLACEMENT | {"host", "moving_to"}
+    assert told.keys() == PLACEMENT | {"host", "moving_to", "query"}
     assert (told["host"], told["moving_to"]) == (cloud.host(second), None)
+    assert told["query"] == "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
     decision = told["decision"]
     assert isinstance(decision, dict)
     assert isinstance(decision["seed"], int)

@@ -307,11 +307,45 @@ def test_a_move_that_is_under_way_keeps_others_of_the_group_away(cloud: Cloud) -
     assert cloud.host(second) == "node-1"
 
 
-def test_an_affinity_group_that_is_in_two_places_may_grow_in_either(cloud: Cloud) -> None:
+@pytest.mark.parametrize(("end", "home"), [("confirmResize", "node-2"), ("revertResize", "node-1")])
+def test_an_affinity_group_waits_for_its_only_member_to_arrive(cloud: Cloud, end: str, home: str) -> None:
     group = cloud.group("affinity")
-    moving = cloud.boot_on("node-1", group)
-    cloud.did(cloud.admin, moving, "migrate", {"host": "node-2"})
-    assert cloud.host(cloud.boot(group=group)) in {"node-1", "node-2"}
+    moving, shelved = cloud.boot_on("node-1", group), cloud.boot_on("node-1", group)
+    cloud.did(cloud.alice, shelved, "shelve")
+    accepted = cloud.act(cloud.admin, moving, "migrate", {"host": "node-2"})
+    assert accepted.status == 202, "a shelved member binds nobody"
+    why = (
+        "No valid host was found. "
+        "Of 3 hosts: 2 hold only members of the group that are moving, 1 is not the group's host."
+    )
+    for _ in range(2):  # on the way, and arrived
+        lost = cloud.ask_for(cloud.alice, group=group).json["server"]["id"]
+        assert cloud.show(lost)["fault"]["message"] == why
+        assert refused(cloud.act(cloud.alice, shelved, "unshelve")) == why
+        cloud.settle()
+    cloud.did(cloud.alice, moving, end)
+    cloud.did(cloud.alice, shelved, "unshelve")
+    assert cloud.hosts([moving, shelved, cloud.boot(group=group)]) == [home] * 3
+
+
+def test_no_member_moves_while_another_is_on_its_way(cloud: Cloud) -> None:
+    group = cloud.group("affinity")
+    first, second = cloud.boot_on("node-1", group), cloud.boot_on("node-1", group)
+    forced = {"host": "node-2", "block_migration": "auto", "force": True}
+    cloud.act(cloud.admin.at("2.67"), first, "os-migrateLive", forced)
+    assert "1 holds only members of the group that are moving" in refused(
+        cloud.act(cloud.admin, second, "os-migrateLive", LIVE)
+    )
+    assert cloud.host(cloud.boot(group=group)) == "node-1", "with the one who stays"
+
+
+def test_a_member_on_its_way_back_lets_the_group_grow(cloud: Cloud) -> None:
+    group = cloud.group("affinity")
+    cloud.boot_on("node-1", group)
+    strays = [cloud.boot_on("node-2", group), cloud.boot_on("node-3", group)]
+    for stray in strays:
+        cloud.did(cloud.admin, stray, "migrate", {"host": "node-1"})
+    assert cloud.hosts([*strays, cloud.boot(group=group)]) == ["node-1"] * 3
 
 
 # What else a move looks at

@@ -1,11 +1,13 @@
 """Quotas: how many servers, cores and MB a project may have, how many members a group, and what counts when."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.contract.crowds import at_once
 from tests.functional.client import Answer
-from tests.functional.fleets import BuildCloud, Cloud
+from tests.functional.fleets import BuildCloud, Cloud, Moody
 
 
 def refusal(answer: Answer) -> str:
@@ -126,16 +128,65 @@ def test_a_resize_needs_quota_for_what_it_adds(cloud: Cloud) -> None:
     cloud.set_quota(ram=-1)
     cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
     cloud.did(cloud.alice, server, "confirmResize")
+    cloud.set_quota(cores=2)
     cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
+    cloud.did(cloud.alice, server, "confirmResize")
     assert cloud.use() == (1, 1, 1024), "a smaller size always fits"
 
 
-@pytest.mark.xfail(strict=True, reason="a resize is charged when it arrives, so others can take its quota meanwhile")
 def test_a_resize_that_is_under_way_counts(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.set_quota(cores=2)
     cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
     assert cloud.ask_for(cloud.alice).status == 403
+    assert cloud.use() == (1, 2, 2048)
+    cloud.settle()
+    assert cloud.use() == (1, 2, 2048), "it was counted when it was asked for"
+
+
+def test_of_two_sizes_the_larger_counts_until_one_is_left(cloud: Cloud) -> None:
+    server = cloud.boot(flavorRef="big")
+    cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
+    assert cloud.use() == (1, 2, 2048), "it may still be reverted"
+    cloud.did(cloud.alice, server, "revertResize")
+    assert cloud.use() == (1, 2, 2048)
+    cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
+    cloud.did(cloud.alice, server, "confirmResize")
+    assert cloud.use() == (1, 1, 1024)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize(("old", "new"), [("small", "big"), ("big", "small")])
+def test_a_server_that_is_deleted_between_two_sizes_leaves_nothing_counted(
+    cloud: Cloud, old: str, new: str, settled: bool
+) -> None:
+    server = cloud.boot(flavorRef=old)
+    cloud.act(cloud.alice, server, "resize", {"flavorRef": new})
+    if settled:
+        cloud.settle()
+    cloud.delete(server)
+    assert cloud.is_empty()
+
+
+def test_a_resize_that_fails_gives_its_quota_back(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(driver=Moody(verbs={"move"}))
+    server = cloud.boot()
+    cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
+    assert cloud.use() == (1, 2, 2048)
+    cloud.settle()
+    assert (cloud.status(server), cloud.use()) == ("ACTIVE", (1, 1, 1024))
+
+
+def test_resizes_at_once_get_no_more_than_the_quota_leaves(cloud: Cloud) -> None:
+    servers = [cloud.boot() for _ in range(4)]
+    cloud.set_quota(cores=5)
+
+    def resize(server: str) -> int:
+        return cloud.alice.post(f"/servers/{server}/action", {"resize": {"flavorRef": "big"}}).status
+
+    assert sorted(map(str, at_once([partial(resize, server) for server in servers]))) == ["202", "403", "403", "403"]
+    assert cloud.use() == (4, 5, 5120)
+    cloud.check()
 
 
 def test_a_quota_below_the_use_is_refused(cloud: Cloud) -> None:

@@ -1,13 +1,18 @@
 """Actions on servers: the states they go through, what is refused when, and what is written down."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from covey.model.ids import ImageId
+from covey.model.images import Visibility
 from covey.storage import tables
-from tests.functional.client import Answer
-from tests.functional.fleets import BuildCloud, Cloud, Moody
+from tests.build import an_image
+from tests.functional.client import Answer, Client
+from tests.functional.fleets import IMAGE, BuildCloud, Cloud, Moody
 
 LIVE = {"host": None, "block_migration": "auto"}
 
@@ -116,6 +121,16 @@ def test_a_locked_server_stays_as_it_is_but_for_operators(cloud: Cloud) -> None:
     ):
         conflict(cloud.act(manager, each, action, body), f"Instance {each} is locked")
     conflict(cloud.alice.delete(f"/servers/{server}"), f"Instance {server} is locked")
+    changes: tuple[Callable[[Client], Answer], ...] = (
+        lambda who: who.post(f"/servers/{server}/metadata", {"metadata": {"a": "1"}}),
+        lambda who: who.put(f"/servers/{server}/metadata/a", {"meta": {"a": "2"}}),
+        lambda who: who.put(f"/servers/{server}/metadata", {"metadata": {"a": "3", "b": "3"}}),
+        lambda who: who.delete(f"/servers/{server}/metadata/b"),
+    )
+    for ask in changes:
+        conflict(ask(manager), f"Instance {server} is locked")
+        assert ask(cloud.admin).status in {200, 204}
+    assert cloud.show(server)["metadata"] == {"a": "3"}
     cloud.did(cloud.admin, server, "os-stop")
     assert cloud.status(server) == "SHUTOFF"
     accepted(cloud.act(cloud.alice, server, "unlock"))
@@ -414,9 +429,9 @@ def test_a_server_is_resized_and_the_size_confirmed(cloud: Cloud) -> None:
     assert states(cloud, server) == ACTIVE
     assert cloud.used() == {there: 2}
     cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
-    assert cloud.use() == (1, 1, 1024)
+    assert cloud.use() == (1, 2, 2048)
     cloud.did(cloud.alice, server, "confirmResize")
-    assert sum(cloud.used().values()) == 1
+    assert (sum(cloud.used().values()), cloud.use()) == (1, (1, 1, 1024))
     cloud.delete(server)
     assert cloud.is_empty()
 
@@ -444,6 +459,19 @@ def test_a_resize_that_makes_no_sense_is_refused(cloud: Cloud) -> None:
         ({"flavorRef": "giant"}, "No valid host was found. Of 3 hosts: 2 lack VCPUs, 1 is excluded by the request."),
     ):
         invalid(cloud.act(cloud.alice, server, "resize", body), message)
+        assert states(cloud, server) == ACTIVE
+
+
+def test_a_size_too_small_for_the_image_is_refused(cloud: Cloud) -> None:
+    server = cloud.boot(flavorRef="big")
+    for ram_mb, disk_gb, message in (
+        (1025, 10, "Flavor's memory is too small for requested image."),
+        (1024, 11, "Flavor's disk is too small for requested image."),
+    ):
+        image = an_image(id=ImageId(IMAGE), visibility=Visibility.PUBLIC)
+        with cloud.store.write() as tx:
+            tx.images.update(replace(image, min_ram_mb=ram_mb, min_disk_gb=disk_gb))
+        invalid(cloud.act(cloud.alice, server, "resize", {"flavorRef": "small"}), message)
         assert states(cloud, server) == ACTIVE
 
 
@@ -777,3 +805,98 @@ def test_operators_see_every_move(cloud: Cloud) -> None:
         403,
         "Policy doesn't allow os_compute_api:os-migrations:index to be performed.",
     )
+
+
+def follow(client: Client, answer: Answer, links: str) -> Answer:
+    """The next page, where the answer says that it is."""
+    (link,) = answer.json[links]
+    assert link["rel"] == "next"
+    url = urlsplit(link["href"])
+    return client.ask("GET", url.path.removeprefix("/compute/v2.1"), query_string=url.query)
+
+
+def test_a_log_is_read_in_pages_from_2_58(cloud: Cloud) -> None:
+    server = cloud.boot()
+    for action in ("os-stop", "os-start", "os-stop"):
+        cloud.did(cloud.alice, server, action)
+    path, client = f"/servers/{server}/os-instance-actions", cloud.alice.at("2.58")
+
+    def verbs(answer: Answer) -> list[str]:
+        assert answer.status == 200, answer.text
+        return [action["action"] for action in answer.json["instanceActions"]]
+
+    whole = client.get(path)
+    assert (verbs(whole), whole.json.keys()) == (["stop", "start", "stop", "create"], {"instanceActions"})
+    assert verbs(cloud.alice.at("2.57").get(path, limit="1", marker="req-none")) == verbs(whole), "not yet"
+    page = client.get(path, limit="3")
+    assert verbs(page) == ["stop", "start", "stop"]
+    rest = follow(client, page, "links")
+    assert (verbs(rest), "links" in rest.json) == (["create"], False)
+    assert verbs(client.get(path, limit="0")) == verbs(whole)
+    second = whole.json["instanceActions"][1]["request_id"]
+    assert verbs(client.get(path, marker=second)) == ["stop", "create"]
+    invalid(client.get(path, marker="req-none"), "Marker req-none could not be found.")
+    other = cloud.boot()
+    stranger = client.get(f"/servers/{other}/os-instance-actions").json["instanceActions"][0]["request_id"]
+    invalid(client.get(path, marker=stranger), f"Marker {stranger} could not be found.")
+
+
+def test_a_log_is_read_by_time(cloud: Cloud) -> None:
+    server = cloud.boot()
+    cloud.time.pass_(60)
+    cloud.did(cloud.alice, server, "os-stop")
+    path = f"/servers/{server}/os-instance-actions"
+    stopped, created = cloud.alice.get(path).json["instanceActions"]
+    for version, query, wanted in (
+        ("2.58", {"changes-since": stopped["updated_at"]}, ["stop"]),
+        ("2.58", {"changes-since": created["updated_at"] + "Z"}, ["stop", "create"]),
+        ("2.57", {"changes-since": stopped["updated_at"]}, ["stop", "create"]),
+        ("2.66", {"changes-before": created["updated_at"]}, ["create"]),
+        ("2.65", {"changes-before": created["updated_at"]}, ["stop", "create"]),
+        ("2.66", {"changes-since": "2000-01-01T00:00:00", "changes-before": "2000-01-02T00:00:00"}, []),
+    ):
+        found = cloud.alice.at(version).get(path, **query).json["instanceActions"]
+        assert [action["action"] for action in found] == wanted, (version, query)
+    for where, client in ((path, cloud.alice), ("/os-migrations", cloud.admin)):
+        invalid(client.get(where, **{"changes-since": "yesterday"}), "changes-since. Value: yesterday.")
+        invalid(client.get(where, **{"changes-before": "0001-01-01T00:00:00+14:00"}), "changes-before.")
+        backwards = {"changes-since": "2000-01-02T00:00:00", "changes-before": "2000-01-01T00:00:00"}
+        invalid(
+            client.get(where, **backwards),
+            "The value of changes-since must be less than or equal to changes-before.",
+        )
+
+
+def test_moves_are_read_in_pages_and_by_time_from_2_59(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(3, ("api", "max_limit", 2))
+    server, others = cloud.boot_on("node-1"), cloud.boot(cloud.bob)
+    for host in ("node-2", "node-3", "node-1"):
+        cloud.time.pass_(60)
+        cloud.did(cloud.admin, server, "os-migrateLive", {"host": host, "block_migration": "auto"})
+    client = cloud.admin.at("2.59")
+
+    def to(answer: Answer) -> list[str]:
+        assert answer.status == 200, answer.text
+        return [move["dest_compute"] for move in answer.json["migrations"]]
+
+    assert to(cloud.admin.at("2.58").get("/os-migrations", limit="1")) == ["node-1", "node-3", "node-2"], "not yet"
+    page = client.get("/os-migrations")
+    assert to(page) == ["node-1", "node-3"], "as many as the service gives at once"
+    rest = follow(client, page, "migrations_links")
+    assert (to(rest), "migrations_links" in rest.json) == (["node-2"], False)
+    page = client.get("/os-migrations", limit="1", source_compute="node-2")
+    assert (to(page), page.json.keys()) == (["node-3"], {"migrations"}), "filters come first"
+    page = client.get("/os-migrations", limit="1", instance_uuid=server)
+    read = to(page)
+    while "migrations_links" in page.json:
+        page = follow(client, page, "migrations_links")
+        read += to(page)
+    assert read == ["node-1", "node-3", "node-2"]
+    newest = client.get("/os-migrations").json["migrations"][0]
+    assert to(client.get("/os-migrations", **{"changes-since": newest["updated_at"]})) == ["node-1"]
+    before = {"changes-before": page.json["migrations"][0]["updated_at"]}
+    assert to(cloud.admin.at("2.66").get("/os-migrations", **before)) == ["node-2"]
+    assert to(cloud.admin.at("2.65").get("/os-migrations", **before)) == ["node-1", "node-3"]
+    invalid(client.get("/os-migrations", marker=others), f"Marker {others} could not be found.")
+    assert to(cloud.admin.at("2.80").get("/os-migrations", project_id="db")) == []
+    assert len(to(cloud.admin.at("2.80").get("/os-migrations", user_id="alice", project_id="web"))) == 2

@@ -278,7 +278,11 @@ def not_one_of(value: str, kinds: str) -> str:
         ),
         ("2.1000", {"name": "g", "policy": "affinity", "rules": {"max_server_per_host": 2}}, "="),
         ("2.1000", {"name": "g", "policies": ["soft-anti-affinity"], "rules": {"max_server_per_host": 2}}, "="),
-        ("2.1000", {"name": "g", "policies": ["anti-affinity"], "rules": {"max_server_per_rack": 2}}, "="),
+        (
+            "2.1000",
+            {"name": "g", "policies": ["anti-affinity"], "rules": {"max_server_per_rack": 2}},
+            "The rule max_server_per_rack needs the policy anti-affinity:rack, without an identifier, in the",
+        ),
         (
             "2.1000",
             {"name": "g", "policy": {"name": "affinity", "rules": {"max_server_per_host": 2}}},

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from covey.model.flavors import Flavor
+from covey.model.ids import FlavorId, ImageId
+from covey.model.images import Visibility
 from covey.storage import tables
-from tests.build import an_image
+from tests.build import NOW, an_image
 from tests.functional.client import Answer, Client
 from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud, Moody
 
@@ -382,7 +385,10 @@ def test_one_way_of_naming_a_host_excludes_the_other(cloud: Cloud) -> None:
 def test_a_forced_host_that_is_not_there_is_an_error_of_the_server(cloud: Cloud) -> None:
     server = cloud.boot(cloud.admin, availability_zone="nova:node-9")
     assert cloud.status(server) == "ERROR"
-    assert cloud.show(server)["fault"]["message"].startswith("No valid host was found.")
+    assert cloud.show(server)["fault"]["message"] == (
+        "No valid host was found. No such host - host: node-9 node: None "
+    )
+    assert cloud.use("operators") == (1, 1, 1024)
 
 
 def test_an_asked_for_host_is_filtered_and_a_forced_one_is_not(cloud: Cloud) -> None:
@@ -463,11 +469,46 @@ def test_a_server_is_shown_as_it_is(cloud: Cloud) -> None:
     }
 
 
-@pytest.mark.xfail(strict=True, reason="a server does not keep its image's properties")
 def test_a_server_shows_its_images_properties_from_2_98(cloud: Cloud) -> None:
     server = cloud.boot()
     assert "properties" not in cloud.show(server, cloud.alice.at("2.97"))["image"]
     assert cloud.show(server, cloud.alice.at("2.98"))["image"]["properties"] == {}
+
+
+def test_the_properties_are_those_of_the_time_when_it_was_asked_for(cloud: Cloud) -> None:
+    image, properties = ImageId(NOBODY), {"hw_machine_type": "q35", "os_distro": "debian"}
+    with cloud.store.write() as tx:
+        tx.images.add([an_image(id=image, visibility=Visibility.PUBLIC, properties=properties)])
+    cloud.boot(imageRef=image, min_count=2)
+    with cloud.store.write() as tx:
+        tx.images.delete(image)
+    client = cloud.alice.at("2.98")
+    for server in client.get("/servers/detail").json["servers"]:
+        assert server["image"]["properties"] == properties
+        assert (
+            client.put(f"/servers/{server['id']}", {"server": {"name": "t"}}).json["server"]["image"]
+            == (cloud.show(server["id"], client)["image"])
+        )
+    assert "properties" not in cloud.alice.at("2.97").get("/servers/detail").json["servers"][0]["image"]
+
+
+@pytest.mark.parametrize(
+    ("need", "message"),
+    [
+        ({"min_ram_mb": 1025}, "Flavor's memory is too small for requested image."),
+        ({"min_disk_gb": 11}, "Flavor's disk is too small for requested image."),
+    ],
+)
+def test_an_image_may_need_a_larger_size(cloud: Cloud, need: dict[str, Any], message: str) -> None:
+    image = ImageId(NOBODY)
+    with cloud.store.write() as tx:
+        tx.images.add([an_image(id=image, visibility=Visibility.PUBLIC, **need)])
+        tx.flavors.add([Flavor(FlavorId("diskless"), "diskless", 1, 2048, 0)], NOW)
+    answer = cloud.ask_for(cloud.alice, imageRef=image)
+    assert (answer.status, answer.message) == (400, message)
+    assert cloud.is_empty()
+    assert cloud.status(cloud.boot(imageRef=image, flavorRef="big")) == "ACTIVE"
+    assert cloud.status(cloud.boot(imageRef=image, flavorRef="diskless")) == "ACTIVE", "it has as much as the image"
 
 
 def test_an_operator_sees_the_state_of_the_host(cloud: Cloud) -> None:

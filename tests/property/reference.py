@@ -1,8 +1,10 @@
 """The scheduler once more, slow and plain, to hold the quick one against: the design's words, in loops."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 from covey.model.groups import GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import HostId
@@ -26,6 +28,9 @@ def feasible(ask: Ask, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
 def softly_best(ask: Ask, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
     """Those who may and whom nobody beats by the soft policies, in the order of their listing."""
     left = [host for host in hosts if _may(ask, host, hosts, aggregates)]
+    if ask.count > 1 and not ask.forced and not _is_begun(ask, hosts, aggregates):
+        fits = {host.id: _fit_from(ask, host.id, hosts, aggregates) for host in left}
+        left = [host for host in left if fits[host.id] == max(fits.values())]
     for policy in () if ask.forced else ask.group.policies:
         if policy.kind.is_soft and left:
             scores = {host.id: _score(policy, ask, host, hosts, aggregates) for host in left}
@@ -84,6 +89,35 @@ def members_in(domain: str, scope: ScopeRef, ask: Ask, hosts: Hosts, aggregates:
     return sum(ask.group.places.get(h.id, 0) for h in hosts if domains_of(h, scope, aggregates) == [domain])
 
 
+def outcomes(ask: Ask) -> list[Ask]:
+    """All that may become of the group: each member that moves keeps one of its two places."""
+    found: list[Ask] = []
+    for left in product(*ask.group.movers):
+        places = Counter(ask.group.places) - Counter(left)
+        found.append(replace(ask, group=replace(ask.group, places=dict(places), movers=())))
+    return found
+
+
+def _is_begun(ask: Ask, hosts: Hosts, aggregates: Aggregates) -> bool:
+    """Whether every policy that keeps the group together has a member to be together with, or there is none."""
+    policies = [p for p in ask.group.policies if p.kind is PolicyKind.AFFINITY and p.target is None]
+    return all(
+        any(len(domains_of(h, p.scope, aggregates)) == 1 and ask.group.places.get(h.id) for h in hosts)
+        for p in policies
+    )
+
+
+def _fit_from(ask: Ask, first: HostId, hosts: Hosts, aggregates: Aggregates) -> int:
+    """How many of the batch fit when its first is there, wherever the others go."""
+    picks = in_turn(
+        ask,
+        hosts,
+        lambda ask, hosts: feasible(ask, hosts, aggregates),
+        lambda step, among: min(among) if step else first,
+    )
+    return len(picks)
+
+
 def _may(ask: Ask, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
     if not _is_named(ask, host) or not _has_room(ask, host):
         return False
@@ -114,7 +148,7 @@ def _may_enter(ask: Ask, host: HostRecord, aggregates: Aggregates) -> bool:
     kept_for = {project for aggregate in mine for project in aggregate.projects}
     if kept_for and ask.standing.project_id not in kept_for:
         return False
-    return all(aggregate.uuid not in ask.standing.forbidden_aggregates for aggregate in mine)
+    return all(aggregate.traits <= ask.standing.required_traits for aggregate in mine)
 
 
 def _holds(policy: GroupPolicy, ask: Ask, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
@@ -130,8 +164,11 @@ def _holds(policy: GroupPolicy, ask: Ask, host: HostRecord, hosts: Hosts, aggreg
     if policy.kind is PolicyKind.ANTI_AFFINITY:
         return here < policy.limit
     places = {place for other in hosts for place in domains_of(other, policy.scope, aggregates)}
-    started = any(members_in(place, policy.scope, ask, hosts, aggregates) for place in places)
-    return here > 0 or not started
+    for later in outcomes(ask):
+        held = {place for place in places if members_in(place, policy.scope, later, hosts, aggregates)}
+        if held and mine[0] not in held:
+            return False
+    return True
 
 
 def _score(policy: GroupPolicy, ask: Ask, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> Score:

@@ -19,9 +19,12 @@ from covey.api.compute.extra_specs import ExtraSpecs
 from covey.api.compute.flavors import Flavors
 from covey.api.compute.hosts import AvailabilityZones, Hypervisors
 from covey.api.compute.hosts import Services as ComputeServices
+from covey.api.compute.policy_scopes import PolicyScopes
 from covey.api.compute.projects import without_project
 from covey.api.compute.quotas import Limits, QuotaClassSets, QuotaSets
+from covey.api.compute.rebalances import Rebalances
 from covey.api.compute.server_actions import InstanceActions, Migrations, ServerActions
+from covey.api.compute.server_group_actions import ServerGroupActions
 from covey.api.compute.server_groups import ServerGroups
 from covey.api.compute.server_views import ServerView
 from covey.api.compute.servers import Servers
@@ -33,6 +36,19 @@ from covey.api.metrics import Metrics
 from covey.api.middleware import Edge
 from covey.api.mounts import Mounts
 from covey.api.operations import Health, Index, MetricsPage
+from covey.api.placement import discovery as placement_discovery
+from covey.api.placement import errors as placement_errors
+from covey.api.placement import microversions as placement_versions
+from covey.api.placement.aggregates import Aggregates as ProviderAggregates
+from covey.api.placement.allocations import Allocations
+from covey.api.placement.answers import typeless_when_empty
+from covey.api.placement.candidates import AllocationCandidates
+from covey.api.placement.inventories import Inventories
+from covey.api.placement.reshaper import Reshaper
+from covey.api.placement.resource_classes import ResourceClasses
+from covey.api.placement.resource_providers import ResourceProviders
+from covey.api.placement.traits import ProviderTraits, Traits
+from covey.api.placement.usages import Usages
 from covey.api.requests import Request
 from covey.ports import Access, Clock, NewUuid, Store
 from covey.services import Services
@@ -44,7 +60,7 @@ if TYPE_CHECKING:
 Api = falcon.App[Request, falcon.Response]
 Route = tuple[str, object, str | None]
 
-APIS = ("compute", "image")
+APIS = ("compute", "image", "placement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +143,15 @@ def _compute(parts: Parts) -> Api:
         ("/os-services/{key}", hosts, "one"),
     ]
     servers = Servers(
-        services.servers, ServerView(parts.access, settings.default_zone, settings.tells_counts), settings.max_limit
+        services.servers,
+        ServerView(parts.access, settings.default_zone, settings.tells_counts),
+        settings.max_limit,
+        services.explaining,
     )
     groups = ServerGroups(services.groups, settings.max_limit)
-    actions = InstanceActions(services.histories, parts.access)
+    rebalances = Rebalances(services.rebalances)
+    group_actions = ServerGroupActions(services.memberships, services.previews, services.audits, rebalances.verbs)
+    actions = InstanceActions(services.histories, parts.access, settings.max_limit)
     routes += [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
@@ -144,9 +165,18 @@ def _compute(parts: Parts) -> Api:
         ("/servers/{key}/tags", servers, "tags"),
         ("/servers/{key}/tags/{tag}", servers, "tag"),
         ("/os-placement-explain", PlacementExplain(services.explaining), None),
-        ("/os-migrations", Migrations(services.histories), None),
+        ("/os-migrations", Migrations(services.histories, settings.max_limit), None),
         ("/os-server-groups", groups, None),
         ("/os-server-groups/{key}", groups, "one"),
+        ("/os-server-groups/{key}/action", group_actions, None),
+        ("/os-server-groups/{key}/audit", group_actions, "audit"),
+        ("/os-server-groups/{key}/rebalance", rebalances, None),
+    ]
+    scopes = PolicyScopes(services.scopes)
+    routes += [
+        ("/os-policy-scopes", scopes, None),
+        ("/os-policy-scopes/{key}", scopes, "one"),
+        ("/os-policy-scopes/{key}/action", scopes, "action"),
     ]
     roots = frozenset(path.split("/")[1] for path, _, _ in routes)
     edge = _edge(
@@ -180,6 +210,57 @@ def _image(parts: Parts) -> Api:
     return _app(edge, routes, errors.plain_error, errors.no_such_route)
 
 
+def _placement(parts: Parts) -> "WSGIApplication":
+    services, clock = parts.services.placement, parts.clock
+    providers = ResourceProviders(services.providers, clock)
+    inventories = Inventories(services.inventories, clock)
+    classes = ResourceClasses(services.resource_classes, clock)
+    traits = Traits(services.traits, clock)
+    allocations = Allocations(services.allocations, clock)
+    usages = Usages(services.usages, clock)
+    routes: list[Route] = [
+        ("/", placement_discovery.Versions(clock), None),
+        ("/allocation_candidates", AllocationCandidates(services.candidates, clock), None),
+        ("/allocations", allocations, None),
+        ("/allocations/{consumer}", allocations, "one"),
+        ("/reshaper", Reshaper(services.reshaper), None),
+        ("/resource_classes", classes, None),
+        ("/resource_classes/{name}", classes, "one"),
+        ("/resource_providers", providers, None),
+        ("/resource_providers/{key}", providers, "one"),
+        ("/resource_providers/{key}/aggregates", ProviderAggregates(services.aggregates, clock), None),
+        ("/resource_providers/{key}/allocations", allocations, "provider"),
+        ("/resource_providers/{key}/inventories", inventories, None),
+        ("/resource_providers/{key}/inventories/{kind}", inventories, "one"),
+        ("/resource_providers/{key}/traits", ProviderTraits(services.traits, clock), None),
+        ("/resource_providers/{key}/usages", usages, "provider"),
+        ("/traits", traits, None),
+        ("/traits/{name}", traits, "one"),
+        ("/usages", usages, None),
+    ]
+    edge = _edge(
+        parts,
+        "placement",
+        placement_discovery.is_open,
+        spoken=placement_versions.SPOKEN,
+        root_has_version=True,
+        routes_options=True,
+    )
+    app = _app(edge, routes, errors.plain_error, errors.no_such_route)
+    app.add_middleware(placement_errors.Manners(_methods(routes)))
+    placement_errors.install(app)
+    return typeless_when_empty(app)
+
+
+def _methods(routes: Iterable[Route]) -> dict[str, list[str]]:
+    """Which methods each route has."""
+    verbs = ("GET", "POST", "PUT", "DELETE")
+    return {
+        path: [verb for verb in verbs if hasattr(resource, f"on_{verb.lower()}{f'_{suffix}' if suffix else ''}")]
+        for path, resource, suffix in routes
+    }
+
+
 def _identity(parts: Parts, projects: Projects) -> Api:
     versions = identity_api.Versions()
     lookup = identity_api.ProjectLookup(projects, parts.access)
@@ -202,7 +283,11 @@ def _metrics(parts: Parts) -> Api:
     return _plain([("/", MetricsPage(parts.metrics), None)])
 
 
-_BUILDERS: dict[str, Callable[[Parts], Api]] = {"compute": _compute, "image": _image}
+_BUILDERS: dict[str, Callable[[Parts], "WSGIApplication"]] = {
+    "compute": _compute,
+    "image": _image,
+    "placement": _placement,
+}
 
 
 def _edge(parts: Parts, api: str, is_open: Callable[[Request], bool], **more: Any) -> Edge:  # noqa: ANN401

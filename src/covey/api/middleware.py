@@ -32,6 +32,8 @@ class Edge:
     spoken: Spoken | None = None
     rewrite: Callable[[Request], None] | None = None
     id_header: str | None = None
+    root_has_version: bool = False  # whether even the document of all versions is asked for in one of them
+    routes_options: bool = False  # whether OPTIONS goes the way of every method
 
     def process_request(self, req: Request, _: falcon.Response) -> None:
         """Puts request id, actor and version on the context. Raises Unauthorized, Invalid, NotAcceptable."""
@@ -45,11 +47,12 @@ class Edge:
             raise Invalid(message)
         if not self.is_open(req):
             context.actor = self.authenticate(req.env)
-        if self.spoken is not None and req.path != "/":  # the document of all versions is the same at each
+        if self.spoken is not None and (self.root_has_version or req.path != "/"):
             context.version = self._version(req, self.spoken)
         if self.rewrite is not None:
             self.rewrite(req)
-        if req.method == "OPTIONS":  # Falcon would answer this one by itself, on every path that there is
+        # Falcon would answer this one by itself, on every path that there is.
+        if req.method == "OPTIONS" and not self.routes_options:
             raise falcon.HTTPMethodNotAllowed([])
 
     def process_response(self, req: Request, resp: falcon.Response, _: object, succeeded: bool) -> None:  # noqa: FBT001

@@ -67,11 +67,12 @@ def _passwords(data_dir: Path) -> dict[str, str]:
 def _write_clouds(data_dir: Path, port: int, passwords: dict[str, str]) -> None:
     base = f"http://127.0.0.1:{port}"
     # Some commands first ask for services that are not here, such as block storage. With no catalogue to look them
-    # up in, a client goes to the one endpoint below `auth`, and stops unless that answers with a version.
+    # up in, a client goes to the one endpoint below `auth`, and stops unless that answers with a version. The commands
+    # of osc-placement go there whatever is overridden.
     clouds = {
         name: {
             "auth_type": "http_basic",
-            "auth": {"username": name, "password": password, "endpoint": f"{base}/identity/v3"},
+            "auth": {"username": name, "password": password, "endpoint": f"{base}/placement"},
             "compute_endpoint_override": f"{base}/compute/v2.1",
             "placement_endpoint_override": f"{base}/placement",
             "image_endpoint_override": f"{base}/image",

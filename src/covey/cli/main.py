@@ -10,6 +10,7 @@ from oslo_config import cfg
 from covey.cli.database import db
 from covey.cli.demo import demo
 from covey.cli.fleet import fleet
+from covey.cli.manage import manage
 from covey.cli.samples import config, policy
 from covey.cli.serve import serve
 from covey.cli.status import status
@@ -36,7 +37,7 @@ def covey() -> None:
     """
 
 
-for command in (serve, worker, demo, db, fleet, status, config, policy, user):
+for command in (serve, worker, demo, db, fleet, manage, status, config, policy, user):
     covey.add_command(command)
 
 

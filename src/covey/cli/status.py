@@ -20,9 +20,9 @@ from covey.storage import schema
 def status(as_json: bool, config_files: tuple[str, ...], database: str | None) -> None:
     """Show the state of the database and the fleet. Ends with status 1 when something wants attention."""
     conf = chosen(config_files, database).load()
-    report, warnings = _report(conf)
+    report, warnings, seen = _report(conf)
     if as_json:
-        click.echo(msgspec.json.encode({**report, "warnings": warnings}))
+        click.echo(msgspec.json.encode({**report, **_misplaced(seen), **_astray(seen), "warnings": warnings}))
     else:
         for name, value in report.items():
             click.echo(f"{name:>12}: {value}")
@@ -31,18 +31,19 @@ def status(as_json: bool, config_files: tuple[str, ...], database: str | None) -
     sys.exit(1 if warnings else 0)
 
 
-def _report(conf: cfg.ConfigOpts) -> tuple[dict[str, object], list[str]]:
+def _report(conf: cfg.ConfigOpts) -> tuple[dict[str, object], list[str], Overview | None]:
     engine = bootstrap.engine(conf)
     report: dict[str, object] = {"database": make_url(conf.database.connection).render_as_string(hide_password=True)}
     try:
         have, want = schema.current(engine), schema.head()
     except sa.exc.DatabaseError as error:
-        return report, [f"The database can't be used: {error.orig}"]
+        return report, [f"The database can't be used: {error.orig}"], None
     report["schema"] = have or "empty"
     if have != want:
-        return report, [f"The database has schema {have or 'none'}, this version wants {want}: run `covey db upgrade`."]
+        warning = f"The database has schema {have or 'none'}, this version wants {want}: run `covey db upgrade`."
+        return report, [warning], None
     seen = bootstrap.overview(conf)
-    return report | _facts(seen), list(seen.warnings)
+    return report | _facts(seen), list(seen.warnings), seen
 
 
 def _facts(seen: Overview) -> dict[str, object]:
@@ -55,4 +56,23 @@ def _facts(seen: Overview) -> dict[str, object]:
         "scopes": ", ".join(f"{name} ({count} domains)" for name, count in seen.scopes) or "none",
         "flavors": seen.flavors,
         "images": seen.images,
+    }
+
+
+def _astray(seen: Overview | None) -> dict[str, object]:
+    """All servers that the warning only counts."""
+    return {
+        "servers_in_forbidden_aggregates": [
+            {"server": each.server, "project_id": each.project_id, "host": each.host, "aggregates": each.aggregates}
+            for each in (seen.strays if seen else ())
+        ]
+    }
+
+
+def _misplaced(seen: Overview | None) -> dict[str, object]:
+    """All hosts that the warnings only count, by scope."""
+    found = seen.misplaced if seen else ()
+    return {
+        "hosts_in_no_domain": {each.scope: each.nowhere for each in found if each.nowhere},
+        "hosts_in_several_domains": {each.scope: dict(each.torn) for each in found if each.torn},
     }

@@ -17,6 +17,7 @@ class Actor:
     roles: frozenset[str]
     user_name: str = ""
     project_name: str = ""
+    for_system: bool = False  # with a token for the whole system, which is for no project
 
 
 def with_implied(roles: frozenset[str]) -> frozenset[str]:
@@ -30,6 +31,7 @@ class Target:
 
     project_id: str | None = None
     user_id: str | None = None
+    scope_name: str | None = None  # of the policy scope, where one is used
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +42,4 @@ class AccessRule:
     check: str
     description: str
     requests: tuple[str, ...] = ()
+    formerly: str = ""  # a check that is enough as well, unless an operator enforces the new defaults

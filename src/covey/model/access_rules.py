@@ -1,6 +1,7 @@
 """The rules of who may do what, each with its default. Names and defaults are Nova's where Nova has them."""
 
 from covey.model.access import AccessRule
+from covey.model.placement_rules import PLACEMENT_RULES
 
 ADMIN = "rule:context_is_admin"
 ANYBODY = "@"
@@ -165,6 +166,87 @@ RULES: tuple[AccessRule, ...] = (
     ),
     AccessRule(
         f"{_NOVA}os-server-groups:create", MEMBER_OR_ADMIN, "Create a server group.", ("POST /os-server-groups",)
+    ),
+    AccessRule(
+        f"{_NOVA}os-server-groups:update",
+        MEMBER_OR_ADMIN,
+        "Change a server group: its name, its policies, or who is in it.",
+        ("PUT /os-server-groups/{id}", "POST /os-server-groups/{id}", "POST /os-server-groups/{id}/action"),
+    ),
+    AccessRule(
+        f"{_NOVA}os-server-groups:audit",
+        READER_OR_ADMIN,
+        "See where the members of a server group are, and which policies do not hold.",
+        ("GET /os-server-groups/{id}/audit",),
+    ),
+    AccessRule(
+        f"{_NOVA}os-server-groups:preview",
+        READER_OR_ADMIN,
+        "See where more servers of a server group would go, and how many fit.",
+        ("POST /os-server-groups/{id}/action (preview, headroom)",),
+    ),
+    AccessRule(
+        f"{_NOVA}os-server-groups:rebalance:plan",
+        MEMBER_OR_ADMIN,
+        "See which moves would put a server group right, and how far a rebalance of it has come.",
+        ("POST /os-server-groups/{id}/action (rebalance with dry_run)", "GET /os-server-groups/{id}/rebalance"),
+    ),
+    AccessRule(
+        f"{_NOVA}os-server-groups:rebalance",
+        ADMIN,
+        "Move the servers of a server group so that its policies hold, or stop that.",
+        ("POST /os-server-groups/{id}/action (rebalance, cancel_rebalance)",),
+    ),
+    AccessRule(f"{_NOVA}os-policy-scopes:index", READER_OR_ADMIN, "List policy scopes.", ("GET /os-policy-scopes",)),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:show",
+        READER_OR_ADMIN,
+        "Show a policy scope, also in the list. `%(scope_name)s` is its name.",
+        ("GET /os-policy-scopes/{id}", "GET /os-policy-scopes"),
+    ),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:show:details",
+        ADMIN,
+        "See real identifiers of domains, their aggregates and hosts, and a policy scope's namespace.",
+        ("GET /os-policy-scopes/{id}", "GET /os-policy-scopes"),
+    ),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:show:as_tenant",
+        ADMIN,
+        "See the identifiers that a tenant sees.",
+        ("GET /os-policy-scopes/{id}?as_tenant_id=", "GET /os-policy-scopes?as_tenant_id="),
+    ),
+    AccessRule(f"{_NOVA}os-policy-scopes:create", ADMIN, "Create a policy scope.", ("POST /os-policy-scopes",)),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:update",
+        ADMIN,
+        "Rename a policy scope, or change how its identifiers may be used.",
+        ("POST /os-policy-scopes/{id}", "PUT /os-policy-scopes/{id}"),
+    ),
+    AccessRule(f"{_NOVA}os-policy-scopes:delete", ADMIN, "Delete a policy scope.", ("DELETE /os-policy-scopes/{id}",)),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:add_aggregate",
+        ADMIN,
+        "Make an aggregate a domain of a policy scope.",
+        ("POST /os-policy-scopes/{id}/action add_aggregate", f"POST {_AGGREGATES}/{{id}}/action set_metadata"),
+    ),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:remove_aggregate",
+        ADMIN,
+        "Take an aggregate out of a policy scope.",
+        ("POST /os-policy-scopes/{id}/action remove_aggregate", f"POST {_AGGREGATES}/{{id}}/action set_metadata"),
+    ),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:use",
+        MEMBER_OR_ADMIN,
+        "Use a policy scope in a server group's policies. `%(scope_name)s` is its name.",
+        ("POST /os-server-groups", "PUT /os-server-groups/{id}"),
+    ),
+    AccessRule(
+        f"{_NOVA}os-policy-scopes:use_identifier",
+        MEMBER_OR_ADMIN,
+        "Name one domain of a policy scope in a server group's policies. `%(scope_name)s` is the scope's name.",
+        ("POST /os-server-groups", "PUT /os-server-groups/{id}"),
     ),
     AccessRule(
         f"{_NOVA}os-server-groups:delete", MEMBER_OR_ADMIN, "Delete a server group.", ("DELETE /os-server-groups/{id}",)
@@ -383,4 +465,5 @@ RULES: tuple[AccessRule, ...] = (
     AccessRule("image:delete_image", MEMBER_OR_ADMIN, "Delete an image record.", ("DELETE /v2/images/{id}",)),
     AccessRule("image:publicize_image", ADMIN, "Make an image public.", ("POST /v2/images", "PATCH /v2/images/{id}")),
     AccessRule("image:any_project", ADMIN, "See other projects' private images.", ("GET /v2/images",)),
+    *PLACEMENT_RULES,
 )

@@ -7,6 +7,8 @@ from enum import StrEnum
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
 
+UNDER_WAY = ("preparing", "finished")  # the states in which a move holds a place for its server
+
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
@@ -62,3 +64,39 @@ class Migration:
     created_at: datetime
     updated_at: datetime
     id: int = 0
+
+    @property
+    def extra(self) -> tuple[int, int]:
+        """Cores and MB of memory that quotas count beside the old size while it is under way: the larger counts."""
+        old, new = self.old_flavor, self.new_flavor
+        return max(0, new.vcpus - old.vcpus), max(0, new.memory_mb - old.memory_mb)
+
+    @property
+    def surplus(self) -> tuple[int, int]:
+        """The same beside the new size."""
+        old, new = self.old_flavor, self.new_flavor
+        return max(0, old.vcpus - new.vcpus), max(0, old.memory_mb - new.memory_mb)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of a log is wanted, newest first; None means no matter."""
+
+    marker: str | None = None  # the entry before the first: the id of a request, or the uuid of a move
+    limit: int | None = None
+    changed_since: datetime | None = None
+    changed_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationFilter:
+    """Which moves a listing wants; None means no matter."""
+
+    server_id: str | None = None
+    status: str | None = None
+    kind: str | None = None
+    host: str | None = None  # at either end
+    source: str | None = None
+    user_id: str | None = None
+    project_id: str | None = None
+    span: Span = Span()

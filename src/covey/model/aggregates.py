@@ -7,6 +7,8 @@ from datetime import datetime
 from covey.model.ids import AggregateId, ScopeId
 
 ZONE_KEY = "availability_zone"
+SCOPE_KEY = "policy_scope"
+TRAIT_PREFIX = "trait:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +24,13 @@ class Aggregate:
     updated_at: datetime | None
     metadata: Mapping[str, str]
     hosts: tuple[str, ...]
+    scope_name: str | None = None
+
+    @property
+    def required_traits(self) -> frozenset[str]:
+        """The traits that `trait:NAME=required` in its metadata names."""
+        return frozenset(
+            key.removeprefix(TRAIT_PREFIX)
+            for key, value in self.metadata.items()
+            if key.startswith(TRAIT_PREFIX) and value == "required"
+        )

@@ -13,12 +13,13 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """By how much a host's use changed; less than nothing when room was given back."""
+    """By how much the use of a host, or of another provider, changed; less than nothing when room was given back."""
 
     host_id: int
     vcpus: int
     memory_mb: int
     disk_gb: int
+    others: tuple[tuple[str, int], ...] = ()  # (resource class, how much)
 
 
 @dataclass(frozen=True, slots=True)

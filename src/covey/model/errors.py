@@ -33,6 +33,46 @@ class Conflict(CoveyError):
     code = "conflict"
 
 
+class ConcurrentUpdate(Conflict):
+    """Somebody else changed the same thing meanwhile: it is not any more as the request believes."""
+
+    code = "concurrent_update"
+
+
+class Overtaken(ConcurrentUpdate):
+    """Two got in each other's way in the database; the same may well succeed when it is tried again at once."""
+
+
+class DuplicateName(Conflict):
+    """A resource provider of that name or uuid exists already."""
+
+    code = "duplicate_name"
+
+
+class InventoryInUse(Conflict):
+    """Consumers hold allocations of what the request would take away."""
+
+    code = "inventory_in_use"
+
+
+class ProviderInUse(Conflict):
+    """A resource provider has allocations, or is a host."""
+
+    code = "provider_in_use"
+
+
+class ProviderHasChildren(Conflict):
+    """A resource provider has others below it."""
+
+    code = "provider_has_children"
+
+
+class UnknownProvider(Invalid):
+    """The request names a resource provider that does not exist."""
+
+    code = "unknown_provider"
+
+
 class Forbidden(CoveyError):
     """The actor is known and may not do this."""
 

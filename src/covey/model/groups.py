@@ -1,6 +1,6 @@
 """Server groups and their policies: what belongs together, and what must stay apart."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -33,6 +33,8 @@ class ScopeRef:
 
 
 HOST = ScopeRef()
+
+_RULE_PREFIX = "max_server_per_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +80,19 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What a decision needs to know of a group: its policies, and how many members hold a place on each host."""
+    """What a decision needs to know of a group: its policies, and how many members hold a place on each host.
+
+    A member that moves holds both its places, and nobody knows yet which of the two it will keep.
+    """
 
     policies: tuple[GroupPolicy, ...] = ()
-    places: Mapping[int, int] = field(default_factory=dict)
+    places: Mapping[int, int] = field(default_factory=dict)  # a new one for each change: it is remembered as it is
+    movers: tuple[tuple[int, int], ...] = ()  # the two hosts of each member that moves
 
 
 def rule_name(policy: GroupPolicy) -> str:
     """What a tenant calls the limit of a policy."""
-    return f"max_server_per_{policy.scope.name}"
+    return f"{_RULE_PREFIX}{policy.scope.name}"
 
 
 def with_rules(policies: tuple[GroupPolicy, ...], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
@@ -99,9 +105,17 @@ def with_rules(policies: tuple[GroupPolicy, ...], rules: Mapping[str, int]) -> t
         for policy in policies
     )
     if limits:
-        message = "Only anti-affinity policy supports rules."
-        raise Invalid(message)
+        raise Invalid(_no_such_rule(next(iter(limits))))
     return limited
+
+
+def _no_such_rule(name: str) -> str:
+    if not name.startswith(_RULE_PREFIX):
+        return f"There is no rule {name}: rules are {_RULE_PREFIX}SCOPE."
+    scope = name.removeprefix(_RULE_PREFIX)
+    if scope == HOST_SCOPE:
+        return "Only anti-affinity policy supports rules."
+    return f"The rule {name} needs the policy anti-affinity:{scope}, without an identifier, in the same group."
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +127,15 @@ class GroupState:
     policies: tuple[GroupPolicy, ...]
     places: Mapping[int, int]
     users: Mapping[UserId, int]
+    movers: tuple[tuple[int, int], ...] = ()
 
     def view(self) -> GroupView:
         """What a decision looks at."""
-        return GroupView(self.policies, self.places)
+        return GroupView(self.policies, self.places, self.movers)
 
     def next(self) -> "GroupState":
         """The same, one version on: what a claim of its own made of it."""
-        return GroupState(self.version + 1, self.project_id, self.policies, self.places, self.users)
+        return replace(self, version=self.version + 1)
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
         """The state after one more member on each of the hosts."""
@@ -128,19 +143,20 @@ class GroupState:
         for host in hosts:
             places[host] = places.get(host, 0) + 1
         users = {**self.users, user: self.users.get(user, 0) + len(hosts)}
-        return GroupState(self.version, self.project_id, self.policies, places, users)
+        return replace(self, places=places, users=users)
 
 
-def check_policies(policies: Sequence[GroupPolicy]) -> None:
-    """Raises Invalid, naming both, for two policies that contradict or repeat each other."""
+def check_policies(policies: Sequence[GroupPolicy], say: Callable[[GroupPolicy], object] = str) -> None:
+    """Raises Invalid, naming both as the tenant knows them, for two policies that contradict or repeat each other."""
     seen: dict[tuple[bool, ScopeRef, str | None], GroupPolicy] = {}
     for policy in policies:
         together = policy.kind in {PolicyKind.AFFINITY, PolicyKind.SOFT_AFFINITY}
         place = policy.scope, policy.target
         other = seen.get((together, *place))
         if other is not None:
-            raise Invalid(f"The policies {other} and {policy} say the same kind of thing of one place; keep one.")
+            both = f"{say(other)} and {say(policy)}"
+            raise Invalid(f"The policies {both} say the same kind of thing of one place; keep one.")
         seen[together, *place] = policy
         opposite = seen.get((not together, policy.scope, policy.target))
         if opposite and policy.target is None and not policy.kind.is_soft and not opposite.kind.is_soft:
-            raise Invalid(f"The policies {opposite} and {policy} contradict each other; keep one.")
+            raise Invalid(f"The policies {say(opposite)} and {say(policy)} contradict each other; keep one.")

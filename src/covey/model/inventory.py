@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from covey.model.providers import LARGEST
+
 
 class ResourceClass(StrEnum):
     """What a host has and a server takes."""
@@ -24,7 +26,7 @@ class Inventory:
     @property
     def capacity(self) -> int:
         """What servers may take in all: more than there is, when the ratio says so."""
-        return int((self.total - self.reserved) * self.allocation_ratio)
+        return min(int((self.total - self.reserved) * self.allocation_ratio), LARGEST)
 
     @property
     def free(self) -> int:

@@ -130,6 +130,7 @@ class Details:
     reservation_id: str = ""
     launch_index: int = 0
     networks: object = None
+    image_properties: Mapping[str, str] = field(default_factory=dict)  # as they were when it was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,8 @@ class ServerFilter:
     changed_before: datetime | None = None
     tags: tuple[str, ...] = ()
     tags_any: tuple[str, ...] = ()
+    not_tags: tuple[str, ...] = ()  # not all of these
+    not_tags_any: tuple[str, ...] = ()  # not one of these
     after: ServerId | None = None
     limit: int | None = None
     sort_key: str = "created_at"

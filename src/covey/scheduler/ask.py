@@ -14,7 +14,6 @@ class Standing:
     zone: str | None = None
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
-    forbidden_aggregates: frozenset[str] = frozenset()  # uuids
     only_hosts: frozenset[HostId] | None = None
     other_hosts: frozenset[HostId] = frozenset()  # all but these
 

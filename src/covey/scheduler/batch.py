@@ -1,7 +1,8 @@
 """Many equal servers in one decision: each sees the ones before it, and none costs a full pass.
 
-The outcome is that of deciding one after another. What makes it quick is that a placement changes little:
-one host's room and weight, and one domain's count for each policy.
+The outcome is that of deciding one after another, except that a batch which has to be together begins where most of
+it fits. What makes it quick is that a placement changes little: one host's room and weight, and one domain's count
+for each policy.
 """
 
 import heapq
@@ -15,7 +16,7 @@ from covey.model.groups import HOST, PolicyKind
 from covey.scheduler import preferences
 from covey.scheduler.ask import Ask
 from covey.scheduler.constraints.room import times_it_fits
-from covey.scheduler.fleet import NOWHERE, Column, Fleet, Rows, counts_by_domain
+from covey.scheduler.fleet import NOWHERE, Column, Fleet, Mask, Rows, counts_by_domain
 from covey.scheduler.luck import luck
 from covey.scheduler.preferences.soft_policies import SoftPolicy
 
@@ -40,6 +41,7 @@ class _Limit:
 
     domain: NDArray[np.intp]  # of each candidate
     left: NDArray[np.int64]  # of each domain
+    is_wide: bool = False  # a domain may have several hosts
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ class _Taste:
     is_wide: bool = False  # a domain may have several hosts
 
     def of(self, candidate: int) -> float:
-        return float(self.score[self.domain[candidate]])
+        return self.score.item(self.domain.item(candidate))
 
 
 @dataclass(slots=True)
@@ -73,10 +75,10 @@ class _State:
 
     def may(self, candidate: int) -> bool:
         """Whether a candidate may take one more."""
-        if self.fits[candidate] <= 0:
+        if self.fits.item(candidate) <= 0:
             return False
         for limit in self.limits:
-            if limit.left[limit.domain[candidate]] <= 0:
+            if limit.left.item(limit.domain.item(candidate)) <= 0:
                 return False
         return self.home is None or all(domain[candidate] == domain[self.home] for domain in self.together)
 
@@ -143,11 +145,41 @@ def _begin(ask: Ask, fleet: Fleet, rows: Rows, lucky: Luck) -> _State:
         domains = fleet.domains(policy.scope.id)
         counts = counts_by_domain(domains, fleet, ask.group.places)
         if policy.kind is PolicyKind.ANTI_AFFINITY:
-            state.limits.append(_Limit(domains.of_host[rows], policy.limit - counts))
+            state.limits.append(_Limit(domains.of_host[rows], policy.limit - counts, is_wide=policy.scope != HOST))
         elif policy.kind is PolicyKind.AFFINITY and not counts[:NOWHERE].any():
             state.together.append(domains.of_host[rows])
     state.tastes += [_taste(soft, ask, fleet, rows) for soft in preferences.of(ask)]
+    if state.together and ask.count > 1:
+        state.fits[~_takes_most(state)] = 0
     return state
+
+
+def _takes_most(state: _State) -> Mask:
+    """Candidates in the domains that take the most of the batch, if all of it has to be in one.
+
+    Exact unless the group stays apart by several scopes wider than a host, which may get in each other's way.
+    """
+    _, home = np.unique(np.stack(state.together), axis=1, return_inverse=True)
+    home = home.reshape(-1)
+    fits = np.minimum(state.fits, state.ask.count)
+    for limit in state.limits:
+        if not limit.is_wide:
+            fits = np.minimum(fits, limit.left[limit.domain])
+    most = np.minimum(_sums(home, fits), state.ask.count)
+    for limit in state.limits:
+        if limit.is_wide:
+            parts, part = np.unique(np.stack([home, limit.domain]), axis=1, return_inverse=True)
+            room = np.minimum(_sums(part.reshape(-1), fits), limit.left[parts[1]])
+            most = np.minimum(most, _sums(parts[0], room))
+    chosen: Mask = (most == most.max())[home]
+    return chosen
+
+
+def _sums(keys: NDArray[np.intp], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The amounts of each key, which are numbers from zero, together."""
+    found = np.zeros(int(keys.max()) + 1, dtype=np.int64)
+    np.add.at(found, keys, amounts)
+    return found
 
 
 def _taste(soft: SoftPolicy, ask: Ask, fleet: Fleet, rows: Rows) -> _Taste:
@@ -210,30 +242,33 @@ class _Line:
     chosen before, who rank otherwise now, wait in a heap beside it.
     """
 
-    def __init__(self, state: _State, members: Rows) -> None:
+    def __init__(self, state: _State, members: Rows, *, is_sorted: bool = False) -> None:
         self._state, self._members = state, members
         self._near = [taste for taste in state.tastes if not taste.is_wide]
-        self._line = self._front(4 * state.ask.count + 64)
+        self._line = members.tolist() if is_sorted else self._front(4 * state.ask.count + 64)
         self._all = len(self._line) == members.size
         self._next = 0
         self._again: list[tuple[float, ...]] = []
 
-    def best(self) -> int | None:
-        """The best who still may, without taking it out."""
+    def best(self) -> tuple[float, ...] | None:
+        """The rank of the best who still may, which ends with who it is; less is better."""
         fresh, again = self._ends()
-        if again is not None and (fresh is None or again < fresh):
-            return int(again[-1])
-        return None if fresh is None else int(fresh[-1])
+        return again if fresh is None or (again is not None and again < fresh) else fresh
+
+    def take(self, candidate: int) -> None:
+        """Whoever was the best is out of the line until it is put back."""
+        if self._next < len(self._line) and self._line[self._next] == candidate:
+            self._next += 1
+        else:
+            heapq.heappop(self._again)
 
     def pop(self) -> int | None:
-        """The best who still may; it is out of the line until it is put back."""
-        fresh, again = self._ends()
-        if again is not None and (fresh is None or again < fresh):
-            return int(heapq.heappop(self._again)[-1])
-        if fresh is None:
+        """The best who still may, taken."""
+        best = self.best()
+        if best is None:
             return None
-        self._next += 1
-        return int(fresh[-1])
+        self.take(int(best[-1]))
+        return int(best[-1])
 
     def put_back(self, candidate: int) -> None:
         """It may be chosen again, if it still may, at the rank that it has now."""
@@ -256,7 +291,9 @@ class _Line:
         return fresh, self._again[0] if self._again else None
 
     def _key(self, candidate: int) -> tuple[float, ...]:
-        weight, lucky = -float(self._state.weight[candidate]), -int(self._state.luck[candidate])
+        weight, lucky = -self._state.weight.item(candidate), -self._state.luck.item(candidate)
+        if not self._near:
+            return weight, lucky, candidate
         return *(-taste.of(candidate) for taste in self._near), weight, lucky, candidate
 
     def _front(self, size: int) -> list[int]:
@@ -300,53 +337,67 @@ class _OneLine:
 
 
 class _ManyLines:
-    """Wider tastes come first: a line for each combination of their domains, and the firsts of all lines in columns."""
+    """Wider tastes come first: a line for each combination of their domains, and the firsts of all lines in a heap.
+
+    What the heap says of a line may be too good, never too bad: a line that got better is put in anew, and one that
+    got worse is noticed when its turn comes.
+    """
 
     def __init__(self, state: _State) -> None:
         self._state = state
         self._wide = [taste for taste in state.tastes if taste.is_wide]
-        self._near = [taste for taste in state.tastes if not taste.is_wide]
         combinations = np.stack([taste.domain for taste in self._wide])
-        self._domains, cell_of = np.unique(combinations, axis=1, return_inverse=True)
-        by_cell = np.argsort(cell_of, kind="stable")
-        ends = np.cumsum(np.bincount(cell_of, minlength=self._domains.shape[1]))[:-1]
-        self._lines = [_Line(state, members) for members in np.split(by_cell, ends)]
-        self._first = np.full(len(self._lines), -1)
-        self._ranks = np.full((len(self._near) + 2, len(self._lines)), -np.inf)
-        for cell in range(len(self._lines)):
-            self._look(cell)
+        domains, cell_of = np.unique(combinations, axis=1, return_inverse=True)
+        self._domains: list[list[int]] = domains.T.tolist()
+        self._lines = [_Line(state, members, is_sorted=True) for members in _by_cell(state, cell_of)]
+        self._together: list[tuple[int, dict[int, list[int]]]] = []  # lines that get better together
+        for number, taste in enumerate(self._wide):
+            if taste.step > 0 and len(self._wide) > 1:
+                sharing: dict[int, list[int]] = {}
+                for cell, places in enumerate(self._domains):
+                    sharing.setdefault(places[number], []).append(cell)
+                self._together.append((number, sharing))
+        self._heap = [(key, cell) for cell in range(len(self._lines)) if (key := self._key(cell)) is not None]
+        heapq.heapify(self._heap)
         self._last: tuple[int, int] | None = None
 
     def next(self, step: int) -> int | None:  # noqa: ARG002 -- chance is in the luck
         if self._last is not None:
             cell, placed = self._last
             self._lines[cell].put_back(placed)
-            self._look(cell)
-        while (best := self._best_cell()) is not None:
-            candidate = int(self._first[best])
-            if self._state.may(candidate):
-                self._lines[best].pop()
-                self._last = best, candidate
+            self._rank(cell)
+            for number, sharing in self._together:
+                for other in sharing[self._domains[cell][number]]:
+                    self._rank(other)
+        while self._heap:
+            told, cell = heapq.heappop(self._heap)
+            key = self._key(cell)
+            if key == told:
+                candidate = int(key[-1])
+                self._lines[cell].take(candidate)
+                self._last = cell, candidate
                 return candidate
-            self._look(best)  # a limit that spans lines ruled its first one out
+            if key is not None and key > told:
+                heapq.heappush(self._heap, (key, cell))
         return None
 
-    def _look(self, cell: int) -> None:
-        """Note who is first in a line now, and its ranks."""
-        first = self._lines[cell].best()
-        self._first[cell] = -1 if first is None else first
-        if first is not None:
-            ranks = [taste.of(first) for taste in self._near]
-            self._ranks[:, cell] = [*ranks, self._state.weight[first], float(self._state.luck[first])]
+    def _rank(self, cell: int) -> None:
+        key = self._key(cell)
+        if key is not None:
+            heapq.heappush(self._heap, (key, cell))
 
-    def _best_cell(self) -> int | None:
-        cells = np.flatnonzero(self._first >= 0)
-        if not cells.size:
+    def _key(self, cell: int) -> tuple[float, ...] | None:
+        """How good the first of a line is; less is better. None when nobody is left in it."""
+        first = self._lines[cell].best()
+        if first is None:
             return None
-        for taste, domain in zip(self._wide, self._domains, strict=True):
-            scores = taste.score[domain[cells]]
-            cells = cells[scores == scores.max()]
-        for ranks in self._ranks:
-            mine = ranks[cells]
-            cells = cells[mine == mine.max()]
-        return int(cells[0])
+        places = zip(self._wide, self._domains[cell], strict=True)
+        return *(-taste.score.item(domain) for taste, domain in places), *first
+
+
+def _by_cell(state: _State, cell_of: NDArray[np.intp]) -> list[Rows]:
+    """The candidates of each cell, best first."""
+    near = [taste.score[taste.domain] for taste in reversed(state.tastes) if not taste.is_wide]
+    order = np.lexsort((state.luck, state.weight, *near))[::-1]
+    order = order[np.argsort(cell_of[order], kind="stable")]
+    return np.split(order, np.cumsum(np.bincount(cell_of))[:-1])

@@ -18,6 +18,7 @@ Rows = NDArray[np.intp]
 
 NOWHERE = -1  # the domain of a host that is in none
 NEVER = 2**62  # more than any host has
+_WORTH_IT = 4  # hosts in a stretch, on average
 MOST_SIZES = 32  # of servers whose fit is remembered
 RESOURCES = ("VCPU", "MEMORY_MB", "DISK_GB")
 
@@ -45,6 +46,7 @@ class AggregateRecord:
     hosts: frozenset[HostId]
     scope: ScopeId | None = None
     projects: frozenset[ProjectId] = frozenset()  # if any, only these may use its hosts
+    traits: frozenset[str] = frozenset()  # if any, only requests that require them all may
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Domains:
     _sorted: Rows  # hosts by domain, so that each domain is a slice
     _starts: Rows
     _numbers: dict[str, int]
+    _runs: tuple[Rows, Rows, Rows] | None  # the domain, the length and the start of each stretch of neighbours
     _is_host: bool  # each host is its own domain, in the order of the rows
 
     def number(self, name: str) -> int:
@@ -65,7 +68,20 @@ class Domains:
 
     def spread(self, of_domain: NDArray[T]) -> NDArray[T]:
         """A value for each domain (and one for nowhere at the end) becomes a value for each host."""
-        return of_domain[:NOWHERE] if self._is_host else of_domain[self.of_host]
+        if self._is_host:
+            return of_domain[:NOWHERE]
+        if self._runs is None:
+            return of_domain[self.of_host]
+        domains, lengths, _ = self._runs
+        return np.repeat(of_domain[domains], lengths)
+
+    def highest(self, of_domain: Column, may: Mask) -> Mask:
+        """Those of the hosts that may whose domain has the highest value; somebody must be allowed."""
+        if self._runs is None:
+            return highest(self.spread(of_domain), may)
+        domains, lengths, starts = self._runs
+        values = np.where(np.logical_or.reduceat(may, starts), of_domain[domains], -np.inf)
+        return np.repeat(values == values.max(), lengths) & may
 
     def rows_in(self, domain: int) -> Rows:
         """The hosts of one domain."""
@@ -101,6 +117,9 @@ class Fleet:
     _per_unit: tuple[float, ...] = field(init=False)
     _zones: frozenset[str] | None = field(init=False, default=None)
     _domains: dict[ScopeId | None, Domains] = field(init=False, default_factory=dict)
+    latest_places: "tuple[Mapping[int, int] | None, tuple[Rows, NDArray[np.int64]]]" = field(
+        init=False, default=(None, (np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64)))
+    )
 
     def __post_init__(self) -> None:
         self.hosts = sorted(self.hosts, key=lambda host: host.id)  # so that a host's row is found by its id
@@ -232,15 +251,37 @@ class Fleet:
 def _domains(of_host: NDArray[np.intp], names: tuple[str, ...], torn: Mask, *, is_host: bool = False) -> Domains:
     by_domain = np.argsort(of_host, kind="stable")
     starts = np.searchsorted(of_host[by_domain], np.arange(len(names) + 1))
-    return Domains(of_host, torn, names, by_domain, starts, {name: i for i, name in enumerate(names)}, is_host)
+    numbers = {name: i for i, name in enumerate(names)}
+    return Domains(of_host, torn, names, by_domain, starts, numbers, None if is_host else _runs(of_host), is_host)
+
+
+def _runs(of_host: NDArray[np.intp]) -> tuple[Rows, Rows, Rows] | None:
+    """Stretches of neighbours in one domain, where they are long enough to be worth it: most racks are numbered so."""
+    begins = np.flatnonzero(np.diff(of_host, prepend=of_host[:1] - 1)) if of_host.size else of_host
+    if not of_host.size or begins.size * _WORTH_IT > of_host.size:
+        return None
+    return of_host[begins], np.diff(begins, append=of_host.size), begins
+
+
+def highest(scores: Column, may: Mask) -> Mask:
+    """Those that may and that no other beats; somebody must be allowed."""
+    among = np.where(may, scores, -np.inf)
+    mask: Mask = (among == among.max()) & may
+    return mask
 
 
 def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArray[np.int64]]:
     """The rows on which a group's members hold places, and how many do."""
-    row_of = fleet.row_of
-    known = [host for host in places if host in row_of]
-    rows = np.array([row_of[HostId(host)] for host in known], dtype=np.intp)
-    return rows, np.array([places[host] for host in known], dtype=np.int64)
+    latest, found = fleet.latest_places
+    if latest is not places:  # every policy of a group asks for the same
+        try:
+            rows, counts = [fleet.row_of[HostId(host)] for host in places], [*places.values()]
+        except KeyError:  # a member's host is not in the picture yet, or any more
+            known = [(fleet.row_of[HostId(host)], n) for host, n in places.items() if host in fleet.row_of]
+            rows, counts = [row for row, _ in known], [n for _, n in known]
+        found = np.array(rows, dtype=np.intp), np.array(counts, dtype=np.int64)
+        fleet.latest_places = places, found
+    return found
 
 
 def counts_by_domain(domains: Domains, fleet: Fleet, places: Mapping[int, int]) -> NDArray[np.int64]:

@@ -1,15 +1,16 @@
-"""Aggregates: sets of hosts, and the availability zones that some of them give."""
+"""Aggregates: sets of hosts, the availability zones that some of them give, the domains that some of them are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from covey.model.access import Actor
-from covey.model.aggregates import ZONE_KEY, Aggregate
+from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.ids import AggregateId, HostId
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.services.domains import join, refuse_second_domain, scope_named
 
-_RULE = "os_compute_api:os-aggregates:"
+_RULE, _SCOPE_RULE = "os_compute_api:os-aggregates:", "os_compute_api:os-policy-scopes:"
 _LARGEST_ID = 2**31 - 1  # that a database could hold
 
 
@@ -40,52 +41,54 @@ class Aggregates:
         """Raises NotFound."""
         self.access.require(actor, f"{_RULE}show")
         with self.store.read() as tx:
-            return _existing(tx, aggregate)
+            return existing(tx, aggregate)
 
     def create(self, actor: Actor, name: str, zone: str | None) -> Aggregate:
         """Raises Conflict when the name is taken."""
         self.access.require(actor, f"{_RULE}create")
         with self.store.write() as tx:
             (new,) = tx.aggregates.add([(self.new_uuid(), name, zone, None)], self.clock())
-            return _existing(tx, new)
+            return existing(tx, new)
 
     def update(self, actor: Actor, aggregate: int, change: AggregateChange) -> Aggregate:
         """Renames it, or the zone that it gives. Raises NotFound, Conflict, Invalid."""
         self.access.require(actor, f"{_RULE}update")
         with self.store.write() as tx:
-            found = _existing(tx, aggregate, lock=True)
+            found = existing(tx, aggregate, lock=True)
             if change.name is not None and change.name != found.name:
                 tx.aggregates.rename(found.id, change.name, self.clock())
             if change.rezone:
                 self._set_zone(tx, found, change.zone, "update")
-            return _existing(tx, found.id)
+            return existing(tx, found.id)
 
     def delete(self, actor: Actor, aggregate: int) -> None:
         """Raises NotFound, and Invalid while it holds hosts."""
         self.access.require(actor, f"{_RULE}delete")
         with self.store.write() as tx:
-            found = _existing(tx, aggregate, lock=True)
+            found = existing(tx, aggregate, lock=True)
             if found.hosts:
                 message = f"Cannot remove host from aggregate {found.id}. Reason: Host aggregate is not empty."
                 raise Invalid(message)
             tx.aggregates.delete(found.id)
 
     def set_metadata(self, actor: Actor, aggregate: int, changes: Mapping[str, str | None]) -> Aggregate:
-        """Merges the changes; None removes a key; the key availability_zone is the zone itself."""
+        """Merges the changes; None removes a key; availability_zone is the zone itself, policy_scope the scope."""
         self.access.require(actor, f"{_RULE}set_metadata")
         with self.store.write() as tx:
-            found = _existing(tx, aggregate, lock=True)
+            found = existing(tx, aggregate, lock=True)
             if ZONE_KEY in changes:
                 self._set_zone(tx, found, changes[ZONE_KEY], "update metadata of")
-            plain = {key: value for key, value in changes.items() if key != ZONE_KEY}
+            if SCOPE_KEY in changes:
+                self._set_scope(tx, actor, found, changes[SCOPE_KEY])
+            plain = {key: value for key, value in changes.items() if key not in {ZONE_KEY, SCOPE_KEY}}
             tx.aggregates.set_metadata(found.id, plain, self.clock())
-            return _existing(tx, found.id)
+            return existing(tx, found.id)
 
     def add_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
-        """Raises NotFound for either, and Conflict when the host is in, or would be in two zones."""
+        """Raises NotFound for either, and Conflict when the host is in, or would be in two zones or two domains."""
         self.access.require(actor, f"{_RULE}add_host")
         with self.store.write() as tx:
-            found = _existing(tx, aggregate, lock=True)
+            found = existing(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name)
             if host is None:
                 message = f"Compute host {name} could not be found."
@@ -96,26 +99,28 @@ class Aggregates:
             if found.zone is not None and (reason := _second_zone(tx, found.id, found.zone, [host.id])):
                 message = f"Cannot add host to aggregate {found.id}. Reason: {reason}."
                 raise Conflict(message)
+            if found.scope is not None:
+                refuse_second_domain(tx, found, found.scope, str(found.scope_name), [host.id])
             tx.aggregates.add_hosts([(found.id, host.id)], self.clock())
-            return _existing(tx, found.id)
+            return existing(tx, found.id)
 
     def remove_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
         """Raises NotFound when there is no such aggregate, or the host is not in it."""
         self.access.require(actor, f"{_RULE}remove_host")
         with self.store.write() as tx:
-            found = _existing(tx, aggregate, lock=True)
+            found = existing(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name) if name in found.hosts else None
             if host is None:
                 message = f"Cannot remove host {name} in aggregate {found.id}"
                 raise NotFound(message)
             tx.aggregates.remove_hosts([(found.id, host.id)], self.clock())
-            return _existing(tx, found.id)
+            return existing(tx, found.id)
 
     def cache_images(self, actor: Actor, aggregate: int, images: tuple[str, ...]) -> None:
         """Accepts the wish to have images near; nothing is to be done, since Covey keeps no image data."""
         self.access.require(actor, "compute:aggregates:images")
         with self.store.read() as tx:
-            _existing(tx, aggregate)
+            existing(tx, aggregate)
             for image in images:
                 if tx.images.by_id(image) is None:
                     message = f"Image {image} is not found or is not available."
@@ -134,9 +139,23 @@ class Aggregates:
             raise Invalid(message)
         tx.aggregates.set_zone(aggregate.id, zone, self.clock())
 
+    def _set_scope(self, tx: Transaction, actor: Actor, aggregate: Aggregate, name: str | None) -> None:
+        """The other door to what os-policy-scopes does, so the same access rules guard it."""
+        if name == aggregate.scope_name:
+            return
+        self.access.require(actor, f"{_SCOPE_RULE}{'remove' if name is None else 'add'}_aggregate")
+        if name is None:
+            tx.aggregates.set_scope(aggregate.id, None, self.clock())
+        else:
+            join(tx, aggregate, scope_named(tx, name), self.clock())
 
-def _existing(tx: Transaction, aggregate: int, *, lock: bool = False) -> Aggregate:
-    found = tx.aggregates.by_id(aggregate, lock=lock) if 0 < aggregate <= _LARGEST_ID else None
+
+def existing(tx: Transaction, aggregate: int | str, *, lock: bool = False) -> Aggregate:
+    """The aggregate of that id, or of that uuid. Raises NotFound."""
+    if isinstance(aggregate, str):
+        found = tx.aggregates.by_uuid(aggregate, lock=lock)
+    else:
+        found = tx.aggregates.by_id(aggregate, lock=lock) if 0 < aggregate <= _LARGEST_ID else None
     if found is None:
         message = f"Aggregate {aggregate} could not be found."
         raise NotFound(message)

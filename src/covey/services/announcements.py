@@ -90,7 +90,7 @@ class Announcements:
 
 
 def group_payload(group: Group) -> Payload:
-    """A group, with its policies as the tenant knows them; rule values are text here, as in Nova."""
+    """A group, for operators: its policies name real domains. Rule values are text here, as in Nova."""
     data: Payload = {
         "uuid": group.id,
         "name": group.name,

@@ -47,6 +47,7 @@ class Boot:
     tags: frozenset[str] = frozenset()
     key: str | None = None  # by which the client may repeat the request
     fingerprint: str = ""  # of the request, since a key is for one request only
+    hopeless: str | None = None  # why no host can take it, where that is known beforehand
 
 
 @dataclass(slots=True)
@@ -59,6 +60,8 @@ class _Round:
     bookings: list[Booking] = field(default_factory=list)
     taken: list[tuple[Sequence[HostId], tuple[int, int, int]]] = field(default_factory=list)
     answers: list["list[Server] | CoveyError"] = field(default_factory=list)
+    # What was asked and answered under each key; None where nobody used it before.
+    keys: dict[tuple[ProjectId, str], tuple[str, list[str]] | None] = field(default_factory=dict)
     sight: Sight | None = None
 
 
@@ -109,6 +112,8 @@ class Boots:
                 with self.live.fresh(tx) as made.sight:
                     for boot in boots:
                         made.answers.append(self._decide(boot, tx, made, avoid))
+                for project, key in (each for each, answered in made.keys.items() if answered is None):
+                    tx.keys.forget(project, key)
                 due = self.handover.due(boots[0].now)
                 _refuse_overrun(tx.claims.book(made.bookings, made.sight.tag, due), made)
                 self.announcements.booked(tx, [booking.server for booking in made.bookings])
@@ -130,7 +135,11 @@ class Boots:
         known = {g: self._known[g] for g, v in versions.items() if g in self._known and self._known[g].version == v}
         states = known | tx.groups.states({g: v for g, v in versions.items() if g not in known})
         everybody = {**self.limits, **limits.get(None, {})}
-        return _Round(states, {project: {**everybody, **limits.get(project, {})} for project in projects})
+        made = _Round(states, {project: {**everybody, **limits.get(project, {})} for project in projects})
+        wanted = [(boot.project_id, boot.key) for boot in boots if boot.key is not None]
+        if wanted:
+            made.keys = dict(tx.keys.reserve(wanted, boots[0].now))
+        return made
 
     def _remember(self, made: _Round) -> None:
         grown = {booking.server.group_id for booking in made.bookings if booking.server.host_id is not None}
@@ -147,7 +156,7 @@ class Boots:
             before = _answered_before(boot, tx, made)
             if before is not None:
                 return before
-            _refuse_unknown_zone(boot, fleet)
+            refuse_unknown_zone(boot.standing, fleet)
             state = _state(boot, made)
             count = self._within_quota(boot, tx, made, state)
         except CoveyError as error:
@@ -182,7 +191,8 @@ class Boots:
     ) -> list[Server]:
         """Servers in error, which hold no place and no member slot, and say why."""
         why = explain(ask, fleet, decision.fitting)
-        fault = Fault(f"{NO_VALID_HOST} {self.tell(why)}", boot.now, details=why.sentence())
+        told, details = boot.hopeless or self.tell(why), boot.hopeless or why.sentence()
+        fault = Fault(f"{NO_VALID_HOST} {told}", boot.now, details=details)
         lost = [
             replace(self._server(boot, i, boot.minimum, None, fleet, Placed(decision.seed)), fault=fault)
             for i in range(boot.minimum)
@@ -192,7 +202,9 @@ class Boots:
     def _booked(self, boot: Boot, servers: list[Server], made: _Round, tx: Transaction) -> list[Server]:
         made.bookings += [Booking(server, boot.request_id) for server in servers]
         if boot.key is not None:
-            tx.keys.answer(boot.project_id, boot.key, [server.id for server in servers])
+            ids: list[str] = [server.id for server in servers]
+            tx.keys.answer(boot.project_id, boot.key, boot.fingerprint, ids)
+            made.keys[boot.project_id, boot.key] = boot.fingerprint, ids
         used = made.usage.get(boot.project_id)
         if used is not None:
             for i, amount in enumerate((1, boot.flavor.vcpus, boot.flavor.memory_mb)):
@@ -273,8 +285,9 @@ def _state(boot: Boot, made: _Round) -> GroupState | None:
     return state
 
 
-def _refuse_unknown_zone(boot: Boot, fleet: Fleet) -> None:
-    if boot.standing.zone is not None and boot.standing.zone not in fleet.zones:
+def refuse_unknown_zone(standing: Standing, fleet: Fleet) -> None:
+    """Raises Invalid for an availability zone without hosts."""
+    if standing.zone is not None and standing.zone not in fleet.zones:
         message = "The requested availability zone is not available"
         raise Invalid(message)
 
@@ -283,7 +296,7 @@ def _answered_before(boot: Boot, tx: Transaction, made: _Round) -> list[Server] 
     """What the same request brought the first time. Raises Conflict for a key that another request used."""
     if boot.key is None:
         return None
-    known = tx.keys.reserve(boot.project_id, boot.key, boot.fingerprint, boot.now)
+    known = made.keys[boot.project_id, boot.key]
     if known is None:
         return None
     fingerprint, ids = known

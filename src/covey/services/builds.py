@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import numpy as np
 import structlog
 
 from covey.model.actions import ActionEvent
@@ -13,6 +14,8 @@ from covey.model.servers import Fault, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver, Store, Transaction
 from covey.scheduler.ask import Standing
+from covey.scheduler.explain import Explanation
+from covey.scheduler.reasons import Reason
 from covey.services.announcements import Announcements
 from covey.services.places import Place, Places
 
@@ -114,7 +117,9 @@ class Builds:
         tx.work.finish("spawn", [server.id])
         self.places.touch(tx, server.group_id)
         avoid = (*server.placed.avoid, server.host_id)
-        why = NoValidHost(f"No valid host was found. {len(avoid)} hosts failed to start it.", fault.message)
+        failed_to = Reason(np.ones(len(avoid), dtype=np.bool_), "failed to start it", "failed to start it")
+        told = self.places.tell(Explanation(server.placed.hosts, (failed_to,)))
+        why = NoValidHost(f"No valid host was found. {told}", fault.message)
         if len(avoid) < self.attempts and not server.wanted.forced:
             standing = self.standing(server)
             standing = replace(standing, other_hosts=standing.other_hosts | frozenset(avoid))
@@ -150,10 +155,12 @@ class Builds:
             return
         moves = tx.migrations.find(server=server.id, statuses=("preparing", "finished"))
         self.places.release(tx, server.id, *(move.uuid for move in moves))
+        cores, ram = server.flavor.vcpus, server.flavor.memory_mb
         for move in moves:
             tx.migrations.set_status(move.uuid, "deleted", self.clock())
+            cores, ram = move.old_flavor.vcpus + move.extra[0], move.old_flavor.memory_mb + move.extra[1]
         tx.servers.delete([server.id])
-        tx.claims.add_usage(server.project_id, -1, -server.flavor.vcpus, -server.flavor.memory_mb)
+        tx.claims.add_usage(server.project_id, -1, -cores, -ram)
         self.places.touch(tx, server.group_id)
         tx.work.drop(server.id)
         self.announcements.deleted(tx, server)

@@ -7,10 +7,12 @@ from covey.model.claims import amounts_of
 from covey.model.errors import Invalid
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId, ProjectId
-from covey.model.servers import Wanted
+from covey.model.servers import Server, Wanted
 from covey.ports import Access, Store
 from covey.scheduler.ask import Ask
+from covey.scheduler.constraints.isolation import forbidden
 from covey.scheduler.explain import explain, verdicts
+from covey.scheduler.fleet import Fleet
 from covey.services.live_fleet import LiveFleet
 from covey.services.servers import Servers, image_traits
 
@@ -27,11 +29,20 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of placement: an ask, and the aggregates that it may not enter, by uuid."""
+
+    ask: Ask
+    forbidden: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
-    """What would become of it: a sentence, and a sentence against each host that may not."""
+    """What would become of it: a sentence, a sentence against each host that may not, and what was asked."""
 
     sentence: str
     hosts: dict[str, str | None]
+    query: Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +59,8 @@ class Explaining:
         self.access.require(actor, "covey:placement:explain")
         flavor = self.servers.flavor_for(actor, question.flavor)
         image = self.servers.image_for(actor, question.image)
-        required, forbidden = image_traits(image)
-        wanted = Wanted(zone=question.zone, image_required_traits=required, image_forbidden_traits=forbidden)
+        required, unwanted = image_traits(image)
+        wanted = Wanted(zone=question.zone, image_required_traits=required, image_forbidden_traits=unwanted)
         project = ProjectId(question.project_id or actor.project_id)
         standing = self.servers.standing_for(project, flavor, wanted)
         with self.store.read() as tx:
@@ -62,4 +73,17 @@ class Explaining:
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
             ask = Ask(*amounts_of(flavor), standing=standing, group=view)
             with self.live.fresh(tx) as sight:
-                return Told(explain(ask, sight.fleet).sentence(), verdicts(ask, sight.fleet))
+                told = explain(ask, sight.fleet).sentence()
+                return Told(told, verdicts(ask, sight.fleet), _query(ask, sight.fleet))
+
+    def query_for(self, actor: Actor, server: Server) -> Query | None:
+        """What would be asked for the server if it moved now; None for those who may not ask for explanations."""
+        if not self.access.allows(actor, "covey:placement:explain"):
+            return None
+        standing = self.servers.standing_for(server.project_id, server.flavor, server.wanted)
+        with self.store.read() as tx, self.live.fresh(tx) as sight:
+            return _query(Ask(*amounts_of(server.flavor), standing=standing), sight.fleet)
+
+
+def _query(ask: Ask, fleet: Fleet) -> Query:
+    return Query(ask, tuple(sorted(aggregate.uuid for aggregate in forbidden(ask, fleet))))

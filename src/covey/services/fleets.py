@@ -17,6 +17,7 @@ from covey.model.ids import ImageId, ProjectId, ScopeId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
 from covey.model.scopes import Scope
 from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.services.scopes import new_namespace
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class Fleets:
     def _scopes(self, tx: Transaction, made: FleetPlan, progress: Progress) -> None:
         tx.scopes.add(
             [
-                Scope(ScopeId(self.new_uuid()), e.name, e.allow_identifiers, e.obfuscate_identifiers, self.new_uuid())
+                Scope(ScopeId(self.new_uuid()), e.name, e.allow_identifiers, e.obfuscate_identifiers, new_namespace())
                 for e in made.new_scopes
             ]
         )

@@ -1,16 +1,17 @@
 """Server groups: what belongs together, and what must stay apart."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from covey.model.access import Actor, Target
-from covey.model.errors import Invalid, NotFound, OverQuota
-from covey.model.groups import HOST, Group, GroupPolicy, PolicyKind, ScopeRef, check_policies, with_rules
+from covey.model.errors import NotFound, OverQuota
+from covey.model.groups import Group, with_rules
 from covey.model.ids import GroupId
 from covey.model.quotas import UNLIMITED
-from covey.model.scopes import HOST_SCOPE
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
 from covey.services.announcements import Announcements
+from covey.services.disguise import disguise_for
+from covey.services.policies import Reader
 from covey.services.quotas import Quotas
 
 _RULE = "os_compute_api:os-server-groups:"
@@ -23,6 +24,15 @@ class NewGroup:
     name: str
     policies: tuple[str, ...]
     rules: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What a tenant wants to be otherwise; None leaves it. New policies come with their own rules, or have none."""
+
+    name: str | None = None
+    policies: tuple[str, ...] | None = None
+    rules: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +51,23 @@ class Groups:
         self.access.require(actor, f"{_RULE}index", Target(project_id=actor.project_id))
         everywhere = everywhere and self.access.allows(actor, f"{_RULE}index:all_projects")
         with self.store.read() as tx:
-            return tx.groups.find(None if everywhere else actor.project_id, offset, limit)
+            found = tx.groups.find(None if everywhere else actor.project_id, offset, limit)
+            disguise = disguise_for(tx, self.access, actor, actor.project_id)  # who sees other projects' sees all
+            return [disguise.group(group) for group in found]
 
     def get(self, actor: Actor, group: str) -> Group:
         """Raises NotFound, also for another project's group."""
         with self.store.read() as tx:
-            return self._own(tx, actor, group, "show")
+            found = self.own(tx, actor, group, "show")
+            return disguise_for(tx, self.access, actor, found.project_id).group(found)
 
     def create(self, actor: Actor, new: NewGroup) -> Group:
         """Raises Invalid for policies that make no sense, OverQuota when there are enough groups."""
         self.access.require(actor, f"{_RULE}create", Target(project_id=actor.project_id))
         with self.store.write() as tx:
-            policies = with_rules(tuple(_policy(tx, text) for text in new.policies), new.rules)
-            check_policies(policies)
-            limit = self.quotas.limits_in(tx, actor.project_id)["server_groups"]
-            tx.claims.usage(actor.project_id, lock=limit != UNLIMITED)  # one at a time, where there is a limit
-            if limit != UNLIMITED and tx.groups.count(actor.project_id) >= limit:
-                message = "Quota exceeded, too many server groups."
-                raise OverQuota(message)
+            disguise = disguise_for(tx, self.access, actor, actor.project_id)
+            policies = Reader(tx, self.access, actor, disguise).read(new.policies, new.rules)
+            self._refuse_over_quota(tx, actor)
             group = Group(
                 id=GroupId(self.new_uuid()),
                 name=new.name,
@@ -70,17 +79,35 @@ class Groups:
             )
             tx.groups.add(group)
             self.announcements.group(tx, "server_group.create", group)
-        return group
+        return disguise.group(group)
+
+    def update(self, actor: Actor, group: str, change: GroupChange) -> Group:
+        """A new name, new policies, or both. Its servers stay where they are, whatever that breaks. Raises Invalid."""
+        with self.store.write() as tx:
+            tx.groups.lock([GroupId(group)])
+            found = self.own(tx, actor, group, "update")
+            disguise = disguise_for(tx, self.access, actor, found.project_id)
+            policies = found.policies
+            if change.policies is not None:
+                policies = Reader(tx, self.access, actor, disguise).read(change.policies, change.rules or {})
+            elif change.rules is not None:
+                policies = with_rules(tuple(replace(p, limit=1, limited=False) for p in policies), change.rules)
+            changed = replace(found, name=change.name or found.name, policies=policies)
+            tx.groups.update(changed, self.clock())
+            tx.groups.bump([found.id])
+            self.announcements.group(tx, "server_group.update", changed)
+        return disguise.group(changed)
 
     def delete(self, actor: Actor, group: str) -> None:
         """Its members stay as they are, in no group. Raises NotFound."""
         with self.store.write() as tx:
-            found = self._own(tx, actor, group, "delete")
+            found = self.own(tx, actor, group, "delete")
             tx.groups.lock([found.id])
             tx.groups.delete(found.id)
             self.announcements.group(tx, "server_group.delete", found)
 
-    def _own(self, tx: Transaction, actor: Actor, group: str, rule: str) -> Group:
+    def own(self, tx: Transaction, actor: Actor, group: str, rule: str) -> Group:
+        """A group that the actor may see, as it is stored. Raises NotFound, and Forbidden when the rule says no."""
         found = tx.groups.by_id(group)
         target = None if found is None else Target(project_id=found.project_id)
         if found is None or target is None or not self.access.allows(actor, f"{_RULE}show", target):
@@ -89,21 +116,11 @@ class Groups:
         self.access.require(actor, _RULE + rule, target)
         return found
 
-
-def _policy(tx: Transaction, text: str) -> GroupPolicy:
-    """A policy from TYPE[:SCOPE]. Raises Invalid."""
-    kind, _, scope = text.partition(":")
-    if kind not in set(PolicyKind):
-        message = f"The policy {text!r} begins with none of {', '.join(PolicyKind)}."
-        raise Invalid(message)
-    return GroupPolicy(PolicyKind(kind), _scope(tx, scope or HOST_SCOPE))
-
-
-def _scope(tx: Transaction, name: str) -> ScopeRef:
-    if name == HOST_SCOPE:
-        return HOST
-    found = next((scope for scope in tx.scopes.all() if scope.name == name), None)
-    if found is None:
-        message = f"There is no policy scope {name!r}."
-        raise Invalid(message)
-    return ScopeRef(found.id, found.name)
+    def _refuse_over_quota(self, tx: Transaction, actor: Actor) -> None:
+        limit = self.quotas.limits_in(tx, actor.project_id)["server_groups"]
+        if limit == UNLIMITED:
+            return
+        tx.claims.usage(actor.project_id, lock=True)  # one at a time, where there is a limit
+        if tx.groups.count(actor.project_id) >= limit:
+            message = "Quota exceeded, too many server groups."
+            raise OverQuota(message)

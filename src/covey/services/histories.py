@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from covey.model.access import Actor
-from covey.model.actions import Action, Migration
-from covey.model.errors import NotFound
+from covey.model.actions import Action, Migration, MigrationFilter, Span
+from covey.model.errors import Invalid, NotFound
 from covey.ports import Access, Store
 from covey.services.servers import Servers
 
@@ -19,21 +19,40 @@ class Histories:
     access: Access
     servers: Servers
 
-    def of_server(self, actor: Actor, server: str, rule: str = "list") -> list[Action]:
-        """Newest first. Raises NotFound."""
+    def of_server(self, actor: Actor, server: str, span: Span = Span(), rule: str = "list") -> list[Action]:  # noqa: B008
+        """Newest first. Raises NotFound, and Invalid for a part of it that makes no sense."""
+        _refuse_nonsense(span)
         with self.store.read() as tx:
             found = self.servers.own(tx, actor, server, _RULE + rule)
-            return tx.actions.of_server(found.id)
+            after = None if span.marker is None else _known(tx.actions.number(found.id, span.marker), span)
+            return tx.actions.of_server(found.id, span, after)
 
     def one(self, actor: Actor, server: str, request_id: str) -> Action:
         """Raises NotFound for either."""
-        for action in self.of_server(actor, server, "show"):
+        for action in self.of_server(actor, server, rule="show"):
             if action.request_id == request_id:
                 return action
         message = f"Action for request_id {request_id} on instance {server} not found"
         raise NotFound(message)
 
-    def migrations(self, actor: Actor, server: str | None, status: str | None) -> list[Migration]:
+    def migrations(self, actor: Actor, wanted: MigrationFilter) -> list[Migration]:
+        """Newest first. Raises Invalid for a part of them that makes no sense."""
         self.access.require(actor, "os_compute_api:os-migrations:index")
+        span = wanted.span
+        _refuse_nonsense(span)
         with self.store.read() as tx:
-            return tx.migrations.find(server=server, statuses=None if status is None else (status,))
+            after = None if span.marker is None else _known(tx.migrations.number(span.marker), span)
+            return tx.migrations.page(wanted, after)
+
+
+def _known(number: int | None, span: Span) -> int:
+    if number is None:
+        message = f"Marker {span.marker} could not be found."
+        raise Invalid(message)
+    return number
+
+
+def _refuse_nonsense(span: Span) -> None:
+    if span.changed_since and span.changed_before and span.changed_since > span.changed_before:
+        message = "The value of changes-since must be less than or equal to changes-before."
+        raise Invalid(message)

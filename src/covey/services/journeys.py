@@ -14,7 +14,7 @@ from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver, Store, Transaction
 from covey.services.announcements import MOVED, RETURNED, Announcements
-from covey.services.moves import ACTION
+from covey.services.moves import ACTION, discharge
 from covey.services.places import Places
 
 log = structlog.get_logger()
@@ -168,7 +168,6 @@ class Journeys:
         else:
             arrived = replace(arrived, second_host_id=source, vm_state=VmState.RESIZED)
             tx.migrations.set_status(move.uuid, "finished", now)
-        _charge(tx, server, move)
         tx.servers.update(arrived)
         tx.actions.finish(server.id, ACTION[move.kind], ActionEvent(f"compute_{move.kind}", now, now, "Success"))
         self.announcements.moved(tx, MOVED[move.kind], server.id)
@@ -180,6 +179,7 @@ class Journeys:
         tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         assert server.host_id is not None
         tx.claims.return_allocations(move.uuid, server.id)
+        discharge(tx, server, move.extra)
         tx.migrations.set_status(move.uuid, "error", now)
         tx.servers.update(replace(server, second_host_id=None, task=None, updated_at=now))
         event = ActionEvent(f"compute_{move.kind}", now, now, "Error", "The move failed; it stays.", fault.message)
@@ -198,8 +198,8 @@ class Journeys:
         self.places.release(tx, server.id)
         tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         tx.claims.return_allocations(move.uuid, server.id)
+        discharge(tx, server, move.extra)
         tx.migrations.set_status(move.uuid, "reverted", now)
-        _charge(tx, server, replace(move, old_flavor=move.new_flavor, new_flavor=move.old_flavor))
         state = VmState.STOPPED if server.power is Power.SHUTDOWN else VmState.ACTIVE
         back = replace(
             server,
@@ -230,11 +230,3 @@ def _fault_of(step: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> Dri
 def _move_of(tx: Transaction, job: Job, status: str) -> Migration | None:
     moves = tx.migrations.find(server=job.server_id, statuses=(status,))
     return next((move for move in moves if move.uuid == job.arguments["migration"]), None)
-
-
-def _charge(tx: Transaction, server: Server, move: Migration) -> None:
-    """A new size counts against the project's quota."""
-    cores = move.new_flavor.vcpus - move.old_flavor.vcpus
-    ram = move.new_flavor.memory_mb - move.old_flavor.memory_mb
-    if cores or ram:
-        tx.claims.add_usage(server.project_id, 0, cores, ram)

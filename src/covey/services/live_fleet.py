@@ -17,7 +17,7 @@ from covey.ports import NewUuid, Store, Transaction
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
 
 _TENANTS = "filter_tenant_id"
-_IDLE_S = 1200  # after so long without a look the log may have been cleared: start anew
+IDLE_S = 1200  # after so long without a look the log may have been cleared: start anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,14 @@ class LiveFleet:
     the fleet is read anew the tag changes: a claim that was under way then comes in through the log.
     """
 
-    def __init__(self, store: Store, new_tag: NewUuid, weights: Weights, default_zone: str) -> None:
+    def __init__(
+        self, store: Store, new_tag: NewUuid, weights: Weights, default_zone: str, *, isolates: bool = False
+    ) -> None:
         self._store = store
         self._new_tag = new_tag
         self._weights = weights
         self._default_zone = default_zone
+        self._isolates = isolates  # aggregates that require traits are closed to requests that do not
         self._lock = threading.Lock()
         self._sight: Sight | None = None
         self._cursor = Cursor(0)
@@ -59,7 +62,7 @@ class LiveFleet:
 
     def _refreshed(self, tx: Transaction) -> Sight:
         now = time.monotonic()
-        sight, idle = self._sight, now - self._looked_at > _IDLE_S
+        sight, idle = self._sight, now - self._looked_at > IDLE_S
         self._looked_at = now
         if sight is None or idle:
             return self._load()
@@ -74,7 +77,7 @@ class LiveFleet:
         with self._store.read() as tx:
             self._cursor = tx.changes.begin()
             hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
-        fleet = build_fleet(hosts, aggregates, self._weights, self._default_zone)
+        fleet = build_fleet(hosts, aggregates, self._weights, self._default_zone, isolates=self._isolates)
         self._sight = Sight(fleet, self._new_tag())
         return self._sight
 
@@ -86,12 +89,13 @@ def _apply(uses: Sequence[Use], fleet: Fleet) -> None:
         fleet.take_many(rows, np.array([(u.vcpus, u.memory_mb, u.disk_gb) for u in known], dtype=np.int64).T)
 
 
-def build_fleet(hosts: list[Host], aggregates: list[Aggregate], weights: Weights, default_zone: str) -> Fleet:
+def build_fleet(
+    hosts: list[Host], aggregates: list[Aggregate], weights: Weights, default_zone: str, *, isolates: bool = False
+) -> Fleet:
     """Columns out of values."""
     ids = {host.name: host.id for host in hosts}
-    return Fleet(
-        [_host(host) for host in hosts], [_aggregate(aggregate, ids) for aggregate in aggregates], weights, default_zone
-    )
+    records = [_aggregate(aggregate, ids, isolates=isolates) for aggregate in aggregates]
+    return Fleet([_host(host) for host in hosts], records, weights, default_zone)
 
 
 def _host(host: Host) -> HostRecord:
@@ -108,7 +112,7 @@ def _host(host: Host) -> HostRecord:
     )
 
 
-def _aggregate(aggregate: Aggregate, ids: dict[str, HostId]) -> AggregateRecord:
+def _aggregate(aggregate: Aggregate, ids: dict[str, HostId], *, isolates: bool) -> AggregateRecord:
     tenants = (value for key, value in aggregate.metadata.items() if key.startswith(_TENANTS))
     return AggregateRecord(
         aggregate.id,
@@ -116,4 +120,5 @@ def _aggregate(aggregate: Aggregate, ids: dict[str, HostId]) -> AggregateRecord:
         frozenset(ids[name] for name in aggregate.hosts),
         aggregate.scope,
         frozenset(ProjectId(project.strip()) for value in tenants for project in value.split(",")),
+        aggregate.required_traits if isolates else frozenset(),
     )

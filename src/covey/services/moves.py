@@ -17,7 +17,7 @@ from covey.ports import Access, Clock, NewUuid, Store, Transaction
 from covey.scheduler.ask import Standing
 from covey.services.announcements import Announcements
 from covey.services.places import Place, Places
-from covey.services.servers import Servers, refuse_locked, refuse_state
+from covey.services.servers import Servers, refuse_locked, refuse_small, refuse_state
 
 _AT_REST = (VmState.ACTIVE, VmState.STOPPED)
 _MOVABLE: dict[MoveKind, tuple[VmState, ...]] = {
@@ -94,6 +94,7 @@ class Moves:
             move = self._finished(tx, found)
             tx.actions.add(found, "confirmResize", request_id, actor, now)
             self.places.release(tx, move.uuid)
+            discharge(tx, found, move.surplus)
             tx.migrations.set_status(move.uuid, "confirmed", now)
             tx.servers.update(replace(found, second_host_id=None, vm_state=_at_rest(found), updated_at=now))
             self.places.touch(tx, found.group_id)
@@ -175,6 +176,7 @@ class Moves:
         source = self._source(tx, found, wish)
         if wish.flavor is not None:
             _refuse_same_size(found, wish.flavor)
+            refuse_small(wish.flavor, tx.images.by_id(found.wanted.image_id or ""))
             self._refuse_over_quota(tx, found, wish.flavor)
         destination = self._destination(tx, wish, found)
         standing = self._standing(found, wish, destination)
@@ -199,6 +201,7 @@ class Moves:
         )
         tx.claims.move_allocations(server.id, move.uuid, source.id)
         self.places.take(tx, server.id, place.host_id, flavor)
+        self._charge(tx, move)
         tx.migrations.add(move)
         tx.actions.add(server, ACTION[wish.kind], wish.request_id, actor, now)
         placed = replace(server.placed, seed=place.seed, candidates=place.candidates, hosts=place.hosts)
@@ -270,7 +273,7 @@ class Moves:
 
     def _refuse_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
         limits = self.limits(tx, server.project_id)
-        _, cores, ram = tx.claims.usage(server.project_id)  # not held: it is counted when the server has arrived
+        _, cores, ram = tx.claims.usage(server.project_id)  # not held: it is looked at again when it is charged
         for name, used, more in (
             ("cores", cores, flavor.vcpus - server.flavor.vcpus),
             ("ram", ram, flavor.memory_mb - server.flavor.memory_mb),
@@ -280,6 +283,16 @@ class Moves:
                     f"Quota exceeded for {name}: Requested {more}, but already used {used} of {limits[name]} {name}"
                 )
                 raise OverQuota(message)
+
+    def _charge(self, tx: Transaction, move: Migration) -> None:
+        """The larger size counts from now on. Raises StaleClaim if the project grew meanwhile and has none left."""
+        if not any(move.extra):
+            return
+        tx.claims.add_usage(move.project_id, 0, *move.extra)
+        limits, (_, cores, ram) = self.limits(tx, move.project_id), tx.claims.usage(move.project_id)
+        for name, used, more in zip(("cores", "ram"), (cores, ram), move.extra, strict=True):
+            if more and limits[name] != UNLIMITED and used > limits[name]:
+                raise StaleClaim(frozenset())
 
     def _log_refusal(
         self, actor: Actor, server: ServerId, wish: Wish, why: NoValidHost, action: str | None = None
@@ -292,6 +305,13 @@ class Moves:
                 tx.actions.add(found, verb, wish.request_id, actor, now)
                 event = ActionEvent("conductor_schedule", now, now, "Error", why.message, why.details)
                 tx.actions.finish(server, verb, event)
+
+
+def discharge(tx: Transaction, server: Server, amounts: tuple[int, int]) -> None:
+    """A move has ended: what its other size made the quota count is given back."""
+    if any(amounts):
+        cores, ram = amounts
+        tx.claims.add_usage(server.project_id, 0, -cores, -ram)
 
 
 def _refuse_same_size(server: Server, flavor: Flavor) -> None:

@@ -100,4 +100,7 @@ def _without(view: GroupView, server: Server) -> GroupView:
             places[host] -= 1
             if not places[host]:
                 del places[host]
-    return replace(view, places=places)
+    movers = list(view.movers)
+    if server.host_id is not None and server.second_host_id is not None:
+        movers.remove((server.host_id, server.second_host_id))
+    return replace(view, places=places, movers=tuple(movers))

@@ -18,6 +18,7 @@ from covey.services.images import Images
 from covey.services.recent import Recent
 
 _RULE = "os_compute_api:servers:"
+_NOWHERE = HostId(0)  # a forced host that does not exist has no room, which the fault will say
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Servers:
         if new.host is not None:
             self.access.require(actor, "compute:servers:create:requested_destination", own)
         flavor, image = self.flavor_for(actor, new.flavor), self.image_for(actor, new.image)
+        refuse_small(flavor, image)
         wanted = self._wanted(new, image)
         standing = self.standing_for(actor.project_id, flavor, wanted)
         return self.boots.boot(
@@ -75,7 +77,7 @@ class Servers:
                 name=new.name,
                 flavor=flavor,
                 wanted=wanted,
-                details=new.details,
+                details=new.details if image is None else replace(new.details, image_properties=image.properties),
                 standing=standing,
                 request_id=new.request_id,
                 now=self.clock(),
@@ -85,6 +87,7 @@ class Servers:
                 tags=new.tags,
                 key=new.key,
                 fingerprint=new.fingerprint,
+                hopeless=f"No such host - host: {new.forced_host} node: None " if _NOWHERE in wanted.hosts else None,
             )
         )
 
@@ -109,10 +112,14 @@ class Servers:
         with self.store.read() as tx:
             return self.own(tx, actor, server, rule)
 
-    def change(self, actor: Actor, server: str, rule: str, change: Callable[[Server], Server]) -> Server:
-        """Stores what `change` makes of it, tags included."""
+    def change(
+        self, actor: Actor, server: str, rule: str, change: Callable[[Server], Server], *, heeds_lock: bool = False
+    ) -> Server:
+        """Stores what `change` makes of it, tags included. Raises Conflict for a locked one, where that matters."""
         with self.store.write() as tx:
             found = self.own(tx, actor, server, rule, lock=True)
+            if heeds_lock:
+                refuse_locked(found, actor, self.access)
             changed = replace(change(found), updated_at=self.clock())
             tx.servers.update(changed)
             if changed.tags != found.tags:
@@ -142,7 +149,7 @@ class Servers:
         return Standing(
             project_id=project,
             zone=wanted.zone,
-            required_traits=frozenset(traits(specs, "required")) | frozenset(wanted.image_required_traits),
+            required_traits=required_traits(flavor, wanted),
             forbidden_traits=frozenset(traits(specs, "forbidden")) | frozenset(wanted.image_forbidden_traits),
             only_hosts=only,
             other_hosts=self._hosts_of(wanted.different_host),
@@ -207,7 +214,7 @@ class Servers:
         if new.host is not None:
             message = f"Compute host {name} could not be found."
             raise Invalid(message)
-        return (HostId(0),)  # a forced host that does not exist has no room, which the fault will say
+        return (_NOWHERE,)
 
 
 def refuse_locked(server: Server, actor: Actor, access: Access) -> None:
@@ -215,6 +222,16 @@ def refuse_locked(server: Server, actor: Actor, access: Access) -> None:
     if server.details.locked and not access.allows(actor, "context_is_admin"):
         message = f"Instance {server.id} is locked"
         raise Conflict(message)
+
+
+def refuse_small(flavor: Flavor, image: Image | None) -> None:
+    """Raises Invalid, in Nova's words, for a size that the image says is too small for it; no disk is any disk."""
+    if image is not None and flavor.memory_mb < image.min_ram_mb:
+        message = "Flavor's memory is too small for requested image."
+        raise Invalid(message)
+    if image is not None and 0 < flavor.disk_gb < image.min_disk_gb:
+        message = "Flavor's disk is too small for requested image."
+        raise Invalid(message)
 
 
 def refuse_state(server: Server, action: str, *allowed: VmState) -> None:
@@ -230,6 +247,11 @@ def refuse_state(server: Server, action: str, *allowed: VmState) -> None:
 def traits(specs: Mapping[str, str], word: str) -> list[str]:
     """The traits that extra specs or properties require, or forbid."""
     return [key.partition(":")[2] for key, value in specs.items() if key.startswith("trait") and value == word]
+
+
+def required_traits(flavor: Flavor, wanted: Wanted) -> frozenset[str]:
+    """The traits that flavor and image together require of a host."""
+    return frozenset(traits(flavor.extra_specs, "required")) | frozenset(wanted.image_required_traits)
 
 
 def image_traits(image: Image | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

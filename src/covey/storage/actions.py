@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from covey.model.access import Actor
-from covey.model.actions import Action, ActionEvent, Migration, MoveKind
+from covey.model.actions import Action, ActionEvent, Migration, MigrationFilter, MoveKind, Span
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
 from covey.model.servers import Server
@@ -38,9 +38,15 @@ class Actions:
         }
         self._connection.execute(insert(instance_actions), values)
 
-    def of_server(self, server: ServerId) -> list[Action]:
-        """Newest first."""
-        return self._load(instance_actions.c.server_id == server)
+    def of_server(self, server: ServerId, span: Span = Span(), after: int | None = None) -> list[Action]:  # noqa: B008
+        """Newest first; a part of them begins after the entry of that number."""
+        return self._load(instance_actions.c.server_id == server, span, after)
+
+    def number(self, server: ServerId, request_id: str) -> int | None:
+        """The number of the entry that a request began."""
+        mine = (instance_actions.c.server_id == server) & (instance_actions.c.request_id == request_id)
+        found: int | None = self._connection.execute(select(func.min(instance_actions.c.id)).where(mine)).scalar()
+        return found
 
     def finish(self, server: ServerId, action: str, event: ActionEvent) -> None:
         """Add a step to the newest entry of that action; a failed one marks the entry."""
@@ -61,10 +67,13 @@ class Actions:
         if ids:
             execute(self._connection, _FINISH_ALL, dump([event]), event.finished_at, list(ids), action)
 
-    def _load(self, condition: sa.ColumnElement[bool]) -> list[Action]:
-        rows = self._connection.execute(
-            select(instance_actions).where(condition).order_by(instance_actions.c.id.desc())
-        )
+    def _load(
+        self,
+        condition: sa.ColumnElement[bool],
+        span: Span = Span(),  # noqa: B008 -- frozen
+        after: int | None = None,
+    ) -> list[Action]:
+        rows = self._connection.execute(_part(select(instance_actions).where(condition), instance_actions, span, after))
         return [
             Action(
                 id=row.id,
@@ -117,6 +126,43 @@ class Migrations:
         if statuses is not None:
             wanted = wanted.where(migrations.c.status.in_(statuses))
         return [_migration(row) for row in self._connection.execute(wanted)]
+
+    def page(self, wanted: MigrationFilter, after: int | None = None) -> list[Migration]:
+        """Newest first, what the filter lets through; it begins after the move of that number."""
+        tests = [
+            column == value
+            for column, value in (
+                (migrations.c.server_id, wanted.server_id),
+                (migrations.c.status, wanted.status),
+                (migrations.c.kind, wanted.kind),
+                (migrations.c.source, wanted.source),
+                (migrations.c.user_id, wanted.user_id),
+                (migrations.c.project_id, wanted.project_id),
+            )
+            if value is not None
+        ]
+        if wanted.host is not None:
+            tests.append((migrations.c.source == wanted.host) | (migrations.c.destination == wanted.host))
+        rows = _part(select(migrations).where(sa.true(), *tests), migrations, wanted.span, after)
+        return [_migration(row) for row in self._connection.execute(rows)]
+
+    def number(self, uuid: str) -> int | None:
+        """The number of a move."""
+        found: int | None = self._connection.execute(select(migrations.c.id).where(migrations.c.uuid == uuid)).scalar()
+        return found
+
+
+def _part(
+    wanted: sa.Select[tuple[object, ...]], log: sa.Table, span: Span, after: int | None
+) -> sa.Select[tuple[object, ...]]:
+    """Newest first, of the time that is wanted, as many as are wanted."""
+    if after is not None:
+        wanted = wanted.where(log.c.id < after)
+    if span.changed_since is not None:
+        wanted = wanted.where(log.c.updated_at >= span.changed_since)
+    if span.changed_before is not None:
+        wanted = wanted.where(log.c.updated_at <= span.changed_before)
+    return wanted.order_by(log.c.id.desc()).limit(span.limit)
 
 
 def _migration(row: sa.Row[tuple[object, ...]]) -> Migration:

@@ -11,9 +11,11 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, HostId, ScopeId
+from covey.storage import mirror
 from covey.storage.changes import FleetChanges
 from covey.storage.refusals import refused_as
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
+from covey.storage.tables import instance_group_policy_scopes as scopes
 
 _ROWS = select(
     aggregates.c.id,
@@ -33,6 +35,18 @@ _HOSTS = (
 _HOST_IDS = select(aggregate_hosts.c.host_id).where(aggregate_hosts.c.aggregate_id == bindparam("of"))
 _ZONES_OF_HOSTS = select(aggregate_hosts.c.host_id, aggregate_hosts.c.zone, aggregate_hosts.c.aggregate_id).where(
     aggregate_hosts.c.zone.is_not(None), aggregate_hosts.c.host_id.in_(bindparam("hosts", expanding=True))
+)
+_SCOPE_NAMES = select(scopes.c.id, scopes.c.name)
+_DOMAINS_OF_HOSTS = (
+    select(hosts.c.name, aggregates.c.name)
+    .join_from(aggregate_hosts, hosts, aggregate_hosts.c.host_id == hosts.c.id)
+    .join(aggregates, aggregate_hosts.c.aggregate_id == aggregates.c.id)
+    .where(
+        aggregate_hosts.c.scope_id == bindparam("scope"),
+        aggregate_hosts.c.host_id.in_(bindparam("hosts", expanding=True)),
+        aggregate_hosts.c.aggregate_id != bindparam("besides"),
+    )
+    .order_by(hosts.c.id)
 )
 _LOCK = (
     select(aggregates.c.id)
@@ -91,6 +105,14 @@ class Aggregates:
         found = self._load(aggregates.c.id == aggregate, lock=lock)
         return found[0] if found else None
 
+    def by_uuid(self, uuid: str, *, lock: bool = False) -> Aggregate | None:
+        found = self._load(aggregates.c.uuid == uuid, lock=lock)
+        return found[0] if found else None
+
+    def in_scope(self, scope: ScopeId) -> list[Aggregate]:
+        """The domains of a scope."""
+        return self._load(aggregates.c.scope_id == scope)
+
     def add(self, new: Sequence[tuple[str, str, str | None, ScopeId | None]], now: datetime) -> list[AggregateId]:
         """Adds empty aggregates (uuid, name, zone, scope). Raises Conflict when a name is taken."""
         if not new:
@@ -141,18 +163,31 @@ class Aggregates:
             self._lock_pairs(pairs)
             with refused_as(Conflict("A host is in that aggregate already, or in another domain of its scope.")):
                 self._connection.execute(_ADD_HOST, [{"to": a, "host": h} for a, h in pairs])
+            mirror.joined(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
     def remove_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         if pairs:
             self._lock_pairs(pairs)
             self._connection.execute(_REMOVE_HOST, [{"from_": a, "host": h} for a, h in pairs])
+            mirror.left(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
     def delete(self, aggregate: AggregateId) -> None:
         """Removes an aggregate that holds no hosts."""
+        mirror.forgotten(self._connection, aggregate)
         self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
         self._changed()
+
+    def unmirrored(self, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
+        """Hosts whose providers are not where the hosts are; of one aggregate, or of all."""
+        return mirror.missing(self._connection, aggregate)
+
+    def mirror(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
+        """Puts the hosts' providers where the hosts are."""
+        if pairs:
+            mirror.joined(self._connection, pairs)
+            self._changed()
 
     def host_ids(self, aggregate: AggregateId) -> list[HostId]:
         return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": aggregate}).scalars()]
@@ -168,6 +203,16 @@ class Aggregates:
             (HostId(host), zone, AggregateId(aggregate))
             for some in _batches(ids)
             for host, zone, aggregate in self._connection.execute(_ZONES_OF_HOSTS, {"hosts": some})
+        ]
+
+    def domains_of(self, ids: Sequence[HostId], scope: ScopeId, besides: AggregateId) -> list[tuple[str, str]]:
+        """Which of these hosts are in a domain of the scope, each with its name; one domain does not count."""
+        return [
+            (host, domain)
+            for some in _batches(ids)
+            for host, domain in self._connection.execute(
+                _DOMAINS_OF_HOSTS, {"hosts": some, "scope": scope, "besides": besides}
+            )
         ]
 
     def _lock_with_hosts(self, aggregate: AggregateId) -> list[HostId]:
@@ -210,7 +255,19 @@ class Aggregates:
         names: dict[int, list[str]] = defaultdict(list)
         for aggregate, name in self._connection.execute(_HOSTS.where(aggregate_hosts.c.aggregate_id.in_(ids))):
             names[aggregate].append(name)
-        return [Aggregate(*row, metadata=pairs[row.id], hosts=tuple(names[row.id])) for row in rows]
+        scope_names = self._scope_names() if any(row.scope_id for row in rows) else {}
+        return [
+            Aggregate(
+                *row,
+                metadata=pairs[row.id],
+                hosts=tuple(names[row.id]),
+                scope_name=scope_names.get(row.scope_id),
+            )
+            for row in rows
+        ]
+
+    def _scope_names(self) -> dict[str, str]:
+        return {row.id: row.name for row in self._connection.execute(_SCOPE_NAMES)}
 
 
 def _batches(ids: Iterable[int]) -> Iterator[list[int]]:

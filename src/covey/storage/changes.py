@@ -2,7 +2,8 @@
 
 On PostgreSQL a sequence's order is not the order of commits, so a reader that asks for what is newer than
 the newest it saw loses rows. It fences by transaction instead: all that began before the oldest one still
-open is there to be seen, and will be seen once.
+open is there to be seen, and will be seen once. What committed beyond that fence is seen at once, too: the
+reader remembers which of it, until the fence has passed it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,21 +13,22 @@ from sqlalchemy import insert, select, text
 
 from covey.model.changes import Changes, Cursor, Use
 from covey.storage.bulk import driver
+from covey.storage.documents import dump, load
 from covey.storage.tables import fleet_changes
 
 STRUCTURE_WRITER = ""  # nobody's own: every process has to look
 
 _XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _READ_POSTGRESQL = f"""
-    SELECT c.seq, c.writer, c.host_id, c.vcpus, c.memory_mb, c.disk_gb, x.upto
+    SELECT c.seq, c.writer, c.host_id, c.vcpus, c.memory_mb, c.disk_gb, c.others, c.tx, x.upto
     FROM (SELECT {_XMIN} AS upto) x
-    LEFT JOIN fleet_changes c ON c.tx >= %s AND c.tx < x.upto
+    LEFT JOIN fleet_changes c ON c.tx >= %s
 """  # noqa: S608 -- nothing of a caller's is in it
 _BEGIN_POSTGRESQL = text(
     f"SELECT x.upto, c.seq FROM (SELECT {_XMIN} AS upto) x LEFT JOIN fleet_changes c ON c.tx >= x.upto"  # noqa: S608
 )
 _READ_SQLITE = """
-    SELECT seq, writer, host_id, vcpus, memory_mb, disk_gb FROM fleet_changes WHERE seq > ? ORDER BY seq
+    SELECT seq, writer, host_id, vcpus, memory_mb, disk_gb, others FROM fleet_changes WHERE seq > ? ORDER BY seq
 """
 _BEGIN_SQLITE = select(sa.func.max(fleet_changes.c.seq))
 
@@ -56,19 +58,21 @@ class FleetChanges:
         with driver(self._connection) as raw:  # asked for every claim, so in the driver's own words
             if self._postgresql:
                 rows = raw.execute(_READ_POSTGRESQL, (cursor.position,)).fetchall()
-                upto = max(rows[0][6], cursor.position)  # a look that began before the last one sees no further
-                new = [row for row in rows if row[0] is not None and row[0] not in cursor.seen]
+                upto = max(rows[0][8], cursor.position)  # a look that began before the last one sees no further
+                rows = [row for row in rows if row[0] is not None]
+                new = [row for row in rows if row[0] not in cursor.seen]
+                # What lies beyond the fence is taken at once, and stays known until the fence has passed it.
+                seen = cursor.seen.union(row[0] for row in rows) if rows else cursor.seen
+                seen = seen and seen.difference(row[0] for row in rows if row[7] < upto)
             else:
-                rows = new = raw.execute(_READ_SQLITE, (cursor.position,)).fetchall()
+                new, seen = raw.execute(_READ_SQLITE, (cursor.position,)).fetchall(), cursor.seen
                 upto = new[-1][0] if new else cursor.position
         foreign = [row for row in new if row[1] != own]
-        uses = tuple(Use(*row[2:6]) for row in foreign if row[2] is not None)
-        # What was seen early stays known until the fence has passed it, which may take several looks.
-        seen = cursor.seen and cursor.seen - {row[0] for row in rows}
+        uses = tuple(Use(row[2], row[3], row[4], row[5], _others(row[6])) for row in foreign if row[2] is not None)
         return Changes(Cursor(upto, seen), uses, structure=any(row[2] is None for row in foreign))
 
     def add_uses(self, uses: Iterable[Use], writer: str = STRUCTURE_WRITER) -> None:
-        """Note that hosts have so much more in use, or less."""
+        """Note that hosts, or other providers, have so much more in use, or less."""
         rows: Sequence[dict[str, object]] = [
             {
                 "writer": writer,
@@ -76,6 +80,7 @@ class FleetChanges:
                 "vcpus": use.vcpus,
                 "memory_mb": use.memory_mb,
                 "disk_gb": use.disk_gb,
+                "others": dump(use.others) if use.others else None,
             }
             for use in uses
         ]
@@ -85,3 +90,7 @@ class FleetChanges:
     def add_structure(self) -> None:
         """Note that hosts, traits, zones or aggregates are otherwise now."""
         self._connection.execute(_ADD[self._postgresql], {"writer": STRUCTURE_WRITER})
+
+
+def _others(text: str | None) -> tuple[tuple[str, int], ...]:
+    return load(text, tuple[tuple[str, int], ...]) if text else ()

@@ -1,7 +1,7 @@
 """The claim: a decision becomes fact. Room is taken by arithmetic that only works while there is room."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from covey.model.claims import Booking
 from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import ResourceClass
+from covey.model.providers import LARGEST
 from covey.storage.bulk import as_array, as_records, driver, execute, insert_rows, pipeline
 from covey.storage.documents import dump
 from covey.storage.groups import LOCK_GROUPS
@@ -28,10 +29,11 @@ from covey.storage.tables import (
     work,
 )
 
-_Amount = tuple[int, str, int]  # (provider, resource class, how much)
+Amount = tuple[int, str, int]
+"""Of a provider's resource class, how much."""
 
 _CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))
-_CAPACITY = "CAST(FLOOR((i.total - i.reserved) * i.allocation_ratio) AS BIGINT)"
+_CAPACITY = f"CAST(FLOOR(LEAST((i.total - i.reserved) * i.allocation_ratio, {LARGEST})) AS BIGINT)"
 
 # Rows are locked in one order by everybody, so that two claims never wait for each other in a ring.
 _TAKE_POSTGRESQL = f"""
@@ -73,6 +75,16 @@ _RENAME_CONSUMER = (
     .where(allocations.c.consumer_uuid == bindparam("of"), allocations.c.provider_id == bindparam("on"))
     .values(consumer_uuid=bindparam("to"))
 )
+# Whoever changes what a consumer holds holds the consumer first, so that what it read is still so.
+_HOLD_CONSUMERS = (
+    select(consumers.c.uuid)
+    .where(consumers.c.uuid.in_(bindparam("consumers", expanding=True)))
+    .order_by(consumers.c.uuid)
+    .with_for_update()
+)
+_COUNT_WRITE = (
+    update(consumers).where(consumers.c.uuid == bindparam("of")).values(generation=consumers.c.generation + 1)
+)
 _DROP_ALLOCATIONS = delete(allocations).where(allocations.c.consumer_uuid == bindparam("consumer"))
 _DROP_CONSUMER = delete(consumers).where(consumers.c.uuid == bindparam("consumer"))
 
@@ -112,7 +124,12 @@ class Claims:
         if wanted:
             _refuse_stale(wanted, self._take(wanted))
 
-    def _take(self, wanted: Sequence[_Amount]) -> Any:  # noqa: ANN401 -- the driver's cursor
+    def take_amounts(self, wanted: Sequence[Amount]) -> list[Amount]:
+        """The same, of any class of any provider; tells what there is no room for."""
+        taken = set(self._take(wanted).fetchall()) if wanted else set()
+        return [amount for amount in wanted if amount[:2] not in taken]
+
+    def _take(self, wanted: Sequence[Amount]) -> Any:  # noqa: ANN401 -- the driver's cursor
         with driver(self._connection) as raw:
             if self._postgresql:
                 return raw.execute(_TAKE_POSTGRESQL, [as_array(column) for column in zip(*wanted, strict=True)])
@@ -141,12 +158,14 @@ class Claims:
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
         """What a moving server holds at its source is held by the move from now on."""
+        self._connection.execute(_COUNT_WRITE, {"of": server})
         found = self._connection.execute(select(consumers).where(consumers.c.uuid == server)).one()
         self.add_consumer(migration, found.project_id, found.user_id, "MIGRATION")
         self._connection.execute(_RENAME_CONSUMER, {"of": server, "on": source, "to": migration})
 
     def return_allocations(self, migration: str, server: ServerId) -> None:
         """What a move held for a server is the server's own again."""
+        self._connection.execute(_COUNT_WRITE, {"of": server})
         mine = allocations.c.consumer_uuid == migration
         self._connection.execute(update(allocations).where(mine).values(consumer_uuid=server))
         self._connection.execute(_DROP_CONSUMER, {"consumer": migration})
@@ -164,6 +183,7 @@ class Claims:
 
     def release(self, *consumers: str) -> list[Use]:
         """Give back all that they hold, together, and forget them; tells what that was."""
+        self._connection.execute(_HOLD_CONSUMERS, {"consumers": consumers})
         uses = [use for consumer in consumers for use in self._given_back(consumer)]
         self.take(uses)
         for consumer in consumers:
@@ -172,6 +192,7 @@ class Claims:
 
     def relocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> list[Use]:
         """Give back all that a consumer holds, and take room for it elsewhere, at once. Raises StaleClaim."""
+        self._connection.execute(_COUNT_WRITE, {"of": consumer})
         uses = [*self._given_back(consumer), Use(host, *amounts)]
         self.take(uses)
         self._connection.execute(_DROP_ALLOCATIONS, {"consumer": consumer})
@@ -182,7 +203,7 @@ class Claims:
         held: dict[int, dict[str, int]] = defaultdict(dict)
         for row in self._connection.execute(_OF_CONSUMER, {"consumer": consumer}):
             held[row.provider_id][row.resource_class] = row.used
-        return [Use(host, *(-amounts.get(kind, 0) for kind in _CLASSES)) for host, amounts in held.items()]
+        return [use_of(host, {kind: -amount for kind, amount in amounts.items()}) for host, amounts in held.items()]
 
     def add_usage(self, project: str, instances: int, cores: int, ram: int) -> None:
         """Note that a project has so many more, or fewer."""
@@ -261,21 +282,30 @@ _LOG_POSTGRESQL = """
 """
 
 
-def _refuse_stale(wanted: Sequence[_Amount], taken: Any) -> None:  # noqa: ANN401
+def _refuse_stale(wanted: Sequence[Amount], taken: Any) -> None:  # noqa: ANN401
     rows = taken.fetchall()
     if len(rows) < len(wanted):
         done = {(provider, kind) for provider, kind in rows}
         raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
 
 
-def _by_class(uses: Iterable[Use]) -> list[_Amount]:
+def _by_class(uses: Iterable[Use]) -> list[Amount]:
     """What is wanted of each inventory, summed, in the order in which everybody locks."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
     for use in uses:
         for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True):
             if amount:
                 sums[use.host_id, kind] += amount
+        for kind, amount in use.others:
+            sums[use.host_id, kind] += amount
     return [(host, kind, amount) for (host, kind), amount in sorted(sums.items()) if amount]
+
+
+def use_of(provider: int, amounts: Mapping[str, int]) -> Use:
+    """By how much a provider's use changes, for the log."""
+    others = tuple((kind, amount) for kind, amount in amounts.items() if kind not in _CLASSES and amount)
+    vcpus, memory_mb, disk_gb = (amounts.get(kind, 0) for kind in _CLASSES)
+    return Use(provider, vcpus, memory_mb, disk_gb, others)
 
 
 def _server_row(booking: Booking) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from covey.model.groups import HOST, Group, GroupPolicy, GroupState, PolicyKind, ScopeRef, rule_name
-from covey.model.ids import GroupId, ProjectId, ScopeId, ServerId, UserId
+from covey.model.ids import GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
 from covey.storage.bulk import execute
 from covey.storage.documents import dump, load
 from covey.storage.tables import instance_group_members as members
@@ -33,19 +33,23 @@ _POLICIES = (
     .where(policies.c.group_id.in_(_IDS))
     .order_by(policies.c.group_id, policies.c.position)
 )
-_PLACES = sa.union_all(
-    *(
-        select(members.c.group_id, place, servers.c.user_id, func.count(), sa.literal(is_first))
-        .join_from(members, servers, members.c.server_id == servers.c.id)
-        .where(members.c.group_id.in_(_IDS))
-        .group_by(members.c.group_id, place, servers.c.user_id)
-        for place, is_first in ((servers.c.host_id, 1), (servers.c.second_host_id, 0))
-    )
+_WHOSE_AND_WHERE = (members.c.group_id, servers.c.user_id, servers.c.host_id, servers.c.second_host_id)
+_PLACES = (
+    select(*_WHOSE_AND_WHERE, func.count())
+    .join_from(members, servers, members.c.server_id == servers.c.id)
+    .where(members.c.group_id.in_(_IDS))
+    .group_by(*_WHOSE_AND_WHERE)
 )
 _MEMBERS = (
     select(members.c.group_id, members.c.server_id)
     .join_from(members, servers, members.c.server_id == servers.c.id)
     .where(members.c.group_id.in_(_IDS))
+    .order_by(servers.c.created_at, servers.c.id)
+)
+_HOSTS = (
+    select(members.c.server_id, servers.c.host_id)
+    .join_from(members, servers, members.c.server_id == servers.c.id)
+    .where(members.c.group_id == bindparam("group"))
     .order_by(servers.c.created_at, servers.c.id)
 )
 _ROWS = select(
@@ -110,17 +114,26 @@ class Groups:
         ids = {"ids": list(versions)}
         places: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         users: dict[str, dict[UserId, int]] = defaultdict(lambda: defaultdict(int))
-        for group, place, user, number, is_first in self._connection.execute(_PLACES, ids):
-            if place is not None:
-                places[group][place] += number
-            if is_first:
-                users[group][user] += number
+        movers: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for group, user, first, second, number in self._connection.execute(_PLACES, ids):
+            users[group][user] += number
+            for place in (first, second):
+                if place is not None:
+                    places[group][place] += number
+            if second is not None:
+                movers[group] += [(first, second)] * number
         found = self._policies(list(versions))
         owners = {row.id: ProjectId(row.project_id) for row in self._connection.execute(_OWNERS, ids)}
         return {
-            group: GroupState(version, owners[group], found[group], dict(places[group]), dict(users[group]))
+            group: GroupState(
+                version, owners[group], found[group], dict(places[group]), dict(users[group]), tuple(movers[group])
+            )
             for group, version in versions.items()
         }
+
+    def places(self, group: GroupId) -> dict[ServerId, HostId | None]:
+        """Where each member is, oldest first; None where it has no place."""
+        return {ServerId(server): host for server, host in self._connection.execute(_HOSTS, {"group": group})}
 
     def bump(self, ids: Iterable[GroupId]) -> None:
         """Tell every process that what it knows of these groups is old."""

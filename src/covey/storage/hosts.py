@@ -11,9 +11,11 @@ from covey.model.errors import Conflict
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import Inventory, ResourceClass
+from covey.storage import mirror
 from covey.storage.changes import FleetChanges
 from covey.storage.refusals import refused_as
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
+from covey.storage.traits import Traits
 
 _HOSTS = select(
     hosts.c.id,
@@ -51,6 +53,7 @@ _SET_STATE = (
         updated_at=bindparam("now"),
     )
 )
+_DELETE_BELOW = delete(resource_providers).where(resource_providers.c.root_id == bindparam("of"))
 _DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
 
 _IN_USE = "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
@@ -104,6 +107,7 @@ class Hosts:
 
     def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[ResourceClass, Inventory]]]) -> None:
         """Changes what hosts have; what is used of it stays."""
+        changes = list(changes)
         rows = [
             {
                 "of": host,
@@ -116,19 +120,23 @@ class Hosts:
             for kind, i in wanted.items()
         ]
         if rows:
+            mirror.count(self._connection, [host for host, _ in changes])
             self._connection.execute(_SET_INVENTORY, rows)
             self._changed()
 
     def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
-        rows = [{"provider_id": host, "trait": trait} for host, trait in pairs]
-        if rows:
-            self._connection.execute(_ADD_TRAIT, rows)
+        pairs = list(pairs)
+        if pairs:
+            mirror.count(self._connection, [host for host, _ in pairs])
+            Traits(self._connection).name({trait for _, trait in pairs})
+            self._connection.execute(_ADD_TRAIT, [{"provider_id": host, "trait": trait} for host, trait in pairs])
             self._changed()
 
     def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
-        rows = [{"of": host, "gone": trait} for host, trait in pairs]
-        if rows:
-            self._connection.execute(_DROP_TRAIT, rows)
+        pairs = list(pairs)
+        if pairs:
+            mirror.count(self._connection, [host for host, _ in pairs])
+            self._connection.execute(_DROP_TRAIT, [{"of": host, "gone": trait} for host, trait in pairs])
             self._changed()
 
     def set_state(self, host: Host, now: datetime) -> None:
@@ -146,9 +154,11 @@ class Hosts:
         self._changed()
 
     def delete(self, ids: Sequence[HostId]) -> None:
-        """Removes hosts, and with them their inventories, traits and aggregate memberships."""
+        """Removes hosts, and with them their inventories, traits, aggregate memberships, and providers below them."""
         if ids:
+            self._connection.execute(_DELETE_BELOW, [{"of": host} for host in sorted(ids)])
             self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
+            self._changed()
 
     def _changed(self) -> None:
         """Every process's picture of the fleet is old now."""

@@ -6,9 +6,11 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.errors import Conflict
-from covey.model.ids import ScopeId
+from covey.model.ids import AggregateId, GroupId, ScopeId
 from covey.model.scopes import Scope
 from covey.storage.refusals import refused_as
+from covey.storage.tables import aggregates
+from covey.storage.tables import instance_group_policies as policies
 from covey.storage.tables import instance_group_policy_scopes as scopes
 
 _ROWS = select(
@@ -19,6 +21,13 @@ _SET_FLAGS = (
     .where(scopes.c.id == bindparam("of"))
     .values(allow_identifiers=bindparam("allow"), obfuscate_identifiers=bindparam("obfuscate"))
 )
+_DOMAINS = select(aggregates.c.id).where(aggregates.c.scope_id == bindparam("of")).order_by(aggregates.c.id)
+_RENAME = update(scopes).where(scopes.c.id == bindparam("of")).values(name=bindparam("new_name"))
+_LOCK = _ROWS.where(scopes.c.id == bindparam("of")).with_for_update()
+_GROUPS = (
+    select(policies.c.group_id).where(policies.c.scope_id == bindparam("of")).order_by(policies.c.group_id).distinct()
+)
+_IN_USE = select(policies.c.scope_id).where(policies.c.scope_id.is_not(None)).distinct()
 _DELETE = delete(scopes).where(scopes.c.id == bindparam("of"))
 
 
@@ -34,8 +43,33 @@ class Scopes:
     def add(self, new: Sequence[Scope]) -> None:
         """Raises Conflict when a name is taken."""
         if new:
-            with refused_as(Conflict("A policy scope of that name exists already.")):
+            with refused_as(_taken(*(scope.name for scope in new))):
                 self._connection.execute(insert(scopes), [_row(scope) for scope in new])
+
+    def domains(self, scope: ScopeId) -> list[AggregateId]:
+        """The aggregates that are its domains."""
+        return [AggregateId(found) for found in self._connection.execute(_DOMAINS, {"of": scope}).scalars()]
+
+    def lock(self, scope: ScopeId) -> Scope | None:
+        """One scope, which nobody changes, deletes or begins to use until the transaction ends.
+
+        Its row is locked after those of groups, aggregates and hosts: who uses a scope locks it last.
+        """
+        found = self._connection.execute(_LOCK, {"of": scope}).first()
+        return None if found is None else Scope(*found)
+
+    def groups(self, scope: ScopeId) -> list[GroupId]:
+        """The server groups whose policies name it, in the order of their ids."""
+        return [GroupId(found) for found in self._connection.execute(_GROUPS, {"of": scope}).scalars()]
+
+    def in_use(self) -> set[ScopeId]:
+        """The scopes that policies of server groups name."""
+        return {ScopeId(found) for found in self._connection.execute(_IN_USE).scalars()}
+
+    def rename(self, scope: ScopeId, name: str) -> None:
+        """Raises Conflict when the name is taken."""
+        with refused_as(_taken(name)):
+            self._connection.execute(_RENAME, {"of": scope, "new_name": name})
 
     def set_flags(self, scope: Scope) -> None:
         """Stores whether the scope's identifiers may be used, and whether tenants see surrogates."""
@@ -43,9 +77,13 @@ class Scopes:
         self._connection.execute(_SET_FLAGS, flags)
 
     def delete(self, scope: ScopeId) -> None:
-        """Raises Conflict while aggregates are in it."""
-        with refused_as(Conflict("The policy scope still has aggregates.")):
+        """Raises Conflict while aggregates are in it, or policies name it."""
+        with refused_as(Conflict("The policy scope still has aggregates, or a server group uses it.")):
             self._connection.execute(_DELETE, {"of": scope})
+
+
+def _taken(*names: str) -> Conflict:
+    return Conflict(f"A policy scope named {' or '.join(names)} exists already.")
 
 
 def _row(scope: Scope) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Servers, as they are read and changed once they exist."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,6 +29,7 @@ from covey.storage.bulk import execute
 from covey.storage.documents import dump, load
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
+_ESCAPES_AND_SETS = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
 POWER = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
 _POWER_OF = {number: power for power, number in POWER.items()}
 
@@ -95,7 +97,7 @@ class Servers:
         """A page of what the filter lets through, in its order; the id decides between equals. Raises Invalid."""
         key = _SORTABLE[wanted.sort_key]
         order = (key.desc(), servers.c.id.desc()) if wanted.descending else (key, servers.c.id)
-        page = _ROWS.where(_condition(wanted)).order_by(*order)
+        page = _ROWS.where(_condition(wanted), *self._named(wanted)).order_by(*order)
         if wanted.after is not None:
             marker = select(key.label("key"), servers.c.id).where(servers.c.id == wanted.after).subquery()
             here, there = sa.tuple_(key, servers.c.id), sa.tuple_(marker.c.key, marker.c.id)
@@ -154,6 +156,14 @@ class Servers:
         if ids:
             self._connection.execute(_DELETE, {"ids": ids})
 
+    def _named(self, wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
+        """Names that an expression matches. SQLite borrows Python's engine, which does not get what may take long."""
+        if wanted.name_matches is None:
+            return []
+        if self._connection.dialect.name == "sqlite" and not is_quick(wanted.name_matches):
+            return [sa.func.instr(servers.c.name, wanted.name_matches) > 0]
+        return [servers.c.name.regexp_match(wanted.name_matches)]
+
     def _load(self, wanted: sa.Select[tuple[object, ...]], **values: object) -> list[Server]:
         rows = self._connection.execute(wanted, values).all()
         tags: dict[str, set[str]] = defaultdict(set)
@@ -191,6 +201,12 @@ def _server(row: sa.Row[tuple[object, ...]], tags: frozenset[str]) -> Server:
     )
 
 
+def is_quick(expression: str) -> bool:
+    """Whether there is one thing at the most that an engine which tries everything has to try in several ways."""
+    bare = _ESCAPES_AND_SETS.sub("", expression)
+    return sum(map(bare.count, "*+?{(")) <= 1
+
+
 def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
     tests: list[sa.ColumnElement[bool]] = [
         column == value
@@ -217,8 +233,6 @@ def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
     ]
     if wanted.ids is not None:
         tests.append(servers.c.id.in_(wanted.ids))
-    if wanted.name_matches is not None:
-        tests.append(servers.c.name.regexp_match(wanted.name_matches))
     if wanted.status is not None:
         tests.append(_has_status(wanted.status))
     return sa.and_(sa.true(), *tests, *_changed(wanted), *_tagged(wanted))
@@ -234,13 +248,18 @@ def _changed(wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
 
 
 def _tagged(wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
-    tagged = select(server_tags.c.server_id)
-    tests: list[sa.ColumnElement[bool]] = [
-        servers.c.id.in_(tagged.where(server_tags.c.tag == tag)) for tag in wanted.tags
-    ]
+    tests = [_has_any(tag) for tag in wanted.tags]
     if wanted.tags_any:
-        tests.append(servers.c.id.in_(tagged.where(server_tags.c.tag.in_(wanted.tags_any))))
+        tests.append(_has_any(*wanted.tags_any))
+    if wanted.not_tags:
+        tests.append(~sa.and_(*map(_has_any, wanted.not_tags)))
+    if wanted.not_tags_any:
+        tests.append(~_has_any(*wanted.not_tags_any))
     return tests
+
+
+def _has_any(*tags: str) -> sa.ColumnElement[bool]:
+    return servers.c.id.in_(select(server_tags.c.server_id).where(server_tags.c.tag.in_(tags)))
 
 
 def _has_status(status: str) -> sa.ColumnElement[bool]:

@@ -10,6 +10,7 @@ from covey.model.errors import Unavailable
 from covey.storage import engine as databases
 from covey.storage.actions import Actions, Migrations
 from covey.storage.aggregates import Aggregates
+from covey.storage.allocations import Allocations
 from covey.storage.changes import FleetChanges
 from covey.storage.claims import Claims
 from covey.storage.flavors import Flavors
@@ -17,10 +18,15 @@ from covey.storage.groups import Groups
 from covey.storage.hosts import Hosts
 from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.images import Images
+from covey.storage.inventories import Inventories
+from covey.storage.providers import Providers
 from covey.storage.quotas import Quotas
+from covey.storage.rebalances import Rebalances
 from covey.storage.refusals import refused_in_the_end
+from covey.storage.resource_classes import ResourceClasses
 from covey.storage.scopes import Scopes
 from covey.storage.servers import Servers
+from covey.storage.traits import Traits
 from covey.storage.work import Outbox, Work
 
 
@@ -37,6 +43,10 @@ class Transaction:
     @cached_property
     def aggregates(self) -> Aggregates:
         return Aggregates(self._connection)
+
+    @cached_property
+    def allocations(self) -> Allocations:
+        return Allocations(self._connection)
 
     @cached_property
     def changes(self) -> FleetChanges:
@@ -63,6 +73,10 @@ class Transaction:
         return Images(self._connection)
 
     @cached_property
+    def inventories(self) -> Inventories:
+        return Inventories(self._connection)
+
+    @cached_property
     def keys(self) -> IdempotencyKeys:
         return IdempotencyKeys(self._connection)
 
@@ -75,8 +89,20 @@ class Transaction:
         return Outbox(self._connection)
 
     @cached_property
+    def providers(self) -> Providers:
+        return Providers(self._connection)
+
+    @cached_property
     def quotas(self) -> Quotas:
         return Quotas(self._connection)
+
+    @cached_property
+    def rebalances(self) -> Rebalances:
+        return Rebalances(self._connection)
+
+    @cached_property
+    def resource_classes(self) -> ResourceClasses:
+        return ResourceClasses(self._connection)
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -85,6 +111,10 @@ class Transaction:
     @cached_property
     def servers(self) -> Servers:
         return Servers(self._connection)
+
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(self._connection)
 
     @cached_property
     def work(self) -> Work:

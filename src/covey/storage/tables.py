@@ -33,8 +33,11 @@ resource_providers = sa.Table(
     sa.Column("uuid", UUID, nullable=False, unique=True),
     sa.Column("name", NAME, nullable=False, unique=True),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("parent_id", sa.ForeignKey("resource_providers.id"), index=True),
+    sa.Column("root_id", sa.ForeignKey("resource_providers.id"), index=True),  # NULL: itself
     sa.Column("created_at", sa.DateTime, nullable=False),
     sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.CheckConstraint("(parent_id IS NULL) = (root_id IS NULL)", "tree"),
 )
 
 # "used" may exceed what there is only when an operator lowers the inventory under running servers, so
@@ -48,8 +51,12 @@ inventories = sa.Table(
     sa.Column("reserved", sa.Integer, nullable=False),
     sa.Column("allocation_ratio", sa.Double, nullable=False),
     sa.Column("used", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("min_unit", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("max_unit", sa.Integer, nullable=False, server_default="2147483647"),
+    sa.Column("step_size", sa.Integer, nullable=False, server_default="1"),
     sa.CheckConstraint("total >= 0", "total"),
     sa.CheckConstraint("reserved >= 0", "reserved"),
+    sa.CheckConstraint("min_unit >= 1 AND max_unit >= 1 AND step_size >= 1", "units"),
     sa.CheckConstraint("allocation_ratio > 0", "ratio"),
     sa.CheckConstraint("used >= 0", "used"),
 )
@@ -59,6 +66,30 @@ provider_traits = sa.Table(
     metadata,
     _owned_by(resource_providers),
     sa.Column("trait", NAME, primary_key=True),
+    sa.Index("ix_provider_traits_trait", "trait"),
+)
+
+# Placement's aggregates are uuids and nothing else; those of compute are among them.
+provider_aggregates = sa.Table(
+    "provider_aggregates",
+    metadata,
+    _owned_by(resource_providers),
+    sa.Column("aggregate_uuid", UUID, primary_key=True),
+    sa.Index("ix_provider_aggregates_aggregate_uuid", "aggregate_uuid"),
+)
+
+# What operators named themselves; the standard names come with the packages os-traits and os-resource-classes.
+custom_traits = sa.Table(
+    "custom_traits",
+    metadata,
+    sa.Column("name", NAME, primary_key=True),
+    sa.Column("created_at", sa.DateTime),
+)
+custom_resource_classes = sa.Table(
+    "custom_resource_classes",
+    metadata,
+    sa.Column("name", NAME, primary_key=True),
+    sa.Column("created_at", sa.DateTime, nullable=False),
 )
 
 # A host is a resource provider: the same id, the same uuid.
@@ -296,6 +327,8 @@ consumers = sa.Table(
     sa.Column("user_id", PROJECT, nullable=False),
     sa.Column("consumer_type", NAME),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("updated_at", sa.DateTime),  # NULL where nobody noted it
+    sa.Index("ix_consumers_project_id_user_id", "project_id", "user_id"),
 )
 
 allocations = sa.Table(
@@ -357,6 +390,34 @@ instance_actions = sa.Table(
     sa.Column("events", TEXT, nullable=False),  # JSON
 )
 
+# Moves that put a group right. At most one of a group runs.
+rebalances = sa.Table(
+    "rebalances",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("request_id", sa.String(64), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("plan", TEXT, nullable=False),  # JSON
+    sa.Column("done", sa.Integer, nullable=False),
+    sa.Column("under_way", sa.Boolean, nullable=False),
+    sa.Column("plans", sa.Integer, nullable=False),
+    sa.Column("reason", TEXT),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Index("ix_rebalances_group_id_created_at", "group_id", "created_at"),
+    sa.Index(
+        "uq_rebalances_running",
+        "group_id",
+        unique=True,
+        sqlite_where=sa.text("status = 'running'"),
+        postgresql_where=sa.text("status = 'running'"),
+    ),
+    sa.CheckConstraint("done >= 0", "done"),
+)
+
 # What has to be done after a commit. A row is work not yet done; a worker that dies leaves it to another.
 work = sa.Table(
     "work",
@@ -403,5 +464,6 @@ fleet_changes = sa.Table(
     sa.Column("vcpus", sa.BigInteger),
     sa.Column("memory_mb", sa.BigInteger),
     sa.Column("disk_gb", sa.BigInteger),
+    sa.Column("others", TEXT),  # JSON: amounts of other classes
     sqlite_autoincrement=True,
 )

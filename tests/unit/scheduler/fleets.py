@@ -34,10 +34,15 @@ def hosts(number: int, capacity: tuple[int, int, int] = ROOM) -> list[HostRecord
     return [host(n, capacity) for n in range(1, number + 1)]
 
 
-def ask(*policies: GroupPolicy, places: Mapping[int, int] | None = None, **fields: Any) -> Ask:
-    """One small server, or what the fields say, of a group with those policies and places."""
+def ask(
+    *policies: GroupPolicy,
+    places: Mapping[int, int] | None = None,
+    movers: tuple[tuple[int, int], ...] = (),
+    **fields: Any,
+) -> Ask:
+    """One small server, or what the fields say, of a group with those policies, places and members that move."""
     defaults: dict[str, Any] = {"vcpus": 1, "memory_mb": 1024, "disk_gb": 10}
-    return Ask(**defaults | fields, group=GroupView(policies, places or {}))
+    return Ask(**defaults | fields, group=GroupView(policies, places or {}, movers))
 
 
 def standing(**fields: Any) -> Ask:

@@ -9,6 +9,7 @@ from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain
 from tests.unit.scheduler.fleets import (
     RACK,
+    SWITCH,
     apart,
     ask,
     domain,
@@ -102,8 +103,37 @@ def test_together_in_a_rack_and_apart_in_its_hosts() -> None:
     racks = fleet(*hosts(5), domain(1, 1, 2, 3), domain(2, 4, 5))
     for seed in SEEDS:
         chosen = decide(ask(together(RACK), apart(), count=5), racks, seed).chosen
-        assert set(chosen) in ({1, 2, 3}, {4, 5})
-        assert len(set(chosen)) == len(chosen)
+        assert sorted(chosen) == [1, 2, 3]
+
+
+HOMES: dict[str, tuple[tuple[GroupPolicy, ...], int, set[int]]] = {
+    "on the host that takes it all": ((together(),), 6, {3}),
+    "on the best of the hosts that take it all": ((together(),), 4, {1}),
+    "on the host that takes the most, when none takes all": ((together(),), 9, {3}),
+    "in the rack that takes it all, although another has the best host": ((together(RACK),), 9, {2, 3}),
+    "in the rack where it is apart as well": ((together(RACK), apart()), 2, {2, 3}),
+    "in the rack that has as many switches": ((together(RACK), apart(SWITCH, limit=2)), 4, {2, 3}),
+    "where both ask for it": ((together(RACK), together(SWITCH)), 6, {3}),
+}
+
+
+@pytest.mark.parametrize(("policies", "count", "home"), HOMES.values(), ids=HOMES)
+@pytest.mark.parametrize("subset", [1, 2])
+def test_a_batch_that_has_to_be_together_begins_where_most_of_it_fits(
+    policies: tuple[GroupPolicy, ...], count: int, home: set[int], subset: int
+) -> None:
+    """The first host weighs most, for its memory; it has VCPUs for four, as the second has, and the third for six."""
+    three = fleet(
+        host(1, (4, 90000, 1000)),
+        host(2, (4, 30000, 1000)),
+        host(3, (6, 20000, 1000)),
+        *(domain(1, 1), domain(2, 2, 3)),
+        *(domain(3, 1, 2, scope=SWITCH), domain(4, 3, scope=SWITCH)),
+    )
+    for seed in SEEDS:
+        chosen = decide(ask(*policies, count=count), three, seed, subset).chosen
+        assert set(chosen) <= ({1, 3} if subset == 2 and home == {1} else home)
+        assert len(chosen) == min(count, 6) if home == {3} else count
 
 
 SPREADS: dict[str, tuple[tuple[GroupPolicy, ...], int, set[int]]] = {

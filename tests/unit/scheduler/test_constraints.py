@@ -41,6 +41,7 @@ DOWN = fleet(host(1, up=False), host(2), host(3))
 ZONES = fleet(host(1, zone="az-1"), host(2), host(3, zone="az-2"))
 A, B = frozenset({"A"}), frozenset({"B"})
 TRAITS = fleet(host(1), host(2, traits=A), host(3, traits=B), host(4, traits=A | B))
+LICENSED = fleet(*hosts(4), domain(1, 1, 2, scope=None, traits=A), domain(2, 2, 3, traits=A | B), domain(3, 4))
 KEPT = fleet(*hosts(4), domain(1, 1, 2, scope=None, projects=frozenset({"web"})), domain(2, 2, 3, projects={"shop"}))
 RACKS = fleet(*hosts(6), domain(1, 1, 2), domain(2, 3, 4), domain(3, 5))
 TORN = fleet(*hosts(3), domain(1, 1, 3), domain(2, 2, 3))
@@ -135,20 +136,16 @@ CASES = {
     "hosts kept for nobody": Case(
         TenantIsolation(), standing(project_id="bank"), KEPT, {4}, ["3 are kept for other projects"]
     ),
-    "hosts of no forbidden aggregate": Case(
+    "hosts of no aggregate that requires what was not asked for": Case(
         ForbiddenAggregates(),
-        standing(forbidden_aggregates=frozenset({"uuid-1", "uuid-9"})),
-        KEPT,
-        {3, 4},
+        standing(required_traits=A),
+        LICENSED,
+        {1, 4},
         [f"2 are {LACKING}"],
-        {1: f"it is {LACKING}"},
+        {3: f"it is {LACKING}"},
     ),
-    "the one host of a forbidden aggregate": Case(
-        ForbiddenAggregates(),
-        standing(forbidden_aggregates=frozenset({"uuid-3"})),
-        RACKS,
-        {1, 2, 3, 4, 6},
-        [f"1 is {LACKING}"],
+    "hosts of no aggregate that requires anything": Case(
+        ForbiddenAggregates(), standing(), LICENSED, {4}, [f"3 are {LACKING}"]
     ),
     "hosts with room": Case(
         Room(),
@@ -263,6 +260,38 @@ CASES = {
     ),
     "together on the other host": Case(
         Affinity(), ask(together(), places={2: 1}), fleet(*hosts(2)), {2}, ["1 is not the group's host"]
+    ),
+    "together with the only one, while it moves": Case(
+        Affinity(),
+        ask(together(RACK), places={1: 1, 3: 1}, movers=((1, 3),)),
+        RACKS,
+        set(),
+        [
+            "1 is in no rack",
+            "1 is not in the rack of the group",
+            "4 are in a rack that holds only members of the group that are moving",
+        ],
+        {1: "the rack 1 holds only members of the group that are moving", 5: "the group is in the rack 1, 2"},
+    ),
+    "together with the only one, while it moves inside of its rack": Case(
+        Affinity(), ask(together(RACK), places={1: 1, 2: 1}, movers=((1, 2),)), RACKS, {1, 2}
+    ),
+    "together with the only one, while it comes from nowhere": Case(
+        Affinity(), ask(together(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, {3, 4}
+    ),
+    "together with those who stay, while another moves": Case(
+        Affinity(), ask(together(RACK), places={1: 2, 3: 1}, movers=((1, 3),)), RACKS, {1, 2}
+    ),
+    "together with two who swap places": Case(
+        Affinity(), ask(together(), places={1: 2, 2: 2}, movers=((1, 2), (2, 1))), THREE, set()
+    ),
+    "together on a host that the only one may leave": Case(
+        Affinity(),
+        ask(together(), places={1: 1, 2: 1}, movers=((2, 1),)),
+        THREE,
+        set(),
+        ["1 is not the group's host", "2 hold only members of the group that are moving"],
+        {2: "the host n2 holds only members of the group that are moving"},
     ),
     "in the rack that was asked for": Case(
         Affinity(),

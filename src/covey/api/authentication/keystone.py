@@ -56,6 +56,7 @@ class Keystone:
             roles=frozenset(role.lower() for role in found.get("HTTP_X_ROLES", "").split(",") if role),
             user_name=found.get("HTTP_X_USER_NAME", ""),
             project_name=found.get("HTTP_X_PROJECT_NAME") or "",
+            for_system=bool(found.get("HTTP_OPENSTACK_SYSTEM_SCOPE")),
         )
 
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Trusting:
-    """Believes `X-Auth-Token: user[:project]`, `X-Roles` and `X-Project-Id`; the user admin is an administrator."""
+    """Believes `X-Auth-Token: user[:project]`, `X-Roles`, `X-Project-Id`, `OpenStack-System-Scope`.
+
+    The user admin is an administrator.
+    """
 
     challenge = 'Token realm="covey"'
 
@@ -28,7 +31,8 @@ class Trusting:
             roles = "admin" if user == "admin" else "member"
         project = environ.get("HTTP_X_PROJECT_ID") or project or user
         given = frozenset(role.strip() for role in roles.split(",") if role.strip())
-        return Actor(UserId(user), ProjectId(project), with_implied(given), user, project)
+        for_system = "HTTP_OPENSTACK_SYSTEM_SCOPE" in environ
+        return Actor(UserId(user), ProjectId(project), with_implied(given), user, project, for_system)
 
     def project(self, project_id: str) -> Project | None:
         """Any project exists as soon as somebody names it."""

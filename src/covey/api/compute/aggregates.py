@@ -11,7 +11,7 @@ from covey.api.requests import Json, Request, read_body, read_json, read_query
 from covey.api.routes import only_from
 from covey.api.times import microseconds
 from covey.api.versions import Version
-from covey.model.aggregates import ZONE_KEY, Aggregate
+from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.errors import Invalid
 from covey.services.aggregates import AggregateChange
 from covey.services.aggregates import Aggregates as Service
@@ -79,14 +79,14 @@ class Aggregates:
 
 
 def show(aggregate: Aggregate, version: Version) -> Json:
-    """An aggregate as Nova shows it; the zone appears in the metadata too."""
-    zone = {} if aggregate.zone is None else {ZONE_KEY: aggregate.zone}
+    """An aggregate as Nova shows it; the zone appears in the metadata too, and so does the scope."""
+    also = {ZONE_KEY: aggregate.zone, SCOPE_KEY: aggregate.scope_name}
     doc: Json = {
         "id": aggregate.id,
         "name": aggregate.name,
         "availability_zone": aggregate.zone,
         "hosts": list(aggregate.hosts),
-        "metadata": {**aggregate.metadata, **zone},
+        "metadata": {**aggregate.metadata, **{key: value for key, value in also.items() if value is not None}},
         "created_at": microseconds(aggregate.created_at),
         "updated_at": microseconds(aggregate.updated_at),
         "deleted_at": None,

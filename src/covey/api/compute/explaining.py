@@ -9,7 +9,8 @@ from covey.api.compute import schemas
 from covey.api.requests import Request, read_body
 from covey.api.routes import only_from
 from covey.api.validation import Schema
-from covey.services.explaining import Explaining, Question
+from covey.scheduler.fleet import RESOURCES
+from covey.services.explaining import Explaining, Query, Question
 
 _ASK = Schema(
     schemas.body(
@@ -47,4 +48,24 @@ class PlacementExplain:
         told = self.service.ask(req.actor, question)
         hosts = [{"host": name, "allowed": why is None, "reason": why} for name, why in told.hosts.items()]
         allowed = sum(why is None for why in told.hosts.values())
-        resp.media = {"explanation": {"sentence": told.sentence, "candidates": allowed, "hosts": hosts}}
+        resp.media = {
+            "explanation": {
+                "sentence": told.sentence,
+                "candidates": allowed,
+                "query": show_query(told.query),
+                "hosts": hosts,
+            }
+        }
+
+
+def show_query(query: Query) -> str:
+    """What the request would ask of GET /allocation_candidates."""
+    amounts = ((kind, amount) for kind, amount in zip(RESOURCES, query.ask.amounts, strict=True) if amount)
+    standing = query.ask.standing
+    traits = [*sorted(standing.required_traits), *(f"!{trait}" for trait in sorted(standing.forbidden_traits))]
+    parts = {
+        "resources": ",".join(f"{kind}:{amount}" for kind, amount in amounts),
+        "required": ",".join(traits),
+        "member_of": f"!in:{','.join(query.forbidden)}" if query.forbidden else "",
+    }
+    return "&".join(f"{name}={value}" for name, value in parts.items() if value)

@@ -1,17 +1,19 @@
 """/servers/{id}/action, os-instance-actions and os-migrations: what is done to servers, and what was."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import falcon
 
 from covey.api.compute import microversions as mv
 from covey.api.compute import schemas, server_schemas
-from covey.api.compute.identifiers import no_such_action, single_action
+from covey.api.compute.identifiers import no_such_action, page_size, single_action
 from covey.api.requests import Json, Request, read_json, read_query
-from covey.api.times import microseconds
+from covey.api.times import microseconds, moment
 from covey.api.versions import Version
 from covey.model.access import Target
-from covey.model.actions import Action, ActionEvent, Migration, MoveKind
+from covey.model.actions import Action, ActionEvent, Migration, MigrationFilter, MoveKind, Span
 from covey.model.errors import Invalid, NotFound
 from covey.ports import Access
 from covey.services.flavors import Flavors
@@ -122,11 +124,16 @@ class InstanceActions:
 
     histories: Histories
     access: Access
+    max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
-        read_query(req, server_schemas.ACTION_LIST)
-        actions = self.histories.of_server(req.actor, key)
-        resp.media = {"instanceActions": [self._short(action, req) for action in actions]}
+        query = read_query(req, server_schemas.ACTION_LIST)
+        span = _span(query, req, mv.ACTIONS_PAGED, self.max_limit)
+        actions = self.histories.of_server(req.actor, key, span)
+        page = actions[: _size(span)]
+        resp.media = {"instanceActions": [self._short(action, req) for action in page]}
+        if len(actions) > len(page):
+            resp.media["links"] = _next(req, query, page[-1].request_id)
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str, request_id: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
@@ -169,18 +176,46 @@ class Migrations:
     """Where servers moved, for operators."""
 
     histories: Histories
+    max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         query = read_query(req, server_schemas.MIGRATIONS)
-        found = self.histories.migrations(req.actor, query.get("instance_uuid"), query.get("status"))
-        wanted = [
-            move
-            for move in found
-            if query.get("migration_type", move.kind) == move.kind
-            and query.get("host", move.source) in {move.source, move.destination}
-            and query.get("source_compute", move.source) == move.source
-        ]
-        resp.media = {"migrations": [_migration(move, req) for move in wanted]}
+        owned = req.version >= mv.MIGRATION_OWNERS
+        wanted = MigrationFilter(
+            server_id=query.get("instance_uuid"),
+            status=query.get("status"),
+            kind=query.get("migration_type"),
+            host=query.get("host"),
+            source=query.get("source_compute"),
+            user_id=query.get("user_id") if owned else None,
+            project_id=query.get("project_id") if owned else None,
+            span=_span(query, req, mv.MIGRATIONS_PAGED, self.max_limit),
+        )
+        found = self.histories.migrations(req.actor, wanted)
+        page = found[: _size(wanted.span)]
+        resp.media = {"migrations": [_migration(move, req) for move in page]}
+        if len(found) > len(page):
+            resp.media["migrations_links"] = _next(req, query, page[-1].uuid)
+
+
+def _span(query: Mapping[str, str], req: Request, since: Version, most: int) -> Span:
+    """The part of a log that a query asks for, one more to see whether more follow; before a version, all of it."""
+    if req.version < since:
+        return Span()
+    return Span(
+        marker=query.get("marker"),
+        limit=page_size(query, most) + 1,
+        changed_since=moment(query, "changes-since"),
+        changed_before=moment(query, "changes-before") if req.version >= mv.CHANGES_BEFORE else None,
+    )
+
+
+def _size(span: Span) -> int | None:
+    return None if span.limit is None else span.limit - 1
+
+
+def _next(req: Request, query: Mapping[str, str], marker: str) -> list[Json]:
+    return [{"rel": "next", "href": req.link(f"{req.path}?{urlencode({**query, 'marker': marker})}")}]
 
 
 def _migration(move: Migration, req: Request) -> Json:

@@ -6,13 +6,14 @@ import falcon
 
 from covey.api.compute import schemas
 from covey.api.compute.identifiers import bounded, page_size
-from covey.api.compute.microversions import COVEY, FIRST, OWNER_SHOWN, POLICY_RULES, SOFT_POLICIES, STRICT_LISTS
+from covey.api.compute.microversions import COVEY, FIRST, POLICY_RULES, SOFT_POLICIES, STRICT_LISTS
+from covey.api.compute.server_group_views import show
 from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.routes import only_from
 from covey.api.validation import JsonSchema, Query, Schema
-from covey.api.versions import Version, Versioned
-from covey.model.groups import Group
+from covey.api.versions import Versioned
+from covey.services.groups import GroupChange, NewGroup
 from covey.services.groups import Groups as Service
-from covey.services.groups import NewGroup
 
 _HARD = ["anti-affinity", "affinity"]
 _ALL = [*_HARD, "soft-anti-affinity", "soft-affinity"]
@@ -74,6 +75,14 @@ CREATE_ANY = {
         )
     ),
 }
+_SOMETHING: JsonSchema = {"minProperties": 1}
+UPDATE = {
+    "nested": Schema(schemas.body("server_group", schemas.fields({"name": schemas.NAME, "policy": _NESTED}))),
+    "single": Schema(schemas.body("server_group", {**schemas.fields({**_SINGLE, "rules": _ANY_RULES}), **_SOMETHING})),
+    "several": Schema(
+        schemas.body("server_group", schemas.fields({"name": schemas.NAME, "policies": _POLICIES, "rules": _ANY_RULES}))
+    ),
+}
 LIST = Query(
     {"all_projects": schemas.STRING, "limit": schemas.NOT_NEGATIVE, "offset": schemas.NOT_NEGATIVE}, STRICT_LISTS
 )
@@ -104,6 +113,16 @@ class ServerGroups:
         read_query(req, schemas.NO_PARAMETERS)
         resp.media = {"server_group": show(self.service.get(req.actor, key), req.version)}
 
+    @only_from(COVEY)
+    def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        body = read_body(req, _ANYTHING)
+        UPDATE[_form(body)].check(body)
+        resp.media = {
+            "server_group": show(self.service.update(req.actor, key, _change(body["server_group"])), req.version)
+        }
+
+    on_post_one = on_put_one
+
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.delete(req.actor, key)
         resp.status = falcon.HTTP_204
@@ -128,29 +147,16 @@ def _form(body: Json) -> str:
 
 
 def _parse(group: Json) -> NewGroup:
-    rules = group.get("rules", {})
-    policy = group.get("policy")
+    change = _change(group)
+    return NewGroup(group["name"], change.policies or (), change.rules or {})
+
+
+def _change(group: Json) -> GroupChange:
+    rules, policy = group.get("rules"), group.get("policy")
+    policies: list[str] | None = group.get("policies")
     if isinstance(policy, dict):
-        policies, rules = (policy["name"],), policy.get("rules", {})
-    else:
-        policies = tuple(group["policies"]) if policy is None else (policy,)
-    return NewGroup(group["name"], policies, {name: int(limit) for name, limit in rules.items()})
-
-
-def show(group: Group, version: Version) -> Json:
-    """A group in the shape of the version; older ones see no more than its first policy."""
-    doc: Json = {"id": group.id, "name": group.name, "members": list(group.members)}
-    if version >= COVEY:
-        first = str(group.policies[0]) if group.policies else ""
-        doc |= {
-            "policies": [str(policy) for policy in group.policies],
-            "policy": {"name": first, "rules": group.rules},
-            "rules": group.rules,
-        }
-    elif version >= POLICY_RULES:
-        doc |= {"policy": str(group.policies[0]), "rules": group.rules}
-    else:
-        doc |= {"policies": [str(policy) for policy in group.policies[:1]], "metadata": {}}
-    if version >= OWNER_SHOWN:
-        doc |= {"project_id": group.project_id, "user_id": group.user_id}
-    return doc
+        policies, rules = [policy["name"]], policy.get("rules", {})
+    elif policy is not None:
+        policies = [policy]
+    limits = None if rules is None else {name: int(limit) for name, limit in rules.items()}
+    return GroupChange(group.get("name"), None if policies is None else tuple(policies), limits)

@@ -125,7 +125,10 @@ class ServerView:
         if server.wanted.image_id is None:
             return ""
         image = server.wanted.image_id
-        return {"id": image, "links": [{"rel": "bookmark", "href": req.link(f"/images/{image}")}]}
+        doc: Json = {"id": image, "links": [{"rel": "bookmark", "href": req.link(f"/images/{image}")}]}
+        if req.version >= mv.IMAGE_PROPERTIES_SHOWN:
+            doc["properties"] = server.details.image_properties
+        return doc
 
     def _is_operator(self, server: Server, req: Request) -> bool:
         target = Target(project_id=server.project_id)

@@ -7,7 +7,6 @@ import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 import falcon
@@ -15,13 +14,16 @@ import msgspec
 
 from covey.api.compute import microversions as mv
 from covey.api.compute import schemas, server_schemas
+from covey.api.compute.explaining import show_query
 from covey.api.compute.identifiers import page_size
 from covey.api.compute.server_views import POWER, ServerView, links
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.routes import only_from
+from covey.api.times import moment
 from covey.model.errors import Invalid, NotFound
 from covey.model.ids import ProjectId, ServerId
 from covey.model.servers import Details, Server, ServerFilter
+from covey.services.explaining import Explaining
 from covey.services.servers import NewServer
 from covey.services.servers import Servers as Service
 
@@ -36,6 +38,7 @@ class Servers:
     service: Service
     view: ServerView
     max_limit: int
+    explaining: Explaining
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         self._list(req, resp, "index")
@@ -160,7 +163,9 @@ class Servers:
     @only_from(mv.COVEY)
     def on_get_placement(self, req: Request, resp: falcon.Response, key: str) -> None:
         found = self.service.get(req.actor, key, "covey:placement:show")
-        resp.media = {"placement": self.view.placement(found, req)}
+        shown = self.view.placement(found, req)
+        query = self.explaining.query_for(req.actor, found)
+        resp.media = {"placement": shown if query is None else shown | {"query": show_query(query)}}
 
     def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
         query = read_query(req, server_schemas.LIST)
@@ -186,7 +191,7 @@ class Servers:
         def changed(server: Server) -> Server:
             return replace(server, details=replace(server.details, metadata=change(server.details.metadata)))
 
-        return self.service.change(req.actor, key, f"os_compute_api:server-metadata:{rule}", changed)
+        return self.service.change(req.actor, key, f"os_compute_api:server-metadata:{rule}", changed, heeds_lock=True)
 
     def _set_tags(self, req: Request, key: str, rule: str, tags: frozenset[str]) -> Server:
         server_schemas.TAGS_BODY.check({"tags": sorted(tags)})
@@ -313,27 +318,17 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
         locked=schemas.truth(query["locked"]) if "locked" in query else None,
         power=_POWER.get(query["power_state"]) if "power_state" in query else None,
         zone=query.get("availability_zone"),
-        changed_since=_moment(query, "changes-since"),
-        changed_before=_moment(query, "changes-before"),
+        changed_since=moment(query, "changes-since"),
+        changed_before=moment(query, "changes-before"),
         tags=_csv(query.get("tags")),
         tags_any=_csv(query.get("tags-any")),
+        not_tags=_csv(query.get("not-tags")),
+        not_tags_any=_csv(query.get("not-tags-any")),
         after=ServerId(query["marker"]) if "marker" in query else None,
         limit=limit,
         sort_key=query.get("sort_key", "created_at"),
         descending=query.get("sort_dir", "desc") == "desc",
     )
-
-
-def _moment(query: Mapping[str, str], name: str) -> datetime | None:
-    if name not in query:
-        return None
-    text = query[name]
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        message = f"Invalid input for query parameters {name}. Value: {text}. {text!r} is not a 'date-time'"
-        raise Invalid(message) from error
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 def _csv(text: str | None) -> tuple[str, ...]:

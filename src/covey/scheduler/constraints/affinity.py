@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.model.groups import GroupPolicy, PolicyKind
+from covey.model.ids import HostId
 from covey.scheduler.ask import Ask
 from covey.scheduler.constraints.nowhere import nowhere_reasons, why_nowhere
-from covey.scheduler.fleet import NOWHERE, Fleet, Mask, counts_by_domain
+from covey.scheduler.fleet import NOWHERE, Domains, Fleet, Mask, counts_by_domain
 from covey.scheduler.reasons import Reason
 
 
@@ -36,13 +38,9 @@ class Affinity:
                 wanted = f"outside the {place} that the group asks for"
                 found.append(Reason(mine & ~nowhere, f"is {wanted}", f"are {wanted}"))
             else:
-                found.append(
-                    Reason(
-                        mine & ~nowhere, f"is not in the {place} of the group", f"are not in the {place} of the group"
-                    )
-                    if place != "host"
-                    else Reason(mine & ~nowhere, "is not the group's host", "are not the group's host")
-                )
+                unsure = mine & ~nowhere & _holds_some(policy, ask, fleet)
+                found.append(Reason(mine & ~nowhere & ~unsure, *_elsewhere(place)))
+                found.append(Reason(unsure, *_unsure(place)))
         return found
 
     def why_not(self, ask: Ask, fleet: Fleet, row: int) -> str:
@@ -52,6 +50,9 @@ class Affinity:
             return why_nowhere(domains, policy.scope.name, row)
         if policy.target is not None:
             return f"the group asks for the {policy.scope.name} {policy.target}"
+        if _holds_some(policy, ask, fleet)[row]:
+            place = domains.names[domains.of_host[row]]
+            return f"the {policy.scope.name} {place} holds only members of the group that are moving"
         counts = counts_by_domain(domains, fleet, ask.group.places)[:NOWHERE]
         theirs = ", ".join(domains.names[domain] for domain in np.flatnonzero(counts))
         return f"the group is in the {policy.scope.name} {theirs}"
@@ -67,9 +68,48 @@ def _allows(policy: GroupPolicy, ask: Ask, fleet: Fleet) -> Mask:
         wanted = domains.number(policy.target)
         inside: Mask = domains.of_host == wanted
         return inside
+    return domains.spread(_theirs(domains, ask, fleet))
+
+
+def _theirs(domains: Domains, ask: Ask, fleet: Fleet) -> Mask:
+    """The domains where one more is together with the group, whatever its members' moves come to."""
     counts = counts_by_domain(domains, fleet, ask.group.places)
-    theirs = counts > 0
+    theirs = counts - _unsettled(domains, ask, fleet) > 0
     if not theirs[:NOWHERE].any():
-        theirs[:] = True  # the first of the group may go anywhere that is somewhere
+        theirs = counts > 0  # nobody is sure to stay: where all may end up, if that is one place
+        if np.count_nonzero(theirs[:NOWHERE]) != 1:
+            theirs[:] = not theirs[:NOWHERE].any()  # the first of the group may go anywhere that is somewhere
     theirs[NOWHERE] = False
-    return domains.spread(theirs)
+    return theirs
+
+
+def _unsettled(domains: Domains, ask: Ask, fleet: Fleet) -> NDArray[np.int64]:
+    """How many places in each domain are of members that are on the way between two domains."""
+    of = [[_domain(domains, fleet, host) for host in mover] for mover in ask.group.movers]
+    places = [domain for first, second in of if first != second for domain in (first, second)]
+    found = np.zeros(len(domains.names) + 1, dtype=np.int64)
+    np.add.at(found, np.array(places, dtype=np.intp), 1)
+    return found
+
+
+def _domain(domains: Domains, fleet: Fleet, host: int) -> int:
+    row = fleet.row_of.get(HostId(host))
+    return NOWHERE if row is None else int(domains.of_host[row])
+
+
+def _holds_some(policy: GroupPolicy, ask: Ask, fleet: Fleet) -> Mask:
+    """Where members of the group hold places, if only until they have moved."""
+    domains = fleet.domains(policy.scope.id)
+    return domains.spread(counts_by_domain(domains, fleet, ask.group.places) > 0)
+
+
+def _elsewhere(place: str) -> tuple[str, str]:
+    where = "the group's host" if place == "host" else f"in the {place} of the group"
+    return f"is not {where}", f"are not {where}"
+
+
+def _unsure(place: str) -> tuple[str, str]:
+    held = "only members of the group that are moving"
+    if place == "host":
+        return f"holds {held}", f"hold {held}"
+    return f"is in a {place} that holds {held}", f"are in a {place} that holds {held}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covey.scheduler.ask import Ask
-from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.fleet import AggregateRecord, Fleet, Mask
 from covey.scheduler.reasons import Reason
 
 
@@ -33,17 +33,11 @@ class TenantIsolation:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenAggregates:
-    """Stay out of the aggregates that the request may not enter."""
+    """Hosts of an aggregate that requires traits take only requests that require them all."""
 
     def allows(self, ask: Ask, fleet: Fleet) -> Mask | None:
-        forbidden = ask.standing.forbidden_aggregates
-        if not forbidden:
-            return None
-        may = np.ones(len(fleet), dtype=np.bool_)
-        for aggregate in fleet.aggregates:
-            if aggregate.uuid in forbidden:
-                may[fleet.rows(aggregate.hosts)] = False
-        return may
+        closed = forbidden(ask, fleet)
+        return ~fleet.mask_of(host for aggregate in closed for host in aggregate.hosts) if closed else None
 
     def reasons(self, _: Ask, __: Fleet, lost: Mask) -> list[Reason]:
         one = "is in an aggregate that requires traits the request does not ask for"
@@ -51,3 +45,8 @@ class ForbiddenAggregates:
 
     def why_not(self, _: Ask, __: Fleet, ___: int) -> str:
         return "it is in an aggregate that requires traits the request does not ask for"
+
+
+def forbidden(ask: Ask, fleet: Fleet) -> list[AggregateRecord]:
+    """The aggregates that the request may not enter."""
+    return [aggregate for aggregate in fleet.aggregates if not aggregate.traits <= ask.standing.required_traits]

@@ -5,10 +5,8 @@ from typing import Protocol
 import numpy as np
 
 from covey.scheduler.ask import Ask
-from covey.scheduler.fleet import Column, Fleet, Mask, Rows
+from covey.scheduler.fleet import Column, Fleet, Mask, Rows, highest
 from covey.scheduler.preferences.soft_policies import SoftPolicy
-
-_LOWEST = -np.inf
 
 
 class Preference(Protocol):
@@ -16,6 +14,9 @@ class Preference(Protocol):
 
     def scores(self, ask: Ask, fleet: Fleet) -> Column:
         """How good each host is; more is better."""
+
+    def best(self, ask: Ask, fleet: Fleet, may: Mask) -> Mask:
+        """Those of the hosts that may which no other beats."""
 
 
 def of(ask: Ask) -> tuple[SoftPolicy, ...]:
@@ -26,11 +27,5 @@ def of(ask: Ask) -> tuple[SoftPolicy, ...]:
 def best(ask: Ask, fleet: Fleet, may: Mask) -> Rows:
     """Those that no other beats, by the soft policies and then by the operator's weighers; somebody must be allowed."""
     for preference in of(ask):
-        may = _highest(preference.scores(ask, fleet), may)
-    return np.flatnonzero(_highest(fleet.weight, may))
-
-
-def _highest(scores: Column, may: Mask) -> Mask:
-    among = np.where(may, scores, _LOWEST)
-    mask: Mask = (among == among.max()) & may
-    return mask
+        may = preference.best(ask, fleet, may)
+    return np.flatnonzero(highest(fleet.weight, may))

@@ -6,7 +6,7 @@ import numpy as np
 
 from covey.model.groups import GroupPolicy, PolicyKind
 from covey.scheduler.ask import Ask
-from covey.scheduler.fleet import NOWHERE, Column, Fleet, counts_by_domain
+from covey.scheduler.fleet import NOWHERE, Column, Fleet, Mask, counts_by_domain, highest
 
 WORST = -np.inf
 
@@ -25,6 +25,12 @@ class SoftPolicy:
             wanted: Column = better.astype(np.float64)
             return wanted
         return domains.spread(self.of_counts(counts_by_domain(domains, fleet, ask.group.places)))
+
+    def best(self, ask: Ask, fleet: Fleet, may: Mask) -> Mask:
+        if self.policy.target is not None:
+            return highest(self.scores(ask, fleet), may)
+        domains = fleet.domains(self.policy.scope.id)
+        return domains.highest(self.of_counts(counts_by_domain(domains, fleet, ask.group.places)), may)
 
     def of_counts(self, counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Column:
         """The score of each domain that holds so many members."""

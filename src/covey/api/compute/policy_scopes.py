@@ -1,0 +1,135 @@
+"""/os-policy-scopes: the kinds of place that server groups can name."""
+
+import uuid
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.identifiers import integer, no_such_action, single_action
+from covey.api.compute.microversions import COVEY
+from covey.api.requests import Json, Request, read_body, read_json, read_query
+from covey.api.routes import only_from
+from covey.api.validation import JsonSchema, Query, Schema, is_uuid
+from covey.model.errors import Invalid
+from covey.model.ids import ProjectId
+from covey.services.scopes import NewScope, ScopeChange, SeenDomain, SeenScope
+from covey.services.scopes import Scopes as Service
+
+_NAME: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[a-zA-Z0-9_.-]+\Z"}
+_CHANGEABLE: dict[str, JsonSchema] = {
+    "name": _NAME,
+    "allow_identifiers": schemas.BOOLEAN,
+    "obfuscate_identifiers": schemas.BOOLEAN,
+}
+_NAMESPACE: JsonSchema = {"type": "string", "format": "uuid"}
+CREATE = Schema(
+    schemas.body("policy_scope", schemas.fields({**_CHANGEABLE, "obfuscate_namespace_uuid": _NAMESPACE}, "name"))
+)
+UPDATE = Schema(schemas.body("policy_scope", {**schemas.fields(_CHANGEABLE), "minProperties": 1}))
+_ID: JsonSchema = {"type": ["integer", "string"]}
+_ONE_AGGREGATE: JsonSchema = {
+    **schemas.fields({"aggregate": _ID, "aggregate_id": _ID}),
+    "minProperties": 1,
+    "maxProperties": 1,
+}
+ACTIONS = {name: schemas.action(name, _ONE_AGGREGATE) for name in ("add_aggregate", "remove_aggregate")}
+AS_TENANT = Query({"as_tenant_id": schemas.SHORT}, COVEY)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyScopes:
+    """The collection, one of it, and its actions."""
+
+    service: Service
+
+    @only_from(COVEY)
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {"policy_scopes": [show(scope) for scope in self.service.all(req.actor, _tenant(req))]}
+
+    @only_from(COVEY)
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        wanted = read_body(req, CREATE)["policy_scope"]
+        namespace = wanted.get("obfuscate_namespace_uuid")
+        new = NewScope(
+            wanted["name"],
+            schemas.truth(wanted.get("allow_identifiers", False)),
+            schemas.truth(wanted.get("obfuscate_identifiers", False)),
+            None if namespace is None else str(uuid.UUID(namespace)),
+        )
+        _answer(resp, self.service.create(req.actor, new))
+
+    @only_from(COVEY)
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        _answer(resp, self.service.get(req.actor, key, _tenant(req)))
+
+    @only_from(COVEY)
+    def on_post_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        wanted = read_body(req, UPDATE)["policy_scope"]
+        allow, obfuscate = (
+            schemas.truth(wanted[flag]) if flag in wanted else None
+            for flag in ("allow_identifiers", "obfuscate_identifiers")
+        )
+        _answer(resp, self.service.update(req.actor, key, ScopeChange(wanted.get("name"), allow, obfuscate)))
+
+    on_put_one = on_post_one
+
+    @only_from(COVEY)
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.delete(req.actor, key)
+        resp.status = falcon.HTTP_204
+
+    @only_from(COVEY)
+    def on_post_action(self, req: Request, resp: falcon.Response, key: str) -> None:
+        body = read_json(req)
+        name = single_action(body)
+        if name not in ACTIONS:
+            raise no_such_action(name)
+        ACTIONS[name].check(body)
+        ((field, value),) = body[name].items()
+        act = self.service.add_aggregate if name == "add_aggregate" else self.service.remove_aggregate
+        _answer(resp, act(req.actor, key, _aggregate(field, str(value))))
+
+
+def _tenant(req: Request) -> ProjectId | None:
+    tenant = read_query(req, AS_TENANT).get("as_tenant_id")
+    return None if tenant is None else ProjectId(tenant)
+
+
+def _aggregate(field: str, text: str) -> int | str:
+    """An aggregate's id, or its uuid. Raises Invalid."""
+    if is_uuid(text):
+        return str(uuid.UUID(text))
+    if text.isascii() and text.isdecimal():
+        return integer(text)
+    message = f"Invalid input for field/attribute {field}. Value: {text}. It must be an aggregate's id or its uuid."
+    raise Invalid(message)
+
+
+def _answer(resp: falcon.Response, seen: SeenScope) -> None:
+    resp.media = {"policy_scope": show(seen)}
+
+
+def show(seen: SeenScope) -> Json:
+    """A scope, as far as the caller may know it."""
+    scope = seen.scope
+    doc: Json = {
+        "id": scope.id,
+        "name": scope.name,
+        "allow_identifiers": scope.allow_identifiers,
+        "obfuscate_identifiers": scope.obfuscate_identifiers,
+        "aggregates": [_domain(domain) for domain in seen.domains],
+    }
+    if seen.shows_namespace:
+        doc["obfuscate_namespace_uuid"] = scope.namespace_uuid or None
+    return doc
+
+
+def _domain(domain: SeenDomain) -> Json:
+    doc: Json = {"group_id": domain.identifier}
+    if domain.aggregate is not None:
+        aggregate = domain.aggregate
+        doc |= {"id": aggregate.id, "uuid": aggregate.uuid, "name": aggregate.name, "hosts": list(aggregate.hosts)}
+    if domain.surrogate is not None:
+        doc["obfuscated_group_id"] = domain.surrogate
+    return doc

@@ -1,0 +1,92 @@
+"""/os-server-groups/{id}/rebalance, and the actions that begin and stop it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.microversions import COVEY
+from covey.api.compute.server_group_actions import Handler
+from covey.api.compute.server_group_views import show_violation
+from covey.api.requests import Json, Request, read_query
+from covey.api.routes import only_from
+from covey.api.times import seconds
+from covey.api.validation import JsonSchema
+from covey.model.groups import HOST
+from covey.model.rebalances import Rebalance, Step
+from covey.services.disguise import Disguise
+from covey.services.rebalances import Planned
+from covey.services.rebalances import Rebalances as Service
+
+_BEGIN: JsonSchema = schemas.fields({"dry_run": schemas.BOOLEAN})
+_CANCEL: JsonSchema = schemas.fields({})
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalances:
+    """The latest rebalance of a group; `begin` and `cancel` are actions of the group."""
+
+    service: Service
+
+    @property
+    def verbs(self) -> dict[str, tuple[JsonSchema, Handler]]:
+        """The actions, each with the schema of its body."""
+        return {"rebalance": (_BEGIN, self.begin), "cancel_rebalance": (_CANCEL, self.cancel)}
+
+    @only_from(COVEY)
+    def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
+        read_query(req, schemas.NO_PARAMETERS)
+        resp.media = {"rebalance": show(*self.service.show(req.actor, key))}
+
+    def begin(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
+        if schemas.truth(body.get("dry_run", False)):
+            resp.media = {"rebalance": show_plan(self.service.plan(req.actor, key))}
+            return
+        begun = self.service.start(req.actor, key, req.context.request_id)
+        resp.status = falcon.HTTP_202
+        resp.media = {"rebalance": show(*begun)}
+
+    def cancel(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
+        self.service.cancel(req.actor, key)
+        resp.status = falcon.HTTP_202
+
+
+def show(rebalance: Rebalance, disguise: Disguise) -> Json:
+    """How far it has come."""
+    return {
+        "id": rebalance.id,
+        "server_group_id": rebalance.group_id,
+        "status": rebalance.status,
+        "moves": _moves(rebalance.steps, disguise),
+        "moves_done": rebalance.done,
+        "reason": rebalance.reason,
+        "created_at": seconds(rebalance.created_at),
+        "updated_at": seconds(rebalance.updated_at),
+    }
+
+
+def show_plan(planned: Planned) -> Json:
+    """What would be done and what that would end; `left` would end more, but there is no order for it."""
+    plan, disguise = planned.plan, planned.disguise
+    return {
+        "server_group_id": planned.group.id,
+        "dry_run": True,
+        "moves": _moves(planned.steps, disguise),
+        "left": _moves(planned.left, disguise),
+        "bound": plan.bound,
+        "optimal": plan.optimal,
+        "violations_before": [show_violation(violation, disguise) for violation in plan.before],
+        "violations_after": [show_violation(violation, disguise) for violation in plan.after],
+    }
+
+
+def _moves(steps: Iterable[Step], disguise: Disguise) -> list[Json]:
+    return [
+        {
+            "instance_id": step.server_id,
+            "from": disguise.shown(HOST, step.source),
+            "to": disguise.shown(HOST, step.destination),
+        }
+        for step in steps
+    ]

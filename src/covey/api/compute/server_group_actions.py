@@ -1,0 +1,83 @@
+"""/os-server-groups/{id}/action: who joins and leaves, and what more servers would meet with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import schemas
+from covey.api.compute.microversions import COVEY
+from covey.api.compute.server_group_views import show, show_audit, show_headroom, show_preview
+from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.routes import only_from
+from covey.api.validation import JsonSchema, Query, Schema
+from covey.model.errors import Invalid
+from covey.services.audits import Audits
+from covey.services.memberships import Memberships
+from covey.services.previews import MoreServers, Previews
+
+MOST = 10_000  # servers that a preview decides on
+_INSTANCE: JsonSchema = {"type": "string", "format": "uuid"}
+_IMAGE: JsonSchema = {"type": ["string", "null"], "minLength": 1, "maxLength": 255}
+_KIND = {"flavor": schemas.SHORT, "image": _IMAGE, "availability_zone": {"type": ["string", "null"], "maxLength": 255}}
+_ADD = schemas.fields({"instance_id": _INSTANCE, "enforce": schemas.BOOLEAN}, "instance_id")
+_REMOVE = schemas.fields({"instance_id": _INSTANCE}, "instance_id")
+_PREVIEW = schemas.fields({**_KIND, "count": {**schemas.POSITIVE, "maximum": MOST}}, "flavor")
+_HEADROOM = schemas.fields(_KIND, "flavor")
+_VIOLATIONS = Query({"violations": schemas.BOOLEAN}, COVEY)
+
+Handler = Callable[[Request, falcon.Response, str, Json], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroupActions:
+    """What can be done to a group beyond changing its own words. `more` are further verbs, each with its schema."""
+
+    memberships: Memberships
+    previews: Previews
+    audits: Audits
+    more: dict[str, tuple[JsonSchema, Handler]]
+
+    @only_from(COVEY)
+    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
+        verbs: dict[str, tuple[JsonSchema, Handler]] = {
+            "add_instance": (_ADD, self._add),
+            "remove_instance": (_REMOVE, self._remove),
+            "preview": (_PREVIEW, self._preview),
+            "headroom": (_HEADROOM, self._headroom),
+            **self.more,
+        }
+        body = read_body(req, _ANYTHING)
+        verb = next(iter(body), "")
+        if len(body) != 1 or verb not in verbs:
+            message = f"There is no action {verb!r} here. Send exactly one of {', '.join(verbs)}."
+            raise Invalid(message)
+        schema, handle = verbs[verb]
+        Schema(schemas.body(verb, schema)).check(body)
+        handle(req, resp, key, body[verb])
+
+    @only_from(COVEY)
+    def on_get_audit(self, req: Request, resp: falcon.Response, key: str) -> None:
+        query = read_query(req, _VIOLATIONS)
+        audit = self.audits.audit(req.actor, key)
+        resp.media = show_audit(audit, violations=schemas.truth(query.get("violations", "false")))
+
+    def _add(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
+        enforce = schemas.truth(body.get("enforce", False))
+        group = self.memberships.add(req.actor, key, body["instance_id"], enforce=enforce)
+        resp.media = {"server_group": show(group, req.version)}
+
+    def _remove(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
+        group = self.memberships.remove(req.actor, key, body["instance_id"])
+        resp.media = {"server_group": show(group, req.version)}
+
+    def _preview(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
+        more = MoreServers(body["flavor"], int(body.get("count", 1)), body.get("image"), body.get("availability_zone"))
+        resp.media = show_preview(self.previews.preview(req.actor, key, more))
+
+    def _headroom(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
+        more = MoreServers(body["flavor"], MOST, body.get("image"), body.get("availability_zone"))
+        resp.media = show_headroom(self.previews.preview(req.actor, key, more))
+
+
+_ANYTHING = Schema({"type": "object"})

@@ -1,0 +1,101 @@
+"""What the answers of the Placement API have in common: bodies read, and headers written."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import falcon
+import jsonschema
+from jsonschema.exceptions import best_match
+
+from covey.api.placement.microversions import LAST_MODIFIED
+from covey.api.requests import Request, UnsupportedMedia, parse_json, read_bytes
+from covey.api.validation import FORMATS, JsonSchema
+from covey.model.errors import Invalid
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+def _is_integer(_: object, value: object) -> bool:
+    """1.0 is no integer here: the database would have to guess."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+)
+
+
+class Body:
+    """What a body has to look like; what is wrong is said in the words of jsonschema, which clients' tests know."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        self._validator = _Validator(schema, format_checker=FORMATS)
+
+    def check(self, value: object) -> None:
+        """Raises Invalid."""
+        try:
+            error = best_match(self._validator.iter_errors(value))
+            message = None if error is None else f"JSON does not validate: {error}"
+        except RecursionError:
+            message = "JSON does not validate: it is nested too deeply."
+        if message is not None:
+            raise Invalid(message)
+
+
+def read(req: Request, body: Body) -> Any:  # noqa: ANN401 -- it is whatever the schema says
+    """The body, checked. Raises UnsupportedMedia, TooLarge, Invalid."""
+    declared = (req.content_type or "None").partition(";")[0].strip()
+    if declared.lower() != falcon.MEDIA_JSON:
+        message = f"The media type {declared} is not supported, use {falcon.MEDIA_JSON}"
+        raise UnsupportedMedia(message)
+    raw = read_bytes(req)
+    try:
+        value = parse_json(raw)
+    except Invalid as error:
+        message = f"Malformed JSON: {error.message}"
+        raise Invalid(message) from error
+    if not raw.strip():
+        message = "Malformed JSON: there is no body."
+        raise Invalid(message)
+    body.check(value)
+    return value
+
+
+def stamp(req: Request, resp: falcon.Response, moment: datetime) -> None:
+    """Says when the thing was changed last, to who knows of that, and that it may have been changed since."""
+    if req.version >= LAST_MODIFIED:
+        resp.last_modified = moment.replace(tzinfo=UTC)
+        resp.cache_control = ["no-cache"]
+
+
+def href(req: Request, path: str) -> str:
+    """A link for a body: a path, below the mount point if there is one."""
+    return f"{req.root_path}{path}"
+
+
+def no_content(resp: falcon.Response) -> None:
+    """Done, and nothing to tell."""
+    resp.status = falcon.HTTP_204
+
+
+def typeless_when_empty(app: "WSGIApplication") -> "WSGIApplication":
+    """The same application, but what is empty is of no type, whatever its status."""
+
+    def served(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Callable[[bytes], object]:  # noqa: ANN401
+            if ("content-length", "0") in headers:
+                headers = [(name, value) for name, value in headers if name != "content-type"]
+            return start_response(status, headers, *error)
+
+        return app(environ, start)
+
+    return served
+
+
+def created(resp: falcon.Response, location: str) -> None:
+    """Made, and here it is; there is no body."""
+    resp.status = falcon.HTTP_201
+    resp.location = location

@@ -1,0 +1,342 @@
+"""The query grammar of the Placement API: groups of resources, traits, aggregates and trees, by microversion.
+
+`read_query` is for allocation candidates, `read_filters` for the list of resource providers.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+import jsonschema
+from jsonschema.exceptions import best_match
+
+from covey.api.placement.microversions import CANDIDATES
+from covey.api.validation import FORMATS, JsonSchema, is_uuid
+from covey.api.versions import Version, Versioned
+from covey.model.errors import Invalid
+from covey.scheduler.candidates import Group, Query
+from covey.scheduler.candidates.queries import NAMELESS, AnyOf
+
+LIMIT, TRAITS, MEMBER_OF = Version(1, 16), Version(1, 17), Version(1, 21)
+FORBIDDEN_TRAITS, REPEATED_MEMBER_OF, GROUPS = Version(1, 22), Version(1, 24), Version(1, 25)
+WHOLE_TREES, IN_TREE, FORBIDDEN_AGGREGATES = Version(1, 29), Version(1, 31), Version(1, 32)
+LONG_SUFFIXES, ROOT_REQUIRED, SAME_SUBTREE, ANY_TRAITS = Version(1, 33), Version(1, 35), Version(1, 36), Version(1, 39)
+
+Given = Mapping[str, list[str]]
+"""All values of each parameter."""
+
+_NUMBER, _WORD = "[1-9][0-9]*", "[a-zA-Z0-9_-]{1,64}"
+_KINDS = ("resources", "required", "member_of", "in_tree")
+_FIRST_COUNTS = {"limit", "group_policy"}  # where one is repeated; of others the last does, or all of them
+_MOST_DIGITS = 9  # a limit beyond that is none
+
+
+class DuplicateKey(Invalid):
+    """A parameter that may be given only once."""
+
+    code = "duplicate_key"
+
+
+class BadValue(Invalid):
+    """A parameter whose value does not fit the others."""
+
+    code = "bad_value"
+
+
+class MissingValue(Invalid):
+    """Something that has to be there, and is not."""
+
+    code = "missing_value"
+
+
+class QuerySchema:
+    """Which parameters a route takes. Of a repeated one, the last is looked at."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        self._validator = jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
+
+    def check(self, given: Given) -> None:
+        """Raises Invalid in the words of the jsonschema package, which clients and their tests know."""
+        error = best_match(self._validator.iter_errors({name: values[-1] for name, values in given.items()}))
+        if error is not None:
+            message = f"Invalid query string parameters: {error}"
+            raise Invalid(message)
+
+
+_TEXT: JsonSchema = {"type": "string"}
+_LIMIT: JsonSchema = {"type": ["integer", "string"], "pattern": "^[1-9][0-9]*$", "minimum": 1, "minLength": 1}
+_POLICY: JsonSchema = {"type": "string", "enum": ["none", "isolate"]}
+
+
+def _plain(*names: str) -> QuerySchema:
+    properties = {name: _LIMIT if name == "limit" else _TEXT for name in names}
+    return QuerySchema(
+        {"type": "object", "properties": properties, "required": ["resources"], "additionalProperties": False}
+    )
+
+
+def _grouped(suffix: str, kinds: Iterable[str], *others: str) -> QuerySchema:
+    properties = {"limit": _LIMIT, "group_policy": _POLICY, **dict.fromkeys(others, _TEXT)}
+    patterns = {f"^{kind}({suffix})?$": _TEXT for kind in kinds}
+    return QuerySchema(
+        {"type": "object", "properties": properties, "patternProperties": patterns, "additionalProperties": False}
+    )
+
+
+_SCHEMAS = Versioned(
+    {
+        CANDIDATES: _plain("resources"),
+        LIMIT: _plain("resources", "limit"),
+        TRAITS: _plain("resources", "limit", "required"),
+        MEMBER_OF: _plain("resources", "limit", "required", "member_of"),
+        GROUPS: _grouped(_NUMBER, _KINDS[:3]),
+        IN_TREE: _grouped(_NUMBER, _KINDS),
+        LONG_SUFFIXES: _grouped(_WORD, _KINDS),
+        ROOT_REQUIRED: _grouped(_WORD, _KINDS, "root_required"),
+        SAME_SUBTREE: _grouped(_WORD, _KINDS, "root_required", "same_subtree"),
+    }
+)
+_KEYS = Versioned(
+    {
+        CANDIDATES: re.compile(rf"({'|'.join(_KINDS)})({_NUMBER})?"),
+        LONG_SUFFIXES: re.compile(rf"({'|'.join(_KINDS)})({_WORD})?"),
+    }
+)
+
+
+def read_query(given: Given, version: Version) -> tuple[Query, int | None]:
+    """The question about allocation candidates, and how many the caller wants at the most. Raises Invalid."""
+    given = {**given, **{name: given[name][:1] for name in _FIRST_COUNTS & given.keys()}}
+    _SCHEMAS.at(version).check(given)
+    required, forbidden = _root_required(given.get("root_required", []))
+    subtrees = tuple(_suffixes(value) for value in given.get("same_subtree", []))
+    groups = _groups(given, version)
+    if version >= SAME_SUBTREE:
+        _check_resourceless(groups, subtrees)
+    else:
+        _check_orphans(groups)
+    _check_conflicts(groups)
+    policy = given.get("group_policy")
+    if policy is None and sum(suffix != NAMELESS for suffix in groups) > 1:
+        message = 'The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.'
+        raise Invalid(message)
+    isolate = policy == ["isolate"]
+    nested = version >= WHOLE_TREES
+    return Query(tuple(groups.values()), isolate, required, forbidden, subtrees, nested), _limit(given)
+
+
+def read_filters(given: Given, version: Version) -> Group:
+    """What a list of resource providers is filtered by, besides name and uuid. Raises Invalid."""
+    return read_group(given, NAMELESS, version)
+
+
+def read_group(given: Given, suffix: str, version: Version) -> Group:
+    """The group of one suffix. Raises Invalid, naming what is wrong and what would be right."""
+    required, forbidden = read_traits(given.get(f"required{suffix}", []), version)
+    inside, outside = read_member_of(given.get(f"member_of{suffix}", []), suffix, version)
+    resources, tree = given.get(f"resources{suffix}"), given.get(f"in_tree{suffix}")
+    return Group(
+        suffix,
+        {} if resources is None else read_resources(resources[-1]),
+        required,
+        forbidden,
+        inside,
+        outside,
+        None if tree is None else read_in_tree(tree[-1]),
+    )
+
+
+def read_resources(value: str) -> dict[str, int]:
+    """`CLASS:n,CLASS:n`. Raises Invalid."""
+    form = "Badly formed resources parameter. Expected resources query string parameter in form: "
+    form += "?resources=VCPU:2,MEMORY_MB:1024."
+    if not value.strip():
+        message = f"{form} Got: empty string."
+        raise Invalid(message)
+    amounts: dict[str, int] = {}
+    for part in value.split(","):
+        name, colon, text = part.partition(":")
+        if not colon or ":" in text:
+            message = f"{form} Got: {part}."
+            raise Invalid(message)
+        amounts[name] = _amount(name, text)
+    return amounts
+
+
+def _amount(name: str, text: str) -> int:
+    try:
+        amount = int(text)
+    except ValueError as error:
+        message = f"Requested resource {name} expected positive integer amount. Got: {text}."
+        raise Invalid(message) from error
+    if amount < 1:
+        message = f"Requested resource {name} requires amount >= 1. Got: {amount}."
+        raise Invalid(message)
+    return amount
+
+
+def read_traits(values: list[str], version: Version) -> tuple[AnyOf, frozenset[str]]:
+    """`T1,!T2` and `in:T1,T2`: what is required, one of each set, and what is forbidden. Raises Invalid."""
+    required: list[frozenset[str]] = []
+    forbidden: set[str] = set()
+    for value in values if version >= ANY_TRAITS else values[-1:]:
+        if value.startswith("in:"):
+            required.append(_any_of_traits(value, version))
+        else:
+            wanted, unwanted = _all_of_traits(value, forbidding=version >= FORBIDDEN_TRAITS)
+            required += [frozenset({trait}) for trait in wanted]
+            forbidden |= unwanted
+    return tuple(required), frozenset(forbidden)
+
+
+def _any_of_traits(value: str, version: Version) -> frozenset[str]:
+    form = "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
+    if version < ANY_TRAITS:
+        message = f"Invalid query string parameters: {form} only supported since microversion 1.39. Got: {value}"
+        raise Invalid(message)
+    traits = frozenset(trait.strip() for trait in value.removeprefix("in:").split(","))
+    if "" in traits:
+        message = "Invalid query string parameters: Expected 'required' parameter value of the form: "
+        message += f"in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: {value}"
+        raise Invalid(message)
+    if any(trait.startswith("!") for trait in traits):
+        message = f"Invalid query string parameters: {form} does not support forbidden traits. Got: {value}"
+        raise Invalid(message)
+    return traits
+
+
+def _all_of_traits(value: str, *, forbidding: bool) -> tuple[list[str], set[str]]:
+    traits = [trait.strip() for trait in value.split(",")]
+    wanted = [trait for trait in traits if not trait.startswith("!")]
+    unwanted = {trait.lstrip("!") for trait in traits if trait.startswith("!")}
+    empty = "" in wanted or "" in unwanted
+    if empty or (unwanted and not forbidding):
+        form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if forbidding else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
+        message = f"Invalid query string parameters: Expected 'required' parameter value of the form: {form}. "
+        message += f"Got an empty trait in: {value}" if empty else f"Got: {value}"
+        raise Invalid(message)
+    return wanted, unwanted
+
+
+def read_member_of(values: list[str], suffix: str, version: Version) -> tuple[AnyOf, frozenset[str]]:
+    """Aggregates: in one of each set, and in none of the others. Raises Invalid."""
+    if len(values) > 1 and version < REPEATED_MEMBER_OF:
+        message = f"Multiple member_of{suffix} parameters are not supported"
+        raise Invalid(message)
+    inside: list[frozenset[str]] = []
+    outside: set[str] = set()
+    for value in values:
+        uuids = _aggregates(value)
+        if not value.startswith("!"):
+            inside.append(uuids)
+            continue
+        if version < FORBIDDEN_AGGREGATES:
+            message = f"Forbidden member_of{suffix} parameters are not supported in the specified microversion"
+            raise Invalid(message)
+        outside |= uuids
+    return tuple(inside), frozenset(outside)
+
+
+def _aggregates(value: str) -> frozenset[str]:
+    listed = value.removeprefix("!")
+    if "," in value and not listed.startswith("in:"):
+        message = "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid "
+        message += f"microversion. Got: {value}"
+        raise Invalid(message)
+    uuids = frozenset(listed.removeprefix("in:").split(","))
+    for uuid in uuids:
+        if not is_uuid(uuid):
+            message = "Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). "
+            message += f"Got: {uuid}"
+            raise Invalid(message)
+    return uuids
+
+
+def read_in_tree(value: str) -> str:
+    """The uuid of a provider, with the dashes that it is kept with. Raises Invalid."""
+    text = value.strip()
+    if not is_uuid(text):
+        message = f"Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
+        raise Invalid(message)
+    return str(UUID(text))
+
+
+def _groups(given: Given, version: Version) -> dict[str, Group]:
+    pattern = _KEYS.at(version)
+    found = (pattern.fullmatch(key) for key in given)
+    suffixes = dict.fromkeys(match[2] or NAMELESS for match in found if match)
+    return {suffix: read_group(given, suffix, version) for suffix in suffixes}
+
+
+def _limit(given: Given) -> int | None:
+    text = given.get("limit", [""])[0].strip()
+    return int(text) if text and len(text) <= _MOST_DIGITS else None
+
+
+def _root_required(values: list[str]) -> tuple[frozenset[str], frozenset[str]]:
+    if len(values) > 1:
+        message = "Query parameter 'root_required' may be specified only once."
+        raise DuplicateKey(message)
+    wanted, unwanted = read_traits(values, ROOT_REQUIRED)  # whatever the version, `in:` is not for roots
+    required = frozenset[str]().union(*wanted)
+    if both := required & unwanted:
+        names = ", ".join(sorted(both))
+        message = f"Conflicting required and forbidden traits found in root_required: {names}"
+        raise BadValue(message)
+    return required, unwanted
+
+
+def _suffixes(value: str) -> frozenset[str]:
+    suffixes = frozenset(suffix.strip() for suffix in value.split(","))
+    if NAMELESS in suffixes:
+        message = "Empty string (unsuffixed group) can not be specified in `same_subtree`"
+        raise BadValue(message)
+    return suffixes
+
+
+def _check_resourceless(groups: Mapping[str, Group], subtrees: Iterable[frozenset[str]]) -> None:
+    """Somebody gives something; who gives nothing says where; and every subtree is about groups that exist."""
+    without = [suffix for suffix, group in groups.items() if not group.resources]
+    if len(without) == len(groups):
+        message = "There must be at least one resources or resources[$S] parameter."
+        raise MissingValue(message)
+    named = frozenset[str]().union(*subtrees)
+    if stray := [suffix for suffix in without if suffix not in named]:
+        message = "Resourceless suffixed group request should be specified in `same_subtree` query param: "
+        message += f"bad group(s) - {stray}."
+        raise BadValue(message)
+    if unknown := sorted(named - groups.keys()):
+        message = f"Real suffixes should be specified in `same_subtree`: {unknown} not found in {[*groups]}."
+        raise BadValue(message)
+
+
+def _check_orphans(groups: Mapping[str, Group]) -> None:
+    """Every group has resources."""
+    without = {suffix: group for suffix, group in groups.items() if not group.resources}
+    if orphans := [f"required{suffix}" for suffix, group in without.items() if group.required]:
+        message = "All traits parameters must be associated with resources.  "
+        message += f"Found the following orphaned traits keys: {', '.join(orphans)}"
+        raise Invalid(message)
+    if orphans := [f"member_of{s}" for s, group in without.items() if group.member_of or group.not_member_of]:
+        message = "All member_of parameters must be associated with resources. "
+        message += f"Found the following orphaned member_of keys: {', '.join(orphans)}"
+        raise Invalid(message)
+    if without:
+        message = "All request groups must specify resources."
+        raise Invalid(message)
+    if not groups:
+        message = "At least one request group (`resources` or `resources{$S}`) is required."
+        raise Invalid(message)
+
+
+def _check_conflicts(groups: Mapping[str, Group]) -> None:
+    clashes = sorted(
+        f"required{suffix}: ({', '.join(sorted(traits))})"
+        for suffix, group in groups.items()
+        for traits in group.required
+        if traits <= group.forbidden
+    )
+    if clashes:
+        message = "Conflicting required and forbidden traits found in the following traits keys: "
+        message += ", ".join(clashes)
+        raise Invalid(message)

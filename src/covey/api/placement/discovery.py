@@ -1,0 +1,36 @@
+"""The Placement API's version document."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.placement.answers import stamp
+from covey.api.placement.microversions import SPOKEN
+from covey.api.requests import Request
+from covey.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """GET /: the one version that there is, with its microversions."""
+
+    clock: Clock
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {
+            "versions": [
+                {
+                    "id": f"v{SPOKEN.minimum}",
+                    "min_version": str(SPOKEN.minimum),
+                    "max_version": str(SPOKEN.maximum),
+                    "status": "CURRENT",
+                    "links": [{"rel": "self", "href": ""}],
+                }
+            ]
+        }
+        stamp(req, resp, self.clock())
+
+
+def is_open(req: Request) -> bool:
+    """Discovery needs no identity."""
+    return req.path in {"", "/"}

@@ -1,0 +1,111 @@
+"""The Placement API's errors: a list of one, with a code from 1.23 on; and what happens to every request first."""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import falcon
+import msgspec
+import structlog
+
+from covey.api.errors import STATUS
+from covey.api.placement.microversions import ERROR_CODES, SPOKEN
+from covey.api.requests import Json, Request
+from covey.model.errors import CoveyError, Invalid
+
+log = structlog.get_logger()
+
+_UNDEFINED = "placement.undefined_code"
+_CODES = {
+    "concurrent_update": "placement.concurrent_update",
+    "duplicate_name": "placement.duplicate_name",
+    "inventory_in_use": "placement.inventory.inuse",
+    "provider_in_use": "placement.resource_provider.inuse",
+    "provider_has_children": "placement.resource_provider.cannot_delete_parent",
+    "unknown_provider": "placement.resource_provider.not_found",
+    "duplicate_key": "placement.query.duplicate_key",
+    "bad_value": "placement.query.bad_value",
+    "missing_value": "placement.query.missing_value",
+}
+_GENERIC = {
+    HTTPStatus.BAD_REQUEST: "The server could not comply with the request since it is malformed or otherwise wrong.",
+    HTTPStatus.FORBIDDEN: "Access was denied to this resource.",
+    HTTPStatus.NOT_FOUND: "The resource could not be found.",
+    HTTPStatus.NOT_ACCEPTABLE: "The resource could not be given in a form that is acceptable to the client.",
+    HTTPStatus.CONFLICT: "There was a conflict when trying to complete your request.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The request's media type is not supported by this server.",
+}
+_ANY_ACCEPT = frozenset({"/", "/traits/{name}"})  # what answers without JSON, or whatever a caller can read
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """What is asked of every request before a resource sees it."""
+
+    methods: Mapping[str, Sequence[str]]  # by the route's template
+
+    def process_request(self, req: Request, _: falcon.Response) -> None:
+        """Raises Invalid for a body of no type."""
+        if (req.content_length or 0) > 0 and not req.content_type:
+            message = "content-type header required when content-length > 0"
+            raise Invalid(message)
+
+    def process_resource(self, req: Request, _: falcon.Response, __: object, ___: object) -> None:
+        """Raises an HTTP error for a method that the route does not have, or for who reads no JSON."""
+        template = req.uri_template or ""
+        if req.method not in self.methods[template]:
+            raise falcon.HTTPMethodNotAllowed(self.methods[template])
+        if req.method == "GET" and template not in _ANY_ACCEPT and not req.client_accepts(falcon.MEDIA_JSON):
+            raise falcon.HTTPNotAcceptable(description="Only application/json is provided")
+
+
+def install(app: falcon.App[Request, falcon.Response]) -> None:
+    """Makes an application answer every error as Placement does."""
+
+    def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
+        _answer(req, resp, STATUS[error.code], error.message, _CODES.get(error.code, _UNDEFINED))
+
+    def no_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
+        _answer(req, resp, HTTPStatus.NOT_FOUND, "")
+
+    def no_method(req: Request, resp: falcon.Response, error: falcon.HTTPMethodNotAllowed, _: object) -> None:
+        resp.set_headers(error.headers or {})
+        _answer(req, resp, HTTPStatus.METHOD_NOT_ALLOWED, f"The method {req.method} is not allowed for this resource.")
+
+    def wrong_http(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
+        _answer(req, resp, HTTPStatus(error.status_code), error.description or error.title or "")
+
+    def unexpected(req: Request, resp: falcon.Response, error: Exception, _: object) -> None:
+        log.error("http.crashed", request_id=req.context.request_id, path=req.path, exc_info=error)
+        message = f"Unexpected API Error. Please tell your operator the request id {req.context.request_id}."
+        _answer(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+
+    app.add_error_handler(Exception, unexpected)
+    app.add_error_handler(falcon.HTTPError, wrong_http)
+    app.add_error_handler(falcon.HTTPRouteNotFound, no_route)
+    app.add_error_handler(falcon.HTTPMethodNotAllowed, no_method)
+    app.add_error_handler(CoveyError, expected)
+
+
+def _answer(req: Request, resp: falcon.Response, status: HTTPStatus, message: str, code: str = _UNDEFINED) -> None:
+    resp.status = status
+    generic = _GENERIC.get(status, "")
+    detail = f"{generic}\n\n {message}  " if generic else message
+    if req.client_accepts(falcon.MEDIA_JSON) or not req.client_accepts(falcon.MEDIA_HTML):
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = msgspec.json.encode({"errors": [_error(req, status, detail, code)]})
+    else:
+        resp.content_type = falcon.MEDIA_HTML
+        resp.text = f"<html><title>{status.phrase}</title><body>{html.escape(detail)}</body></html>"
+
+
+def _error(req: Request, status: HTTPStatus, detail: str, code: str) -> Json:
+    context = req.context
+    error: Json = {"status": status.value, "title": status.phrase, "detail": detail}
+    if context.version is not None and context.version >= ERROR_CODES:
+        error["code"] = code
+    error["request_id"] = context.request_id
+    if status == HTTPStatus.NOT_ACCEPTABLE and context.version is None:
+        error |= {"max_version": str(SPOKEN.maximum), "min_version": str(SPOKEN.minimum)}
+    return error

@@ -1,0 +1,110 @@
+"""`/resource_providers/{uuid}/inventories`: what a provider has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import falcon
+
+from covey.api.placement import schemas
+from covey.api.placement.answers import no_content, read, stamp
+from covey.api.placement.microversions import ALL_RESERVED, DELETE_INVENTORIES
+from covey.api.placement.resource_providers import PATH
+from covey.api.requests import Json, Request
+from covey.api.versions import Version
+from covey.model.providers import MOST, InventoryRecord, Provider
+from covey.ports import Clock
+from covey.services.placement.inventories import Inventories as Service
+
+
+@dataclass(frozen=True, slots=True)
+class Inventories:
+    """The resource."""
+
+    inventories: Service
+    clock: Clock
+
+    def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
+        provider, found = self.inventories.all(req.actor, key)
+        self._answer_all(req, resp, provider, found)
+
+    def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
+        """From now on this, and nothing else."""
+        body = read(req, schemas.INVENTORIES)
+        wanted = {kind: parse(entry) for kind, entry in body["inventories"].items()}
+        provider = self.inventories.replace(
+            req.actor, key, body["resource_provider_generation"], wanted, least=_least(req.version)
+        )
+        self._answer_all(req, resp, provider, wanted)
+
+    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
+        """One more."""
+        body = read(req, schemas.NEW_INVENTORY)
+        kind, new = body["resource_class"], parse(body)
+        provider = self.inventories.add(req.actor, key, kind, new, least=_least(req.version))
+        resp.status = falcon.HTTP_201
+        resp.location = req.link(f"{PATH}/{key}/inventories/{kind}")
+        self._answer(req, resp, provider, new)
+
+    def on_delete(self, req: Request, resp: falcon.Response, key: str) -> None:
+        if req.version < DELETE_INVENTORIES:
+            raise falcon.HTTPMethodNotAllowed(["GET", "POST", "PUT"])
+        self.inventories.clear(req.actor, key)
+        no_content(resp)
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
+        self._answer(req, resp, *self.inventories.one(req.actor, key, kind))
+
+    def on_put_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
+        body = read(req, schemas.INVENTORY)
+        new = parse(body)
+        provider = self.inventories.change(
+            req.actor, key, kind, body["resource_provider_generation"], new, least=_least(req.version)
+        )
+        self._answer(req, resp, provider, new)
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
+        self.inventories.remove(req.actor, key, kind)
+        no_content(resp)
+
+    def _answer_all(
+        self, req: Request, resp: falcon.Response, provider: Provider, found: Mapping[str, InventoryRecord]
+    ) -> None:
+        resp.media = {
+            "resource_provider_generation": provider.generation,
+            "inventories": {kind: show(inventory) for kind, inventory in found.items()},
+        }
+        stamp(req, resp, self.clock())
+
+    def _answer(self, req: Request, resp: falcon.Response, provider: Provider, found: InventoryRecord) -> None:
+        resp.media = {**show(found), "resource_provider_generation": provider.generation}
+        stamp(req, resp, self.clock())
+
+
+def parse(entry: Mapping[str, Any]) -> InventoryRecord:
+    """An inventory as a body has it, with the usual values where it says nothing."""
+    return InventoryRecord(
+        entry["total"],
+        entry.get("reserved", 0),
+        entry.get("min_unit", 1),
+        entry.get("max_unit", MOST),
+        entry.get("step_size", 1),
+        float(entry.get("allocation_ratio", 1.0)),
+    )
+
+
+def show(inventory: InventoryRecord) -> Json:
+    """An inventory as the wire has it."""
+    return {
+        "total": inventory.total,
+        "reserved": inventory.reserved,
+        "min_unit": inventory.min_unit,
+        "max_unit": inventory.max_unit,
+        "step_size": inventory.step_size,
+        "allocation_ratio": inventory.ratio,
+    }
+
+
+def _least(version: Version) -> int:
+    """The capacity that an inventory has to have."""
+    return 0 if version >= ALL_RESERVED else 1

@@ -1,0 +1,81 @@
+"""The Placement API's microversions, each named for what it changed; and how a caller chooses one."""
+
+import re
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.versions import Spoken, Version
+from covey.model.errors import Invalid
+
+FIRST = Version(1, 0)
+AGGREGATES = Version(1, 1)
+CLASSES = Version(1, 2)
+MEMBER_OF = Version(1, 3)
+RESOURCES = Version(1, 4)
+DELETE_INVENTORIES = Version(1, 5)
+TRAITS = Version(1, 6)
+CLASS_BY_NAME = Version(1, 7)
+OWNERS = Version(1, 8)
+USAGES = Version(1, 9)
+CANDIDATES = Version(1, 10)
+ALLOCATIONS_LINK = Version(1, 11)
+BY_PROVIDER = Version(1, 12)
+MANY_CONSUMERS = Version(1, 13)
+TREES = Version(1, 14)
+LAST_MODIFIED = Version(1, 15)
+REQUIRED = Version(1, 18)
+AGGREGATE_GENERATION = Version(1, 19)
+PROVIDER_RETURNED = Version(1, 20)
+ERROR_CODES = Version(1, 23)
+ALL_RESERVED = Version(1, 26)
+CONSUMER_GENERATION = Version(1, 28)
+RESHAPER = Version(1, 30)
+MAPPINGS = Version(1, 34)
+MOVES = Version(1, 37)
+CONSUMER_TYPES = Version(1, 38)
+LATEST = Version(1, 39)
+
+_FORM = re.compile(r"\s*([0-9]{1,9})\s*\.\s*([0-9]{1,9})\s*", re.ASCII)
+
+
+class Unacceptable(Invalid):
+    """A version that the API does not speak."""
+
+    code = "not_acceptable"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementVersions(Spoken):
+    """Of several versions for this service, the last counts; and what is wrong is said in Placement's own words."""
+
+    def chosen_by(self, request: falcon.Request) -> Version:
+        """The version that a request asks for. Raises Invalid for nonsense and Unacceptable out of range."""
+        text = self._asked(request)
+        if text is None:
+            return self.minimum
+        if text == "latest":
+            return self.maximum
+        found = _FORM.fullmatch(text)
+        if found is None:
+            message = f"Invalid microversion: invalid version string: {text}"
+            raise Invalid(message)
+        version = Version(int(found[1]), int(found[2]))
+        if not self.minimum <= version <= self.maximum:
+            message = f"Invalid microversion: Unacceptable version header: {text}"
+            raise Unacceptable(message)
+        return version
+
+    def _asked(self, request: falcon.Request) -> str | None:
+        for entry in reversed((request.get_header("OpenStack-API-Version") or "").split(",")):
+            service, _, version = entry.strip().partition(" ")
+            if service.lower() == self.service and version.strip():
+                return version.strip()
+        return None
+
+    def headers(self, version: Version) -> dict[str, str]:
+        """What tells the caller which version answered."""
+        return {"openstack-api-version": f"{self.service} {version}", "vary": "openstack-api-version"}
+
+
+SPOKEN = PlacementVersions("placement", FIRST, LATEST)

@@ -1,0 +1,62 @@
+"""`/resource_classes`: the names of what providers have."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.placement import schemas
+from covey.api.placement.answers import created, href, no_content, read, stamp
+from covey.api.placement.microversions import CLASS_BY_NAME, CLASSES
+from covey.api.requests import Json, Request
+from covey.api.routes import only_from
+from covey.ports import Clock
+from covey.services.placement.resource_classes import ResourceClasses as Service
+
+PATH = "/resource_classes"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClasses:
+    """The resource."""
+
+    classes: Service
+    clock: Clock
+
+    @only_from(CLASSES)
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {"resource_classes": [show(req, name) for name in self.classes.all(req.actor)]}
+        stamp(req, resp, self.clock())
+
+    @only_from(CLASSES)
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        name = read(req, schemas.RESOURCE_CLASS)["name"]
+        self.classes.create(req.actor, name)
+        created(resp, req.link(f"{PATH}/{name}"))
+
+    @only_from(CLASSES)
+    def on_get_one(self, req: Request, resp: falcon.Response, name: str) -> None:
+        made_at = self.classes.show(req.actor, name)
+        resp.media = show(req, name)
+        stamp(req, resp, made_at or self.clock())
+
+    @only_from(CLASSES)
+    def on_put_one(self, req: Request, resp: falcon.Response, name: str) -> None:
+        """Up to 1.6 another name; from 1.7 on, makes sure that the class exists."""
+        if req.version < CLASS_BY_NAME:
+            new = read(req, schemas.RESOURCE_CLASS)["name"]
+            self.classes.rename(req.actor, name, new)
+            resp.media = show(req, new)
+            return
+        schemas.RESOURCE_CLASS.check({"name": name})
+        resp.status = falcon.HTTP_201 if self.classes.ensure(req.actor, name) else falcon.HTTP_204
+        resp.location = req.link(f"{PATH}/{name}")
+
+    @only_from(CLASSES)
+    def on_delete_one(self, req: Request, resp: falcon.Response, name: str) -> None:
+        self.classes.delete(req.actor, name)
+        no_content(resp)
+
+
+def show(req: Request, name: str) -> Json:
+    """A class as the wire has it."""
+    return {"name": name, "links": [{"rel": "self", "href": href(req, f"{PATH}/{name}")}]}

@@ -1,0 +1,105 @@
+"""`/traits`, and `/resource_providers/{uuid}/traits`: what providers can do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.placement import schemas
+from covey.api.placement.answers import no_content, read, stamp
+from covey.api.placement.microversions import TRAITS
+from covey.api.requests import Request, query_lists
+from covey.api.routes import only_from
+from covey.model.errors import Invalid
+from covey.model.providers import Provider
+from covey.ports import Clock
+from covey.services.placement.traits import TraitFilter
+from covey.services.placement.traits import Traits as Service
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """The resource: names of traits."""
+
+    traits: Service
+    clock: Clock
+
+    @only_from(TRAITS)
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {"traits": self.traits.find(req.actor, read_filter(req))}
+        stamp(req, resp, self.clock())
+
+    @only_from(TRAITS)
+    def on_get_one(self, req: Request, resp: falcon.Response, name: str) -> None:
+        """204 for one that there is."""
+        made_at = self.traits.show(req.actor, name)
+        no_content(resp)
+        stamp(req, resp, made_at or self.clock())
+
+    @only_from(TRAITS)
+    def on_put_one(self, req: Request, resp: falcon.Response, name: str) -> None:
+        """201 for a new one, 204 for one that was there."""
+        resp.status = falcon.HTTP_201 if self.traits.make(req.actor, name) else falcon.HTTP_204
+        resp.location = req.link(f"/traits/{name}")
+        stamp(req, resp, self.clock())
+
+    @only_from(TRAITS)
+    def on_delete_one(self, req: Request, resp: falcon.Response, name: str) -> None:
+        self.traits.delete(req.actor, name)
+        no_content(resp)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTraits:
+    """The resource: traits of one provider."""
+
+    traits: Service
+    clock: Clock
+
+    @only_from(TRAITS)
+    def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self._answer(req, resp, *self.traits.of_provider(req.actor, key))
+
+    @only_from(TRAITS)
+    def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
+        """These, and no others."""
+        body = read(req, schemas.PROVIDER_TRAITS)
+        names = set(body["traits"])
+        provider = self.traits.replace(req.actor, key, body["resource_provider_generation"], names)
+        self._answer(req, resp, provider, names)
+
+    @only_from(TRAITS)
+    def on_delete(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.traits.clear(req.actor, key)
+        no_content(resp)
+
+    def _answer(self, req: Request, resp: falcon.Response, provider: Provider, names: Iterable[str]) -> None:
+        resp.media = {"traits": sorted(names), "resource_provider_generation": provider.generation}
+        stamp(req, resp, self.clock())
+
+
+def read_filter(req: Request) -> TraitFilter:
+    """Which traits the query wants. Raises Invalid."""
+    given = query_lists(req)
+    schemas.TRAITS_QUERY.check(given)
+    names, prefix = _names(given["name"][-1]) if "name" in given else (None, "")
+    return TraitFilter(names, prefix, _associated(given["associated"][-1]) if "associated" in given else None)
+
+
+def _names(text: str) -> tuple[frozenset[str] | None, str]:
+    kind, _, value = text.partition(":")
+    match kind:
+        case "in" if text != kind:
+            return frozenset(value.split(",")), ""
+        case "startswith" if text != kind:
+            return None, value
+    message = "Badly formatted name parameter. Expected name query string parameter in form: "
+    message += f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{text}"'
+    raise Invalid(message)
+
+
+def _associated(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        message = 'The query parameter "associated" only accepts "true" or "false"'
+        raise Invalid(message)
+    return text.lower() == "true"

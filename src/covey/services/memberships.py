@@ -1,0 +1,99 @@
+"""Who is in a group: servers join and leave while they run."""
+
+from dataclasses import dataclass, replace
+
+from covey.model.access import Actor
+from covey.model.errors import Conflict, Invalid, NotFound, OverQuota
+from covey.model.groups import Group
+from covey.model.ids import GroupId, ServerId
+from covey.model.quotas import UNLIMITED
+from covey.model.servers import Server, Task, VmState
+from covey.ports import Access, Store, Transaction
+from covey.scheduler.verdicts import objections
+from covey.services.announcements import Announcements
+from covey.services.disguise import disguise_for
+from covey.services.groups import Groups
+from covey.services.live_fleet import LiveFleet
+from covey.services.quotas import Quotas
+from covey.services.servers import Servers
+
+_SHOW = "os_compute_api:servers:show"
+
+
+@dataclass(frozen=True, slots=True)
+class Memberships:
+    """Joining moves nobody and asks no policy, unless the caller wants it to."""
+
+    store: Store
+    access: Access
+    live: LiveFleet
+    groups: Groups
+    servers: Servers
+    quotas: Quotas
+    announcements: Announcements
+
+    def add(self, actor: Actor, group: str, server: str, *, enforce: bool) -> Group:
+        """Raises NotFound, OverQuota, and Conflict when it is in another group or would break an enforced policy."""
+        with self.store.write() as tx:
+            found = self._locked(tx, actor, group)
+            joining = self._member(tx, actor, found, server)
+            if joining.group_id == found.id:
+                return disguise_for(tx, self.access, actor, found.project_id).group(found)
+            if joining.group_id is not None:
+                message = f"Server {joining.id} is in the server group {joining.group_id}; take it out of there first."
+                raise Conflict(message)
+            if joining.task is Task.DELETING or (joining.vm_state is VmState.ERROR and joining.host_id is None):
+                message = f"Server {joining.id} can't join a group: it is being deleted, or was never placed."
+                raise Conflict(message)
+            self._refuse_over_quota(tx, found, joining)
+            if enforce:
+                self._refuse_violation(tx, found, joining)
+            tx.groups.join(found.id, joining.id)
+            return self._changed(tx, actor, found, "server_group.add_member")
+
+    def remove(self, actor: Actor, group: str, server: str) -> Group:
+        """It stays as it is, in no group. Raises NotFound when it is not a member."""
+        with self.store.write() as tx:
+            found = self._locked(tx, actor, group)
+            if server not in found.members:
+                message = f"Server {server} is not a member of the server group {found.id}."
+                raise NotFound(message)
+            tx.groups.leave([ServerId(server)])
+            return self._changed(tx, actor, found, "server_group.remove_member")
+
+    def _locked(self, tx: Transaction, actor: Actor, group: str) -> Group:
+        """Hold the group, as everybody does who decides on a place for a member."""
+        tx.groups.lock([GroupId(group)])
+        return self.groups.own(tx, actor, group, "update")
+
+    def _member(self, tx: Transaction, actor: Actor, group: Group, server: str) -> Server:
+        found = self.servers.own(tx, actor, server, _SHOW, lock=True)
+        if found.project_id != group.project_id:
+            message = f"Server {server} is not in the project of the server group {group.id}, so it can't join it."
+            raise Invalid(message)
+        return found
+
+    def _refuse_over_quota(self, tx: Transaction, group: Group, joining: Server) -> None:
+        limit = self.quotas.limits_in(tx, group.project_id)["server_group_members"]
+        state = tx.groups.states({group.id: group.version})[group.id]
+        if limit != UNLIMITED and state.users.get(joining.user_id, 0) >= limit:
+            message = "Quota exceeded, too many servers in group"
+            raise OverQuota(message)
+
+    def _refuse_violation(self, tx: Transaction, group: Group, joining: Server) -> None:
+        """Raises Conflict unless hard policies would let it be where it is; while it moves, at both ends."""
+        view = tx.groups.states({group.id: group.version})[group.id].view()
+        hosts = [host for host in (joining.host_id, joining.second_host_id) if host is not None]
+        with self.store.read() as outside, self.live.fresh(outside) as sight:
+            broken = [objection for host in hosts for objection in objections(view, host, sight.fleet)]
+        if broken:
+            reasons = "; ".join(dict.fromkeys(broken))
+            message = f"Server {joining.id} would break the group's policies where it is: {reasons}."
+            raise Conflict(message)
+
+    def _changed(self, tx: Transaction, actor: Actor, group: Group, event: str) -> Group:
+        tx.groups.bump([group.id])
+        now = tx.groups.by_id(group.id)
+        assert now is not None
+        self.announcements.group(tx, event, replace(now, version=group.version))
+        return disguise_for(tx, self.access, actor, group.project_id).group(now)

@@ -1,0 +1,46 @@
+"""Use cases of the ledger: resource providers and what is taken from them."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from covey.ports import Access, Clock, NewUuid, Store
+from covey.services.placement.aggregates import ProviderAggregates
+from covey.services.placement.allocations import Allocations
+from covey.services.placement.candidates import Candidates
+from covey.services.placement.inventories import Inventories
+from covey.services.placement.live_providers import LiveProviders
+from covey.services.placement.providers import Providers
+from covey.services.placement.reshaper import Reshaper
+from covey.services.placement.resource_classes import ResourceClasses
+from covey.services.placement.traits import Traits
+from covey.services.placement.usages import Usages
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Everything that can be asked of the ledger."""
+
+    aggregates: ProviderAggregates
+    allocations: Allocations
+    candidates: Candidates
+    inventories: Inventories
+    providers: Providers
+    reshaper: Reshaper
+    resource_classes: ResourceClasses
+    traits: Traits
+    usages: Usages
+
+    @classmethod
+    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid) -> Self:
+        """All of it on one store."""
+        return cls(
+            aggregates=ProviderAggregates(store, access, clock),
+            allocations=Allocations(store, access, clock),
+            candidates=Candidates(store, access, LiveProviders()),
+            inventories=Inventories(store, access, clock),
+            providers=Providers(store, access, clock, new_uuid),
+            reshaper=Reshaper(store, access, clock),
+            resource_classes=ResourceClasses(store, access, clock),
+            traits=Traits(store, access, clock),
+            usages=Usages(store, access),
+        )

@@ -1,0 +1,201 @@
+"""Resource providers and their trees."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from covey.model.access import Actor
+from covey.model.errors import Conflict, DuplicateName, Invalid, Overtaken, ProviderHasChildren, ProviderInUse
+from covey.model.providers import Provider, ProviderFilter
+from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.services.placement.finding import existing, retried
+
+_RULE = "placement:resource_providers:"
+
+
+@dataclass(frozen=True, slots=True)
+class NewProvider:
+    """A provider as somebody asks for it; without a uuid it gets one."""
+
+    name: str
+    uuid: str | None = None
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderChange:
+    """What a provider is to be called, and whom it is to be below. Old clients may only give a parent to a root."""
+
+    name: str
+    has_parent: bool = False  # whether a parent, or none, is asked for
+    parent: str | None = None
+    may_move: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """What can be done with resource providers."""
+
+    store: Store
+    access: Access
+    clock: Clock
+    new_uuid: NewUuid
+
+    def find(self, actor: Actor, wanted: ProviderFilter) -> list[Provider]:
+        """The providers that a listing wants. Raises Invalid for names that nobody knows."""
+        self.access.require(actor, f"{_RULE}list")
+        with self.store.read() as tx:
+            _refuse_unknown_names(tx, wanted)
+            return tx.providers.find(wanted)
+
+    def show(self, actor: Actor, uuid: str) -> Provider:
+        """Raises NotFound."""
+        self.access.require(actor, f"{_RULE}show")
+        with self.store.read() as tx:
+            return existing(tx, uuid)
+
+    def create(self, actor: Actor, new: NewProvider) -> Provider:
+        """Raises Invalid for a parent that can't be, DuplicateName for a name or a uuid that is taken."""
+        self.access.require(actor, f"{_RULE}create")
+        uuid = new.uuid or self.new_uuid()
+        refusal = f'Unable to create resource provider "{new.name}", {uuid}: Object action create failed because: '
+
+        def attempt() -> Provider:
+            with self.store.write() as tx:
+                _refuse_nameless(new.name, refusal)
+                parent = _parent(tx, new.parent, uuid, refusal)
+                _refuse_duplicates(tx, new.name, uuid)
+                tx.providers.add(uuid, new.name, parent, self.clock())
+                return existing(tx, uuid)
+
+        return retried(attempt)
+
+    def change(self, actor: Actor, uuid: str, change: ProviderChange) -> Provider:
+        """Renames a provider, and moves it with all that is below it. Raises NotFound, Invalid, DuplicateName."""
+        self.access.require(actor, f"{_RULE}update")
+        refusal = f"Unable to save resource provider {uuid}: Object action update failed because: "
+
+        def attempt() -> Provider:
+            with self.store.write() as tx:
+                provider = existing(tx, uuid)
+                _refuse_nameless(change.name, refusal)
+                if change.has_parent and change.parent != provider.parent_uuid:
+                    _move(tx, provider, change, refusal)
+                if change.name != provider.name:
+                    _refuse_renamed_host(provider)
+                tx.providers.rename(provider.id, change.name, self.clock())
+                return existing(tx, uuid)
+
+        return retried(attempt)
+
+    def delete(self, actor: Actor, uuid: str) -> None:
+        """Raises NotFound, ProviderHasChildren, ProviderInUse."""
+        self.access.require(actor, f"{_RULE}delete")
+
+        def attempt() -> None:
+            with self.store.write() as tx:
+                provider = existing(tx, uuid, lock=True, reason=" for delete")
+                if tx.providers.has_children(provider.id):
+                    message = f"Unable to delete parent resource provider {uuid}: It has child resource providers."
+                    raise ProviderHasChildren(message)
+                if provider.is_host:
+                    message = f"Unable to delete resource provider {uuid}: It is the host {provider.name}."
+                    raise ProviderInUse(message)
+                if any(has.used for has in tx.inventories.of([provider.id], lock=True)[provider.id].values()):
+                    message = f"Unable to delete resource provider {uuid}: Resource provider has allocations."
+                    raise ProviderInUse(message)
+                tx.providers.delete(provider.id)
+
+        retried(attempt)
+
+
+def _refuse_unknown_names(tx: Transaction, wanted: ProviderFilter) -> None:
+    unknown = sorted(wanted.resources.keys() - tx.resource_classes.known(wanted.resources))
+    if unknown:
+        message = f"Invalid resource class in resources parameter: No such resource class {unknown[0]}."
+        raise Invalid(message)
+    traits = wanted.forbidden.union(*wanted.required)
+    unknown = sorted(traits - tx.traits.known(traits))
+    if unknown:
+        message = f'Invalid trait(s) in "required" parameter: No such trait(s): {", ".join(unknown)}.'
+        raise Invalid(message)
+
+
+def _refuse_nameless(name: str, refusal: str) -> None:
+    if not name:
+        message = f"{refusal}name is required"
+        raise Invalid(message)
+
+
+def _refuse_duplicates(tx: Transaction, name: str, uuid: str) -> None:
+    taken = f"uuid: {uuid}" if tx.providers.by_uuid(uuid) else ""
+    if not taken and tx.providers.find(ProviderFilter(name=name)):
+        taken = f"name: {name}"
+    if taken:
+        message = f"Conflicting resource provider {taken} already exists."
+        raise DuplicateName(message)
+
+
+def _refuse_renamed_host(provider: Provider) -> None:
+    if provider.is_host:
+        message = f"The resource provider {provider.uuid} is the host {provider.name}, and is called as the host is."
+        raise Conflict(message)
+
+
+def _parent(tx: Transaction, parent: str | None, uuid: str, refusal: str) -> Provider | None:
+    """The parent, held, so that it stays where it is. Raises Invalid."""
+    if parent is None:
+        return None
+    if parent == uuid:
+        message = f"{refusal}parent provider UUID cannot be same as UUID. "
+        message += "Please set parent provider UUID to None if there is no parent."
+        raise Invalid(message)
+    found = tx.providers.by_uuid(parent, lock=True)
+    if found is None:
+        message = f"{refusal}parent provider UUID does not exist."
+        raise Invalid(message)
+    return found
+
+
+def _move(tx: Transaction, provider: Provider, change: ProviderChange, refusal: str) -> None:
+    """Raises Invalid for a move that can't be; Overtaken when one of the trees grew before it could be held."""
+    parent = tx.providers.by_uuid(change.parent) if change.parent is not None else None
+    if change.parent is not None and parent is None:
+        message = f"{refusal}parent provider UUID does not exist."
+        raise Invalid(message)
+    if provider.parent_id is not None and not change.may_move:
+        message = f"{refusal}{'re' if parent else 'un'}-parenting a provider is not currently allowed."
+        raise Invalid(message)
+    if provider.is_host:
+        message = f"The resource provider {provider.uuid} is the host {provider.name}, and a host is a root."
+        raise Conflict(message)
+    roots = {each.root_id for each in (provider, parent) if each}
+    held = tx.providers.trees(roots, lock=True)
+    now = tx.providers.trees(roots)
+    if {_place(each) for each in held} != {_place(each) for each in now} or not {
+        _place(each) for each in (provider, parent) if each
+    } <= {_place(each) for each in now}:
+        message = "The tree of the resource provider changed meanwhile. Look at it anew, then try again."
+        raise Overtaken(message)
+    below = _below(provider, now)
+    if parent is not None and parent.id in {provider.id, *below}:
+        message = f"{refusal}creating loop in the provider tree is not allowed."
+        raise Invalid(message)
+    tx.providers.move(provider.id, parent, below)
+
+
+def _place(provider: Provider) -> tuple[int, int | None, int]:
+    return provider.id, provider.parent_id, provider.root_id
+
+
+def _below(provider: Provider, tree: Sequence[Provider]) -> list[int]:
+    """All that is below a provider."""
+    children: dict[int | None, list[int]] = defaultdict(list)
+    for each in tree:
+        children[each.parent_id].append(each.id)
+    found: list[int] = []
+    looked_at = children[provider.id]
+    while looked_at:
+        found += looked_at
+        looked_at = [child for each in looked_at for child in children[each]]
+    return found

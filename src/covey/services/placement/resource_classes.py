@@ -1,0 +1,91 @@
+"""Resource classes: the standard ones, and those that operators name."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from covey.model.access import Actor
+from covey.model.errors import Conflict, Invalid, NotFound
+from covey.model.vocabulary import STANDARD_CLASSES
+from covey.ports import Access, Clock, Store, Transaction
+from covey.services.placement.finding import retried
+
+_RULE = "placement:resource_classes:"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClasses:
+    """What can be done with resource classes."""
+
+    store: Store
+    access: Access
+    clock: Clock
+
+    def all(self, actor: Actor) -> list[str]:
+        """The standard classes, then operators' own."""
+        self.access.require(actor, f"{_RULE}list")
+        with self.store.read() as tx:
+            return [*STANDARD_CLASSES, *tx.resource_classes.custom()]
+
+    def show(self, actor: Actor, name: str) -> datetime | None:
+        """When it was made; standard ones were always there. Raises NotFound."""
+        self.access.require(actor, f"{_RULE}show")
+        with self.store.read() as tx:
+            return _existing(tx, name)
+
+    def create(self, actor: Actor, name: str) -> None:
+        """Raises Conflict when it is there already."""
+        self.access.require(actor, f"{_RULE}create")
+        if not self._add(name):
+            message = f"Conflicting resource class already exists: {name}"
+            raise Conflict(message)
+
+    def ensure(self, actor: Actor, name: str) -> bool:
+        """Makes sure that it exists; tells whether it is new."""
+        self.access.require(actor, f"{_RULE}update")
+        return self._add(name)
+
+    def rename(self, actor: Actor, name: str, new: str) -> None:
+        """Raises NotFound, Invalid for a standard class, and Conflict when the name is taken."""
+        self.access.require(actor, f"{_RULE}update")
+
+        def attempt() -> None:
+            with self.store.write() as tx:
+                _existing(tx, name)
+                if name in STANDARD_CLASSES:
+                    message = f"Cannot update standard resource class {name}"
+                    raise Invalid(message)
+                if new == name:
+                    return
+                if tx.resource_classes.known([new]):
+                    message = f"Resource class already exists: {new}"
+                    raise Conflict(message)
+                tx.resource_classes.rename(name, new)
+
+        retried(attempt)
+
+    def delete(self, actor: Actor, name: str) -> None:
+        """Raises NotFound, Invalid for a standard class, and Conflict while a provider has an inventory of it."""
+        self.access.require(actor, f"{_RULE}delete")
+        with self.store.write() as tx:
+            _existing(tx, name)
+            if name in STANDARD_CLASSES:
+                message = f"Error in delete resource class: Cannot delete standard resource class {name}."
+                raise Invalid(message)
+            if not tx.resource_classes.delete(name):
+                message = f"Error in delete resource class: Cannot delete resource class {name}. "
+                message += "Class is in use in inventory."
+                raise Conflict(message)
+
+    def _add(self, name: str) -> bool:
+        with self.store.write() as tx:
+            return tx.resource_classes.add(name, self.clock())
+
+
+def _existing(tx: Transaction, name: str) -> datetime | None:
+    if name in STANDARD_CLASSES:
+        return None
+    found = tx.resource_classes.custom([name])
+    if name not in found:
+        message = f"No such resource class {name}."
+        raise NotFound(message)
+    return found[name]

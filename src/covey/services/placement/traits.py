@@ -1,0 +1,115 @@
+"""Traits: what providers can do, and the names for it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from covey.model.access import Actor
+from covey.model.errors import Conflict, Invalid, NotFound
+from covey.model.providers import Provider
+from covey.model.vocabulary import CUSTOM_NAME, STANDARD_TRAITS
+from covey.ports import Access, Clock, Store
+from covey.services.placement.finding import CHANGED, existing, expect, retried
+
+_RULE, _OF_PROVIDER = "placement:traits:", "placement:resource_providers:traits:"
+
+
+@dataclass(frozen=True, slots=True)
+class TraitFilter:
+    """Which traits a listing wants."""
+
+    names: frozenset[str] | None = None
+    prefix: str = ""
+    associated: bool | None = None  # whether some provider has it
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What can be done with traits."""
+
+    store: Store
+    access: Access
+    clock: Clock
+
+    def find(self, actor: Actor, wanted: TraitFilter) -> list[str]:
+        """The traits that a listing wants, by name."""
+        self.access.require(actor, f"{_RULE}list")
+        with self.store.read() as tx:
+            names = STANDARD_TRAITS | tx.traits.custom().keys()
+            if wanted.associated is not None:
+                used = tx.traits.in_use()
+                names = names & used if wanted.associated else names - used
+        if wanted.names is not None:
+            names &= wanted.names
+        return sorted(name for name in names if name.startswith(wanted.prefix))
+
+    def show(self, actor: Actor, name: str) -> datetime | None:
+        """When it was made, if anybody noted that. Raises NotFound."""
+        self.access.require(actor, f"{_RULE}show")
+        if name in STANDARD_TRAITS:
+            return None
+        with self.store.read() as tx:
+            found = tx.traits.custom([name])
+        if name not in found:
+            raise NotFound(_unknown(name))
+        return found[name]
+
+    def make(self, actor: Actor, name: str) -> bool:
+        """Makes sure that an operator's own trait exists; tells whether it is new. Raises Invalid."""
+        self.access.require(actor, f"{_RULE}update")
+        if not CUSTOM_NAME.fullmatch(name):
+            message = "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
+            message += 'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
+            raise Invalid(message)
+        with self.store.write() as tx:
+            return tx.traits.name([name], self.clock())
+
+    def delete(self, actor: Actor, name: str) -> None:
+        """Raises Invalid for a standard trait, NotFound, and Conflict while a provider has it."""
+        self.access.require(actor, f"{_RULE}delete")
+        if name in STANDARD_TRAITS:
+            message = f"Cannot delete standard trait {name}."
+            raise Invalid(message)
+        with self.store.write() as tx:
+            if name not in tx.traits.custom([name]):
+                raise NotFound(_unknown(name))
+            if not tx.traits.forget(name):
+                message = f"The trait {name} is in use by a resource provider."
+                raise Conflict(message)
+
+    def of_provider(self, actor: Actor, uuid: str) -> tuple[Provider, frozenset[str]]:
+        """Raises NotFound."""
+        self.access.require(actor, f"{_OF_PROVIDER}list")
+        with self.store.read() as tx:
+            provider = existing(tx, uuid)
+            return provider, tx.traits.of(provider.id)
+
+    def replace(self, actor: Actor, uuid: str, generation: int, names: Collection[str]) -> Provider:
+        """The provider has these traits from now on. Raises NotFound, Invalid, ConcurrentUpdate."""
+        self.access.require(actor, f"{_OF_PROVIDER}update")
+        return self._replace(uuid, generation, frozenset(names))
+
+    def clear(self, actor: Actor, uuid: str) -> None:
+        """The provider has no traits from now on. Raises NotFound."""
+        self.access.require(actor, f"{_OF_PROVIDER}delete")
+        self._replace(uuid, None, frozenset())
+
+    def _replace(self, uuid: str, generation: int | None, names: frozenset[str]) -> Provider:
+        def attempt() -> Provider:
+            with self.store.write() as tx:
+                provider = existing(tx, uuid, lock=True)
+                expect(provider, generation, CHANGED)
+                if unknown := sorted(names - tx.traits.known(names, hold=True)):
+                    message = f"No such trait {', '.join(unknown)}"
+                    raise Invalid(message)
+                if names == tx.traits.of(provider.id):
+                    return provider
+                tx.traits.replace(provider.id, names)
+                tx.providers.bump({provider.id: 1}, self.clock())
+                return replace(provider, generation=provider.generation + 1)
+
+        return retried(attempt)
+
+
+def _unknown(name: str) -> str:
+    return f"No such trait(s): {name}."

@@ -1,0 +1,84 @@
+"""Previews: the decision for more servers of a group, without the claim."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from covey.model.access import Actor
+from covey.model.claims import amounts_of
+from covey.model.groups import Group
+from covey.model.servers import Wanted
+from covey.ports import Access, Store, Transaction
+from covey.scheduler.ask import Ask
+from covey.scheduler.decide import decide
+from covey.scheduler.explain import Explanation, explain
+from covey.services.audits import Places, places_of, scopes_of
+from covey.services.boots import refuse_unknown_zone
+from covey.services.disguise import disguise_for
+from covey.services.groups import Groups
+from covey.services.live_fleet import LiveFleet
+from covey.services.servers import Servers, image_traits, refuse_small
+
+_SEED = 0  # the same question gets the same answer, as long as nothing changed
+
+
+@dataclass(frozen=True, slots=True)
+class MoreServers:
+    """Servers that somebody thinks of asking for."""
+
+    flavor: str
+    count: int
+    image: str | None = None
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """How many of them fit, where those would go, and why the rest would not."""
+
+    group: Group
+    asked: int
+    placements: Sequence[Places]
+    reason: str | None
+
+    @property
+    def fits(self) -> int:
+        return len(self.placements)
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """Decides on a copy of what everybody sees, and keeps nothing."""
+
+    store: Store
+    access: Access
+    groups: Groups
+    servers: Servers
+    live: LiveFleet
+    tell: Callable[[Explanation], str]
+
+    def preview(self, actor: Actor, group: str, more: MoreServers) -> Preview:
+        """Raises NotFound for the group, Invalid for what no boot would be let do: an unknown flavor, image or zone."""
+        flavor = self.servers.flavor_for(actor, more.flavor)
+        image = self.servers.image_for(actor, more.image)
+        refuse_small(flavor, image)
+        required, forbidden = image_traits(image)
+        with self.store.read() as tx:
+            found = self.groups.own(tx, actor, group, "preview")
+            wanted = Wanted(zone=more.zone, image_required_traits=required, image_forbidden_traits=forbidden)
+            ask = Ask(
+                *amounts_of(flavor),
+                count=more.count,
+                minimum=1,
+                standing=self.servers.standing_for(found.project_id, flavor, wanted),
+                group=tx.groups.states({found.id: found.version})[found.id].view(),
+            )
+            return self._decided(tx, actor, found, ask)
+
+    def _decided(self, tx: Transaction, actor: Actor, group: Group, ask: Ask) -> Preview:
+        disguise = disguise_for(tx, self.access, actor, group.project_id)
+        with self.live.fresh(tx) as sight:
+            refuse_unknown_zone(ask.standing, sight.fleet)
+            chosen = decide(ask, sight.fleet, _SEED).chosen
+            reason = self.tell(explain(ask, sight.fleet, chosen)) if len(chosen) < ask.count else None
+            placements = list(places_of(chosen, scopes_of(group), sight.fleet, disguise))
+            return Preview(group, ask.count, placements, reason)

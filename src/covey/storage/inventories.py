@@ -1,0 +1,91 @@
+"""Inventories: what each provider has of each resource class."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, select
+
+from covey.model.providers import InventoryRecord
+from covey.storage.changes import FleetChanges
+from covey.storage.tables import inventories
+
+COLUMNS = (
+    inventories.c.provider_id,
+    inventories.c.resource_class,
+    inventories.c.total,
+    inventories.c.reserved,
+    inventories.c.min_unit,
+    inventories.c.max_unit,
+    inventories.c.step_size,
+    inventories.c.allocation_ratio,
+    inventories.c.used,
+)
+_PUT = sa.text("""
+    INSERT INTO inventories
+        (provider_id, resource_class, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
+    VALUES (:provider_id, :resource_class, :total, :reserved, :min_unit, :max_unit, :step_size, :allocation_ratio)
+    ON CONFLICT (provider_id, resource_class) DO UPDATE SET total = excluded.total, reserved = excluded.reserved,
+        min_unit = excluded.min_unit, max_unit = excluded.max_unit, step_size = excluded.step_size,
+        allocation_ratio = excluded.allocation_ratio
+""")
+_DROP = delete(inventories).where(
+    inventories.c.provider_id == bindparam("of"), inventories.c.resource_class == bindparam("kind")
+)
+
+
+class Inventories:
+    """Rows in the order in which everybody locks them: by provider, then by class."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def of(self, providers: Collection[int], *, lock: bool = False) -> dict[int, dict[str, InventoryRecord]]:
+        """What each of these providers has; held, when the caller means to take of it or to change it."""
+        found: dict[int, dict[str, InventoryRecord]] = defaultdict(dict)
+        if providers:
+            rows = (
+                select(*COLUMNS)
+                .where(inventories.c.provider_id.in_(sorted(providers)))
+                .order_by(inventories.c.provider_id, inventories.c.resource_class)
+            )
+            for row in self._connection.execute(rows.with_for_update() if lock else rows):
+                found[row.provider_id][row.resource_class] = record(row)
+        return found
+
+    def put(self, changes: Mapping[int, Mapping[str, InventoryRecord]]) -> None:
+        """Adds inventories, or changes those that are there; what is used of them stays."""
+        rows = [
+            {
+                "provider_id": provider,
+                "resource_class": kind,
+                "total": has.total,
+                "reserved": has.reserved,
+                "min_unit": has.min_unit,
+                "max_unit": has.max_unit,
+                "step_size": has.step_size,
+                "allocation_ratio": has.ratio,
+            }
+            for provider, wanted in changes.items()
+            for kind, has in wanted.items()
+        ]
+        if rows:
+            self._connection.execute(_PUT, rows)
+        self._changed()
+
+    def drop(self, pairs: Iterable[tuple[int, str]]) -> None:
+        """Removes inventories that nothing is used of."""
+        rows = [{"of": provider, "kind": kind} for provider, kind in pairs]
+        if rows:
+            self._connection.execute(_DROP, rows)
+        self._changed()
+
+    def _changed(self) -> None:
+        """Every process's picture of the fleet is old now."""
+        FleetChanges(self._connection).add_structure()
+
+
+def record(row: Any) -> InventoryRecord:  # noqa: ANN401 -- a row has no type of its own
+    """A row of COLUMNS as a value."""
+    return InventoryRecord(*row[2:])

@@ -1,0 +1,77 @@
+"""Compute's aggregates, mirrored among those of placement: a host's provider is where the host is."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, select, update
+
+from covey.model.ids import AggregateId, HostId
+from covey.storage.tables import aggregate_hosts, aggregates, hosts, provider_aggregates, resource_providers
+
+_ADD = sa.text("""
+    INSERT INTO provider_aggregates (provider_id, aggregate_uuid) SELECT :host, uuid FROM aggregates WHERE id = :of
+    ON CONFLICT DO NOTHING
+""").bindparams(bindparam("host", type_=sa.Integer))
+_REMOVE = delete(provider_aggregates).where(
+    provider_aggregates.c.provider_id == bindparam("host"),
+    provider_aggregates.c.aggregate_uuid
+    == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
+)
+_FORGET = delete(provider_aggregates).where(
+    provider_aggregates.c.aggregate_uuid
+    == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
+    provider_aggregates.c.provider_id.in_(select(hosts.c.id)),
+)
+_MISSING = (
+    select(aggregate_hosts.c.aggregate_id, aggregate_hosts.c.host_id)
+    .join_from(aggregate_hosts, aggregates, aggregate_hosts.c.aggregate_id == aggregates.c.id)
+    .where(
+        ~select(provider_aggregates)
+        .where(
+            provider_aggregates.c.provider_id == aggregate_hosts.c.host_id,
+            provider_aggregates.c.aggregate_uuid == aggregates.c.uuid,
+        )
+        .exists()
+    )
+    .order_by(aggregate_hosts.c.aggregate_id, aggregate_hosts.c.host_id)
+)
+_COUNT = (
+    update(resource_providers)
+    .where(resource_providers.c.id == bindparam("of"))
+    .values(generation=resource_providers.c.generation + 1)
+)
+
+Pairs = Sequence[tuple[AggregateId, HostId]]
+
+
+def joined(connection: sa.Connection, pairs: Pairs) -> None:
+    """Hosts are in aggregates now."""
+    _mirror(connection, _ADD, pairs)
+
+
+def left(connection: sa.Connection, pairs: Pairs) -> None:
+    """Hosts are not in aggregates any more."""
+    _mirror(connection, _REMOVE, pairs)
+
+
+def forgotten(connection: sa.Connection, aggregate: AggregateId) -> None:
+    """An aggregate is about to go; no host is in it then, whatever outside hands said."""
+    connection.execute(_FORGET, {"of": aggregate})
+
+
+def missing(connection: sa.Connection, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
+    """Hosts whose providers are not in the aggregates that the hosts are in; of one aggregate, or of all."""
+    wanted = _MISSING if aggregate is None else _MISSING.where(aggregates.c.id == aggregate)
+    return [(AggregateId(of), HostId(host)) for of, host in connection.execute(wanted)]
+
+
+def count(connection: sa.Connection, ids: Sequence[HostId]) -> None:
+    """Counts a change of each host's provider, so that nobody overwrites it unseen."""
+    rows = [{"of": host} for host in sorted(set(ids))]
+    if rows:
+        connection.execute(_COUNT, rows)
+
+
+def _mirror(connection: sa.Connection, statement: sa.Executable, pairs: Pairs) -> None:
+    count(connection, [host for _, host in pairs])
+    connection.execute(statement, [{"of": aggregate, "host": host} for aggregate, host in pairs])

@@ -1,0 +1,206 @@
+"""Resource providers: their trees, their aggregates, and what candidates are found by."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
+
+from covey.model.errors import DuplicateName
+from covey.model.providers import MOST, InventoryRecord, Provider, ProviderFilter, ProviderRecord
+from covey.storage.changes import FleetChanges
+from covey.storage.inventories import COLUMNS, record
+from covey.storage.refusals import refused_as
+from covey.storage.tables import hosts, inventories, provider_aggregates, provider_traits
+from covey.storage.tables import resource_providers as providers
+
+_PARENT, _ROOT = providers.alias("parent"), providers.alias("root")
+_ROOT_ID = func.coalesce(providers.c.root_id, providers.c.id)
+_ROWS = (
+    select(
+        providers.c.id,
+        providers.c.uuid,
+        providers.c.name,
+        providers.c.generation,
+        providers.c.parent_id,
+        _PARENT.c.uuid,
+        _ROOT_ID,
+        func.coalesce(_ROOT.c.uuid, providers.c.uuid),
+        select(hosts.c.id).where(hosts.c.id == providers.c.id).exists(),
+        providers.c.updated_at,
+    )
+    .select_from(
+        providers.outerjoin(_PARENT, providers.c.parent_id == _PARENT.c.id).outerjoin(
+            _ROOT, providers.c.root_id == _ROOT.c.id
+        )
+    )
+    .order_by(providers.c.id)
+)
+_BUMP = (
+    update(providers)
+    .where(providers.c.id == bindparam("of"))
+    .values(generation=providers.c.generation + bindparam("by"), updated_at=bindparam("now"))
+)
+_ADD_AGGREGATE = insert(provider_aggregates)
+
+
+class Providers:
+    """Every resource provider, hosts among them.
+
+    Whoever changes one holds its row first; those who hold several take them in the order of their ids.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def records(self) -> list[ProviderRecord]:
+        """All providers with all that candidates are found by."""
+        none: frozenset[str] = frozenset()
+        has: dict[int, dict[str, InventoryRecord]] = defaultdict(dict)
+        for row in self._connection.execute(select(*COLUMNS)):
+            has[row.provider_id][row.resource_class] = record(row)
+        traits = self._sets(provider_traits.c.trait)
+        aggregates = self._sets(provider_aggregates.c.aggregate_uuid)
+        rows = self._connection.execute(
+            select(
+                providers.c.id,
+                providers.c.uuid,
+                providers.c.name,
+                providers.c.parent_id,
+                providers.c.root_id,
+                providers.c.generation,
+            ).order_by(providers.c.id)
+        )
+        return [
+            ProviderRecord(*row, has[row.id], traits.get(row.id, none), aggregates.get(row.id, none)) for row in rows
+        ]
+
+    def find(self, wanted: ProviderFilter) -> list[Provider]:
+        """The providers that a listing wants, in the order in which they were made."""
+        return self._load(and_(sa.true(), *_conditions(wanted)))
+
+    def by_uuid(self, uuid: str, *, lock: bool = False) -> Provider | None:
+        """One provider; held, when the caller means to change it."""
+        found = self._load(providers.c.uuid == uuid, lock=lock)
+        return found[0] if found else None
+
+    def hold(self, uuids: Collection[str], ids: Collection[int]) -> dict[str, Provider]:
+        """Holds those with these uuids, as far as there are such, and those with these ids; all by uuid."""
+        mine = or_(providers.c.uuid.in_(uuids), providers.c.id.in_(ids))
+        return {provider.uuid: provider for provider in self._load(mine, lock=True)}
+
+    def trees(self, roots: Collection[int], *, lock: bool = False) -> list[Provider]:
+        """Every provider of these trees."""
+        return self._load(_ROOT_ID.in_(roots), lock=lock)
+
+    def has_children(self, provider: int) -> bool:
+        some = select(providers.c.id).where(providers.c.parent_id == provider)
+        return bool(self._connection.execute(select(some.exists())).scalar())
+
+    def add(self, uuid: str, name: str, parent: Provider | None, now: datetime) -> None:
+        """Raises DuplicateName."""
+        row = {"uuid": uuid, "name": name, "created_at": now, "updated_at": now}
+        tree = {"parent_id": parent.id, "root_id": parent.root_id} if parent else {}
+        with refused_as(DuplicateName(f"Conflicting resource provider name: {name} already exists.")):
+            self._connection.execute(insert(providers).values(**row, **tree))
+        self._changed()
+
+    def rename(self, provider: int, name: str, now: datetime) -> None:
+        """Raises DuplicateName."""
+        with refused_as(DuplicateName(f"Conflicting resource provider {name} already exists.")):
+            self._update(provider, name=name, updated_at=now)
+
+    def move(self, provider: int, parent: Provider | None, below: Sequence[int]) -> None:
+        """Puts a provider, with all that is below it, under a parent; or makes it a root."""
+        root = parent.root_id if parent else provider
+        self._update(provider, parent_id=parent.id if parent else None, root_id=root if parent else None)
+        if below:
+            self._connection.execute(update(providers).where(providers.c.id.in_(below)).values(root_id=root))
+        self._changed()
+
+    def delete(self, provider: int) -> None:
+        """Removes a provider that nobody holds anything of, with its inventories, traits and aggregates."""
+        self._connection.execute(delete(providers).where(providers.c.id == provider))
+        self._changed()
+
+    def bump(self, generations: Mapping[int, int], now: datetime) -> None:
+        """Counts so many changes of each provider, in the order in which everybody holds them."""
+        rows = [{"of": provider, "by": by, "now": now} for provider, by in sorted(generations.items()) if by]
+        if rows:
+            self._connection.execute(_BUMP, rows)
+
+    def aggregates(self, provider: int) -> list[str]:
+        mine = select(provider_aggregates.c.aggregate_uuid).where(provider_aggregates.c.provider_id == provider)
+        return list(self._connection.execute(mine.order_by(provider_aggregates.c.aggregate_uuid)).scalars())
+
+    def set_aggregates(self, provider: int, uuids: Iterable[str]) -> None:
+        """Puts the provider into these aggregates and no others."""
+        self._connection.execute(delete(provider_aggregates).where(provider_aggregates.c.provider_id == provider))
+        rows = [{"provider_id": provider, "aggregate_uuid": uuid} for uuid in sorted(uuids)]
+        if rows:
+            self._connection.execute(_ADD_AGGREGATE, rows)
+        self._changed()
+
+    def _sets(self, names: sa.Column[str]) -> dict[int, frozenset[str]]:
+        """The names by provider, joined by the database: each has some tens of them, and mostly the same ones."""
+        provider = names.table.c.provider_id
+        rows = self._connection.execute(select(provider, func.aggregate_strings(names, ",")).group_by(provider))
+        sets: dict[str, frozenset[str]] = {}
+        return {key: sets.get(joined) or sets.setdefault(joined, frozenset(joined.split(","))) for key, joined in rows}
+
+    def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Provider]:
+        wanted = _ROWS.where(condition)
+        if lock:  # but not so that what refers to a provider has to wait
+            wanted = wanted.with_for_update(of=providers, key_share=True)
+        return [Provider(*row) for row in self._connection.execute(wanted)]
+
+    def _update(self, provider: int, **values: object) -> None:
+        self._connection.execute(update(providers).where(providers.c.id == provider).values(**values))
+
+    def _changed(self) -> None:
+        """Every process's picture of the fleet is old now."""
+        FleetChanges(self._connection).add_structure()
+
+
+def _conditions(wanted: ProviderFilter) -> Iterable[sa.ColumnElement[bool]]:
+    if wanted.name is not None:
+        yield providers.c.name == wanted.name
+    if wanted.uuid is not None:
+        yield providers.c.uuid == wanted.uuid
+    if wanted.in_tree is not None:
+        member = providers.alias("member")
+        root = select(func.coalesce(member.c.root_id, member.c.id)).where(member.c.uuid == wanted.in_tree)
+        yield root.scalar_subquery() == _ROOT_ID
+    for kind, amount in wanted.resources.items():
+        yield _with_room(kind, amount) if amount <= MOST else sa.false()
+    for names in wanted.required:
+        yield _any_of(provider_traits.c.trait, names)
+    if wanted.forbidden:
+        yield ~_any_of(provider_traits.c.trait, wanted.forbidden)
+    for uuids in wanted.member_of:
+        yield _any_of(provider_aggregates.c.aggregate_uuid, uuids)
+    if wanted.not_member_of:
+        yield ~_any_of(provider_aggregates.c.aggregate_uuid, wanted.not_member_of)
+
+
+def _any_of(column: sa.Column[str], values: Collection[str]) -> sa.ColumnElement[bool]:
+    mine = column.table.c.provider_id == providers.c.id
+    return select(column).where(mine, column.in_(values)).correlate(providers).exists()
+
+
+def _with_room(kind: str, amount: int) -> sa.ColumnElement[bool]:
+    i = inventories.c
+    return (
+        select(i.provider_id)
+        .where(
+            i.provider_id == providers.c.id,
+            i.resource_class == kind,
+            i.used + amount <= (i.total - i.reserved) * i.allocation_ratio,
+            i.min_unit <= amount,
+            i.max_unit >= amount,
+            sa.literal(amount) % i.step_size == 0,
+        )
+        .correlate(providers)
+        .exists()
+    )

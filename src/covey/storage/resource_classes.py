@@ -1,0 +1,64 @@
+"""The resource classes that operators named themselves."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from covey.model.vocabulary import STANDARD_CLASSES
+from covey.storage.changes import FleetChanges
+from covey.storage.tables import allocations, inventories
+from covey.storage.tables import custom_resource_classes as classes
+
+_KEPT = [column.name for column in inventories.c if column.name != "resource_class"]
+_ADD = sa.text(
+    "INSERT INTO custom_resource_classes (name, created_at) VALUES (:name, :now) ON CONFLICT DO NOTHING"
+).bindparams(bindparam("now", type_=sa.DateTime))
+
+
+class ResourceClasses:
+    """The standard classes have no rows: they are there by themselves."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def custom(self, names: Collection[str] | None = None, *, hold: bool = False) -> dict[str, datetime]:
+        """Those of these names that an operator made, and when; held, so that none goes away meanwhile."""
+        wanted = select(classes).order_by(classes.c.created_at, classes.c.name)
+        if names is not None:
+            wanted = wanted.where(classes.c.name.in_(names))
+        rows = self._connection.execute(wanted.with_for_update(read=True) if hold else wanted)
+        return {row.name: row.created_at for row in rows}
+
+    def known(self, names: Collection[str], *, hold: bool = False) -> set[str]:
+        """Those of these names that mean something: standard ones, and operators' own."""
+        standard = set(names) & set(STANDARD_CLASSES)
+        others = set(names) - standard
+        return standard | self.custom(others, hold=hold).keys() if others else standard
+
+    def add(self, name: str, now: datetime) -> bool:
+        """Makes a name; tells whether it is new."""
+        return self._connection.execute(_ADD, {"name": name, "now": now}).rowcount > 0
+
+    def rename(self, name: str, new: str) -> None:
+        """Gives a class another name, wherever it is."""
+        self._connection.execute(update(classes).where(classes.c.name == name).values(name=new))
+        mine = inventories.c.resource_class == name
+        old = select(sa.literal(new), *(inventories.c[column] for column in _KEPT)).where(mine)
+        self._connection.execute(insert(inventories).from_select(["resource_class", *_KEPT], old))
+        self._connection.execute(
+            update(allocations).where(allocations.c.resource_class == name).values(resource_class=new)
+        )
+        self._connection.execute(delete(inventories).where(mine))
+        FleetChanges(self._connection).add_structure()
+
+    def delete(self, name: str) -> bool:
+        """Removes a class, unless some provider has an inventory of it."""
+        mine = classes.c.name == name
+        self._connection.execute(select(classes).where(mine).with_for_update())
+        some = select(inventories.c.provider_id).where(inventories.c.resource_class == name)
+        if self._connection.execute(select(some.exists())).scalar():
+            return False
+        self._connection.execute(delete(classes).where(mine))
+        return True

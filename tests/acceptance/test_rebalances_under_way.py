@@ -1,0 +1,177 @@
+"""A rebalance on real processes that is interrupted in its middle: by a death, or by somebody with second thoughts."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests.acceptance import storm
+from tests.acceptance.invariants import read, violations
+from tests.acceptance.processes import BESIDE_PYTHON, STOP_TIMEOUT_S, environment
+from tests.databases import PostgreSQL
+
+SERVERS = 10
+MOVES = SERVERS - 1  # all but one have to leave the host that they share
+# Each step takes a while, so that there is a middle; what a dead process held is soon taken on.
+VARIABLES = storm.settings(storm.UNLIMITED, DRIVER__LATENCY_S="0.2", WORKER__LEASE_S="2", WORKER__IDLE_S="0.05")
+IDLE = VARIABLES | {"OS_WORKER__THREADS": "0"}
+GROUPS = "/compute/v2.1/os-server-groups"
+
+Document = dict[str, Any]
+
+
+@contextmanager
+def worker(directory: Path, database: str, variables: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A `covey worker`, until the context ends or somebody kills it."""
+    with (directory / "worker.log").open("ab") as log:
+        process = subprocess.Popen(
+            [BESIDE_PYTHON / "covey", "worker", "--database", database],
+            cwd=directory,
+            env=environment(directory, **variables),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(STOP_TIMEOUT_S) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@dataclass
+class Site:
+    """Two serving processes, a group all of whose servers are on one host, and a connection to look at the rows."""
+
+    client: storm.Client
+    rows: sa.Engine
+    group: str = ""
+    servers: frozenset[str] = frozenset()
+
+    def gather(self) -> None:
+        """Servers that are together, in a group that now wants them apart."""
+        made = self.client.ask("POST", GROUPS, storm.group_body(["affinity"], {}))
+        self.group = made.json["server_group"]["id"]
+        body = storm.boot_body("s", group=self.group, min_count=SERVERS, max_count=SERVERS)
+        assert self.client.ask("POST", "/compute/v2.1/servers", body).status == 202
+        storm.wait_until_idle(self.rows)
+        self.servers = frozenset(row.id for row in read(self.rows).servers)
+        change = {"server_group": {"policies": ["anti-affinity"]}}
+        assert self.client.ask("PUT", f"{GROUPS}/{self.group}", change).status == 200
+        assert len(self.audit()["violations"]) == 1
+
+    def act(self, body: Document) -> int:
+        return self.client.ask("POST", f"{GROUPS}/{self.group}/action", body, of=1).status
+
+    def audit(self) -> Document:
+        found = self.client.ask("GET", f"{GROUPS}/{self.group}/audit?violations=true", of=1)
+        document: Document = found.json["server_group_policy_audit"]
+        return document
+
+    def rebalance(self) -> Document:
+        document: Document = self.client.ask("GET", f"{GROUPS}/{self.group}/rebalance", of=1).json["rebalance"]
+        return document
+
+    def in_the_middle(self) -> bool:
+        """Some moves are made, others are not begun, and one is under way."""
+        moving = [row for row in read(self.rows).servers if row.task_state is not None]
+        return bool(moving) and 2 <= self.rebalance()["moves_done"] < MOVES - 2
+
+    def begin(self) -> None:
+        assert self.act({"rebalance": {}}) == 202
+        storm.wait_until(self.in_the_middle, "the rebalance is in its middle")
+
+    def wait_for(self, status: str) -> Document:
+        storm.wait_until(lambda: self.rebalance()["status"] != "running", "the rebalance is over")
+        storm.wait_until_idle(self.rows)
+        found = self.rebalance()
+        assert found["status"] == status, found
+        return found
+
+    def all_is_well(self) -> None:
+        """Nobody is lost, and each has a host of its own."""
+        servers = read(self.rows).servers
+        assert {row.id for row in servers} == self.servers
+        assert {row.vm_state for row in servers} == {"active"}
+        assert len({row.host_id for row in servers}) == SERVERS
+        assert self.audit()["violations"] == []
+        assert violations(self.rows, idle=True) == []
+        assert storm.deadlocks(self.rows) == 0
+
+
+@contextmanager
+def site(
+    directory: Path, database: str, first: Mapping[str, str], second: Mapping[str, str]
+) -> Iterator[tuple[Site, storm.Mortal]]:
+    storm.apply_fleet(directory, database, storm.fleet_of(12, 16))
+    mortals = [storm.Mortal(directory / f"serve-{i}", database, v) for i, v in enumerate((first, second))]
+    with ExitStack() as stack:
+        for mortal in mortals:
+            stack.callback(mortal.kill)
+            mortal.start()
+        rows = storm.connect(database)
+        stack.callback(rows.dispose)
+        client = storm.Client([mortal.port for mortal in mortals])
+        stack.callback(client.close)
+        yield Site(client, rows), mortals[0]
+        assert storm.crashes([mortal.log for mortal in mortals]) == []
+
+
+def test_a_worker_is_killed_in_the_middle_and_another_goes_on(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
+    with postgresql_server.fresh() as database, site(tmp_path, database, IDLE, IDLE) as (here, _):
+        with worker(tmp_path, database, VARIABLES) as doomed:
+            here.gather()
+            here.begin()
+            os.kill(doomed.pid, signal.SIGKILL)
+            doomed.wait()
+        assert here.rebalance()["status"] == "running"
+        with worker(tmp_path, database, VARIABLES):
+            assert here.wait_for("done")["moves_done"] == MOVES
+        here.all_is_well()
+
+
+def test_a_serving_process_is_killed_in_the_middle_and_a_worker_goes_on(
+    tmp_path: Path, postgresql_server: PostgreSQL
+) -> None:
+    with postgresql_server.fresh() as database, site(tmp_path, database, VARIABLES, IDLE) as (here, doomed):
+        here.gather()
+        here.begin()
+        doomed.kill()
+        assert here.rebalance()["status"] == "running"
+        with worker(tmp_path, database, VARIABLES):
+            assert here.wait_for("done")["moves_done"] == MOVES
+        here.all_is_well()
+
+
+def test_a_rebalance_is_cancelled_in_the_middle_and_another_ends_what_is_left(
+    tmp_path: Path, postgresql_server: PostgreSQL
+) -> None:
+    with (
+        postgresql_server.fresh() as database,
+        site(tmp_path, database, VARIABLES, IDLE) as (here, _),
+        worker(tmp_path, database, VARIABLES),
+    ):
+        here.gather()
+        here.begin()
+        assert here.act({"rebalance": {}}) == 409
+        assert here.act({"cancel_rebalance": {}}) == 202
+        done = here.wait_for("cancelled")["moves_done"]
+        assert 2 <= done < MOVES
+        (broken,) = here.audit()["violations"]
+        assert len(broken["members"]) == SERVERS - done  # the move that was under way came to its end
+        assert violations(here.rows, idle=True, changed=True) == []
+        assert here.act({"cancel_rebalance": {}}) == 409
+
+        assert here.act({"rebalance": {}}) == 202
+        assert here.wait_for("done")["moves_done"] == MOVES - done
+        here.all_is_well()

@@ -1,0 +1,33 @@
+"""Keys of requests that may be repeated: who takes some together takes them in one order."""
+
+from functools import partial
+
+from covey.model.ids import ProjectId
+from covey.storage.store import Store
+from tests.build import NOW
+from tests.contract.crowds import at_once, losers, winners
+
+WEB = ProjectId("web")
+
+
+def test_a_key_is_taken_once_and_tells_what_came_of_it(store: Store) -> None:
+    with store.write() as tx:
+        assert tx.keys.reserve([(WEB, "b"), (WEB, "a"), (WEB, "a")], NOW) == {(WEB, "a"): None, (WEB, "b"): None}
+        tx.keys.answer(WEB, "a", "print", ["server"])
+        tx.keys.forget(WEB, "b")
+    with store.write() as tx:
+        assert tx.keys.reserve([(WEB, "a"), (WEB, "b")], NOW) == {(WEB, "a"): ("print", ["server"]), (WEB, "b"): None}
+
+
+def test_two_who_take_the_same_keys_never_wait_for_each_other_in_a_ring(store: Store) -> None:
+    for number in range(15):
+        names = [f"{number}-{i}" for i in range(8)]
+        results = at_once([partial(_take, store, names), partial(_take, store, names[::-1])])
+        assert losers(results) == []
+        assert sorted(winners(results)) == [0, 8]
+
+
+def _take(store: Store, names: list[str]) -> int:
+    with store.write() as tx:
+        found = tx.keys.reserve([(WEB, name) for name in names], NOW)
+        return sum(known is None for known in found.values())

@@ -1,0 +1,186 @@
+"""The ledger's rows on both databases: providers and their trees, the mirror, the log, and how old rows came here."""
+
+import uuid
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+
+import sqlalchemy as sa
+from alembic import command
+
+from covey.model.access import Actor
+from covey.model.allocations import Wanted
+from covey.model.changes import Use
+from covey.model.errors import Overtaken
+from covey.model.ids import AggregateId, HostId, ProjectId, UserId
+from covey.model.providers import InventoryRecord, ProviderFilter
+from covey.services.placement.allocations import Allocations
+from covey.storage import engine, schema, tables
+from covey.storage.store import Store, Transaction
+from tests.build import NOW, a_host
+from tests.contract.crowds import OpenAccess, at_once, losers
+
+AGGREGATE = str(uuid.UUID(int=7))
+CONSUMER = str(uuid.UUID(int=8))
+
+
+ROWS_OF_BEFORE = """
+    INSERT INTO resource_providers (id, uuid, name, created_at, updated_at)
+        VALUES (1, 'u1', 'node', '2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000');
+    INSERT INTO hosts (id, name, updated_at) VALUES (1, 'node', '2026-01-01 00:00:00.000000');
+    INSERT INTO inventories (provider_id, resource_class, total, reserved, allocation_ratio)
+        VALUES (1, 'VCPU', 8, 0, 1);
+    INSERT INTO provider_traits VALUES (1, 'CUSTOM_SSD'), (1, 'HW_CPU_X86_VMX');
+    INSERT INTO aggregates (id, uuid, name, created_at)
+        VALUES (1, '00000000-0000-0000-0000-000000000007', 'rack', '2026-01-01 00:00:00.000000');
+    INSERT INTO aggregate_hosts (aggregate_id, host_id) VALUES (1, 1)
+"""
+
+
+def add(tx: Transaction, name: str, parent: str | None = None) -> str:
+    key = str(uuid.uuid4())
+    tx.providers.add(key, name, tx.providers.by_uuid(parent) if parent else None, NOW)
+    return key
+
+
+def number(tx: Transaction, key: str) -> int:
+    found = tx.providers.by_uuid(key)
+    assert found is not None
+    return found.id
+
+
+def test_records_tell_all_of_a_provider(store: Store) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host("node", 8, 16384, 100, "CUSTOM_SSD")], NOW)
+        (host,) = tx.hosts.find()
+        card = add(tx, "card", host.uuid)
+        tx.inventories.put({number(tx, card): {"VGPU": InventoryRecord(4, 1, 2, 3, 1, 2.0)}})
+        tx.providers.set_aggregates(number(tx, card), [AGGREGATE])
+    with store.read() as tx:
+        root, below = tx.providers.records()
+    assert (root.id, root.parent_id, root.root_id, root.traits) == (host.id, None, None, frozenset({"CUSTOM_SSD"}))
+    assert (below.uuid, below.parent_id, below.root_id, below.aggregates) == (
+        card,
+        host.id,
+        host.id,
+        frozenset({AGGREGATE}),
+    )
+    assert below.inventories == {"VGPU": InventoryRecord(4, 1, 2, 3, 1, 2.0, 0)}
+
+
+def test_a_write_reaches_the_log_with_classes_that_compute_does_not_know(store: Store) -> None:
+    with store.write() as tx:
+        card = number(tx, add(tx, "card"))
+        tx.inventories.put({card: {"VGPU": InventoryRecord(4), "VCPU": InventoryRecord(4)}})
+    with store.read() as tx:
+        cursor = tx.changes.begin()
+    with store.write() as tx:
+        assert tx.allocations.take([(card, "VCPU", 1), (card, "VGPU", 3)]) == []
+    with store.read() as tx:
+        changes = tx.changes.since(cursor, "me")
+    assert changes.uses == (Use(card, 1, 0, 0, (("VGPU", 3),)),)
+    assert not changes.structure
+
+
+def test_what_there_is_no_room_for_is_told_and_what_makes_room_is_not(store: Store) -> None:
+    with store.write() as tx:
+        card = number(tx, add(tx, "card"))
+        tx.inventories.put({card: {"VGPU": InventoryRecord(4), "FPGA": InventoryRecord(4)}})
+        assert tx.allocations.take([(card, "FPGA", 5), (card, "VGPU", 4)]) == [(card, "FPGA", 5)]
+        tx.inventories.put({card: {"VGPU": InventoryRecord(1)}})  # now it is over-full
+        assert tx.allocations.take([(card, "VGPU", -1)]) == []
+        assert tx.allocations.take([(card, "VGPU", 1)]) == [(card, "VGPU", 1)]
+
+
+def test_a_consumer_that_many_make_at_once_is_made_once(store: Store) -> None:
+    with store.write() as tx:
+        key = add(tx, "card")
+        tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(100)}})
+    wanted = [Wanted(CONSUMER, {key: {"VGPU": 1}})]
+
+    def write() -> None:
+        with store.write() as tx:
+            tx.allocations.hold(wanted)
+            tx.allocations.replace(wanted, [], NOW)
+
+    assert losers(at_once([write] * 6)) == []
+    with store.read() as tx:
+        assert tx.allocations.find([CONSUMER])[CONSUMER].generation == 6
+
+
+def test_who_rewrites_and_who_gives_back_the_same_things_never_spoil_the_books(store: Store) -> None:
+    ledger = Allocations(store, OpenAccess(), lambda: NOW)
+    operator = Actor(UserId("admin"), ProjectId("admin"), frozenset({"admin"}))
+    with store.write() as tx:
+        keys = [add(tx, name) for name in ("one", "two", "three")]
+        tx.inventories.put(
+            {number(tx, key): {"VCPU": InventoryRecord(50), "VGPU": InventoryRecord(50)} for key in keys}
+        )
+
+    def rewrite(shift: int) -> None:
+        held = {key: {"VCPU": 1 + shift, "VGPU": 2} for key in keys[shift:]}
+        ledger.replace(operator, Wanted(CONSUMER, held, "web", "alice"))
+
+    def give_back() -> None:
+        with suppress(Overtaken), store.write() as tx:
+            tx.claims.release(CONSUMER)
+
+    for _ in range(25):
+        assert losers(at_once([partial(rewrite, 0), give_back, partial(rewrite, 2), partial(rewrite, 1)])) == []
+        with store.read() as tx:
+            held = Counter[tuple[int, str]]()
+            for each in tx.allocations.of([CONSUMER]):
+                held[each.provider_id, each.resource_class] += each.used
+            used = {(r.id, kind): has.used for r in tx.providers.records() for kind, has in r.inventories.items()}
+        assert {key: amount for key, amount in used.items() if amount} == held
+
+
+def test_the_mirror_shows_hosts_where_compute_has_them(store: Store) -> None:
+    with store.write() as tx:
+        tx.hosts.add([a_host("one"), a_host("two")], NOW)
+        one, two = (host.id for host in tx.hosts.find())
+        (aggregate,) = tx.aggregates.add([(AGGREGATE, "rack", None, None)], NOW)
+        tx.aggregates.add_hosts([(aggregate, one), (aggregate, two)], NOW)
+    assert members(store) == {"one", "two"}
+    with store.write() as tx:
+        tx.aggregates.remove_hosts([(AggregateId(aggregate), HostId(one))], NOW)
+    assert members(store) == {"two"}
+
+
+def members(store: Store) -> set[str]:
+    with store.read() as tx:
+        return {each.name for each in tx.providers.find(ProviderFilter(member_of=(frozenset({AGGREGATE}),)))}
+
+
+def test_of_two_names_that_are_made_at_once_one_is_new(store: Store) -> None:
+    def make() -> bool:
+        with store.write() as tx:
+            return tx.traits.name(["CUSTOM_SSD"], NOW)
+
+    assert sorted(at_once([make] * 4)) == [False, False, False, True]  # type: ignore[type-var]
+
+
+def test_hosts_of_before_keep_all_that_they_had(empty_database: str) -> None:
+    made = engine.connect(empty_database)
+    _upgrade(made, "0003")
+    with made.begin() as connection:
+        for statement in ROWS_OF_BEFORE.split(";"):
+            connection.exec_driver_sql(statement)
+    schema.upgrade(made)
+    store = Store(made)
+    with store.read() as tx:
+        (record,) = tx.providers.records()
+        assert tx.traits.custom().keys() == {"CUSTOM_SSD"}
+    assert record.inventories == {"VCPU": InventoryRecord(8)}
+    assert record.traits == {"CUSTOM_SSD", "HW_CPU_X86_VMX"}
+    assert record.aggregates == {AGGREGATE}
+    with made.connect() as connection:
+        assert connection.execute(sa.select(tables.hosts.c.name)).scalars().all() == ["node"]
+    made.dispose()
+
+
+def _upgrade(made: sa.Engine, version: str) -> None:
+    with engine.writer(made).begin() as connection:
+        config = schema._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, version)

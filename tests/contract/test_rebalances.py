@@ -1,0 +1,81 @@
+"""Rebalances: rows in, values out, and one that runs for each group, the same on every database."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from covey.model.errors import Conflict
+from covey.model.groups import Group, GroupPolicy, PolicyKind
+from covey.model.ids import GroupId, ProjectId, UserId
+from covey.model.rebalances import Rebalance, RebalanceStatus, Step
+from covey.storage.store import Store
+from tests.build import LATER, NOW
+from tests.contract.crowds import at_once, losers
+
+GROUP, OTHER = GroupId("g1"), GroupId("g2")
+FIRST = Rebalance(
+    id="r1",
+    group_id=GROUP,
+    project_id=ProjectId("web"),
+    user_id=UserId("root"),
+    request_id="req-1",
+    status=RebalanceStatus.RUNNING,
+    steps=(Step("s1", "n1", "n2"), Step("s2", "n1", "n3")),
+    created_at=NOW,
+    updated_at=NOW,
+)
+
+
+@pytest.fixture(autouse=True)
+def _groups(store: Store) -> None:
+    apart = (GroupPolicy(PolicyKind.ANTI_AFFINITY),)
+    with store.write() as tx:
+        for group in (GROUP, OTHER):
+            tx.groups.add(Group(group, "g", ProjectId("web"), UserId("alice"), apart, 0, NOW))
+
+
+def add(store: Store, *new: Rebalance) -> None:
+    for each in new:
+        with store.write() as tx:
+            tx.rebalances.add(each)
+
+
+def test_what_was_stored_is_what_is_read(store: Store) -> None:
+    add(store, FIRST)
+    changed = replace(
+        FIRST, status=RebalanceStatus.FAILED, done=1, under_way=True, plans=3, reason="no", steps=FIRST.steps[:1]
+    )
+    with store.write() as tx:
+        assert tx.rebalances.by_id("r1", lock=True) == FIRST
+        tx.rebalances.update(changed)
+    with store.read() as tx:
+        assert tx.rebalances.by_id("r1") == changed
+        assert tx.rebalances.by_id("r2") is None
+        assert tx.rebalances.latest(OTHER) is None
+
+
+def test_a_group_has_one_that_runs_at_the_most(store: Store) -> None:
+    add(store, FIRST, replace(FIRST, id="r2", group_id=OTHER))
+    with pytest.raises(Conflict, match="A rebalance of the server group g1 is running"):
+        add(store, replace(FIRST, id="r3"))
+    with store.write() as tx:
+        tx.rebalances.update(replace(FIRST, status=RebalanceStatus.CANCELLED))
+    add(store, replace(FIRST, id="r3", created_at=LATER))
+    with store.read() as tx:
+        latest = tx.rebalances.latest(GROUP)
+    assert latest is not None
+    assert latest.id == "r3"
+
+
+def test_of_many_that_start_together_one_runs(store: Store) -> None:
+    new = [replace(FIRST, id=f"r{n}") for n in range(6)]
+    assert len(losers(at_once([partial(add, store, each) for each in new]))) == 5
+
+
+def test_a_group_takes_its_rebalances_along(store: Store) -> None:
+    add(store, FIRST)
+    with store.write() as tx:
+        tx.groups.delete(GROUP)
+    with store.read() as tx:
+        assert tx.rebalances.by_id("r1") is None

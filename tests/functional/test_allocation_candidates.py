@@ -1,0 +1,141 @@
+"""Allocation candidates beside compute: one ledger, seen at once, and answers that are ready to be used."""
+
+from typing import Any
+
+import pytest
+
+from tests.functional.client import Client
+from tests.functional.fleets import Cloud
+
+CONSUMER = "11111111-1111-1111-1111-111111111111"
+EAST = "00000000-0000-0000-0000-0000000000ea"
+SMALL = "VCPU:1,MEMORY_MB:1024"
+
+
+def ledger(cloud: Cloud, version: str = "1.39", who: str = "admin:operators") -> Client:
+    return cloud.service.as_(who).below("/placement").sending(OpenStack_API_Version=f"placement {version}")
+
+
+def ask(cloud: Cloud, version: str = "1.39", **query: str) -> dict[str, Any]:
+    answer = ledger(cloud, version).get("/allocation_candidates", **query)
+    assert answer.status == 200, answer.text
+    shown: dict[str, Any] = answer.json
+    return shown
+
+
+def names(cloud: Cloud, **query: str) -> set[str]:
+    """The hosts that candidates draw on."""
+    found = {uuid for one in ask(cloud, **query)["allocation_requests"] for uuid in one["allocations"]}
+    known = {host["uuid"]: host["name"] for host in ledger(cloud).get("/resource_providers").json["resource_providers"]}
+    return {known[uuid] for uuid in found}
+
+
+def key(cloud: Cloud, name: str) -> str:
+    (found,) = ledger(cloud).get("/resource_providers", name=name).json["resource_providers"]
+    return str(found["uuid"])
+
+
+def used(cloud: Cloud, host: str) -> int:
+    return int(ask(cloud, resources=SMALL)["provider_summaries"][key(cloud, host)]["resources"]["VCPU"]["used"])
+
+
+def test_what_servers_take_and_give_back_is_seen_at_once(cloud: Cloud) -> None:
+    assert names(cloud, resources=SMALL) == {f"node-{number}" for number in range(1, len(_hosts(cloud)) + 1)}
+    server = cloud.boot()
+    host = str(cloud.host(server))
+    assert used(cloud, host) == 1
+    cloud.delete(server)
+    assert used(cloud, host) == 0
+
+
+def test_a_candidate_is_ready_to_be_claimed(cloud: Cloud) -> None:
+    found = ask(cloud, resources=SMALL, limit="1")
+    (candidate,) = found["allocation_requests"]
+    (provider,) = candidate["allocations"]
+    room = found["provider_summaries"][provider]["resources"]["VCPU"]["capacity"]
+    owner = {"project_id": "web", "user_id": "alice", "consumer_generation": None, "consumer_type": "TEST"}
+    assert ledger(cloud).put(f"/allocations/{CONSUMER}", candidate | owner).status == 204
+    left = ask(cloud, resources=f"VCPU:{room}", in_tree=provider)
+    assert left == {"allocation_requests": [], "provider_summaries": {}}
+
+
+def test_aggregates_traits_and_new_providers_are_seen_at_once(cloud: Cloud) -> None:
+    everybody = names(cloud, resources=SMALL)
+    first = key(cloud, "node-1")
+    generation = ledger(cloud).get(f"/resource_providers/{first}").json["generation"]
+    body = {"aggregates": [EAST], "resource_provider_generation": generation}
+    assert ledger(cloud).put(f"/resource_providers/{first}/aggregates", body).status == 200
+    assert names(cloud, resources=SMALL, member_of=EAST) == {"node-1"}
+    assert names(cloud, resources=SMALL, member_of=f"!in:{EAST},{CONSUMER}") == everybody - {"node-1"}
+    body = {"traits": ["HW_CPU_X86_AVX"], "resource_provider_generation": generation + 1}
+    assert ledger(cloud).put(f"/resource_providers/{first}/traits", body).status == 200
+    assert names(cloud, resources=SMALL, required="HW_CPU_X86_AVX") == {"node-1"}
+    card = ledger(cloud).post("/resource_providers", {"name": "card", "parent_provider_uuid": first}).json["uuid"]
+    body = {"resource_class": "VGPU", "total": 4}
+    assert ledger(cloud).post(f"/resource_providers/{card}/inventories", body).status == 201
+    assert names(cloud, resources=f"{SMALL},VGPU:2") == {"node-1", "card"}
+    assert ask(cloud, "1.28", resources=f"{SMALL},VGPU:2")["allocation_requests"] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "of_request", "of_summary", "classes"),
+    [
+        ("1.10", {"allocations"}, {"resources"}, {"VCPU"}),
+        ("1.12", {"allocations"}, {"resources"}, {"VCPU"}),
+        ("1.17", {"allocations"}, {"resources", "traits"}, {"VCPU"}),
+        ("1.27", {"allocations"}, {"resources", "traits"}, {"VCPU", "MEMORY_MB", "DISK_GB"}),
+        (
+            "1.29",
+            {"allocations"},
+            {"resources", "traits", "parent_provider_uuid", "root_provider_uuid"},
+            {"VCPU", "MEMORY_MB", "DISK_GB"},
+        ),
+        (
+            "1.34",
+            {"allocations", "mappings"},
+            {"resources", "traits", "parent_provider_uuid", "root_provider_uuid"},
+            {"VCPU", "MEMORY_MB", "DISK_GB"},
+        ),
+    ],
+)
+def test_the_answer_grew_with_the_versions(
+    cloud: Cloud, version: str, of_request: set[str], of_summary: set[str], classes: set[str]
+) -> None:
+    found = ask(cloud, version, resources="VCPU:1")
+    request, summary = found["allocation_requests"][0], next(iter(found["provider_summaries"].values()))
+    assert (request.keys(), summary.keys(), summary["resources"].keys()) == (of_request, of_summary, classes)
+    assert isinstance(request["allocations"], list) == (version == "1.10")
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ({"resources": "CUSTOM_X:1"}, "No such resource class CUSTOM_X"),
+        ({"resources": "VCPU:1", "required": "CUSTOM_B,!CUSTOM_A"}, "No such trait(s): CUSTOM_A, CUSTOM_B"),
+        ({"resources": "VCPU:1", "root_required": "NO_SUCH"}, "No such trait(s): NO_SUCH"),
+        ({"resources": "VCPU:x"}, "expected positive integer amount. Got: x"),
+        ({"resources": "VCPU:1", "what": "now"}, "'what' does not match any of the regexes"),
+    ],
+)
+def test_what_nobody_knows_is_refused_by_its_name(cloud: Cloud, query: dict[str, str], text: str) -> None:
+    answer = ledger(cloud).get("/allocation_candidates", **query)
+    assert (answer.status, text in answer.json["errors"][0]["detail"]) == (400, True), answer.text
+
+
+@pytest.mark.parametrize("amount", ["2147483648", "9" * 30, "9" * 4000])
+def test_more_than_anybody_has_is_no_error(cloud: Cloud, amount: str) -> None:
+    assert ask(cloud, resources=f"VCPU:{amount}")["allocation_requests"] == []
+    assert ask(cloud, resources="VCPU:1", limit=amount)["allocation_requests"] != []
+
+
+def test_who_may_not_ask_is_told_so_before_the_question_is_read(cloud: Cloud) -> None:
+    assert ledger(cloud, who="alice:web").get("/allocation_candidates", resources="").status == 403
+
+
+def test_before_there_were_candidates_there_was_no_such_page(cloud: Cloud) -> None:
+    assert ledger(cloud, "1.9").get("/allocation_candidates", resources=SMALL).status == 404
+
+
+def _hosts(cloud: Cloud) -> list[Any]:
+    hypervisors: list[Any] = cloud.admin.get("/os-hypervisors").json["hypervisors"]
+    return hypervisors

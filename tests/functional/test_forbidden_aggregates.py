@@ -1,0 +1,311 @@
+"""Forbidden aggregates: hosts that an operator pays a licence for take only servers that ask for it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from covey.model.ids import ImageId
+from covey.model.images import Visibility
+from covey.services.overview import overview
+from tests.build import a_host, an_image
+from tests.functional.client import Answer
+from tests.functional.fleets import IMAGE, BuildCloud, Cloud
+
+WINDOWS, XYZ = "CUSTOM_WINDOWS_LICENSED", "CUSTOM_XYZ"
+WINDOWS_IMAGE = "22222222-2222-3333-4444-555555555555"
+LINUX = IMAGE
+ON = ("scheduler", "enable_forbidden_aggregates_filter", True)
+CLOSED = "in an aggregate that requires traits the request does not ask for"
+
+
+def licensed_cloud(
+    build: BuildCloud, *traits: str, on: bool = True, plain: int = 2, licensed: int = 2, vcpus: int = 128
+) -> Cloud:
+    """Plain hosts, and better ones, with the traits, in an aggregate that requires them."""
+    hosts = [a_host(f"plain-{n + 1}", vcpus, 262144, 4000) for n in range(plain)]
+    hosts += [a_host(f"licensed-{n + 1}", vcpus, 524288, 8000, *traits) for n in range(licensed)]
+    cloud = build(hosts, *([ON] if on else []))
+    properties = {f"trait:{WINDOWS}": "required"}
+    with cloud.store.write() as tx:
+        tx.images.add([an_image(id=ImageId(WINDOWS_IMAGE), visibility=Visibility.PUBLIC, properties=properties)])
+    cloud.set_quota(instances=-1, cores=-1, ram=-1)
+    aggregate(cloud, "licensed", [f"licensed-{n + 1}" for n in range(licensed)], **dict.fromkeys(traits, "required"))
+    return cloud
+
+
+def aggregate(cloud: Cloud, name: str, hosts: Iterable[str], **traits: str | None) -> str:
+    """Makes one; its path, for further requests. Its uuid is there from 2.41."""
+    made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": name}}).json["aggregate"]
+    path = f"/os-aggregates/{made['id']}"
+    for host in hosts:
+        act(cloud, path, "add_host", {"host": host})
+    require(cloud, path, **traits)
+    return path
+
+
+def require(cloud: Cloud, path: str, **traits: str | None) -> None:
+    if traits:
+        act(cloud, path, "set_metadata", {"metadata": {f"trait:{name}": value for name, value in traits.items()}})
+
+
+def act(cloud: Cloud, path: str, action: str, body: dict[str, Any]) -> None:
+    answer = cloud.admin.post(f"{path}/action", {action: body})
+    assert answer.status == 200, answer.text
+
+
+def licensed_path(cloud: Cloud) -> str:
+    (found,) = cloud.admin.get("/os-aggregates").json["aggregates"]
+    return f"/os-aggregates/{found['id']}"
+
+
+def flavor(cloud: Cloud, name: str, **traits: str) -> str:
+    made = cloud.admin.post("/flavors", {"flavor": {"id": name, "name": name, "vcpus": 1, "ram": 1024, "disk": 10}})
+    assert made.status == 200, made.text
+    specs = {f"trait:{trait}": value for trait, value in traits.items()}
+    assert cloud.admin.post(f"/flavors/{name}/os-extra_specs", {"extra_specs": specs}).status == 200
+    return name
+
+
+def kinds(cloud: Cloud) -> set[str]:
+    """On what kinds of hosts there are servers."""
+    return {str(server["OS-EXT-SRV-ATTR:host"]).rpartition("-")[0] for server in cloud.servers()}
+
+
+def explained(cloud: Cloud, **asked: Any) -> dict[str, Any]:
+    answer = cloud.admin.post("/os-placement-explain", {"explain": {"flavorRef": "small", **asked}})
+    assert answer.status == 200, answer.text
+    told: dict[str, Any] = answer.json["explanation"]
+    return told
+
+
+def test_in_200_boots_no_other_image_lands_on_a_licensed_host(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    for _ in range(40):
+        cloud.ask_for(cloud.alice, imageRef=LINUX)
+    for _ in range(16):
+        cloud.ask_for(cloud.alice, imageRef=LINUX, min_count=10, max_count=10)
+    cloud.settle()
+    servers = cloud.servers()
+    assert len(servers) == 200
+    assert {server["status"] for server in servers} == {"ACTIVE"}
+    assert kinds(cloud) == {"plain"}
+
+
+def test_the_licensed_image_lands_there_and_nowhere_else(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    for _ in range(5):
+        cloud.boot(imageRef=WINDOWS_IMAGE)
+    assert kinds(cloud) == {"licensed"}
+
+
+def test_without_the_option_the_better_hosts_take_any_image(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS, on=False)
+    cloud.boot(imageRef=LINUX)
+    assert kinds(cloud) == {"licensed"}
+    assert "member_of" not in explained(cloud)["query"]
+
+
+def test_when_only_licensed_hosts_have_room_the_refusal_says_so(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=2)
+    cloud.boot(flavorRef="big", imageRef=LINUX)
+    lost = cloud.boot(imageRef=LINUX)
+    told = f"No valid host was found. Of 3 hosts: 2 are {CLOSED}, 1 lacks VCPUs."
+    shown = cloud.show(lost, cloud.alice)
+    assert (shown["status"], shown["fault"]["message"]) == ("ERROR", told)
+    assert kinds(cloud) == {"plain", ""}
+    assert cloud.status(cloud.boot(imageRef=WINDOWS_IMAGE)) == "ACTIVE"
+
+
+def test_a_batch_takes_the_room_of_plain_hosts_and_no_more(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=4)
+    cloud.boot(imageRef=LINUX, min_count=1, max_count=10)
+    assert (len(cloud.servers()), kinds(cloud)) == (4, {"plain"})
+    cloud.delete(*(server["id"] for server in cloud.servers()))
+    cloud.boot(imageRef=LINUX, min_count=5, max_count=10)
+    assert {server["status"] for server in cloud.servers()} == {"ERROR"}
+
+
+def test_a_request_has_to_ask_for_all_that_an_aggregate_requires(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS, XYZ)
+    lost = cloud.boot(imageRef=WINDOWS_IMAGE)
+    assert f"2 are {CLOSED}" in cloud.show(lost, cloud.alice)["fault"]["message"]
+    both = cloud.boot(imageRef=WINDOWS_IMAGE, flavorRef=flavor(cloud, "xyz", **{XYZ: "required"}))
+    assert str(cloud.host(both)).startswith("licensed")
+
+
+def test_a_trait_that_is_forbidden_is_not_asked_for(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    server = cloud.boot(imageRef=LINUX, flavorRef=flavor(cloud, "never", **{WINDOWS: "forbidden"}))
+    assert str(cloud.host(server)).startswith("plain")
+
+
+def test_other_values_and_keys_keep_nobody_out(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud)
+    act(cloud, licensed_path(cloud), "set_metadata", {"metadata": {f"trait:{WINDOWS}": "forbidden", "os": "required"}})
+    cloud.boot(imageRef=LINUX)
+    assert kinds(cloud) == {"licensed"}
+
+
+def test_a_change_of_metadata_or_hosts_is_seen_at_once(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    path = licensed_path(cloud)
+    require(cloud, path, **{WINDOWS: None})
+    assert str(cloud.host(cloud.boot(imageRef=LINUX))).startswith("licensed")
+    require(cloud, path, **{WINDOWS: "required"})
+    assert str(cloud.host(cloud.boot(imageRef=LINUX))).startswith("plain")
+    act(cloud, path, "remove_host", {"host": "licensed-2"})
+    assert cloud.host(cloud.boot(imageRef=LINUX)) == "licensed-2"
+    act(cloud, path, "add_host", {"host": "licensed-2"})
+    assert str(cloud.host(cloud.boot(imageRef=LINUX))).startswith("plain")
+
+
+def test_a_forced_host_is_not_refused_for_it_and_a_wished_for_one_is(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    assert cloud.host(cloud.boot_on("licensed-1", imageRef=LINUX)) == "licensed-1"
+    operator = cloud.alice.sending(X_Roles="admin")
+    assert cloud.status(cloud.boot(operator, host="licensed-1", imageRef=LINUX)) == "ERROR"
+
+
+class TestMoves:
+    """Each kind of move finds a plain host while there is one, and is refused when there is none."""
+
+    @pytest.fixture(params=[2, 1], ids=["another plain host", "licensed hosts only"])
+    def world(self, build_cloud: BuildCloud, request: pytest.FixtureRequest) -> tuple[Cloud, bool]:
+        return licensed_cloud(build_cloud, WINDOWS, plain=request.param, vcpus=8), request.param == 2
+
+    @staticmethod
+    def moved(cloud: Cloud, server: str, answer: Answer, *, can: bool) -> None:
+        cloud.settle()
+        if can:
+            assert answer.status in {200, 202}, answer.text
+            assert cloud.host(server) == "plain-2"
+        else:
+            assert answer.status in {400, 409}, answer.text
+            assert CLOSED in answer.message
+            assert cloud.host(server) in {"plain-1", None}
+
+    def test_migrate(self, world: tuple[Cloud, bool]) -> None:
+        cloud, can = world
+        server = cloud.boot_on("plain-1")
+        self.moved(cloud, server, cloud.act(cloud.admin, server, "migrate"), can=can)
+
+    def test_live_migrate(self, world: tuple[Cloud, bool]) -> None:
+        cloud, can = world
+        server = cloud.boot_on("plain-1")
+        answer = cloud.act(cloud.admin, server, "os-migrateLive", {"host": None, "block_migration": "auto"})
+        self.moved(cloud, server, answer, can=can)
+
+    def test_live_migrate_to_a_host_that_was_named(self, world: tuple[Cloud, bool]) -> None:
+        cloud, _ = world
+        server = cloud.boot_on("plain-1")
+        wish = {"host": "licensed-1", "block_migration": "auto"}
+        self.moved(cloud, server, cloud.act(cloud.admin, server, "os-migrateLive", wish), can=False)
+
+    def test_resize(self, world: tuple[Cloud, bool]) -> None:
+        cloud, can = world
+        server = cloud.boot_on("plain-1")
+        self.moved(cloud, server, cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"}), can=can)
+
+    def test_resize_to_a_flavor_that_asks_for_the_traits(self, world: tuple[Cloud, bool]) -> None:
+        cloud, _ = world
+        server = cloud.boot_on("plain-1")
+        cloud.did(cloud.alice, server, "resize", {"flavorRef": flavor(cloud, "win", **{WINDOWS: "required"})})
+        assert str(cloud.host(server)).startswith("licensed")
+
+    def test_evacuate(self, world: tuple[Cloud, bool]) -> None:
+        cloud, can = world
+        server = cloud.boot_on("plain-1")
+        cloud.set_down("plain-1")
+        self.moved(cloud, server, cloud.act(cloud.admin, server, "evacuate", {}), can=can)
+
+    def test_unshelve(self, world: tuple[Cloud, bool]) -> None:
+        cloud, can = world
+        server = cloud.boot_on("plain-1")
+        cloud.did(cloud.alice, server, "shelve")
+        cloud.set_host("plain-1", status="disabled")
+        self.moved(cloud, server, cloud.act(cloud.alice, server, "unshelve"), can=can)
+
+
+def test_a_preview_obeys(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=4)
+    group = cloud.group("soft-anti-affinity")
+
+    def fits(image: str) -> int:
+        wanted = {"preview": {"flavor": "small", "image": image, "count": 20}}
+        answer = cloud.alice.post(f"/os-server-groups/{group}/action", wanted)
+        assert answer.status == 200, answer.text
+        return int(answer.json["preview"]["fits"])
+
+    assert (fits(LINUX), fits(WINDOWS_IMAGE)) == (4, 8)
+
+
+class TestExplanations:
+    """What an operator is told."""
+
+    def test_the_query_names_the_forbidden_aggregates(self, build_cloud: BuildCloud) -> None:
+        cloud = licensed_cloud(build_cloud, WINDOWS)
+        aggregate(cloud, "more", ["plain-2"], **{XYZ: "required", WINDOWS: "required"})
+        uuids = {each["name"]: each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"]}
+        resources = "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
+        told = explained(cloud, imageRef=LINUX)
+        assert told["query"] == f"{resources}&member_of=!in:{','.join(sorted(uuids.values()))}"
+        reasons = {each["host"]: each["reason"] for each in told["hosts"]}
+        closed = f"it is {CLOSED}"
+        assert reasons == {"plain-1": None, "plain-2": closed, "licensed-1": closed, "licensed-2": closed}
+        told = explained(cloud, imageRef=WINDOWS_IMAGE)
+        assert told["query"] == f"{resources}&required={WINDOWS}&member_of=!in:{uuids['more']}"
+        never = flavor(cloud, "never", HW_CPU_X86_VMX="forbidden")
+        assert (
+            f"&required={WINDOWS},!HW_CPU_X86_VMX&"
+            in explained(cloud, flavorRef=never, imageRef=WINDOWS_IMAGE)["query"]
+        )
+
+    @pytest.mark.parametrize("image", [LINUX, WINDOWS_IMAGE])
+    def test_placement_answers_the_query_with_the_same_hosts(self, build_cloud: BuildCloud, image: str) -> None:
+        cloud = licensed_cloud(build_cloud, WINDOWS)
+        told = explained(cloud, imageRef=image)
+        placement = cloud.service.as_("admin:operators").below("/placement")
+        placement = placement.sending(OpenStack_API_Version="placement 1.39")
+        answer = placement.ask("GET", "/allocation_candidates", query_string=told["query"])
+        assert answer.status == 200, answer.text
+        with cloud.store.read() as tx:
+            names = {host.uuid: host.name for host in tx.hosts.find()}
+        found = {names[uuid] for uuid in answer.json["provider_summaries"]}
+        assert found == {each["host"] for each in told["hosts"] if each["allowed"]}
+        assert len(found) == 2
+
+    def test_a_servers_own_query_is_told_beside_its_place(self, build_cloud: BuildCloud) -> None:
+        cloud = licensed_cloud(build_cloud, WINDOWS)
+        (uuid,) = (each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"])
+        resources = "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
+
+        def query(image: str) -> str:
+            return str(cloud.admin.get(f"/servers/{cloud.boot(imageRef=image)}/placement").json["placement"]["query"])
+
+        assert query(LINUX) == f"{resources}&member_of=!in:{uuid}"
+        assert query(WINDOWS_IMAGE) == f"{resources}&required={WINDOWS}"
+
+    def test_is_not_for_tenants(self, build_cloud: BuildCloud) -> None:
+        cloud = licensed_cloud(build_cloud, WINDOWS)
+        assert cloud.alice.post("/os-placement-explain", {"explain": {"flavorRef": "small"}}).status == 403
+        server = cloud.boot(imageRef=LINUX)
+        for path in (f"/servers/{server}", f"/servers/{server}/placement"):
+            assert "member_of" not in cloud.alice.get(path).text
+
+
+def test_servers_that_a_change_left_behind_are_told(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud)
+    stays = [cloud.boot_on("licensed-1", imageRef=LINUX) for _ in range(7)]
+    cloud.boot_on("licensed-2", imageRef=LINUX, flavorRef=flavor(cloud, "win", **{WINDOWS: "required"}))
+    cloud.boot_on("plain-1", imageRef=LINUX)
+    assert overview(cloud.store, "nova", isolates=True).strays == ()
+    require(cloud, licensed_path(cloud), **{WINDOWS: "required"})
+    seen = overview(cloud.store, "nova", isolates=True)
+    assert [stray.server for stray in seen.strays] == sorted(stays)
+    assert {(stray.host, stray.aggregates, stray.project_id) for stray in seen.strays} == {
+        ("licensed-1", ("licensed",), "web")
+    }
+    few = ", ".join(sorted(stays)[:5])
+    assert f"7 servers are in an aggregate that requires traits not asked for: {few} and 2 more." in seen.warnings
+    assert overview(cloud.store, "nova").strays == ()

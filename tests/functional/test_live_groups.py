@@ -1,0 +1,774 @@
+"""Groups that live at 2.1000: scoped policies, and policies, names and members that change while servers run."""
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.storage import tables
+from tests.build import NOW, a_host
+from tests.functional.client import Answer, Client
+from tests.functional.conftest import Build
+from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud
+from tests.functional.rows import all_rows
+from tests.functional.scopes import Scoped, scope, scoped
+
+LISTENING = ("notifications", "driver", "log")
+STRANGE = "ffffffff-ffff-4fff-bfff-ffffffffffff"
+USE = "os_compute_api:os-policy-scopes:use"
+
+
+@pytest.fixture
+def racks(build_cloud: BuildCloud) -> Scoped:
+    return scoped(build_cloud(5))
+
+
+@pytest.fixture(scope="module")
+def lasting_racks(lasting_cloud: Cloud) -> Scoped:
+    """For questions that change nothing."""
+    with lasting_cloud.store.write() as tx:
+        tx.hosts.add([a_host("node-4"), a_host("node-5")], NOW)
+    return scoped(lasting_cloud)
+
+
+def create(client: Client, **group: Any) -> Answer:
+    return client.post("/os-server-groups", {"server_group": {"name": "g"} | group})
+
+
+def update(client: Client, group: str, **change: Any) -> Answer:
+    return client.post(f"/os-server-groups/{group}", {"server_group": change})
+
+
+def shown(answer: Answer) -> dict[str, Any]:
+    assert answer.status == 200, answer.text
+    found: dict[str, Any] = answer.json["server_group"]
+    return found
+
+
+def add(client: Client, group: str, server: str, **more: Any) -> Answer:
+    body = {"add_instance": {"instance_id": server} | more}
+    return client.post(f"/os-server-groups/{group}/action", body)
+
+
+def remove(client: Client, group: str, server: str) -> Answer:
+    return client.post(f"/os-server-groups/{group}/action", {"remove_instance": {"instance_id": server}})
+
+
+def rack(host: str | None) -> str:
+    return {"1": "a", "2": "a", "3": "b", "4": "b", "5": "c"}[(host or "")[-1]]
+
+
+def racks_of(cloud: Cloud, *servers: str) -> list[str]:
+    return [rack(host) for host in cloud.hosts(servers)]
+
+
+# The specifications' own words
+
+
+def test_the_scopes_specification_as_printed(racks: Scoped) -> None:
+    target = f"affinity:zone:{racks.zone('zone-a')}"
+    made = shown(racks.alice.post("/os-server-groups", {"server_group": {"name": "test", "policies": [target]}}))
+    assert made == {
+        "id": made["id"],
+        "name": "test",
+        "policies": [target],
+        "members": [],
+        "policy": {"name": target, "rules": {}},
+        "rules": {},
+        "project_id": "web",
+        "user_id": "alice",
+    }
+    body = {"server_group": {"name": "renamed test", "policies": [target, "anti-affinity:host"]}}
+    path = f"/os-server-groups/{made['id']}"
+    changed = shown(racks.alice.post(path, body))
+    assert changed == made | {"name": "renamed test", "policies": [target, "anti-affinity"]}
+    assert shown(racks.alice.get(path)) == changed
+    assert shown(racks.alice.put(path, body)) == changed
+    below = racks.alice.below("/compute/v2.1/web")
+    assert shown(below.post(path, body)) == changed, "also below the tenant's id"
+
+
+def test_the_updates_specification_as_printed(racks: Scoped) -> None:
+    group, server = racks.group("anti-affinity"), racks.boot()
+    path = f"/os-server-groups/{group}"
+    changed = shown(racks.alice.post(path, {"server_group": {"name": "renamed test", "policies": ["affinity"]}}))
+    assert (changed["name"], changed["policies"]) == ("renamed test", ["affinity"])
+    joined = shown(racks.alice.post(f"{path}/action", {"add_instance": {"instance_id": server}}))
+    assert joined == changed | {"members": [server]}
+    left = shown(racks.alice.post(f"{path}/action", {"remove_instance": {"instance_id": server}}))
+    assert left == changed
+
+
+# Create and update
+
+
+@pytest.mark.parametrize(
+    ("asked", "policies", "rules"),
+    [
+        ({"policy": {"name": "anti-affinity", "rules": {"max_server_per_host": 3}}}, ["anti-affinity"], {"host": 3}),
+        ({"policy": {"name": "soft-affinity"}}, ["soft-affinity"], {}),
+        ({"policy": "anti-affinity", "rules": {"max_server_per_host": "4"}}, ["anti-affinity"], {"host": 4}),
+        ({"policy": "affinity"}, ["affinity"], {}),
+        ({"policies": ["affinity:rack"]}, ["affinity:rack"], {}),
+        ({"policies": ["soft-affinity:host"]}, ["soft-affinity"], {}),
+        (
+            {
+                "policies": [
+                    "anti-affinity:host",
+                    "anti-affinity:rack",
+                    "soft-affinity:zone",
+                    "soft-anti-affinity:row",
+                ],
+                "rules": {"max_server_per_rack": 2, "max_server_per_host": 1},
+            },
+            ["anti-affinity", "anti-affinity:rack", "soft-affinity:zone", "soft-anti-affinity:row"],
+            {"host": 1, "rack": 2},
+        ),
+        ({"policies": ["affinity:zone", "anti-affinity"]}, ["affinity:zone", "anti-affinity"], {}),
+        ({"policies": ["affinity", "soft-anti-affinity"]}, ["affinity", "soft-anti-affinity"], {}),
+    ],
+)
+def test_all_forms_create_and_update(
+    racks: Scoped, asked: dict[str, Any], policies: list[str], rules: dict[str, int]
+) -> None:
+    named = {f"max_server_per_{place}": limit for place, limit in rules.items()}
+    made = shown(create(racks.alice, **asked))
+    changed = shown(update(racks.alice, racks.group("soft-anti-affinity"), **asked))
+    for group in (made, changed):
+        assert (group["policies"], group["rules"]) == (policies, named)
+        assert group["policy"] == {"name": policies[0], "rules": named}
+        assert shown(racks.alice.get(f"/os-server-groups/{group['id']}")) == group
+
+
+def test_an_update_changes_what_it_names_and_nothing_else(racks: Scoped) -> None:
+    group = racks.group("anti-affinity", "anti-affinity:rack", max_server_per_rack=3, max_server_per_host=2)
+    first = shown(racks.alice.get(f"/os-server-groups/{group}"))
+    renamed = shown(update(racks.alice, group, name="群 other"))
+    assert renamed == first | {"name": "群 other"}
+    ruled = shown(update(racks.alice, group, rules={"max_server_per_rack": 5}))
+    assert ruled["policies"] == first["policies"]
+    assert ruled["rules"] == {"max_server_per_rack": 5}, "rules are replaced as a whole"
+    bare = shown(update(racks.alice, group, rules={}))
+    assert (bare["policies"], bare["rules"]) == (first["policies"], {})
+    shown(update(racks.alice, group, rules={"max_server_per_rack": 5}))
+    other = shown(update(racks.alice, group, policies=["anti-affinity:rack"]))
+    assert (other["policies"], other["rules"]) == (["anti-affinity:rack"], {}), "new policies bring their own rules"
+    assert other["name"] == "群 other"
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"policies": ["affinity"], "rules": {"max_server_per_rack": 2}}, "max_server_per_rack needs the policy anti-aff"),
+    ({"policies": ["anti-affinity"], "rules": {"max_server_per_rack": 2}}, "needs the policy anti-affinity:rack"),
+    ({"policies": ["soft-anti-affinity:rack"], "rules": {"max_server_per_rack": 2}}, "needs the policy anti-affinity:"),
+    ({"policies": ["affinity:rack"], "rules": {"max_server_per_host": 2}}, "Only anti-affinity policy supports rules"),
+    ({"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": 0}}, "0 is less than the minimum of 1"),
+    ({"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": 1.5}}, "max_server_per_rack. Value: 1.5"),
+    ({"policies": ["anti-affinity:rack"], "rules": {"most": 2}}, "most"),
+    ({"policies": ["anti-affinity:rack"], "rules": [2]}, "rules. Value: [2]"),
+    ({"policies": ["affinity:shelf"]}, "There is no policy scope 'shelf'."),
+    ({"policies": ["affinity:Rack"]}, "There is no policy scope 'Rack'."),
+    ({"policies": ["affinity:群"]}, "There is no policy scope '群'."),
+    ({"policies": ["affinity: rack"]}, "There is no policy scope ' rack'."),
+    ({"policies": [f"affinity:zone:{STRANGE}"]}, f"The policy scope 'zone' has no '{STRANGE}'."),
+    ({"policies": ["affinity:zone:group:with:colons"]}, "has no 'group:with:colons'"),
+    ({"policies": ["affinity:row:1e2"]}, "The policy scope 'row' has no '1e2'."),
+    ({"policies": ["affinity:row:群"]}, "The policy scope 'row' has no '群'."),
+    ({"policies": ["affinity:rack:1"]}, "the policy scope 'rack' takes no identifiers"),
+    ({"policies": ["affinity:host:node-1"]}, "the policy scope 'host' takes no identifiers"),
+    ({"policies": ["affinity:"]}, "'affinity:' leaves something out"),
+    ({"policies": ["affinity:rack:"]}, "'affinity:rack:' leaves something out"),
+    ({"policies": ["affinity::1"]}, "'affinity::1' leaves something out"),
+    ({"policies": ["::"]}, "'::' begins with none of anti-affinity, affinity,"),
+    ({"policies": [":rack"]}, "':rack' begins with none of"),
+    ({"policies": ["Affinity"]}, "'Affinity' begins with none of"),
+    ({"policies": [" affinity"]}, "' affinity' begins with none of"),
+    ({"policies": [""]}, "'' should be non-empty"),
+    ({"policies": ["affinity:" + "x" * 592]}, "is too long"),
+    ({"policies": ["affinity:" + "x" * 591]}, "There is no policy scope 'xxx"),
+    ({"policies": ["affinity\ud7ff"]}, "begins with none of"),
+    ({"policies": [5]}, "5 is not of type 'string'"),
+    ({"policies": [None]}, "None is not of type 'string'"),
+    ({"policies": [["affinity"]]}, "is not of type 'string'"),
+    ({"policies": "affinity"}, "'affinity' is not of type 'array'"),
+    ({"policies": {}}, "{} is not of type 'array'"),
+    ({"policies": None}, "None is not of type 'array'"),
+    ({"policies": []}, "[] should be non-empty"),
+    ({"policies": ["affinity"] * 2}, "has non-unique elements"),
+    ({"policies": ["affinity"], "policy": "affinity"}, "('policy' was unexpected)"),
+    ({"policies": ["affinity", "affinity:host"]}, "The policies affinity and affinity say the same kind of thing"),
+    ({"policies": ["affinity:rack", "soft-affinity:rack"]}, "affinity:rack and soft-affinity:rack say the same kind"),
+    ({"policies": ["anti-affinity:rack", "affinity:rack"]}, "anti-affinity:rack and affinity:rack contradict"),
+    ({"policies": ["anti-affinity", "affinity:host"]}, "The policies anti-affinity and affinity contradict"),
+    ({"policy": "affinity:rack"}, "'affinity:rack' is not one of"),
+    ({"policy": None}, "None is not of type 'string'"),
+    ({"policy": {"name": "affinity", "rules": {}}}, "is not valid under any of the given schemas"),
+    ({"policies": ["affinity"], "members": []}, "('members' was unexpected)"),
+    ({"policies": ["affinity"], "name": ""}, "'' should be non-empty"),
+    ({"policies": ["affinity"], "name": None}, "None is not of type 'string'"),
+    ({"policies": ["affinity"], "name": "x" * 256}, "is too long"),
+    ({"policies": ["affinity"], "name": " g"}, "The name must be: printable characters."),
+]
+
+
+@pytest.fixture(scope="module")
+def standing_group(lasting_racks: Scoped) -> str:
+    return lasting_racks.group("soft-anti-affinity")
+
+
+@pytest.mark.parametrize(("asked", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
+def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
+    lasting_racks: Scoped, standing_group: str, asked: dict[str, Any], message: str
+) -> None:
+    before = all_rows(lasting_racks.connection)
+    for answer in (create(lasting_racks.alice, **asked), update(lasting_racks.alice, standing_group, **asked)):
+        assert answer.status == 400, answer.text
+        assert message in answer.message
+    assert all_rows(lasting_racks.connection) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"server_group": {}}, "{} should be non-empty"),
+        ({"server_group": None}, "None is not of type 'object'"),
+        ({"server_group": {"rules": {"max_server_per_host": 2}}}, "Only anti-affinity policy supports rules."),
+        ({"server_group": {"rules": {"max_server_per_rack": 2}}}, "The rule max_server_per_rack needs the policy"),
+        ({"server_group": {"id": STRANGE}}, "('id' was unexpected)"),
+        ({}, "'server_group' is a required property"),
+        ({"server_group": {"name": "n"}, "more": 1}, "('more' was unexpected)"),
+        ([], "[] is not of type 'object'"),
+        (None, "None is not of type 'object'"),
+    ],
+)
+def test_an_update_that_makes_no_sense(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
+    before = all_rows(lasting_racks.connection)
+    answer = lasting_racks.alice.post(f"/os-server-groups/{standing_group}", body)
+    assert answer.status == 400, answer.text
+    assert message in answer.message
+    assert all_rows(lasting_racks.connection) == before
+
+
+def test_conflicts_are_named_as_the_tenant_knows_them(racks: Scoped) -> None:
+    mine, real = racks.zone("zone-a"), racks.domains["zone"]["zone-a"]
+    pair = [f"affinity:zone:{mine}", f"soft-affinity:zone:{mine}"]
+    said = create(racks.alice, policies=pair)
+    assert said.status == 400
+    assert f"{pair[0]} and {pair[1]} say the same kind of thing" in said.message
+    assert f"zone:{real}" not in said.message
+    by_admin = create(racks.admin, policies=[f"affinity:zone:{real}", f"soft-affinity:zone:{real}"])
+    assert f"affinity:zone:{real} and soft-affinity:zone:{real} say" in by_admin.message
+    both = [f"affinity:zone:{mine}", f"anti-affinity:zone:{racks.zone('zone-b')}", f"soft-anti-affinity:zone:{mine}"]
+    assert shown(create(racks.alice, policies=both))["policies"] == both, "of several places, there is no conflict"
+
+
+def test_another_projects_group_is_not_there(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    before = all_rows(racks.connection)
+    server = NOBODY
+    path = f"/os-server-groups/{group}"
+    for answer in (
+        update(racks.bob, group, name="mine"),
+        racks.bob.put(path, {"server_group": {"name": "mine"}}),
+        add(racks.bob, group, server),
+        remove(racks.bob, group, server),
+        racks.bob.get(f"{path}/audit"),
+        racks.bob.post(f"{path}/action", {"preview": {"flavor": "small"}}),
+        racks.bob.post(f"{path}/action", {"headroom": {"flavor": "small"}}),
+    ):
+        assert (answer.status, answer.message) == (404, f"Instance group {group} could not be found.")
+    assert all_rows(racks.connection) == before
+    assert update(racks.admin, group, name="by an operator").status == 200
+
+
+@pytest.mark.parametrize("key", [NOBODY, "x" * 300, "%F0%9F%90%A6", "..%2F", "'; --"])
+def test_a_group_that_is_nowhere_is_404_everywhere(lasting_racks: Scoped, key: str) -> None:
+    alice, path = lasting_racks.alice, f"/os-server-groups/{key}"
+    assert update(alice, key, name="n").status == 404
+    assert alice.put(path, {"server_group": {"name": "n"}}).status == 404
+    assert add(alice, key, NOBODY).status == 404
+    assert remove(alice, key, NOBODY).status == 404
+    assert alice.get(f"{path}/audit").status == 404
+    assert alice.post(f"{path}/action", {"preview": {"flavor": "small"}}).status == 404
+
+
+def test_readers_change_nothing(racks: Scoped) -> None:
+    group, server = racks.group("anti-affinity"), racks.boot()
+    reader = racks.alice.sending(X_Roles="reader")
+    before = all_rows(racks.connection)
+    for answer in (update(reader, group, name="n"), add(reader, group, server), remove(reader, group, server)):
+        assert answer.status == 403
+        assert "os_compute_api:os-server-groups:update" in answer.message
+    assert all_rows(racks.connection) == before
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.64", "2.104", "2.999"])
+def test_older_versions_see_the_first_policy_and_have_none_of_the_new_routes(racks: Scoped, version: str) -> None:
+    group = racks.group("anti-affinity:rack", "soft-affinity", max_server_per_rack=2)
+    server, path, old = racks.boot(), f"/os-server-groups/{group}", racks.alice.at(version)
+    before = all_rows(racks.connection)
+    for answer in (
+        update(old, group, name="n"),
+        old.put(path, {"server_group": {"name": "n"}}),
+        add(old, group, server),
+        remove(old, group, server),
+        old.post(f"{path}/action", {"preview": {"flavor": "small"}}),
+        old.get(f"{path}/audit"),
+    ):
+        assert answer.status == 404, answer.text
+    assert all_rows(racks.connection) == before
+    read = shown(old.get(path))
+    assert read.get("policy", read.get("policies")) in ("anti-affinity:rack", ["anti-affinity:rack"])
+    assert read.get("rules") in (None, {"max_server_per_rack": 2})
+
+
+# Who may use which scope
+
+
+def closed(build_cloud: BuildCloud, directory: Path, *rules: str) -> Scoped:
+    """A cloud whose operator closed the racks, or the rows' identifiers, to tenants."""
+    lines = [f'"{rule}": "role:admin or not \'{name}\':%(scope_name)s"' for rule, name in map(str.split, rules)]
+    (directory / "policy.yaml").write_text("\n".join(lines))
+    return scoped(build_cloud(5))
+
+
+def test_a_scope_that_is_closed_to_tenants(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    racks = closed(build_cloud, tmp_path, f"{USE} rack")
+    group = racks.group("affinity:zone")
+    before = all_rows(racks.connection)
+    for answer in (
+        create(racks.alice, policies=["affinity:zone", "anti-affinity:rack"]),
+        update(racks.alice, group, policies=["soft-affinity:rack"]),
+    ):
+        assert answer.status == 403, answer.text
+        assert answer.message == (
+            f"Policy doesn't allow {USE} to be performed: the policy scope 'rack' is not open to you."
+        )
+    assert all_rows(racks.connection) == before
+    assert create(racks.admin, policies=["anti-affinity:rack"]).status == 200
+
+
+def test_a_scope_whose_identifiers_are_closed_to_tenants(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    racks = closed(build_cloud, tmp_path, f"{USE}_identifier row")
+    row = racks.domains["row"]["row-a"]
+    answer = create(racks.alice, policies=[f"affinity:row:{row}"])
+    assert answer.status == 403, answer.text
+    assert f"{USE}_identifier to be performed: the policy scope 'row' is not open to you." in answer.message
+    assert create(racks.alice, policies=["affinity:row"]).status == 200
+    assert create(racks.alice, policies=[f"affinity:zone:{racks.zone('zone-a')}"]).status == 200
+    assert create(racks.admin, policies=[f"affinity:row:{row}"]).status == 200
+
+
+# Who sees which identifiers
+
+
+def test_tenants_know_a_zone_by_names_of_their_own(racks: Scoped) -> None:
+    real = racks.domains["zone"]["zone-a"]
+    alices, bobs = racks.zone("zone-a", "web"), racks.zone("zone-a", "db")
+    namespace = uuid.UUID(scope(racks, "zone").namespace_uuid)
+    assert alices == str(uuid.uuid5(uuid.uuid5(namespace, "web"), real))
+    assert len({alices, bobs, real}) == 3
+    for client, mine, others in ((racks.alice, alices, (bobs, real)), (racks.bob, bobs, (alices, real))):
+        made = shown(create(client, policies=[f"affinity:zone:{mine}"]))
+        assert made["policies"] == [f"affinity:zone:{mine}"]
+        for other in others:
+            answer = create(client, policies=[f"affinity:zone:{other}"])
+            assert answer.status == 400
+            assert f"The policy scope 'zone' has no '{other}'." in answer.message
+        by_admin = shown(racks.admin.get(f"/os-server-groups/{made['id']}"))
+        assert by_admin["policies"] == [f"affinity:zone:{real}"]
+        assert by_admin["policy"]["name"] == f"affinity:zone:{real}"
+    stored = {row.identifier for row in racks.rows(tables.instance_group_policies)}
+    assert stored == {real}
+    listed = racks.admin.get("/os-server-groups", all_projects="1").json["server_groups"]
+    assert [group["policies"] for group in listed] == [[f"affinity:zone:{real}"]] * 2
+    (mine_only,) = racks.alice.get("/os-server-groups").json["server_groups"]
+    assert mine_only["policies"] == [f"affinity:zone:{alices}"]
+
+
+def test_real_identifiers_are_for_scopes_that_allow_them(racks: Scoped) -> None:
+    real = racks.domains["row"]["row-b"]
+    made = shown(create(racks.alice, policies=[f"anti-affinity:row:{real}"]))
+    assert made["policies"] == [f"anti-affinity:row:{real}"]
+    zone = racks.domains["zone"]["zone-a"]
+    assert create(racks.alice, policies=[f"affinity:row:{zone}"]).status == 400, "a domain of another scope"
+
+
+def test_what_an_operator_updates_for_a_tenant_the_tenant_sees_in_its_own_words(racks: Scoped) -> None:
+    group = racks.group("affinity")
+    real = racks.domains["zone"]["zone-b"]
+    changed = shown(update(racks.admin, group, policies=[f"affinity:zone:{real}"]))
+    assert changed["policies"] == [f"affinity:zone:{real}"]
+    read = shown(racks.alice.get(f"/os-server-groups/{group}"))
+    assert read["policies"] == [f"affinity:zone:{racks.zone('zone-b')}"]
+    old = shown(racks.alice.at("2.64").get(f"/os-server-groups/{group}"))
+    assert old["policy"] == f"affinity:zone:{racks.zone('zone-b')}"
+
+
+# The next decision obeys
+
+
+def test_boots_obey_scoped_policies(racks: Scoped) -> None:
+    group = racks.group("anti-affinity:rack")
+    assert sorted(racks_of(racks, *(racks.boot(group=group) for _ in range(3)))) == ["a", "b", "c"]
+    lost = racks.boot(group=group)
+    assert racks.show(lost, racks.alice)["fault"]["message"] == (
+        "No valid host was found. Of 5 hosts: 5 already hold 1 of the group in their rack."
+    )
+
+
+def test_boots_obey_targets(racks: Scoped) -> None:
+    group = racks.group(f"affinity:zone:{racks.zone('zone-b')}", "anti-affinity")
+    servers = [racks.boot(group=group) for _ in range(3)]
+    assert sorted(filter(None, racks.hosts(servers))) == ["node-4", "node-5"]
+    assert racks.status(servers[2]) == "ERROR"
+
+
+def test_the_next_boot_after_an_update_obeys_the_new_policies(racks: Scoped, build: Build) -> None:
+    """Also in another process, which knew the group before."""
+    other = build().as_("alice:web", "2.1000")
+    group = racks.group("affinity")
+    first = racks.boot(group=group)
+    second = racks.boot(other, group=group)
+    assert racks.host(first) == racks.host(second)
+    shown(update(racks.alice, group, policies=["anti-affinity:rack"]))
+    third, fourth = racks.boot(other, group=group), racks.boot(group=group)
+    assert len(set(racks_of(racks, first, third, fourth))) == 3
+    assert "5 already hold 1 of the group" in racks.show(racks.boot(other, group=group))["fault"]["message"]
+    shown(update(other, group, rules={"max_server_per_rack": 2}))
+    fifth = racks.boot(group=group)
+    assert racks.status(fifth) == "ACTIVE"
+    shown(update(other, group, policies=["soft-affinity"]))
+    assert racks.host(racks.boot(group=group)) in racks.hosts([first, second])
+
+
+def test_an_update_moves_nobody_and_is_never_refused_for_what_it_breaks(racks: Scoped) -> None:
+    group = racks.group("affinity")
+    servers = [racks.boot(group=group) for _ in range(2)]
+    hosts = racks.hosts(servers)
+    shown(update(racks.alice, group, policies=["anti-affinity", "anti-affinity:rack"]))
+    assert racks.hosts(servers) == hosts
+    assert racks.jobs() == []
+
+
+# Members
+
+
+def test_a_lone_server_joins_and_the_next_ones_keep_away_from_it(racks: Scoped) -> None:
+    """The front-end that was meant to be alone."""
+    lone, group = racks.boot_on("node-3"), racks.group("anti-affinity:rack")
+    joined = shown(add(racks.alice, group, lone))
+    assert joined["members"] == [lone]
+    assert racks.host(lone) == "node-3", "it did not move"
+    more = [racks.boot(group=group) for _ in range(2)]
+    assert sorted(racks_of(racks, *more)) == ["a", "c"]
+    assert racks.members(group) == {lone, *more}
+    assert racks.status(racks.boot(group=group)) == "ERROR"
+
+
+def test_another_process_knows_at_once_who_joined_and_who_left(racks: Scoped, build: Build) -> None:
+    other = build().as_("alice:web", "2.1000")
+    group = racks.group("anti-affinity:rack", "affinity:row")
+    first = racks.boot(other, group=group, availability_zone="nova")
+    lone = racks.boot_on("node-3" if racks.host(first) != "node-3" else "node-2")
+    shown(update(racks.alice, group, policies=["anti-affinity"]))
+    shown(add(racks.alice, group, lone))
+    hosts = {racks.host(racks.boot(other, group=group)) for _ in range(3)}
+    assert not hosts & {racks.host(first), racks.host(lone)}
+    shown(remove(other, group, lone))
+    assert racks.host(racks.boot(group=group)) == racks.host(lone)
+
+
+def test_a_server_is_in_one_group_at_the_most(racks: Scoped) -> None:
+    mine, other = racks.group("anti-affinity"), racks.group("affinity")
+    server = racks.boot(group=mine)
+    before = all_rows(racks.connection)
+    answer = add(racks.alice, other, server)
+    assert (answer.status, mine in answer.message) == (409, True)
+    assert all_rows(racks.connection) == before
+    assert shown(add(racks.alice, mine, server))["members"] == [server], "once more is no matter"
+    assert all_rows(racks.connection) == before
+    shown(remove(racks.alice, mine, server))
+    assert shown(add(racks.alice, other, server))["members"] == [server]
+
+
+def test_members_are_counted_by_the_quota(racks: Scoped) -> None:
+    group, servers = racks.group("soft-anti-affinity"), [racks.boot() for _ in range(3)]
+    racks.set_quota(server_group_members=2)
+    for server in servers[:2]:
+        shown(add(racks.alice, group, server))
+    before = all_rows(racks.connection)
+    answer = add(racks.alice, group, servers[2])
+    assert (answer.status, answer.message) == (403, "Quota exceeded, too many servers in group")
+    assert all_rows(racks.connection) == before
+    shown(add(racks.alice, group, servers[1]))
+    shown(remove(racks.alice, group, servers[0]))
+    shown(add(racks.alice, group, servers[2]))
+
+
+def test_servers_of_other_projects_and_of_nobody_do_not_join(racks: Scoped) -> None:
+    group, bobs = racks.group("anti-affinity"), racks.boot(racks.bob)
+    gone = racks.boot()
+    racks.delete(gone)
+    for server in (bobs, gone, NOBODY):
+        answer = add(racks.alice, group, server)
+        assert (answer.status, answer.message) == (404, f"Instance {server} could not be found.")
+    by_admin = add(racks.admin, group, bobs)
+    assert by_admin.status == 400
+    assert "is not in the project of the server group" in by_admin.message
+    assert racks.members(group) == set()
+
+
+def test_servers_without_a_future_do_not_join(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    lost, going = racks.boot(flavorRef="giant"), racks.boot()
+    assert racks.alice.delete(f"/servers/{going}").status == 204
+    for server in (lost, going):
+        answer = add(racks.alice, group, server)
+        assert (answer.status, server in answer.message) == (409, True)
+    assert racks.members(group) == set()
+    racks.settle()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"add_instance": {}}, "'instance_id' is a required property"),
+        ({"add_instance": None}, "None is not of type 'object'"),
+        ({"add_instance": {"instance_id": "x"}}, "instance_id. Value: x"),
+        ({"add_instance": {"instance_id": 5}}, "5 is not of type 'string'"),
+        ({"add_instance": {"instance_id": NOBODY, "enforce": "maybe"}}, "enforce. Value: maybe"),
+        ({"add_instance": {"instance_id": NOBODY, "enforce": None}}, "enforce. Value: None"),
+        ({"add_instance": {"instance_id": NOBODY, "more": 1}}, "('more' was unexpected)"),
+        ({"remove_instance": {"instance_id": NOBODY, "enforce": True}}, "('enforce' was unexpected)"),
+        ({"remove_instance": {}}, "'instance_id' is a required property"),
+        ({"add_instance": {"instance_id": NOBODY}, "remove_instance": {"instance_id": NOBODY}}, "exactly one of"),
+        ({}, "Send exactly one of add_instance, remove_instance, preview, headroom"),
+        ({"explode": {}}, "There is no action 'explode' here."),
+        ([], "[] is not of type 'object'"),
+        (None, "None is not of type 'object'"),
+    ],
+)
+def test_actions_that_make_no_sense(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
+    answer = lasting_racks.alice.post(f"/os-server-groups/{standing_group}/action", body)
+    assert answer.status == 400, answer.text
+    assert message in answer.message
+
+
+# Joining, when it matters whether that breaks something
+
+
+def test_joining_breaks_policies_unless_they_are_enforced(racks: Scoped) -> None:
+    group = racks.group("anti-affinity:rack", "affinity:zone", "anti-affinity")
+    first, near = racks.boot_on("node-1", group), racks.boot_on("node-2")
+    before = all_rows(racks.connection)
+    answer = add(racks.alice, group, near, enforce=True)
+    reason = "its host already holds 1 of the group in its rack"
+    said = f"Server {near} would break the group's policies where it is: {reason}."
+    assert (answer.status, answer.message) == (409, said)
+    assert all_rows(racks.connection) == before
+    fine = racks.boot_on("node-3")
+    assert shown(add(racks.alice, group, fine, enforce="true"))["members"] == [first, fine]
+    assert set(shown(add(racks.alice, group, near, enforce=False))["members"]) == {first, fine, near}
+
+
+@pytest.mark.parametrize(("of_group", "joining"), [("node-1", "node-3"), ("node-3", "node-1")])
+def test_an_affinity_that_is_enforced_keeps_out_whoever_is_elsewhere(
+    racks: Scoped, of_group: str, joining: str
+) -> None:
+    group = racks.group("affinity:rack")
+    racks.boot_on(of_group, group)
+    away = racks.boot_on(joining)
+    answer = add(racks.alice, group, away, enforce=True)
+    assert answer.status == 409, answer.text
+    assert "its host is not in the rack of the group" in answer.message
+    assert away not in racks.members(group)
+
+
+def test_targets_and_hosts_without_a_domain_are_enforced(racks: Scoped) -> None:
+    keeps, avoids = racks.zone("zone-a"), racks.zone("zone-b")
+    server = racks.boot_on("node-5")
+    for policy, reason in (
+        (f"affinity:zone:{keeps}", "its host is outside the zone that the group asks for"),
+        (f"anti-affinity:zone:{avoids}", "its host is in the zone that the group avoids"),
+        ("affinity:row", "its host is in no row"),
+        ("anti-affinity:row", "its host is in no row"),
+    ):
+        answer = add(racks.alice, racks.group(policy), server, enforce=True)
+        assert (answer.status, reason in answer.message) == (409, True), answer.text
+        assert "node-" not in answer.text
+    shown(add(racks.alice, racks.group(f"anti-affinity:zone:{keeps}"), server, enforce=True))
+
+
+def test_soft_policies_are_never_enforced(racks: Scoped) -> None:
+    policies = ["soft-anti-affinity", "soft-affinity:row", f"soft-affinity:zone:{racks.zone('zone-b')}"]
+    group = racks.group(*policies)
+    servers = [racks.boot_on("node-1", flavorRef="small") for _ in range(3)]
+    for server in servers:
+        shown(add(racks.alice, group, server, enforce=True))
+    assert racks.members(group) == set(servers)
+
+
+def test_an_old_violation_of_others_keeps_nobody_out(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    for _ in range(2):
+        racks.boot_on("node-1", group)
+    fine, crowding = racks.boot_on("node-2"), racks.boot_on("node-1")
+    shown(add(racks.alice, group, fine, enforce=True))
+    assert add(racks.alice, group, crowding, enforce=True).status == 409
+
+
+def test_a_server_without_a_place_breaks_nothing(racks: Scoped) -> None:
+    group, shelved = racks.group("anti-affinity"), racks.boot_on("node-1")
+    racks.boot_on("node-1", group)
+    racks.did(racks.alice, shelved, "shelve")
+    shown(add(racks.alice, group, shelved, enforce=True))
+    racks.did(racks.alice, shelved, "unshelve")
+    assert racks.host(shelved) != "node-1", "it obeys from its next decision on"
+
+
+# Many at once
+
+
+def at_once(*requests: Callable[[], Answer]) -> list[int]:
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return [answer.status for answer in pool.map(lambda request: request(), requests)]
+
+
+def test_of_many_groups_that_want_a_server_one_gets_it(racks: Scoped) -> None:
+    groups, server = [racks.group("anti-affinity") for _ in range(8)], racks.boot()
+    statuses = at_once(*(partial(add, racks.alice, group, server) for group in groups))
+    assert sorted(statuses) == [200, *[409] * 7]
+    assert [racks.members(group) for group in groups].count({server}) == 1
+
+
+def test_whoever_joins_and_whoever_is_booted_at_once_break_no_enforced_policy(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    lone = [racks.boot_on(f"node-{number}") for number in range(1, 6)]
+    body = {"server": {"name": "s", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}
+    boot = partial(racks.alice.post, "/servers", body | {"os:scheduler_hints": {"group": group}})
+    statuses = at_once(*(partial(add, racks.alice, group, server, enforce=True) for server in lone), *[boot] * 5)
+    racks.settle()
+    assert set(statuses[:5]) <= {200, 409}
+    assert statuses[5:] == [202] * 5
+    members = racks.members(group)
+    assert len(members) == len(set(racks.hosts(members))) == 5, "all places are taken, each once"
+
+
+# Leaving
+
+
+def test_who_left_counts_no_more(racks: Scoped) -> None:
+    group = racks.group("anti-affinity:rack")
+    servers = [racks.boot(group=group) for _ in range(3)]
+    left = shown(remove(racks.alice, group, servers[1]))
+    assert left["members"] == [servers[0], servers[2]]
+    assert racks.status(servers[1]) == "ACTIVE"
+    again = racks.boot(group=group)
+    assert racks_of(racks, again) == racks_of(racks, servers[1])
+    racks.delete(*servers, again)
+    assert racks.members(group) == set()
+    assert racks.is_empty()
+
+
+def test_only_members_leave(racks: Scoped) -> None:
+    group, other = racks.group("anti-affinity"), racks.group("anti-affinity")
+    lone, elsewhere = racks.boot(), racks.boot(group=other)
+    before = all_rows(racks.connection)
+    for server in (lone, elsewhere, NOBODY):
+        answer = remove(racks.alice, group, server)
+        assert (answer.status, answer.message) == (
+            404,
+            f"Server {server} is not a member of the server group {group}.",
+        )
+    assert all_rows(racks.connection) == before
+
+
+# While a server is under way
+
+
+def test_a_server_that_joins_while_it_moves_counts_at_both_ends(racks: Scoped) -> None:
+    group, moving = racks.group("anti-affinity:rack"), racks.boot_on("node-1")
+    racks.act(racks.admin, moving, "migrate", {"host": "node-3"})
+    shown(add(racks.alice, group, moving))
+    third = racks.ask_for(racks.alice, group=group).json["server"]["id"]
+    assert racks_of(racks, third) == ["c"]
+    lost = racks.ask_for(racks.alice, group=group).json["server"]["id"]
+    assert racks.status(lost) == "ERROR"
+    racks.settle()
+    racks.did(racks.alice, moving, "confirmResize")
+    assert racks_of(racks, moving, racks.boot(group=group)) == ["b", "a"]
+
+
+def test_enforcing_looks_at_both_ends_of_a_move(racks: Scoped) -> None:
+    for source, destination in (("node-1", "node-3"), ("node-3", "node-1")):
+        group, moving = racks.group("anti-affinity:rack"), racks.boot_on(source)
+        racks.boot_on("node-2", group)
+        racks.act(racks.admin, moving, "migrate", {"host": destination})
+        answer = add(racks.alice, group, moving, enforce=True)
+        assert answer.status == 409, answer.text
+        racks.settle()
+
+
+def test_a_server_that_leaves_while_it_moves_counts_at_neither_end(racks: Scoped) -> None:
+    group = racks.group("anti-affinity:rack")
+    moving = racks.boot_on("node-1", group)
+    racks.boot_on("node-5", group)
+    racks.act(racks.admin, moving, "migrate", {"host": "node-3"})
+    shown(remove(racks.alice, group, moving))
+    more = [racks.boot(group=group) for _ in range(2)]
+    assert sorted(racks_of(racks, *more)) == ["a", "b"]
+    assert racks.status(moving) == "VERIFY_RESIZE"
+    racks.did(racks.alice, moving, "revertResize")
+    assert racks.host(moving) == "node-1"
+
+
+def test_a_server_joins_while_it_is_built(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    new = racks.ask_for(racks.alice).json["server"]["id"]
+    shown(add(racks.alice, group, new))
+    racks.settle()
+    assert racks.status(new) == "ACTIVE"
+    assert racks.members(group) == {new}
+    others = {racks.host(racks.boot(group=group)) for _ in range(4)}
+    assert len(others | {racks.host(new)}) == 5
+
+
+def test_a_joined_server_moves_by_the_groups_policies(racks: Scoped) -> None:
+    group, lone = racks.group("anti-affinity:rack"), racks.boot_on("node-1")
+    racks.boot_on("node-3", group)
+    shown(add(racks.alice, group, lone))
+    racks.did(racks.admin, lone, "migrate")
+    assert rack(racks.host(lone)) in {"a", "c"}
+
+
+# What is told
+
+
+def test_changes_are_told(build_cloud: BuildCloud) -> None:
+    racks = scoped(build_cloud(5, LISTENING))
+    group, server = racks.group("affinity"), racks.boot()
+    with racks.store.write() as tx:
+        tx.outbox.told([note.id for note in tx.outbox.oldest(1000)])
+    target = f"anti-affinity:zone:{racks.zone('zone-b')}"
+    shown(update(racks.alice, group, name="n", policies=["anti-affinity", target], rules={"max_server_per_host": 2}))
+    shown(add(racks.alice, group, server))
+    shown(add(racks.alice, group, server))
+    shown(remove(racks.alice, group, server))
+    assert update(racks.alice, group, policies=["nearby"]).status == 400
+    assert remove(racks.alice, group, server).status == 404
+    with racks.store.read() as tx:
+        told: list[Any] = tx.outbox.oldest(1000)
+    data = [note.payload["nova_object.data"] for note in told]
+    assert [(note.event, each["members"]) for note, each in zip(told, data, strict=True)] == [
+        ("server_group.update", []),
+        ("server_group.add_member", [server]),
+        ("server_group.remove_member", []),
+    ]
+    for each in data:
+        assert (each["uuid"], each["name"], each["rules"]) == (group, "n", {"max_server_per_host": "2"})
+        assert each["policy"] == "anti-affinity"
+        assert each["policies"] == ["anti-affinity", f"anti-affinity:zone:{racks.domains['zone']['zone-b']}"]

@@ -1,0 +1,281 @@
+"""Whatever a tenant asks, no answer names a host, an aggregate, or what belongs to somebody else."""
+
+import itertools
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import falcon.inspect
+import pytest
+import sqlalchemy as sa
+
+from covey.api.compute.server_schemas import ACTIONS
+from covey.model.ids import AggregateId, ScopeId
+from covey.model.scopes import Scope
+from covey.storage import tables
+from tests.build import NOW, a_host
+from tests.functional.client import Answer, Client
+from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud, Moody
+from tests.functional.scopes import surrogate
+
+HOSTS = [f"xq-host-{number}7f3a" for number in range(1, 6)]
+RACKS = {
+    98765401: ("xq-rack-0ne", HOSTS[:2]),
+    98765402: ("xq-rack-tw0", HOSTS[2:4]),
+    98765403: ("xq-rack-3", HOSTS[4:]),
+}
+ZONES = {98765411: ("xq-zone-0ne", HOSTS[:3]), 98765412: ("xq-zone-tw0", HOSTS[3:])}
+LIVE = {"host": None, "block_migration": "auto"}
+PREFIX = "/v2.1"
+
+
+@dataclass
+class Walk:
+    """A tenant who asks for everything, and a list of what must never come back."""
+
+    cloud: Cloud
+    secrets: set[str]
+    servers: list[str]
+    groups: list[str]
+    keys: dict[str, list[str]]
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    statuses: set[int] = field(default_factory=set)
+
+    def check(self, what: str, answer: Answer) -> None:
+        self.statuses.add(answer.status)
+        assert answer.status < 500, f"{what}: {answer.text}"
+        told = "\n".join([answer.text, *answer.headers, *answer.headers.values()])
+        found = [secret for secret in self.secrets if secret in told]
+        assert not found, f"{what} answers {answer.status} with {found}: {told}"
+
+    def ask(self, client: Client, route: str, method: str, body: Any = None, query: str = "") -> None:
+        """One route with each key that it can have."""
+        self.asked.add((route, method))
+        for path in self._paths(route):
+            answer = client.ask(method, path, json=body, query_string=query)
+            self.check(f"{method} {path}?{query} {body}", answer)
+
+    def _paths(self, route: str) -> Iterator[str]:
+        first = route.split("/")[1]
+        names = [part[1:-1] for part in route.split("/") if part.startswith("{")]
+        values = [self.keys[first] if name == "key" else self.keys.get(name, ["x"]) for name in names]
+        for chosen in itertools.product(*values):
+            yield route.format(**dict(zip(names, chosen, strict=True)))
+
+
+@pytest.fixture
+def walk(build_cloud: BuildCloud) -> Walk:
+    moody = Moody(hosts={HOSTS[4]})
+    cloud = build_cloud([a_host(name) for name in HOSTS], driver=moody)
+    secrets = {*HOSTS, *_add_scope(cloud, "rack", RACKS), *_add_scope(cloud, "zone", ZONES, allow=True)}
+    with cloud.store.read() as tx:
+        secrets |= {host.uuid for host in tx.hosts.find()}
+    cloud.set_quota(instances=-1, cores=-1, ram=-1)
+    bobs = cloud.boot(cloud.bob, name="xq-bobs")
+    bobs_group = cloud.group("anti-affinity", client=cloud.bob)
+    zone = surrogate(cloud, "zone", "web", "98765411")
+    groups = [
+        cloud.group("anti-affinity:rack", "soft-affinity", f"soft-affinity:zone:{zone}"),
+        cloud.group(f"affinity:zone:{zone}", "anti-affinity"),
+        cloud.group("affinity"),
+    ]
+    return Walk(
+        cloud,
+        secrets | {bobs, bobs_group, "xq-bobs", *_bobs_zones(cloud)},
+        _servers(cloud, moody, groups),
+        groups,
+        {},
+    )
+
+
+def _bobs_zones(cloud: Cloud) -> set[str]:
+    return {surrogate(cloud, "zone", "db", str(real)) for real in ZONES}
+
+
+def _add_scope(cloud: Cloud, name: str, domains: dict[int, tuple[str, list[str]]], *, allow: bool = False) -> set[str]:
+    """A scope whose domains have ids that nothing else has; tells what is secret about them."""
+    scope = Scope(ScopeId(str(uuid.uuid4())), name, allow, obfuscate_identifiers=True, namespace_uuid=str(uuid.uuid4()))
+    uuids = {number: str(uuid.uuid4()) for number in domains}
+    with cloud.store.write() as tx:
+        tx.scopes.add([scope])
+    rows = [
+        {"id": number, "uuid": uuids[number], "name": called, "scope_id": scope.id, "created_at": NOW}
+        for number, (called, _) in domains.items()
+    ]
+    with cloud.connection.begin() as connection:
+        connection.execute(sa.insert(tables.aggregates), rows)
+    with cloud.store.write() as tx:
+        known = {host.name: host.id for host in tx.hosts.find()}
+        pairs = [(AggregateId(number), known[host]) for number, (_, hosts) in domains.items() for host in hosts]
+        tx.aggregates.add_hosts(pairs, NOW)
+    names = {called for called, _ in domains.values()}
+    return {scope.namespace_uuid, *uuids.values(), *map(str, domains), *names}
+
+
+def _servers(cloud: Cloud, moody: Moody, groups: Sequence[str]) -> list[str]:
+    """Servers in all kinds of states, with all kinds of pasts."""
+    apart, targeted, together = groups
+    servers = [cloud.boot(group=apart) for _ in range(4)]  # one of them tried the host that fails
+    servers += [cloud.boot_on(HOSTS[0], apart), cloud.boot(group=targeted), cloud.boot(group=together)]
+    servers.append(cloud.boot(flavorRef="giant"))
+    moody.hosts = set(HOSTS)
+    servers.append(cloud.boot(name="starts-nowhere"))
+    moody.hosts = set()
+    moved, failed, shelved, evacuated, moving = (cloud.boot() for _ in range(5))
+    cloud.did(cloud.admin, moved, "migrate")
+    moody.verbs = {"live", "move", "reboot"}
+    cloud.did(cloud.admin, failed, "os-migrateLive", LIVE)
+    cloud.did(cloud.admin, failed, "migrate")
+    cloud.did(cloud.alice, failed, "reboot", {"type": "HARD"})
+    moody.verbs = set()
+    cloud.did(cloud.alice, shelved, "shelve")
+    home = cloud.host(evacuated)
+    assert home is not None
+    cloud.set_down(home)
+    cloud.did(cloud.admin, evacuated, "evacuate", {})
+    cloud.set_down(home, down=False)
+    cloud.act(cloud.admin, moving, "migrate")
+    return [*servers, moved, failed, shelved, evacuated, moving]
+
+
+def _routes(cloud: Cloud) -> list[tuple[str, str]]:
+    """Every route of the Compute API and its methods."""
+    compute = cloud.service.app._below["compute"]  # all that there is, also what comes later
+    found = [
+        (route.path.removeprefix(PREFIX), method.method)
+        for route in falcon.inspect.inspect_routes(compute)
+        for method in route.methods
+        if route.path.startswith(f"{PREFIX}/") and not method.internal
+    ]
+    assert {method for _, method in found} == {"GET", "POST", "PUT", "DELETE"}
+    return found
+
+
+GROUP_ACTIONS: list[dict[str, Any]] = [
+    *({verb: {"flavor": size, "count": 9}} for verb in ("preview",) for size in ("small", "whole", "giant", "none")),
+    *({"headroom": {"flavor": size}} for size in ("small", "giant")),
+    {"preview": {"flavor": "small", "availability_zone": "moon"}},
+    {"preview": {"flavor": "small", "image": NOBODY}},
+    {"rebalance": {"dry_run": True}},
+    {"rebalance": {}},
+    {"explode": {}},
+    {},
+]
+SERVER_ACTIONS: list[dict[str, Any]] = [
+    *({name: None} for name in ACTIONS),
+    *({"resize": {"flavorRef": size}} for size in ("big", "giant", "none")),
+    {"reboot": {"type": "SOFT"}},
+    {"os-migrateLive": LIVE},
+    {"os-migrateLive": {"host": "elsewhere", "block_migration": "auto"}},
+    {"migrate": {"host": "elsewhere"}},
+    {"evacuate": {}},
+    {"evacuate": {"host": "elsewhere"}},
+    {"lock": {"locked_reason": "mine"}},
+    {"unlock": None},
+    {"unshelve": {"availability_zone": "moon"}},
+    {"unshelve": {"host": "elsewhere"}},
+    {"os-resetState": {"state": "error"}},
+    {"explode": {}},
+]
+QUERIES = {
+    "/servers/detail": ["host=elsewhere", "all_tenants=1", "status=ERROR", f"marker={NOBODY}", "name=["],
+    "/servers": ["all_tenants=1", "sort_key=host", "limit=1"],
+    "/os-server-groups": ["all_projects=1", "limit=1"],
+    "/os-server-groups/{key}/audit": ["violations=true", "violations=nonsense"],
+    "/os-policy-scopes": ["as_tenant_id=db"],
+    "/os-policy-scopes/{key}": ["as_tenant_id=db"],
+    "/os-migrations": ["instance_uuid=" + NOBODY],
+    "/limits": ["tenant_id=db"],
+    "/os-hypervisors": ["with_servers=true"],
+}
+
+
+def _bodies(route: str, walk: Walk) -> list[Any]:
+    zone = surrogate(walk.cloud, "zone", "web", "98765412")
+    policies = [["anti-affinity:rack"], [f"affinity:zone:{zone}", f"soft-affinity:zone:{zone}"], ["affinity:zone:1"]]
+    groups: list[Any] = [{"server_group": {"name": "n", "policies": wanted}} for wanted in policies]
+    server = {"name": "n", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}
+    boots: list[Any] = [
+        {"server": server | more, "os:scheduler_hints": hints}
+        for more in ({}, {"flavorRef": "giant"}, {"availability_zone": "nova:elsewhere"}, {"host": "elsewhere"})
+        for hints in ({}, {"group": walk.groups[0]}, {"group": NOBODY}, {"different_host": walk.servers[:3]})
+    ]
+    members = [
+        {verb: {"instance_id": member} | more}
+        for member in (*walk.servers, NOBODY)
+        for verb, more in (("add_instance", {"enforce": True}), ("add_instance", {}), ("remove_instance", {}))
+    ]
+    known = {
+        "/servers": boots,
+        "/servers/{key}/action": SERVER_ACTIONS,
+        "/servers/{key}": [{"server": {"name": "renamed"}}],
+        "/os-server-groups": groups,
+        "/os-server-groups/{key}": groups,
+        "/os-server-groups/{key}/action": [*GROUP_ACTIONS, *members],
+        "/os-placement-explain": [{"explain": {"flavor": "small"}}, {"flavor": "small"}],
+        "/os-policy-scopes": [{"policy_scope": {"name": "mine"}}],
+        "/os-policy-scopes/{key}": [{"policy_scope": {"name": "mine"}}],
+        "/os-policy-scopes/{key}/action": [{"add_aggregate": {"aggregate": 1}}, {"remove_aggregate": {"aggregate": 1}}],
+    }
+    return [*known.get(route, []), {}]
+
+
+def _look(walk: Walk, client: Client, routes: list[tuple[str, str]]) -> None:
+    """At everything that can be read, and at each step of what was done to servers."""
+    for route in (path for path, method in routes if method == "GET"):
+        for query in ("", *QUERIES.get(route, [])):
+            walk.ask(client, route, "GET", query=query)
+    for server in walk.servers:
+        path = f"/servers/{server}/os-instance-actions"
+        for action in client.get(path).json["instanceActions"]:
+            walk.check(path, client.get(f"{path}/{action['request_id']}"))
+
+
+@pytest.mark.parametrize("roles", ["member", "manager", "reader"])
+def test_nothing_that_a_tenant_asks_tells_of_hosts_aggregates_or_others(walk: Walk, roles: str) -> None:
+    cloud, alice = walk.cloud, walk.cloud.alice.sending(X_Roles=roles)
+    with cloud.store.read() as tx:
+        scopes = [scope.id for scope in tx.scopes.all()]
+    walk.keys = {
+        "servers": [*walk.servers, NOBODY],
+        "os-server-groups": [*walk.groups, NOBODY],
+        "os-policy-scopes": [*scopes, NOBODY],
+        "flavors": ["small", "none"],
+        "os-quota-sets": ["web", "db"],
+        "os-quota-class-sets": ["default"],
+        "os-aggregates": ["1"],
+        "os-hypervisors": [NOBODY],
+        "os-services": [NOBODY],
+        "extensions": ["os-server-groups"],
+    }
+    routes = _routes(cloud)
+    _look(walk, alice, routes)
+    for route, method in routes:
+        for body in _bodies(route, walk) if method in {"POST", "PUT"} else []:
+            walk.ask(alice, route, method, body)
+            cloud.settle()
+    _look(walk, alice, routes)  # at what all that left behind
+    for route, _ in (route for route in routes if route[1] == "DELETE"):
+        walk.ask(alice, route, "DELETE")
+    assert walk.asked == set(routes)
+    assert walk.statuses >= {200, 400, 403, 404}
+    if roles != "reader":
+        assert walk.statuses >= {202, 204, 409}
+
+
+def test_older_versions_tell_no_more(walk: Walk) -> None:
+    for version in ("2.1", "2.64", "2.104"):
+        alice = replace(walk.cloud.alice, version=version)
+        walk.keys = {"servers": walk.servers, "os-server-groups": walk.groups}
+        for route in ("/servers", "/servers/detail", "/servers/{key}", "/os-server-groups", "/os-server-groups/{key}"):
+            walk.ask(alice, route, "GET")
+        walk.ask(alice, "/servers/{key}/os-instance-actions", "GET")
+
+
+def test_the_walk_would_notice(walk: Walk) -> None:
+    """An operator's answers have all those words in them."""
+    with pytest.raises(AssertionError, match="xq-host"):
+        walk.check("detail", walk.cloud.admin.get("/servers/detail", all_tenants="1"))
+    with pytest.raises(AssertionError, match="98765401"):
+        walk.check("audit", walk.cloud.admin.get(f"/os-server-groups/{walk.groups[0]}/audit"))

@@ -1,0 +1,323 @@
+"""The ledger's API beside compute: what Placement's own suites, which know no compute, do not ask."""
+
+import threading
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from covey.storage import tables
+from tests.build import NOW, a_host
+from tests.functional.client import Answer, Client
+from tests.functional.conftest import Build
+from tests.functional.fleets import IMAGE, BuildCloud, Cloud
+
+NOBODY = "99999999-9999-9999-9999-999999999999"
+ME = {"project_id": "web", "user_id": "alice"}
+
+
+def ledger(cloud: Cloud, version: str = "1.39", who: str = "admin:operators") -> Client:
+    return cloud.service.as_(who).below("/placement").sending(OpenStack_API_Version=f"placement {version}")
+
+
+def provider_of(cloud: Cloud, name: str) -> str:
+    (found,) = ledger(cloud).get("/resource_providers", name=name).json["resource_providers"]
+    return str(found["uuid"])
+
+
+def make(client: Client, name: str, parent: str | None = None) -> str:
+    made = client.post("/resource_providers", {"name": name, "parent_provider_uuid": parent})
+    assert made.status == 200, made.text
+    return str(made.json["uuid"])
+
+
+def stock(client: Client, key: str, **has: int) -> None:
+    for kind, total in has.items():
+        body = {"resource_class": kind, "total": total}
+        assert client.post(f"/resource_providers/{key}/inventories", body).status == 201
+
+
+def put(client: Client, consumer: str, generation: int | None, **by_provider: Any) -> Answer:
+    allocations = {key.replace("_", "-"): {"resources": resources} for key, resources in by_provider.items()}
+    body = {"allocations": allocations, "consumer_generation": generation, "consumer_type": "TEST", **ME}
+    return client.put(f"/allocations/{consumer}", body)
+
+
+def books(cloud: Cloud) -> None:
+    """What is used is what is held, of everything."""
+    held: dict[tuple[int, str], int] = {}
+    for row in cloud.rows(tables.allocations):
+        held[row.provider_id, row.resource_class] = held.get((row.provider_id, row.resource_class), 0) + row.used
+    used = {(row.provider_id, row.resource_class): row.used for row in cloud.rows(tables.inventories)}
+    assert held == {key: amount for key, amount in used.items() if amount}
+
+
+def test_a_host_is_a_root_provider_with_its_inventories(cloud: Cloud) -> None:
+    key = provider_of(cloud, "node-1")
+    shown = ledger(cloud).get(f"/resource_providers/{key}").json
+    assert (shown["parent_provider_uuid"], shown["root_provider_uuid"]) == (None, key)
+    assert {"rel": "usages", "href": f"/placement/resource_providers/{key}/usages"} in shown["links"]
+    has = ledger(cloud).get(f"/resource_providers/{key}/inventories").json["inventories"]
+    assert has.keys() == {"VCPU", "MEMORY_MB", "DISK_GB"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [("delete", None), ("put", {"name": "other"}), ("put", {"name": "node-1", "parent_provider_uuid": "node-2"})],
+    ids=["it stays", "it keeps its name", "it stays a root"],
+)
+def test_a_host_can_not_be_taken_away_by_this_door(cloud: Cloud, verb: str, body: Any) -> None:
+    key = provider_of(cloud, "node-1")
+    if body and "parent_provider_uuid" in body:
+        body = body | {"parent_provider_uuid": provider_of(cloud, "node-2")}
+    answer = ledger(cloud).ask(verb.upper(), f"/resource_providers/{key}", json=body)
+    assert answer.status == 409
+    assert "host" in answer.json["errors"][0]["detail"]
+    assert provider_of(cloud, "node-1") == key
+
+
+def test_a_server_shows_what_it_holds_and_whose_it_is(cloud: Cloud) -> None:
+    server = cloud.boot()
+    host = provider_of(cloud, str(cloud.host(server)))
+    shown = ledger(cloud).get(f"/allocations/{server}").json
+    assert shown["allocations"][host]["resources"] == {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+    assert (shown["consumer_type"], shown["project_id"]) == ("INSTANCE", "web")
+    usages = ledger(cloud).get("/usages", project_id="web").json["usages"]
+    assert usages == {"INSTANCE": {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10, "consumer_count": 1}}
+
+
+def test_a_move_holds_the_place_that_its_server_comes_from(cloud: Cloud) -> None:
+    server = cloud.boot()
+    source = provider_of(cloud, str(cloud.host(server)))
+    before = ledger(cloud).get(f"/allocations/{server}").json["consumer_generation"]
+    cloud.did(cloud.admin, server, "migrate", {})  # until somebody confirms it, both places are held
+    after = ledger(cloud).get(f"/allocations/{server}").json
+    assert source not in after["allocations"]
+    assert after["consumer_generation"] > before
+    (move,) = ledger(cloud).get(f"/resource_providers/{source}/allocations").json["allocations"]
+    assert ledger(cloud).get(f"/allocations/{move}").json["consumer_type"] == "MIGRATION"
+
+
+def test_a_server_that_goes_gives_back_what_others_let_it_hold(cloud: Cloud) -> None:
+    server = cloud.boot()
+    held = ledger(cloud).get(f"/allocations/{server}").json
+    host = next(iter(held["allocations"]))
+    card = make(ledger(cloud), "card", host)
+    stock(ledger(cloud), card, VGPU=4)
+    resources = {host: {"resources": held["allocations"][host]["resources"]}, card: {"resources": {"VGPU": 3}}}
+    body = {**held, "allocations": resources}
+    assert ledger(cloud).put(f"/allocations/{server}", body).status == 204
+    assert cloud.admin.delete(f"/servers/{server}").status == 204
+    while cloud.assembled.worker().once():
+        pass
+    books(cloud)
+    assert ledger(cloud).get(f"/resource_providers/{card}/usages").json["usages"] == {"VGPU": 0}
+
+
+def test_what_is_held_through_this_door_is_missing_to_compute_at_once(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1)
+    assert cloud.status(cloud.boot()) == "ACTIVE"  # so that the fleet is in memory
+    host = provider_of(cloud, "node-1")
+    assert put(ledger(cloud), NOBODY, None, **{host: {"VCPU": 7}}).status == 204  # all that the server left
+    answer = cloud.alice.post(
+        "/servers", {"server": {"name": "s", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}
+    )
+    assert cloud.status(answer.json["server"]["id"]) == "ERROR"
+    assert ledger(cloud).delete(f"/allocations/{NOBODY}").status == 204
+    assert cloud.status(cloud.boot()) == "ACTIVE"
+
+
+def test_compute_takes_no_more_than_a_new_inventory_gives(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1)
+    first = cloud.boot()
+    host = provider_of(cloud, "node-1")
+    has = ledger(cloud).get(f"/resource_providers/{host}/inventories").json
+    has["inventories"]["VCPU"] |= {"total": 1, "allocation_ratio": 1.0, "max_unit": 1}
+    assert ledger(cloud).put(f"/resource_providers/{host}/inventories", has).status == 200
+    assert cloud.status(cloud.ask_for(cloud.alice).json["server"]["id"]) == "ERROR"
+    cloud.delete(first)
+    assert cloud.status(cloud.boot()) == "ACTIVE"
+
+
+def test_a_capacity_beyond_all_numbers_stops_nobody(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1)
+    host = provider_of(cloud, "node-1")
+    has = ledger(cloud).get(f"/resource_providers/{host}/inventories").json
+    has["inventories"]["VCPU"]["allocation_ratio"] = 3.4e38
+    assert ledger(cloud).put(f"/resource_providers/{host}/inventories", has).status == 200
+    assert cloud.status(cloud.boot()) == "ACTIVE"
+
+
+def test_a_ratio_of_nothing_is_refused_by_name(cloud: Cloud) -> None:
+    key = make(ledger(cloud), "shelf")
+    body = {"resource_class": "VCPU", "total": 1, "allocation_ratio": 0}
+    answer = ledger(cloud).post(f"/resource_providers/{key}/inventories", body)
+    assert (answer.status, "allocation_ratio" in answer.text) == (400, True)
+
+
+def test_a_number_with_a_point_is_no_amount(cloud: Cloud) -> None:
+    key = make(ledger(cloud), "shelf")
+    stock(ledger(cloud), key, VCPU=8)
+    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 1.0}}).status == 400
+    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 10**30}}).status == 409
+    books(cloud)
+
+
+def test_aggregates_of_compute_are_aggregates_of_placement(cloud: Cloud) -> None:
+    made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": "ssd"}}).json["aggregate"]
+    host = provider_of(cloud, "node-1")
+    generation = ledger(cloud).get(f"/resource_providers/{host}").json["generation"]
+    action = f"/os-aggregates/{made['id']}/action"
+    assert cloud.admin.post(action, {"add_host": {"host": "node-1"}}).status == 200
+    shown = ledger(cloud).get(f"/resource_providers/{host}/aggregates").json
+    assert (shown["aggregates"], shown["resource_provider_generation"]) == ([made["uuid"]], generation + 1)
+    listed = ledger(cloud).get("/resource_providers", member_of=made["uuid"]).json["resource_providers"]
+    assert [each["name"] for each in listed] == ["node-1"]
+    assert cloud.admin.post(action, {"remove_host": {"host": "node-1"}}).status == 200
+    assert ledger(cloud).get(f"/resource_providers/{host}/aggregates").json["aggregates"] == []
+
+
+def test_an_aggregate_that_goes_takes_hosts_along_that_outside_hands_put_there(cloud: Cloud) -> None:
+    made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": "ssd"}}).json["aggregate"]
+    host, shelf = provider_of(cloud, "node-1"), make(ledger(cloud), "shelf")
+    for key in (host, shelf):
+        assert ledger(cloud, "1.1").put(f"/resource_providers/{key}/aggregates", [made["uuid"]]).status == 200
+    assert cloud.admin.delete(f"/os-aggregates/{made['id']}").status == 200
+    assert ledger(cloud).get(f"/resource_providers/{host}/aggregates").json["aggregates"] == []
+    assert ledger(cloud).get(f"/resource_providers/{shelf}/aggregates").json["aggregates"] == [made["uuid"]]
+
+
+def test_a_host_that_goes_takes_the_providers_below_it_along(cloud: Cloud) -> None:
+    host = provider_of(cloud, "node-1")
+    cell = make(ledger(cloud), "cell", host)
+    stock(ledger(cloud), make(ledger(cloud), "card", cell), VGPU=1)
+    service = cloud.admin.get("/os-services", host="node-1").json["services"][0]["id"]
+    assert cloud.admin.delete(f"/os-services/{service}").status == 204
+    names = {each["name"] for each in ledger(cloud).get("/resource_providers").json["resource_providers"]}
+    assert names == {"node-2", "node-3"}
+
+
+def test_traits_of_hosts_are_known_names(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud([a_host("node-1", 8, 16384, 100, "CUSTOM_SSD")])
+    assert ledger(cloud).get("/traits/CUSTOM_SSD").status == 204
+    listed = ledger(cloud).get("/resource_providers", required="CUSTOM_SSD").json["resource_providers"]
+    assert [each["name"] for each in listed] == ["node-1"]
+
+
+def test_a_class_in_use_can_be_renamed(cloud: Cloud) -> None:
+    client = ledger(cloud)
+    with cloud.store.write() as tx:
+        tx.resource_classes.add("CUSTOM_OLD", NOW)
+    key = make(client, "shelf")
+    stock(client, key, CUSTOM_OLD=5)
+    assert put(client, NOBODY, None, **{key: {"CUSTOM_OLD": 2}}).status == 204
+    assert ledger(cloud, "1.6").put("/resource_classes/CUSTOM_OLD", {"name": "CUSTOM_NEW"}).status == 200
+    assert client.get(f"/allocations/{NOBODY}").json["allocations"][key]["resources"] == {"CUSTOM_NEW": 2}
+    books(cloud)
+
+
+def test_a_tree_is_moved_with_all_that_is_below(cloud: Cloud) -> None:
+    client = ledger(cloud)
+    a, b = make(client, "a"), make(client, "b")
+    child = make(client, "child", a)
+    grandchild = make(client, "grandchild", child)
+    assert client.put(f"/resource_providers/{child}", {"name": "child", "parent_provider_uuid": b}).status == 200
+    assert client.get(f"/resource_providers/{grandchild}").json["root_provider_uuid"] == b
+    loop = client.put(f"/resource_providers/{b}", {"name": "b", "parent_provider_uuid": grandchild})
+    assert (loop.status, "loop" in loop.text) == (400, True)
+    assert client.put(f"/resource_providers/{child}", {"name": "child", "parent_provider_uuid": None}).status == 200
+    listed = client.get("/resource_providers", in_tree=grandchild).json["resource_providers"]
+    assert {each["name"] for each in listed} == {"child", "grandchild"}
+
+
+def test_of_many_who_write_one_consumer_one_wins_each_generation(cloud: Cloud) -> None:
+    key = make(ledger(cloud), "shelf")
+    stock(ledger(cloud), key, VCPU=100)
+    statuses: list[int] = []
+
+    def write(amount: int) -> None:
+        statuses.append(put(ledger(cloud), NOBODY, None, **{key: {"VCPU": amount}}).status)
+
+    _all_at_once(write, range(1, 9))
+    assert sorted(statuses) == [204] + [409] * 7
+    books(cloud)
+
+
+def test_of_many_who_want_the_last_of_it_nobody_gets_too_much(cloud: Cloud) -> None:
+    key = make(ledger(cloud), "shelf")
+    stock(ledger(cloud), key, VCPU=5)
+    statuses: list[int] = []
+
+    def write(number: int) -> None:
+        consumer = f"{number:08d}-0000-0000-0000-000000000000"
+        statuses.append(put(ledger(cloud), consumer, None, **{key: {"VCPU": 1}}).status)
+
+    _all_at_once(write, range(8))
+    assert sorted(statuses) == [204] * 5 + [409] * 3
+    books(cloud)
+
+
+def test_writers_who_take_the_same_things_in_other_orders_all_succeed(cloud: Cloud) -> None:
+    keys = [make(ledger(cloud), f"shelf-{n}") for n in range(4)]
+    for key in keys:
+        stock(ledger(cloud), key, VCPU=100, MEMORY_MB=100)
+    statuses: list[int] = []
+
+    def write(number: int) -> None:
+        consumer = f"{number:08d}-0000-0000-0000-000000000000"
+        order = keys[number % 4 :] + keys[: number % 4]
+        generation: int | None = None
+        for _ in range(5):
+            want = {key: {"VCPU": 1, "MEMORY_MB": 1} for key in order}
+            statuses.append(put(ledger(cloud), consumer, generation, **want).status)
+            generation = (generation or 0) + 1
+
+    _all_at_once(write, range(8))
+    assert set(statuses) == {204}
+    books(cloud)
+
+
+def _all_at_once(write: Any, arguments: Any) -> None:
+    threads = [threading.Thread(target=write, args=(argument,)) for argument in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_refused_write_leaves_no_consumer_behind(cloud: Cloud) -> None:
+    key = make(ledger(cloud), "shelf")
+    stock(ledger(cloud), key, VCPU=1)
+    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 2}}).status == 409
+    assert cloud.rows(tables.consumers) == []
+    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 1}}).status == 204
+
+
+def test_emptying_somebody_unknown_leaves_nothing_behind(cloud: Cloud) -> None:
+    assert put(ledger(cloud), NOBODY, None).status == 204
+    assert cloud.rows(tables.consumers) == []
+
+
+def test_tenants_may_only_ask_what_their_own_project_uses(cloud: Cloud) -> None:
+    alice = ledger(cloud, who="alice:web")
+    assert alice.get("/usages", project_id="web").status == 200
+    assert alice.get("/usages", project_id="db").status == 403
+    assert alice.get("/resource_providers").status == 403
+    assert alice.get("/allocation_candidates", resources="VCPU:1").status == 403
+
+
+def test_links_are_right_where_it_is_served_alone(build: Build) -> None:
+    alone = build(only_api="placement").as_("admin").below("").sending(OpenStack_API_Version="placement 1.39")
+    made = alone.post("/resource_providers", {"name": "shelf"})
+    assert made.json["links"][0]["href"] == f"/resource_providers/{made.json['uuid']}"
+    assert made.headers["location"].startswith("http")
+
+
+def test_a_body_that_is_nested_far_too_deeply_is_refused(cloud: Cloud) -> None:
+    client = ledger(cloud).sending(Content_Type="application/json")
+    assert client.ask("POST", "/resource_providers", body=b"[" * 50_000).status == 400
+
+
+def test_the_schema_knows_no_provider_between_trees(cloud: Cloud) -> None:
+    with pytest.raises(sa.exc.IntegrityError), cloud.connection.begin() as connection:
+        connection.execute(sa.update(tables.resource_providers).values(parent_id=tables.resource_providers.c.id))

@@ -1,0 +1,230 @@
+"""Previews: what more servers of a group would meet with, while nothing happens."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from covey.model.ids import ImageId
+from covey.model.images import Visibility
+from tests.build import a_host, an_image
+from tests.functional.client import Answer, Client
+from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud
+from tests.functional.rows import all_rows
+from tests.functional.scopes import Scoped, scoped
+
+PICKY = "22222222-2222-3333-4444-555555555555"
+
+
+@pytest.fixture
+def racks(build_cloud: BuildCloud) -> Scoped:
+    return scoped(build_cloud(5))
+
+
+def act(client: Client, group: str, verb: str, **more: Any) -> Answer:
+    return client.post(f"/os-server-groups/{group}/action", {verb: {"flavor": "small"} | more})
+
+
+def preview(client: Client, group: str, **more: Any) -> dict[str, Any]:
+    answer = act(client, group, "preview", **more)
+    assert answer.status == 200, answer.text
+    assert answer.json.keys() == {"preview"}
+    found: dict[str, Any] = answer.json["preview"]
+    return found
+
+
+def headroom(client: Client, group: str, **more: Any) -> dict[str, Any]:
+    answer = act(client, group, "headroom", **more)
+    assert answer.status == 200, answer.text
+    assert answer.json.keys() == {"headroom"}
+    found: dict[str, Any] = answer.json["headroom"]
+    return found
+
+
+def test_one_unless_more_are_asked_for(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    seen = preview(racks.admin, group)
+    assert seen == {
+        "server_group_id": group,
+        "count": 1,
+        "fits": 1,
+        "placements": [{"host": seen["placements"][0]["host"]}],
+        "reason": None,
+    }
+
+
+def test_where_several_would_go(racks: Scoped) -> None:
+    group = racks.group("anti-affinity:rack", "soft-affinity:zone")
+    seen = preview(racks.admin, group, count=3)
+    assert (seen["count"], seen["fits"], seen["reason"]) == (3, 3, None)
+    assert {place["rack"] for place in seen["placements"]} == set(racks.domains["rack"].values())
+    assert all(place.keys() == {"rack", "zone"} for place in seen["placements"])
+    tenants = preview(racks.alice, group, count="3")
+    assert len({place["rack"] for place in tenants["placements"]}) == 3
+    assert all(str(uuid.UUID(place["rack"])) == place["rack"] for place in tenants["placements"])
+    assert {place["zone"] for place in tenants["placements"]} <= {racks.zone("zone-a"), racks.zone("zone-b")}
+    assert preview(racks.alice, group, count=3)["placements"] != tenants["placements"], "passing names"
+
+
+def test_more_than_fit(racks: Scoped) -> None:
+    group = racks.group("anti-affinity:rack")
+    racks.boot_on("node-5", group)
+    seen = preview(racks.alice, group, count=4)
+    assert (seen["count"], seen["fits"], len(seen["placements"])) == (4, 2, 2)
+    assert seen["reason"] == "2 of 4 fit, then of 5 hosts: 5 already hold 1 of the group in their rack."
+    assert preview(racks.alice, group, count=2)["reason"] is None
+
+
+def test_nothing_fits(racks: Scoped) -> None:
+    group = racks.group("affinity:row")
+    seen = preview(racks.alice, group, flavor="giant", count=2)
+    assert seen == {
+        "server_group_id": group,
+        "count": 2,
+        "fits": 0,
+        "placements": [],
+        "reason": "Of 5 hosts: 5 lack VCPUs.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("telling", "reason"),
+    [
+        ("reasons", "Hosts already hold 1 of the group."),
+        ("none", "There are not enough hosts available."),
+    ],
+)
+def test_tenants_are_told_as_much_as_the_operator_wants(build_cloud: BuildCloud, telling: str, reason: str) -> None:
+    cloud = build_cloud(2, ("api", "explain_to_tenants", telling))
+    group = cloud.group("anti-affinity")
+    assert preview(cloud.alice, group, count=3)["reason"] == reason
+    assert headroom(cloud.alice, group)["reason"] == reason
+
+
+def test_what_already_runs_counts(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    racks.boot_on("node-2", group)
+    racks.boot_on("node-3", flavorRef="whole")
+    seen = preview(racks.admin, group, count=5)
+    assert sorted(place["host"] for place in seen["placements"]) == ["node-1", "node-4", "node-5"]
+    assert seen["reason"] == "3 of 5 fit, then of 5 hosts: 4 already hold 1 of the group, 1 lacks VCPUs."
+
+
+POLICIES: list[tuple[list[str], dict[str, Any], str, int]] = [
+    (["anti-affinity"], {}, "small", 5),
+    (["anti-affinity"], {"max_server_per_host": 3}, "big", 15),
+    (["anti-affinity:rack"], {}, "small", 3),
+    (["anti-affinity:rack"], {"max_server_per_rack": 2}, "whole", 5),
+    (["anti-affinity:rack", "affinity:zone"], {"max_server_per_rack": 3}, "big", 6),
+    (["affinity"], {}, "big", 4),
+    (["soft-anti-affinity:rack"], {}, "big", 20),
+    (["affinity:row", "anti-affinity"], {}, "small", 3),
+]
+
+
+@pytest.mark.parametrize(("policies", "rules", "flavor", "expected"), POLICIES)
+def test_headroom_is_what_then_really_boots(
+    racks: Scoped, policies: list[str], rules: dict[str, Any], flavor: str, expected: int
+) -> None:
+    group = racks.group(*policies, **rules)
+    racks.set_quota(instances=-1, cores=-1, ram=-1, server_group_members=-1)
+    seen = headroom(racks.alice, group, flavor=flavor)
+    assert seen["server_group_id"] == group
+    assert (seen["count"], seen["at_least"]) == (preview(racks.alice, group, flavor=flavor, count=99)["fits"], False)
+    assert seen["reason"].startswith(f"{seen['count']} of 10000 fit, then of 5 hosts: ")
+    assert seen["count"] == expected
+    answer = racks.ask_for(racks.alice, group=group, flavorRef=flavor, min_count=1, max_count=seen["count"])
+    assert answer.status == 202, answer.text
+    racks.settle()
+    built = [server for server in racks.servers() if server["status"] == "ACTIVE"]
+    assert len(built) == seen["count"] == len(racks.members(group))
+    left = headroom(racks.alice, group, flavor=flavor)
+    assert (left["count"], left["at_least"]) == (0, False)
+    assert racks.status(racks.boot(group=group, flavorRef=flavor)) == "ERROR"
+
+
+def test_headroom_where_there_is_more_than_is_looked_for(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud([a_host("vast", 2**30, 2**31 - 1, 2**31 - 1)])
+    seen = headroom(cloud.alice, cloud.group("affinity"))
+    assert (seen["count"], seen["at_least"], seen["reason"]) == (10_000, True, None)
+    assert preview(cloud.alice, cloud.group("affinity"), count=10_000)["fits"] == 10_000
+
+
+def test_a_preview_changes_nothing(racks: Scoped) -> None:
+    group = racks.group("anti-affinity:rack")
+    racks.boot(group=group)
+    before = all_rows(racks.connection)
+    first = preview(racks.admin, group, count=5)
+    headroom(racks.alice, group)
+    assert preview(racks.admin, group, count=5) == first, "the same question, the same answer"
+    assert all_rows(racks.connection) == before
+    racks.check()  # what the process believes of its fleet is what it was
+    assert racks.jobs() == []
+
+
+def test_readers_may(racks: Scoped) -> None:
+    group = racks.group("affinity")
+    reader = racks.alice.sending(X_Roles="reader")
+    assert preview(reader, group)["fits"] == 1
+    assert headroom(reader, group)["count"] > 0
+    assert act(racks.bob, group, "preview").status == 404
+
+
+def test_zones_images_and_their_traits(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud([a_host("node-1"), a_host("node-2", 8, 16384, 100, "CUSTOM_SSD"), a_host("node-3")])
+    body = {"aggregate": {"name": "az", "availability_zone": "az-1"}}
+    aggregate = cloud.admin.post("/os-aggregates", body).json["aggregate"]["id"]
+    for host in ("node-2", "node-3"):
+        cloud.admin.post(f"/os-aggregates/{aggregate}/action", {"add_host": {"host": host}})
+    with cloud.store.write() as tx:
+        picky = an_image(
+            id=ImageId(PICKY),
+            visibility=Visibility.PUBLIC,
+            properties={"trait:CUSTOM_SSD": "required"},
+            min_ram_mb=2000,
+        )
+        tx.images.add([picky])
+    group = cloud.group("anti-affinity")
+    assert preview(cloud.alice, group, count=9, availability_zone="az-1")["fits"] == 2
+    assert preview(cloud.alice, group, count=9, availability_zone="nova", image=IMAGE)["fits"] == 1
+    assert preview(cloud.alice, group, count=9, availability_zone=None, image=None)["fits"] == 3
+    seen = preview(cloud.admin, group, flavor="big", count=9, image=PICKY)
+    assert seen["placements"] == [{"host": "node-2"}]
+    small = act(cloud.alice, group, "preview", image=PICKY)
+    assert (small.status, small.message) == (400, "Flavor's memory is too small for requested image.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"count": 0}, "0 is less than the minimum of 1"),
+        ({"count": -1}, "-1 is less than the minimum of 1"),
+        ({"count": 10_001}, "10001 is greater than the maximum of 10000"),
+        ({"count": "10001"}, "greater than the maximum of 10000"),
+        ({"count": "three"}, "count. Value: three"),
+        ({"count": 1.5}, "count. Value: 1.5"),
+        ({"count": True}, "count. Value: True"),
+        ({"count": None}, "count. Value: None"),
+        ({"count": ""}, "count. Value: "),
+        ({"flavor": "unheard-of"}, "Flavor unheard-of could not be found."),
+        ({"flavor": ""}, "'' should be non-empty"),
+        ({"flavor": None}, "flavor. Value: None"),
+        ({"image": NOBODY}, "Can not find requested image"),
+        ({"image": ""}, "'' should be non-empty"),
+        ({"availability_zone": "moon"}, "The requested availability zone is not available"),
+        ({"availability_zone": "nova:node-1"}, "The requested availability zone is not available"),
+        ({"availability_zone": 5}, "availability_zone. Value: 5"),
+        ({"more": 1}, "('more' was unexpected)"),
+    ],
+)
+def test_what_makes_no_sense(lasting_cloud: Cloud, asked: dict[str, Any], message: str) -> None:
+    group = lasting_cloud.group("affinity")
+    before = all_rows(lasting_cloud.connection)
+    for verb in ("preview", "headroom"):
+        answer = act(lasting_cloud.alice, group, verb, **asked)
+        assert answer.status == 400, answer.text
+        if verb == "preview" or "count" not in asked:
+            assert message in answer.message
+    assert lasting_cloud.alice.post(f"/os-server-groups/{group}/action", {"preview": {}}).status == 400
+    assert all_rows(lasting_cloud.connection) == before
+    assert lasting_cloud.alice.delete(f"/os-server-groups/{group}").status == 204

@@ -1,0 +1,325 @@
+"""A group that drifted is put right: first on paper, then server by server."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from covey.assembly import Assembled
+from tests.functional.client import Answer, Client
+from tests.functional.fleets import NOBODY, BuildCloud, Cloud, Moody
+
+APART = "anti-affinity"
+
+
+def act(client: Client, group: str, **action: Any) -> Answer:
+    return client.post(f"/os-server-groups/{group}/action", action)
+
+
+def planned(client: Client, group: str) -> dict[str, Any]:
+    answer = act(client, group, rebalance={"dry_run": True})
+    assert answer.status == 200, answer.text
+    shown: dict[str, Any] = answer.json["rebalance"]
+    return shown
+
+
+def started(cloud: Cloud, group: str) -> dict[str, Any]:
+    answer = act(cloud.admin, group, rebalance={})
+    assert answer.status == 202, answer.text
+    shown: dict[str, Any] = answer.json["rebalance"]
+    return shown
+
+
+def shown(cloud: Cloud, group: str, client: Client | None = None) -> dict[str, Any]:
+    answer = (client or cloud.admin).get(f"/os-server-groups/{group}/rebalance")
+    assert answer.status == 200, answer.text
+    doc: dict[str, Any] = answer.json["rebalance"]
+    return doc
+
+
+def finish(cloud: Cloud, group: str, turns: int = 100) -> dict[str, Any]:
+    """Work and wait until the rebalance is over."""
+    for _ in range(turns):
+        cloud.settle()
+        if not cloud.jobs():
+            return shown(cloud, group)
+        cloud.time.pass_(60)
+    raise AssertionError(shown(cloud, group))
+
+
+@pytest.fixture
+def crowded(cloud: Cloud) -> tuple[Cloud, str, list[str]]:
+    """Three of a group on one host, which may hold one."""
+    group = cloud.group(APART)
+    servers = [cloud.boot_on("node-1", group) for _ in range(3)]
+    return cloud, group, servers
+
+
+Crowded = tuple[Cloud, str, list[str]]
+
+
+def test_a_dry_run_tells_and_changes_nothing(crowded: Crowded) -> None:
+    cloud, group, servers = crowded
+    plan = planned(cloud.admin, group)
+    assert plan["server_group_id"] == group
+    assert plan["dry_run"] is True
+    assert {move["from"] for move in plan["moves"]} == {"node-1"}
+    assert {move["to"] for move in plan["moves"]} == {"node-2", "node-3"}
+    assert {move["instance_id"] for move in plan["moves"]} < set(servers)
+    assert (plan["bound"], plan["optimal"], plan["left"], plan["violations_after"]) == (2, True, [], [])
+    (violation,) = plan["violations_before"]
+    assert violation["policy"] == APART
+    assert violation["domain"] == "node-1"
+    assert set(violation["members"]) == set(servers)
+    assert set(cloud.hosts(servers)) == {"node-1"}
+    assert not cloud.jobs()
+    assert cloud.admin.get(f"/os-server-groups/{group}/rebalance").status == 404
+
+
+def test_a_tenant_sees_no_host_by_its_name(crowded: Crowded) -> None:
+    cloud, group, _ = crowded
+    answer = act(cloud.alice, group, rebalance={"dry_run": "true"})
+    assert answer.status == 200
+    assert "node-" not in answer.text
+    plan = answer.json["rebalance"]
+    (source,) = {move["from"] for move in plan["moves"]}
+    assert len({source, *(move["to"] for move in plan["moves"])}) == 3, "the same host has the same name in one answer"
+    assert plan["violations_before"][0]["domain"] == source
+
+
+def test_servers_move_one_after_another_until_the_policy_holds(crowded: Crowded) -> None:
+    cloud, group, servers = crowded
+    begun = started(cloud, group)
+    assert (begun["status"], begun["moves_done"], len(begun["moves"])) == ("running", 0, 2)
+    cloud.step()
+    cloud.step()
+    assert sorted(server["status"] for server in cloud.servers()) == ["ACTIVE", "ACTIVE", "ACTIVE"]
+    assert Counter(cloud.hosts(servers))["node-1"] == 2, "one at a time"
+    over = finish(cloud, group)
+    assert (over["id"], over["status"], over["moves_done"], over["reason"]) == (begun["id"], "done", 2, None)
+    assert over["moves"] == begun["moves"]
+    assert sorted(map(str, cloud.hosts(servers))) == ["node-1", "node-2", "node-3"]
+    for move in over["moves"]:
+        assert cloud.host(move["instance_id"]) == move["to"]
+        assert cloud.log(move["instance_id"])[0] == ("live-migration", None)
+    assert planned(cloud.admin, group)["moves"] == []
+
+
+def test_a_stopped_server_moves_cold_and_needs_nobody_to_confirm(cloud: Cloud) -> None:
+    group = cloud.group(APART)
+    servers = [cloud.boot_on("node-1", group) for _ in range(2)]
+    for server in servers:
+        cloud.did(cloud.alice, server, "os-stop")
+    started(cloud, group)
+    assert finish(cloud, group)["status"] == "done"
+    assert len(set(cloud.hosts(servers))) == 2
+    assert {cloud.status(server) for server in servers} == {"SHUTOFF"}
+    assert sum(cloud.used().values()) == 2, "the old place is given back"
+
+
+def test_a_group_that_is_right_needs_nothing(cloud: Cloud) -> None:
+    group = cloud.group(APART)
+    cloud.boot(group=group, min_count=2)
+    assert planned(cloud.alice, group)["moves"] == []
+    assert started(cloud, group)["status"] == "done"
+    assert not cloud.jobs()
+
+
+def test_what_can_not_be_ended_is_told(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(2)
+    group = cloud.group(APART)
+    for _ in range(3):
+        cloud.boot_on("node-1", group)
+    plan = planned(cloud.admin, group)
+    assert len(plan["moves"]) == 1
+    assert [violation["domain"] for violation in plan["violations_after"]] == ["node-1"]
+    started(cloud, group)
+    assert finish(cloud, group)["status"] == "done"
+
+
+def test_locked_servers_and_those_that_are_not_at_rest_stay(crowded: Crowded) -> None:
+    cloud, group, servers = crowded
+    cloud.did(cloud.alice, servers[0], "lock")
+    cloud.did(cloud.admin, servers[1], "os-resetState", {"state": "error"})
+    assert [move["instance_id"] for move in planned(cloud.admin, group)["moves"]] == [servers[2]]
+
+
+def test_a_worker_that_died_is_no_matter(crowded: Crowded) -> None:
+    """Every turn is taken by a worker, on a picture of the fleet, that was not there before."""
+    cloud, group, servers = crowded
+    started(cloud, group)
+    for _ in range(60):
+        with cloud.store.write() as tx:
+            tx.changes.add_structure()  # so that the fleet is read anew
+        jobs = {job.verb for job in cloud.jobs()}
+        if not jobs:
+            break
+        if "move" in jobs:
+            with pytest.raises(KeyboardInterrupt):
+                dying(cloud).worker().once()  # killed while it moves a server
+        cloud.time.pass_(60)
+        cloud.step()
+        cloud.time.pass_(60)
+    assert shown(cloud, group)["status"] == "done"
+    assert len(set(cloud.hosts(servers))) == 3
+
+
+def dying(cloud: Cloud) -> Assembled:
+    """A process that is killed as soon as it moves a server."""
+
+    class Killed(Moody):
+        def move(self, *_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+    made = cloud.assembled
+    return replace(made, journeys=replace(made.journeys, driver=Killed()))
+
+
+def test_killed_between_the_claim_of_a_move_and_writing_it_down(
+    crowded: Crowded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud, group, servers = crowded
+    started(cloud, group)
+    steps = type(cloud.assembled.rebalances)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "_keep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            cloud.step()
+    assert [server["status"] for server in cloud.servers()].count("MIGRATING") == 1
+    cloud.time.pass_(60)
+    over = finish(cloud, group)
+    assert (over["status"], over["moves_done"], len(over["moves"])) == ("done", 2, 2)
+    assert len(set(cloud.hosts(servers))) == 3
+
+
+def test_a_cancelled_one_ends_the_move_that_is_under_way_and_begins_no_other(cloud: Cloud) -> None:
+    group = cloud.group(APART)
+    servers = [cloud.boot_on("node-1", group) for _ in range(3)]
+    for server in servers:
+        cloud.did(cloud.alice, server, "os-stop")
+    begun = started(cloud, group)
+    cloud.step()  # claims the first move
+    assert act(cloud.admin, group, cancel_rebalance={}).status == 202
+    over = finish(cloud, group)
+    assert (over["status"], over["moves_done"]) == ("cancelled", 1)
+    assert Counter(cloud.hosts(servers))["node-1"] == 2
+    assert cloud.status(begun["moves"][0]["instance_id"]) == "SHUTOFF", "confirmed all the same"
+    again = act(cloud.admin, group, cancel_rebalance={})
+    assert again.status == 409
+    assert again.message == f"No rebalance of the server group {group} is running."
+    assert started(cloud, group)["id"] != begun["id"]
+
+
+def test_a_group_has_one_at_a_time(crowded: Crowded) -> None:
+    cloud, group, _ = crowded
+    started(cloud, group)
+    second = act(cloud.admin, group, rebalance={})
+    assert second.status == 409
+    assert second.message == f"A rebalance of the server group {group} is running. Wait for its end, or cancel it."
+
+
+def test_a_step_that_is_no_longer_possible_is_planned_anew(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(4)
+    group = cloud.group(APART)
+    servers = [cloud.boot_on("node-1", group) for _ in range(2)]
+    (move,) = started(cloud, group)["moves"]
+    cloud.set_host(move["to"], status="disabled")
+    over = finish(cloud, group)
+    assert (over["status"], over["moves_done"]) == ("done", 1)
+    assert over["moves"][0]["to"] != move["to"]
+    assert len(set(cloud.hosts(servers))) == 2
+
+
+def test_a_step_for_a_server_that_went_is_left_out(crowded: Crowded) -> None:
+    cloud, group, servers = crowded
+    gone = started(cloud, group)["moves"][0]["instance_id"]
+    assert cloud.admin.delete(f"/servers/{gone}").status == 204
+    over = finish(cloud, group)
+    assert over["status"] == "done"
+    assert len(set(cloud.hosts(set(servers) - {gone}))) == 2
+
+
+def test_a_host_that_never_takes_anybody_makes_it_fail_with_a_sentence(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(2, driver=Moody(verbs={"live"}))
+    group = cloud.group(APART)
+    servers = [cloud.boot_on("node-1", group) for _ in range(2)]
+    started(cloud, group)
+    over = finish(cloud, group)
+    assert over["status"] == "failed"
+    assert over["reason"].startswith("After 4 plans a step still could not be taken")
+    assert over["moves_done"] == 0
+    assert set(cloud.hosts(servers)) == {"node-1"}
+
+
+def test_when_nothing_more_can_be_done_it_fails_with_what_is_left(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(2)
+    group = cloud.group(APART)
+    for _ in range(2):
+        cloud.boot_on("node-1", group)
+    started(cloud, group)
+    cloud.set_host("node-2", status="disabled")
+    over = finish(cloud, group)
+    assert over["status"] == "failed"
+    assert over["reason"].startswith("No further move ends what is left: 2 members are in one host")
+
+
+def test_a_deleted_group_takes_its_rebalance_along(crowded: Crowded) -> None:
+    cloud, group, _ = crowded
+    started(cloud, group)
+    assert cloud.admin.delete(f"/os-server-groups/{group}").status == 204
+    cloud.settle()
+    assert not cloud.jobs()
+
+
+# Who may, and what is no request
+
+
+def test_tenants_may_plan_and_look_but_not_have_it_done(crowded: Crowded) -> None:
+    cloud, group, _ = crowded
+    assert act(cloud.alice, group, rebalance={}).status == 403
+    assert act(cloud.alice, group, cancel_rebalance={}).status == 403
+    started(cloud, group)
+    seen = cloud.alice.get(f"/os-server-groups/{group}/rebalance")
+    assert seen.status == 200
+    assert "node-" not in seen.text
+    for client in (cloud.bob, cloud.service.as_("carol:web", "2.1000").sending(X_Roles="reader")):
+        assert act(client, group, rebalance={"dry_run": True}).status in {403, 404}
+    assert act(cloud.bob, group, rebalance={"dry_run": True}).status == 404
+    assert cloud.bob.get(f"/os-server-groups/{group}/rebalance").status == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"rebalance": {"dry_run": "perhaps"}}, "dry_run"),
+        ({"rebalance": {"now": True}}, "now"),
+        ({"rebalance": []}, "rebalance"),
+        ({"rebalance": None}, "rebalance"),
+        ({"cancel_rebalance": {"x": 1}}, "x"),
+        ({"rebalance": {}, "cancel_rebalance": {}}, "exactly one of"),
+    ],
+)
+def test_nonsense_is_refused_by_name(lasting_cloud: Cloud, body: Any, word: str) -> None:
+    group = lasting_cloud.group(APART)
+    answer = lasting_cloud.admin.post(f"/os-server-groups/{group}/action", body)
+    assert answer.status == 400
+    assert word in answer.message
+
+
+def test_a_group_that_is_not_there_is_not_found(lasting_cloud: Cloud) -> None:
+    actions: list[dict[str, Any]] = [{"rebalance": {"dry_run": True}}, {"rebalance": {}}, {"cancel_rebalance": {}}]
+    for action in actions:
+        assert act(lasting_cloud.admin, NOBODY, **action).status == 404
+    assert lasting_cloud.admin.get(f"/os-server-groups/{NOBODY}/rebalance").status == 404
+
+
+def test_older_versions_know_nothing_of_it(lasting_cloud: Cloud) -> None:
+    group = lasting_cloud.group(APART)
+    old = lasting_cloud.admin.at("2.96")
+    assert act(old, group, rebalance={"dry_run": True}).status == 404
+    assert old.get(f"/os-server-groups/{group}/rebalance").status == 404

@@ -1,0 +1,36 @@
+"""Requests that carry a client's own key are carried out once, however often they are repeated."""
+
+from covey.storage import tables
+from tests.functional.client import Answer
+from tests.functional.fleets import Cloud
+
+
+def ask(cloud: Cloud, key: str, name: str = "s") -> Answer:
+    return cloud.ask_for(cloud.alice.sending(Idempotency_Key=key), name)
+
+
+def test_a_repeated_request_brings_the_same_server(cloud: Cloud) -> None:
+    first = ask(cloud, "k")
+    assert first.status == 202
+    again = ask(cloud, "k")
+    assert (again.status, again.json["server"]["id"]) == (202, first.json["server"]["id"])
+    other = ask(cloud, "k", name="other")
+    assert (other.status, other.message) == (409, "The idempotency key k was used for another request.")
+    assert ask(cloud, "k2").json["server"]["id"] != first.json["server"]["id"]
+    assert len(cloud.servers()) == 2
+
+
+def test_another_projects_key_is_another_key(cloud: Cloud) -> None:
+    mine = ask(cloud, "k").json["server"]["id"]
+    theirs = cloud.ask_for(cloud.bob.sending(Idempotency_Key="k"))
+    assert theirs.status == 202
+    assert theirs.json["server"]["id"] != mine
+
+
+def test_a_request_that_was_refused_may_be_tried_again(cloud: Cloud) -> None:
+    cloud.set_quota(instances=0)
+    for _ in range(2):
+        assert ask(cloud, "k").status == 403
+    assert cloud.rows(tables.idempotency_keys) == []
+    cloud.set_quota(instances=1)
+    assert ask(cloud, "k", name="now").status == 202

@@ -1,0 +1,327 @@
+"""What outside hands did to the ledger, and how an operator puts it right; afterwards the books agree again."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from covey import bootstrap
+from covey.model.changes import Use
+from covey.model.errors import NotFound
+from covey.model.ids import HostId
+from covey.model.providers import InventoryRecord
+from covey.services.upkeep import Length, Progress, healing, host_traits, links, orphans
+from covey.services.upkeep.healing import Healing, Wound
+from covey.services.upkeep.host_traits import HostTrait, HostTraits
+from covey.services.upkeep.links import Link
+from covey.storage import tables
+from tests.build import a_flavor, a_host
+from tests.functional.fleets import BuildCloud, Cloud
+from tests.functional.test_forbidden_aggregates import ON, WINDOWS, XYZ, aggregate
+
+SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+BIG = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20}
+
+
+def quietly(_: int) -> Progress:
+    return lambda _: None
+
+
+class Counted:
+    """What a progress bar would have been told."""
+
+    def __init__(self) -> None:
+        self.length, self.done = 0, 0
+
+    def __call__(self, length: int) -> Progress:
+        self.length = length
+        return self.add
+
+    def add(self, number: int) -> None:
+        self.done += number
+
+
+def host_id(cloud: Cloud, name: str) -> HostId:
+    with cloud.store.read() as tx:
+        found = tx.hosts.by_name(name)
+    assert found is not None
+    return found.id
+
+
+def hold(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
+    """Somebody whom compute does not know takes the room of a small server."""
+    consumer = str(uuid4())
+    with cloud.store.write() as tx:
+        tx.claims.add_consumer(consumer, "web", "alice", kind)
+        flavor = a_flavor(vcpus=1, memory_mb=1024, disk_gb=10)
+        cloud.assembled.journeys.places.take(tx, consumer, host_id(cloud, host), flavor)
+    return consumer
+
+
+def lose(cloud: Cloud, consumer: str) -> None:
+    """A consumer loses all that it holds."""
+    with cloud.store.write() as tx:
+        tx.changes.add_uses(tx.claims.release(consumer))
+
+
+def give(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, int, int]) -> None:
+    """A consumer that exists gets more."""
+    here = host_id(cloud, host)
+    with cloud.store.write() as tx:
+        tx.claims.take([Use(here, *amounts)])
+        tx.claims.allocate(consumer, here, amounts)
+        tx.changes.add_uses([Use(here, *amounts)])
+
+
+def held(cloud: Cloud, consumer: str) -> Mapping[str, Mapping[str, int]]:
+    """What a consumer holds, by the names of providers."""
+    with cloud.store.read() as tx:
+        names = {host.uuid: host.name for host in tx.hosts.find()}
+        found = tx.allocations.holdings([consumer])
+    return {names[uuid]: dict(amounts) for each in found for uuid, amounts in each.resources.items()}
+
+
+def heal(cloud: Cloud, only: str | None = None, begin: Length = quietly) -> Healing:
+    return healing.heal(cloud.store, bootstrap.now, healing.find(cloud.store, only), begin)
+
+
+class TestLinks:
+    """covey manage placement sync_aggregates."""
+
+    def test_what_is_missing_is_added_and_nothing_removed(self, cloud: Cloud) -> None:
+        aggregate(cloud, "fast", ["node-1", "node-2"])
+        aggregate(cloud, "slow", ["node-1"])
+        uuids = {each["name"]: each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"]}
+        first, foreign = host_id(cloud, "node-1"), str(uuid4())
+        with cloud.store.write() as tx:
+            tx.providers.set_aggregates(first, [foreign])
+            before = tx.hosts.by_name("node-1")
+            assert before is not None
+            generation = tx.providers.by_uuid(before.uuid).generation  # type: ignore[union-attr]
+        bar = Counted()
+        done = links.sync(cloud.store, bar)
+        assert set(done.added) == {Link(name, uuids[name], "node-1") for name in ("fast", "slow")}
+        assert (done.total, done.failed, bar.length, bar.done) == (3, (), 2, 2)
+        with cloud.store.read() as tx:
+            assert set(tx.providers.aggregates(first)) == {foreign, *uuids.values()}
+            assert tx.providers.by_uuid(before.uuid).generation > generation  # type: ignore[union-attr]
+        assert links.sync(cloud.store, quietly).added == ()
+
+    def test_an_empty_cloud_has_no_links(self, build_cloud: BuildCloud) -> None:
+        assert links.sync(build_cloud(0).store, quietly) == links.Links((), 0)
+
+
+class TestTraits:
+    """covey manage placement sync_traits."""
+
+    def test_hosts_get_what_their_aggregates_require(self, build_cloud: BuildCloud) -> None:
+        cloud = build_cloud([a_host("a", 8, 16384, 100, WINDOWS), a_host("b"), a_host("c")], ON)
+        aggregate(cloud, "windows", ["a", "b"], **{WINDOWS: "required", "CUSTOM_NO": "forbidden"})
+        aggregate(cloud, "both", ["b"], **{WINDOWS: "required", XYZ: "required", "HW_CPU_X86_VMX": "required"})
+        aggregate(cloud, "wrong", ["c"], CUSTOM_small="required", HW_NO_SUCH="required")
+        wanted = HostTraits(
+            added=(
+                HostTrait("windows", "b", WINDOWS),
+                HostTrait("both", "b", XYZ),
+                HostTrait("both", "b", "HW_CPU_X86_VMX"),
+            ),
+            created=(XYZ,),
+            unknown=(("wrong", "CUSTOM_small"), ("wrong", "HW_NO_SUCH")),
+        )
+        dry = host_traits.sync(cloud.store, cloud.time, quietly, dry_run=True)
+        assert {*dry.added} == {*wanted.added}
+        assert (dry.created, dry.unknown) == (wanted.created, wanted.unknown)
+        with cloud.store.read() as tx:
+            assert tx.traits.of(host_id(cloud, "b")) == frozenset()
+            assert XYZ not in tx.traits.custom()
+        done = host_traits.sync(cloud.store, cloud.time, quietly)
+        assert {*done.added} == {*wanted.added}
+        assert (done.created, done.unknown) == (wanted.created, wanted.unknown)
+        with cloud.store.read() as tx:
+            traits = {host.name: set(host.traits) for host in tx.hosts.find()}
+            assert tx.traits.custom()[XYZ] is not None
+        assert traits == {"a": {WINDOWS}, "b": {WINDOWS, XYZ, "HW_CPU_X86_VMX"}, "c": set()}
+        again = host_traits.sync(cloud.store, cloud.time, quietly)
+        assert (again.added, again.created, again.unknown) == ((), (), wanted.unknown)
+
+    def test_a_boot_finds_the_hosts_at_once(self, cloud: Cloud) -> None:
+        aggregate(cloud, "windows", ["node-2"], **{WINDOWS: "required"})
+        specs = {"extra_specs": {f"trait:{WINDOWS}": "required"}}
+        assert cloud.admin.post("/flavors/big/os-extra_specs", specs).status == 200
+        assert cloud.status(cloud.boot(flavorRef="big")) == "ERROR"
+        host_traits.sync(cloud.store, cloud.time, quietly)
+        assert cloud.host(cloud.boot(flavorRef="big")) == "node-2"
+
+
+class TestOrphans:
+    """covey manage placement audit."""
+
+    def test_nobody_is_an_orphan_while_compute_knows_it(self, cloud: Cloud) -> None:
+        cloud.boot()
+        moving = cloud.boot_on("node-1")
+        cloud.act(cloud.admin, moving, "migrate")  # nobody carries it out yet
+        assert orphans.find(cloud.store) == []
+        cloud.settle()
+        assert cloud.status(moving) == "VERIFY_RESIZE"
+        assert orphans.find(cloud.store) == []
+
+    def test_an_orphan_is_told_and_gives_its_room_back(self, cloud: Cloud) -> None:
+        server = cloud.boot_on("node-1")
+        lost = hold(cloud, "node-1")
+        move = hold(cloud, "node-2", "MIGRATION")
+        found = orphans.find(cloud.store)
+        assert {each.consumer.uuid: (each.holds[0].provider, each.holds[0].resources) for each in found} == {
+            lost: ("node-1", SMALL),
+            move: ("node-2", SMALL),
+        }
+        bar = Counted()
+        assert orphans.delete(cloud.store, found, bar) == found
+        assert (bar.length, bar.done) == (2, 2)
+        cloud.check()
+        assert cloud.used() == {"node-1": 1}
+        assert held(cloud, server) == {"node-1": SMALL}
+        assert orphans.find(cloud.store) == []
+
+    def test_a_move_that_is_over_needs_no_room(self, cloud: Cloud) -> None:
+        server = cloud.boot_on("node-1")
+        cloud.did(cloud.admin, server, "migrate", {"host": "node-2"})
+        cloud.did(cloud.alice, server, "confirmResize")
+        (move,) = cloud.rows(tables.migrations)
+        with cloud.store.write() as tx:
+            tx.claims.add_consumer(move.uuid, "web", "alice", "MIGRATION")
+        give(cloud, move.uuid, "node-1", (1, 1024, 10))
+        found = orphans.find(cloud.store)
+        assert [each.consumer.uuid for each in found] == [move.uuid]
+        orphans.delete(cloud.store, found, quietly)
+        cloud.check()
+
+    def test_consumers_that_are_not_computes_own_are_left_alone(self, cloud: Cloud) -> None:
+        theirs = hold(cloud, "node-1", "VOLUME")
+        assert orphans.find(cloud.store) == []
+        assert held(cloud, theirs) == {"node-1": SMALL}
+
+    def test_whoever_got_a_server_meanwhile_is_no_orphan(self, cloud: Cloud) -> None:
+        server = cloud.boot_on("node-1")
+        lost = hold(cloud, "node-1")
+        (found,) = orphans.find(cloud.store)
+        known = replace(found, consumer=replace(found.consumer, uuid=server))
+        assert orphans.delete(cloud.store, [known, found], quietly) == [found]
+        assert held(cloud, server) == {"node-1": SMALL}
+        assert held(cloud, lost) == {}
+        cloud.check()
+
+
+class TestHealing:
+    """covey manage placement heal_allocations."""
+
+    def test_a_healthy_cloud_needs_no_healing(self, cloud: Cloud) -> None:
+        cloud.boot(flavorRef="giant")  # in error, nowhere
+        moving, shelved = cloud.boot_on("node-1"), cloud.boot()
+        cloud.did(cloud.alice, shelved, "shelve")
+        cloud.act(cloud.admin, moving, "migrate")
+        assert healing.find(cloud.store) == []
+        cloud.settle()
+        assert healing.find(cloud.store) == []
+
+    def test_lost_allocations_come_back(self, cloud: Cloud) -> None:
+        server, other = cloud.boot_on("node-1"), cloud.boot_on("node-2")
+        lose(cloud, server)
+        assert healing.find(cloud.store) == [Wound(server, "s", {"node-1": SMALL})]  # type: ignore[arg-type]
+        bar = Counted()
+        assert [wound.server for wound in heal(cloud, begin=bar).healed] == [server]
+        assert (bar.length, bar.done) == (1, 1)
+        cloud.check()
+        assert held(cloud, server) == {"node-1": SMALL}
+        assert held(cloud, other) == {"node-2": SMALL}
+        assert healing.find(cloud.store) == []
+
+    def test_wrong_amounts_and_wrong_hosts_are_put_right(self, cloud: Cloud) -> None:
+        small, astray = cloud.boot_on("node-1"), cloud.boot_on("node-1", flavorRef="big")
+        for server, host, amounts in ((small, "node-1", (3, 512, 7)), (astray, "node-3", (2, 2048, 20))):
+            lose(cloud, server)
+            with cloud.store.write() as tx:
+                tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
+            give(cloud, server, host, amounts)
+        assert len(heal(cloud).healed) == 2
+        cloud.check()
+        assert (held(cloud, small), held(cloud, astray)) == ({"node-1": SMALL}, {"node-1": BIG})
+
+    def test_one_server_alone(self, cloud: Cloud) -> None:
+        first, second = cloud.boot_on("node-1"), cloud.boot_on("node-2")
+        lose(cloud, first)
+        lose(cloud, second)
+        assert [wound.server for wound in heal(cloud, second).healed] == [second]
+        assert [wound.server for wound in healing.find(cloud.store)] == [first]
+        with pytest.raises(NotFound, match="could not be found"):
+            healing.find(cloud.store, str(uuid4()))
+
+    def test_without_room_it_stays_as_it_is_and_the_others_are_healed(self, cloud: Cloud) -> None:
+        crowded, other = cloud.boot_on("node-1", flavorRef="whole"), cloud.boot_on("node-2")
+        lose(cloud, crowded)
+        lose(cloud, other)
+        lost = hold(cloud, "node-1")
+        done = heal(cloud)
+        assert [wound.server for wound in done.healed] == [other]
+        ((wound, reason),) = done.failed
+        assert wound.server == crowded
+        assert "exceed the capacity" in reason
+        assert held(cloud, crowded) == {}
+        orphans.delete(cloud.store, orphans.find(cloud.store), quietly)
+        assert held(cloud, lost) == {}
+        assert len(heal(cloud).healed) == 1
+        cloud.check()
+
+    @pytest.mark.parametrize("arrived", [False, True], ids=["under way", "arrived"])
+    def test_a_server_that_moves_holds_both_places(self, cloud: Cloud, *, arrived: bool) -> None:
+        server = cloud.boot_on("node-1")
+        cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"}) if arrived else cloud.act(
+            cloud.alice, server, "resize", {"flavorRef": "big"}
+        )
+        (move,) = cloud.rows(tables.migrations)
+        before = held(cloud, server), held(cloud, move.uuid)
+        assert before[1] == {"node-1": SMALL}
+        assert BIG in before[0].values()
+        lose(cloud, server)
+        lose(cloud, move.uuid)
+        assert len(heal(cloud).healed) == 1
+        cloud.check()
+        assert (held(cloud, server), held(cloud, move.uuid)) == before
+        cloud.settle()
+        cloud.did(cloud.alice, server, "revertResize")
+        assert held(cloud, server) == {"node-1": SMALL}
+
+    def test_a_server_without_a_place_holds_nothing(self, cloud: Cloud) -> None:
+        server = cloud.boot()
+        cloud.did(cloud.alice, server, "shelve")
+        with cloud.store.write() as tx:
+            tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
+        give(cloud, server, "node-1", (1, 1024, 10))
+        assert [wound.should for wound in heal(cloud).healed] == [{}]
+        cloud.check()
+        assert cloud.used() == {}
+
+    def test_what_others_gave_a_server_stays(self, cloud: Cloud) -> None:
+        server, here = cloud.boot_on("node-1"), host_id(cloud, "node-1")
+        with cloud.store.write() as tx:
+            tx.resource_classes.add("CUSTOM_GPU", bootstrap.now())
+            tx.inventories.put({here: {"CUSTOM_GPU": InventoryRecord(4)}})
+            tx.changes.add_uses(tx.claims.release(server))
+            tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
+            tx.claims.take([Use(here, 0, 0, 0, (("CUSTOM_GPU", 1),))])
+        with cloud.connection.begin() as connection:
+            row = {"consumer_uuid": server, "provider_id": here, "resource_class": "CUSTOM_GPU", "used": 1}
+            connection.execute(tables.allocations.insert(), row)
+        assert len(heal(cloud).healed) == 1
+        assert held(cloud, server) == {"node-1": {**SMALL, "CUSTOM_GPU": 1}}
+        assert healing.find(cloud.store) == []
+
+    def test_a_consumer_of_the_wrong_project_is_the_servers_again(self, cloud: Cloud) -> None:
+        server = cloud.boot_on("node-1")
+        with cloud.connection.begin() as connection:
+            connection.execute(tables.consumers.update().values(project_id="db", consumer_type="VOLUME"))
+        assert len(heal(cloud).healed) == 1
+        with cloud.store.read() as tx:
+            found = tx.allocations.find([server])[server]
+        assert (found.project_id, found.user_id, found.kind) == ("web", "alice", "INSTANCE")
+        cloud.check()

@@ -1,0 +1,231 @@
+"""The laws of a rebalance, held against every other way to do it: as good an end, as few moves, each of them legal."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
+from covey.model.ids import HostId
+from covey.scheduler.ask import Ask, Standing
+from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
+from covey.scheduler.rebalancing import Member, Move, Plan, places_of, plan
+from covey.scheduler.verdicts import violations
+from tests.property import reference
+from tests.property.test_scheduler_laws import SCOPES
+
+law = settings(max_examples=300, deadline=None, derandomize=True)
+
+Places = Mapping[str, HostId]
+Values = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class World:
+    """A group somewhere in a fleet."""
+
+    policies: tuple[GroupPolicy, ...]
+    members: tuple[Member, ...]
+    hosts: tuple[HostRecord, ...]
+    aggregates: tuple[AggregateRecord, ...]
+
+    def fleet(self) -> Fleet:
+        return Fleet(self.hosts, self.aggregates)
+
+    def plan(self, seed: int = 1) -> Plan:
+        return plan(self.policies, self.members, self.fleet(), seed, patience_s=60)
+
+    # The design's words, in loops.
+
+    def values(self, places: Places) -> Values:
+        """How badly each policy is broken."""
+        return tuple(self._value(policy, places) for policy in self.policies)
+
+    def rank(self, values: Values) -> Values:
+        pairs = list(zip(self.policies, values, strict=True))
+        return sum(v for p, v in pairs if not p.kind.is_soft), *(v for p, v in pairs if p.kind.is_soft)
+
+    def _value(self, policy: GroupPolicy, places: Places) -> int:
+        names = (
+            [h.name for h in self.hosts]
+            if policy.scope == HOST
+            else [str(a.id) for a in self.aggregates if a.scope == policy.scope.id]
+        )
+        where = {h.id: reference.domains_of(h, policy.scope, self.aggregates) for h in self.hosts}
+        sure = [where[host][0] for host in places.values() if len(where[host]) == 1]
+        count = Counter(sure)
+        if policy.target is not None:
+            inside = count[policy.target]
+            return inside if policy.kind not in reference.TOGETHER else len(places) - inside
+        lost = len(places) - len(sure)
+        if policy.kind in reference.TOGETHER:
+            return len(places) - max(count.values(), default=0)
+        if policy.kind is PolicyKind.ANTI_AFFINITY:
+            return lost + sum(max(0, number - policy.limit) for number in count.values())
+        usable = {where[h.id][0] for h in self.hosts if h.enabled and h.up and len(where[h.id]) == 1}
+        most = max((count[name] for name in names), default=0)
+        return lost + max(0, most - min((count[name] for name in usable), default=most) - 1)
+
+    def allows(self, places: Places, move: Move, bounds: Values) -> bool:
+        """One step: the scheduler would choose this host, and no hard policy gets worse, nor a soft one for nothing."""
+        member = next(m for m in self.members if m.id == move.member)
+        if not member.movable or places[member.id] != move.source or move.source == move.destination:
+            return False
+        others: Counter[int] = Counter(host for name, host in places.items() if name != member.id)
+        ask = Ask(*member.amounts, standing=member.standing, group=GroupView(self.policies, others))
+        if move.destination not in reference.feasible(ask, self._used(places), self.aggregates):
+            return False
+        now, then = self.values(places), self.values({**places, member.id: move.destination})
+        better = self.rank(then) < self.rank(now)
+        return all(
+            t <= n or (policy.kind.is_soft and (better or t <= bound))
+            for policy, n, t, bound in zip(self.policies, now, then, bounds, strict=True)
+        )
+
+    def _used(self, places: Places) -> list[HostRecord]:
+        """The hosts, with the room that the members take where they are now."""
+        used = {h.id: list(h.used) for h in self.hosts}
+        for member in self.members:
+            for host, sign in ((member.host, -1), (places[member.id], 1)):
+                for i, amount in enumerate(member.amounts):
+                    used[host][i] += sign * amount
+        return [replace(h, used=(used[h.id][0], used[h.id][1], used[h.id][2])) for h in self.hosts]
+
+    def best(self) -> tuple[Values, int]:
+        """Of every end that can be had by moving each member once at the most."""
+        start, ids = places_of(self.members), [member.id for member in self.members]
+        ends = (dict(zip(ids, hosts, strict=True)) for hosts in product([h.id for h in self.hosts], repeat=len(ids)))
+        ranked = sorted(
+            (self.rank(self.values(end)), sum(end[i] != start[i] for i in ids), n, end) for n, end in enumerate(ends)
+        )
+        return next((rank, moves) for rank, moves, _, end in ranked if self._can_reach(start, end))
+
+    def _can_reach(self, start: Places, end: Places) -> bool:
+        bounds = tuple(map(max, self.values(start), self.values(end)))
+        if any(
+            e > s and not p.kind.is_soft
+            for p, s, e in zip(self.policies, self.values(start), self.values(end), strict=True)
+        ):
+            return False
+        seen: set[frozenset[str]] = set()
+
+        def walk(done: frozenset[str]) -> bool:
+            places = {name: end[name] if name in done else start[name] for name in start}
+            if places == end:
+                return True
+            seen.add(done)
+            return any(
+                walk(done | {name})
+                for name in start
+                if start[name] != end[name] and name not in done and done | {name} not in seen
+                if self.allows(places, Move(name, start[name], end[name]), bounds)
+            )
+
+        return walk(frozenset())
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    size = draw(st.integers(2, 4))
+    room = st.sampled_from([1, 2, 3, 9])
+    few = st.sets(st.integers(1, 4), max_size=1)
+    off, down = draw(few), draw(few)
+    number = draw(st.integers(1, 4))
+    at = draw(st.lists(st.integers(1, size), min_size=number, max_size=number))
+    sizes = draw(st.lists(st.sampled_from([1, 1, 1, 2]), min_size=number, max_size=number))
+    stuck = draw(st.sets(st.integers(0, 3), max_size=1))
+    picky = draw(st.sets(st.integers(0, 3), max_size=1))
+    elsewhere = frozenset({HostId(draw(st.integers(1, size)))})
+    members = tuple(
+        Member(
+            f"m{i}",
+            HostId(host),
+            (amount, 1, 0),
+            Standing(other_hosts=elsewhere if i in picky else frozenset()),
+            i not in stuck,
+        )
+        for i, (host, amount) in enumerate(zip(at, sizes, strict=True))
+    )
+    taken = Counter[int]()
+    for member in members:
+        taken[member.host] += member.amounts[0]
+    lack = draw(st.sampled_from([0, 0, 0, 1]))  # an operator took away some of the room that is in use
+    hosts = tuple(
+        HostRecord(
+            HostId(n),
+            f"n{n}",
+            (max(taken[n] + draw(room) - 1 - lack, 0), 99, 99),
+            (taken[n], at.count(n), 0),
+            n not in off,
+            n not in down,
+        )
+        for n in range(1, size + 1)
+    )
+    aggregates = []
+    for scope in SCOPES[:2]:
+        domain_of = [draw(st.sampled_from([0, 1, 0, 1, 2])) for _ in hosts]
+        for domain in range(2):
+            inside = frozenset(host.id for host, d in zip(hosts, domain_of, strict=True) if d == domain)
+            key = 10 * (SCOPES.index(scope) + 1) + domain
+            aggregates.append(AggregateRecord(key, f"uuid-{key}", inside, scope.id))
+    policies = []
+    for _ in range(draw(st.integers(1, 3))):
+        scope = draw(st.sampled_from([HOST, *SCOPES[:2]]))
+        names = [h.name for h in hosts] if scope == HOST else [str(a.id) for a in aggregates if a.scope == scope.id]
+        target = draw(st.sampled_from([None, None, None, *names]))
+        policies.append(GroupPolicy(draw(st.sampled_from(PolicyKind)), scope, target, draw(st.integers(1, 2))))
+    return World(tuple(policies), members, hosts, tuple(aggregates))
+
+
+def steps(world: World, found: Plan) -> Iterator[tuple[Places, Move]]:
+    places = dict(places_of(world.members))
+    for move in found.moves:
+        yield dict(places), move
+        places[move.member] = move.destination
+
+
+@law
+@given(worlds())
+def test_no_other_way_ends_more_or_needs_fewer_moves(world: World) -> None:
+    found = world.plan()
+    after = world.values(places_of(world.members, found.moves))
+    best, moves = world.best()
+    if found.left:
+        assert (world.rank(after), len(found.moves)) >= (best, moves)
+    else:
+        assert (world.rank(after), len(found.moves)) == (best, moves)
+        assert found.optimal
+        assert found.bound == moves
+
+
+@law
+@given(worlds())
+def test_every_step_is_legal(world: World) -> None:
+    found = world.plan()
+    end = world.values(places_of(world.members, (*found.moves, *found.left)))
+    bounds = tuple(map(max, world.values(places_of(world.members)), end))
+    assert all(world.allows(places, move, bounds) for places, move in steps(world, found))
+    moved = [move.member for move in found.moves]
+    assert len(moved) == len(set(moved))
+
+
+@law
+@given(worlds())
+def test_nothing_is_wrong_just_where_the_audit_finds_nothing(world: World) -> None:
+    found = world.plan()
+    for places, told in (
+        (places_of(world.members), found.before),
+        (places_of(world.members, found.moves), found.after),
+    ):
+        assert list(told) == violations(world.policies, places, world.fleet())
+        broken = {str(policy) for policy, value in zip(world.policies, world.values(places), strict=True) if value}
+        assert {str(violation.policy) for violation in told} == broken
+
+
+@law
+@given(worlds(), st.integers(0, 2**32))
+def test_equal_inputs_give_equal_plans(world: World, seed: int) -> None:
+    assert world.plan(seed) == world.plan(seed)

@@ -1,0 +1,128 @@
+"""The laws of verdicts: they find exactly what is broken, and what the scheduler places breaks nothing more."""
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covey.model.groups import GroupPolicy, PolicyKind
+from covey.model.ids import HostId
+from covey.scheduler.decide import decide
+from covey.scheduler.verdicts import objections, violations
+from tests.property import reference
+from tests.property.test_scheduler_laws import World, law, seeds, wide_law, worlds
+
+Broken = set[tuple[GroupPolicy, str | None, frozenset[str]]]
+
+
+def members_of(world: World) -> dict[str, HostId]:
+    """A name for everybody who holds a place."""
+    places = Counter(world.ask.group.places)
+    return {f"member-{number}": HostId(host) for number, host in enumerate(places.elements())}
+
+
+def broken(world: World) -> Broken:
+    """The policies that do not hold, in loops: where, and by whom."""
+    ids = {host.id: host for host in world.hosts}
+    placed = {name: ids[host] for name, host in members_of(world).items() if host in ids}
+    found: Broken = set()
+    for policy in world.ask.group.policies:
+        where = {name: reference.domains_of(host, policy.scope, world.aggregates) for name, host in placed.items()}
+        for place, members in _broken(policy, where, world):
+            if members:
+                found.add((policy, place, frozenset(members)))
+    return found
+
+
+def _broken(policy: GroupPolicy, where: dict[str, list[str]], world: World) -> list[tuple[str | None, set[str]]]:
+    together = policy.kind in reference.TOGETHER
+    if policy.target is not None:
+        right = [policy.target] if together else None
+        wrong = {m for m, mine in where.items() if (mine != right if together else policy.target in mine or mine[1:])}
+        return [(policy.target, wrong)]
+    count = Counter(mine[0] for mine in where.values() if len(mine) == 1)
+    found: list[tuple[str | None, set[str]]] = [(None, {m for m, mine in where.items() if len(mine) != 1})]
+    if policy.kind is PolicyKind.ANTI_AFFINITY:
+        full = [place for place, number in count.items() if number > policy.limit]
+        return found + [(place, {m for m, mine in where.items() if mine == [place]}) for place in full]
+    order = _names(policy, world)
+    if together and len(count) > 1:
+        main = max(order, key=lambda place: (count[place], -order.index(place)))
+        found.append((main, {m for m, mine in where.items() if len(mine) == 1 and mine != [main]}))
+    if not together and count:
+        usable = {
+            mine[0]
+            for host in world.hosts
+            if host.enabled and host.up and len(mine := reference.domains_of(host, policy.scope, world.aggregates)) == 1
+        }
+        least = min([count[place] for place in usable] + [max(count.values())])
+        main = max(order, key=lambda place: (count[place], -order.index(place)))
+        crowd = {m for m, mine in where.items() if len(mine) == 1 and count[mine[0]] > least + 1}
+        found.append((main, crowd))
+    return found
+
+
+def _names(policy: GroupPolicy, world: World) -> list[str]:
+    if policy.scope.id is None:
+        return [host.name for host in sorted(world.hosts, key=lambda host: host.id)]
+    return [str(aggregate.id) for aggregate in world.aggregates if aggregate.scope == policy.scope.id]
+
+
+def found(world: World) -> Broken:
+    judged = violations(world.ask.group.policies, members_of(world), world.fleet())
+    return {(violation.policy, violation.domain, frozenset(violation.members)) for violation in judged}
+
+
+@wide_law
+@given(world=worlds())
+def test_exactly_the_broken_policies_are_found(world: World) -> None:
+    assert found(world) == broken(world)
+
+
+@law
+@given(world=worlds(least=1))
+def test_a_member_that_nothing_speaks_against_breaks_no_hard_policy_and_the_other_way_round(world: World) -> None:
+    """Both read the same policies: one asks who may come, the other who should not be there."""
+    fleet, group = world.fleet(), world.ask.group
+    known = {host: number for host, number in group.places.items() if HostId(host) in fleet.row_of}
+    against = []
+    for host, number in known.items():
+        others = {**known, host: number - 1}
+        view = replace(group, places={place: held for place, held in others.items() if held})
+        against += objections(view, HostId(host), fleet)
+    hard = [policy for policy, _, _ in found(world) if not policy.kind.is_soft]
+    assert bool(hard) == bool(against)
+
+
+def _hard(world: World) -> set[tuple[GroupPolicy, str | None]]:
+    """What is broken; an affinity is broken as a whole, wherever most of the group are."""
+    whole = {PolicyKind.AFFINITY}
+    return {
+        (policy, None if policy.kind in whole else place)
+        for policy, place, _ in found(world)
+        if not policy.kind.is_soft
+    }
+
+
+@law
+@given(world=worlds(least=1), seed=seeds, number=st.integers(1, 6))
+def test_what_is_placed_one_by_one_never_adds_a_hard_violation(world: World, seed: int, number: int) -> None:
+    for step in range(number):
+        chosen = decide(world.ask, world.fleet(), seed + step).chosen
+        if not chosen:
+            return
+        before = _hard(world)
+        ask, hosts = reference.after(world.ask, world.hosts, chosen[0])
+        world = replace(world, ask=ask, hosts=tuple(hosts))
+        assert _hard(world) <= before
+
+
+@law
+@given(world=worlds(least=1, most=8), seed=seeds)
+def test_a_group_that_only_the_scheduler_placed_has_no_hard_violation(world: World, seed: int) -> None:
+    world = replace(world, ask=replace(world.ask, group=replace(world.ask.group, places={})))
+    for host in decide(world.ask, world.fleet(), seed).chosen:
+        ask, hosts = reference.after(world.ask, world.hosts, host)
+        world = replace(world, ask=ask, hosts=tuple(hosts))
+    assert _hard(world) == set()

@@ -1,0 +1,25 @@
+"""A request, as placement would be asked."""
+
+import pytest
+
+from covey.api.compute.explaining import show_query
+from covey.scheduler.ask import Ask, Standing
+from covey.services.explaining import Query
+
+A, B = frozenset({"A"}), frozenset({"B", "C"})
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        (Query(Ask(1, 512, 2), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
+        (Query(Ask(1, 512, 0), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
+        (
+            Query(Ask(1, 512, 0, standing=Standing(required_traits=B, forbidden_traits=A)), ("u1", "u2")),
+            "resources=VCPU:1,MEMORY_MB:512&required=B,C,!A&member_of=!in:u1,u2",
+        ),
+    ],
+    ids=["resources", "one forbidden aggregate and no disk", "traits and two forbidden aggregates"],
+)
+def test_a_query_names_what_is_asked_and_nothing_else(query: Query, shown: str) -> None:
+    assert show_query(query) == shown

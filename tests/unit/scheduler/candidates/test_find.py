@@ -1,0 +1,260 @@
+"""Candidates of small forests that were drawn by hand."""
+
+import pytest
+
+from covey.model.providers import InventoryRecord
+from covey.scheduler.candidates import Group, Summary
+from covey.scheduler.candidates.found import Room
+from tests.unit.scheduler.candidates.forests import SHARES, Forest, givers, group, names, served, taken
+
+
+@pytest.fixture
+def rack() -> Forest:
+    """Three providers without trees."""
+    return (
+        Forest()
+        .add("small", VCPU=2, MEMORY_MB=512)
+        .add("large", VCPU=8, MEMORY_MB=4096, traits="SSD", aggregates="windows")
+        .add("full", VCPU=InventoryRecord(8, used=8), MEMORY_MB=4096, traits="SSD GPU")
+    )
+
+
+@pytest.fixture
+def numa() -> Forest:
+    """A host with two NUMA nodes, each with network cards of its own below it."""
+    return (
+        Forest()
+        .add("host", DISK_GB=100, traits="AVX", aggregates="east")
+        .add("numa0", "host", VCPU=4, MEMORY_MB=1024, traits="FAST")
+        .add("numa1", "host", VCPU=4, MEMORY_MB=1024)
+        .add("nic0", "numa0", VF=4, traits="PHYSNET")
+        .add("nic1", "numa1", VF=4, traits="PHYSNET")
+        .add("nic2", "numa1", VF=4)
+    )
+
+
+@pytest.fixture
+def storage() -> Forest:
+    """Two hosts without disks, one that has its own, and a store that shares with the first two."""
+    return (
+        Forest()
+        .add("a", VCPU=8, aggregates="east")
+        .add("b", VCPU=8, aggregates="east")
+        .add("c", VCPU=8, DISK_GB=50, aggregates="west")
+        .add("store", DISK_GB=1000, aggregates="east", traits=SHARES)
+    )
+
+
+class TestFlat:
+    def test_everybody_who_has_room_is_a_candidate(self, rack: Forest) -> None:
+        assert taken(rack.find(group(VCPU=2, MEMORY_MB=512))) == [
+            {"large": {"VCPU": 2, "MEMORY_MB": 512}},
+            {"small": {"VCPU": 2, "MEMORY_MB": 512}},
+        ]
+
+    @pytest.mark.parametrize(
+        ("inventory", "amount", "can"),
+        [
+            pytest.param(InventoryRecord(10, reserved=4), 6, True, id="what is not reserved"),
+            pytest.param(InventoryRecord(10, reserved=4), 7, False, id="not what is reserved"),
+            pytest.param(InventoryRecord(10, ratio=1.55), 15, True, id="a ratio gives more"),
+            pytest.param(InventoryRecord(10, ratio=1.55), 16, False, id="a part of one is nothing"),
+            pytest.param(InventoryRecord(10, used=5), 5, True, id="the rest of what is used"),
+            pytest.param(InventoryRecord(10, used=5), 6, False, id="no more than the rest"),
+            pytest.param(InventoryRecord(10, min_unit=4), 3, False, id="less than a portion"),
+            pytest.param(InventoryRecord(10, max_unit=4), 5, False, id="more than a portion"),
+            pytest.param(InventoryRecord(10, step_size=3), 6, True, id="in steps"),
+            pytest.param(InventoryRecord(10, step_size=3), 5, False, id="between steps"),
+            pytest.param(InventoryRecord(10, ratio=3e38), 10**30, False, id="more than any number that is kept"),
+            pytest.param(InventoryRecord(10, reserved=20), 1, False, id="nothing where more is reserved than is there"),
+        ],
+    )
+    def test_an_inventory_gives_within_its_limits(self, inventory: InventoryRecord, amount: int, *, can: bool) -> None:
+        found = Forest().add("one", VCPU=inventory).add("other", DISK_GB=1).find(group(VCPU=amount))
+        assert bool(found.candidates) == can
+
+    @pytest.mark.parametrize(
+        ("required", "expected"),
+        [
+            ("SSD", ["full", "large"]),
+            ("SSD GPU", ["full"]),
+            ("!SSD", ["small"]),
+            ("SSD !GPU", ["large"]),
+            ("GPU|SSD", ["full", "large"]),
+            ("GPU|FPGA SSD", ["full"]),
+            ("FPGA", []),
+        ],
+    )
+    def test_traits(self, rack: Forest, required: str, expected: list[str]) -> None:
+        assert givers(rack.find(group(required=required, MEMORY_MB=1))) == expected
+
+    @pytest.mark.parametrize(
+        ("member_of", "expected"),
+        [
+            ("windows", ["large"]),
+            ("windows|linux", ["large"]),
+            ("windows linux", []),
+            ("!windows", ["full", "small"]),
+            ("!linux", ["full", "large", "small"]),
+        ],
+    )
+    def test_aggregates(self, rack: Forest, member_of: str, expected: list[str]) -> None:
+        assert givers(rack.find(group(member_of=member_of, MEMORY_MB=1))) == expected
+
+    def test_in_tree_names_one(self, rack: Forest) -> None:
+        assert givers(rack.find(group(VCPU=1, in_tree="small"))) == ["small"]
+        assert givers(rack.find(group(VCPU=1, in_tree="nobody"))) == []
+
+    def test_a_limit_gives_so_many_and_always_the_same(self, rack: Forest) -> None:
+        found = rack.find(group(VCPU=1), limit=1)
+        assert len(found.candidates) == 1
+        assert names(found) == givers(found)
+        assert rack.find(group(VCPU=1), limit=1) == found
+
+    def test_groups_on_one_provider_add_up(self, rack: Forest) -> None:
+        groups = group("1", VCPU=1), group("2", VCPU=1, MEMORY_MB=100)
+        found = rack.find(*groups)
+        assert taken(found)[1] == {"small": {"VCPU": 2, "MEMORY_MB": 100}}
+        assert served(found)[1] == {"1": ("small",), "2": ("small",)}
+
+    def test_groups_that_together_want_too_much_do_not_fit(self, rack: Forest) -> None:
+        assert givers(rack.find(group("1", VCPU=2), group("2", VCPU=1))) == ["large"]
+
+    def test_isolated_groups_never_fit_on_one_provider(self, rack: Forest) -> None:
+        assert rack.find(group("1", VCPU=1), group("2", VCPU=1), isolate=True).candidates == ()
+        assert givers(rack.find(group(VCPU=1), group("1", VCPU=1), isolate=True)) == ["large", "small"]
+
+    def test_a_summary_tells_the_state_of_a_provider(self, rack: Forest) -> None:
+        found = rack.find(group(MEMORY_MB=1, required="GPU"))
+        rooms = {"VCPU": Room(8, 8), "MEMORY_MB": Room(4096, 0)}
+        assert found.summaries == (Summary("full", None, "full", ("GPU", "SSD"), rooms),)
+
+    def test_use_changes_in_place(self, rack: Forest) -> None:
+        providers = rack.providers
+        providers.take(rack.records["large"].id, "MEMORY_MB", 4000)
+        providers.take(rack.records["large"].id, "DISK_GB", 1)
+        providers.take(777, "VCPU", 1)
+        assert providers.can_give("MEMORY_MB", 97).tolist() == [True, False, True]
+        assert providers.can_give("MEMORY_MB", 96).tolist() == [True, True, True]
+
+    def test_nobody_is_an_answer(self) -> None:
+        assert Forest().find(group(VCPU=1)).candidates == ()
+
+
+class TestTrees:
+    def test_one_tree_gives_from_several_providers(self, numa: Forest) -> None:
+        assert taken(numa.find(group(VCPU=1, DISK_GB=1))) == [
+            {"host": {"DISK_GB": 1}, "numa0": {"VCPU": 1}},
+            {"host": {"DISK_GB": 1}, "numa1": {"VCPU": 1}},
+        ]
+
+    def test_summaries_show_the_whole_tree(self, numa: Forest) -> None:
+        found = numa.find(group(DISK_GB=1))
+        assert names(found) == sorted(numa.records)
+        assert (found.summaries[3].parent, found.summaries[3].root) == ("numa0", "host")
+
+    def test_a_caller_who_knows_no_trees_gets_one_provider_of_each(self, numa: Forest) -> None:
+        assert numa.find(group(VCPU=1, DISK_GB=1), nested=False).candidates == ()
+        found = numa.find(group(VCPU=1, MEMORY_MB=1), nested=False)
+        assert givers(found) == names(found) == ["numa0", "numa1"]
+
+    def test_required_traits_are_found_together_on_those_who_give(self, numa: Forest) -> None:
+        assert taken(numa.find(group(VCPU=1, DISK_GB=1, required="AVX FAST"))) == [
+            {"host": {"DISK_GB": 1}, "numa0": {"VCPU": 1}}
+        ]
+        assert numa.find(group(VCPU=1, required="AVX")).candidates == ()
+
+    def test_a_forbidden_trait_rules_a_provider_out(self, numa: Forest) -> None:
+        assert givers(numa.find(group(VCPU=1, required="!FAST"))) == ["numa1"]
+
+    def test_aggregates_of_the_root_hold_for_its_tree_in_the_group_without_a_suffix_only(self, numa: Forest) -> None:
+        assert givers(numa.find(group(VCPU=1, member_of="east"))) == ["numa0", "numa1"]
+        assert givers(numa.find(group(VCPU=1, member_of="!east"))) == []
+        assert givers(numa.find(group("1", VCPU=1, member_of="east"))) == []
+        assert givers(numa.find(group("1", VCPU=1, member_of="!east"))) == ["numa0", "numa1"]
+
+    def test_a_group_with_a_suffix_is_served_by_one_provider(self, numa: Forest) -> None:
+        assert numa.find(group("1", VCPU=1, DISK_GB=1)).candidates == ()
+        assert givers(numa.find(group("1", VF=1, required="PHYSNET"))) == ["nic0", "nic1"]
+
+    def test_isolated_groups_have_a_provider_each(self, numa: Forest) -> None:
+        groups = group("1", VF=3), group("2", VF=1)
+        assert len(numa.find(*groups).candidates) == 9
+        assert len(numa.find(*groups, isolate=True).candidates) == 6
+
+    def test_amounts_on_one_provider_add_up_to_its_room(self, numa: Forest) -> None:
+        found = numa.find(group("1", VF=3), group("2", VF=2))
+        assert len(found.candidates) == 6
+        assert all(len(one.allocations) == 2 for one in found.candidates)
+
+    def test_a_root_is_tested_even_if_it_gives_nothing(self, numa: Forest) -> None:
+        assert len(numa.find(group(VCPU=1), root_required=frozenset({"AVX"})).candidates) == 2
+        assert numa.find(group(VCPU=1), root_required=frozenset({"FAST"})).candidates == ()
+        assert numa.find(group(VCPU=1), root_forbidden=frozenset({"AVX"})).candidates == ()
+
+    def test_in_one_subtree_one_provider_is_above_the_others(self, numa: Forest) -> None:
+        groups = group("_C", VCPU=1), group("_N", VF=1)
+        found = numa.find(*groups, same_subtrees=(frozenset({"_C", "_N"}),))
+        assert served(found) == [
+            {"_C": ("numa0",), "_N": ("nic0",)},
+            {"_C": ("numa1",), "_N": ("nic1",)},
+            {"_C": ("numa1",), "_N": ("nic2",)},
+        ]
+
+    def test_a_group_without_resources_only_says_where(self, numa: Forest) -> None:
+        groups = group("_N1", VF=3), group("_N2", VF=3), group("_AT", required="!PHYSNET !AVX !FAST")
+        found = numa.find(*groups, same_subtrees=(frozenset({"_N1", "_N2", "_AT"}),), isolate=True)
+        assert served(found) == [
+            {"_N1": ("nic1",), "_N2": ("nic2",), "_AT": ("numa1",)},
+            {"_N1": ("nic2",), "_N2": ("nic1",), "_AT": ("numa1",)},
+        ]
+        assert "numa1" not in found.candidates[0].allocations
+
+    def test_a_limit_stops_the_combining(self) -> None:
+        forest = Forest().add("host", VCPU=64)
+        for number in range(30):
+            forest.add(f"nic{number}", "host", VF=8)
+        groups = [group(f"_{number}", VF=1) for number in range(12)]
+        assert len(forest.find(*groups, isolate=True, limit=7).candidates) == 7
+
+
+class TestSharing:
+    def test_a_store_gives_to_every_tree_in_its_aggregates(self, storage: Forest) -> None:
+        assert taken(storage.find(group(VCPU=1, DISK_GB=10))) == [
+            {"a": {"VCPU": 1}, "store": {"DISK_GB": 10}},
+            {"b": {"VCPU": 1}, "store": {"DISK_GB": 10}},
+            {"c": {"VCPU": 1, "DISK_GB": 10}},
+        ]
+
+    def test_what_several_trees_would_get_from_it_alone_is_one_candidate(self, storage: Forest) -> None:
+        found = storage.find(group(DISK_GB=10))
+        assert givers(found) == ["c", "store"]
+        assert names(found) == ["c", "store"]
+
+    def test_with_member_of_the_store_is_a_member_too(self, storage: Forest) -> None:
+        assert len(storage.find(group(VCPU=1, DISK_GB=10, member_of="east")).candidates) == 2
+        storage.add("d", VCPU=8, aggregates="east north")
+        assert storage.find(group(VCPU=1, DISK_GB=10, member_of="north")).candidates == ()
+
+    def test_in_a_tree_there_is_no_help_from_outside(self, storage: Forest) -> None:
+        assert storage.find(group(VCPU=1, DISK_GB=10, in_tree="a")).candidates == ()
+        assert storage.find(group(DISK_GB=10, in_tree="store"), group("_C", VCPU=1)).candidates == ()
+
+    def test_groups_with_suffixes_may_be_served_by_it(self, storage: Forest) -> None:
+        found = storage.find(group("_C", VCPU=1), group("_D", DISK_GB=10))
+        assert {"_C": ("a",), "_D": ("store",)} in served(found)
+        assert {"_C": ("c",), "_D": ("store",)} not in served(found)
+
+    def test_a_root_below_which_somebody_is_in_the_aggregate_is_reached(self, storage: Forest) -> None:
+        storage.add("e", VCPU=8).add("e0", "e", VCPU=1, aggregates="east")
+        assert {"e": {"VCPU": 5}, "store": {"DISK_GB": 1}} in taken(storage.find(group(VCPU=5, DISK_GB=1)))
+
+    def test_a_flat_neighbour_of_trees_is_still_answered_by_columns(self, storage: Forest) -> None:
+        storage.add("t", VCPU=8).add("t0", "t", DISK_GB=5)
+        assert storage.providers.alone.tolist() == [False, False, True, False, False, False]
+        assert {"c": {"VCPU": 1, "DISK_GB": 1}} in taken(storage.find(group(VCPU=1, DISK_GB=1)))
+
+
+def test_a_whole_question_knows_what_it_names() -> None:
+    one = Group("1", {"VCPU": 1}, required=(frozenset({"A", "B"}),), forbidden=frozenset({"C"}))
+    assert one.traits == {"A", "B", "C"}
