@@ -61,14 +61,14 @@ def violations(connected: sa.Engine, *, idle: bool = False, changed: bool = Fals
 
 
 def _policies(rows: Rows) -> Iterator[str]:
-    """Hard policies, counted in places: a server that moves holds two, and a group of it alone is not torn by that."""
+    """Hard policies: a server that moves counts at both ends, but once in a domain that has both."""
     servers = {row.id: row for row in rows.servers}
-    places: dict[str, list[int]] = defaultdict(list)
+    places: dict[str, list[list[int]]] = defaultdict(list)  # of each member
     placed: Counter[str] = Counter()
     for member in rows.instance_group_members:
         server = servers.get(member.server_id)
         if server is not None:
-            places[member.group_id] += [h for h in (server.host_id, server.second_host_id) if h is not None]
+            places[member.group_id].append([h for h in (server.host_id, server.second_host_id) if h is not None])
             placed[member.group_id] += server.host_id is not None
     domains = {(row.scope_id, row.host_id): row.aggregate_id for row in rows.aggregate_hosts if row.scope_id}
     names = {row.id: row.name for row in rows.hosts}
@@ -76,10 +76,14 @@ def _policies(rows: Rows) -> Iterator[str]:
         if policy.policy.startswith("soft-"):
             continue
         held: Counter[object] = Counter(
-            (names[host] if policy.identifier else host)
-            if policy.scope_id is None
-            else domains.get((policy.scope_id, host))
-            for host in places[policy.group_id]
+            domain
+            for hosts in places[policy.group_id]
+            for domain in {
+                (names[host] if policy.identifier else host)
+                if policy.scope_id is None
+                else domains.get((policy.scope_id, host))
+                for host in hosts
+            }
         )
         yield from (f"{policy.group_id}: {wrong}" for wrong in _broken(policy, held, placed[policy.group_id]))
 

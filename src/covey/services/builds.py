@@ -85,11 +85,11 @@ class Builds:
     def _settle(self, started: Sequence[Server]) -> None:
         if not started:
             return
-        now, ids = self.clock(), [server.id for server in started]
+        now = self.clock()
         with self.store.write() as tx:
             running = tx.servers.activate(started, now)
-            tx.actions.finish_all(ids, "create", ActionEvent(_BUILD, now, now, "Success"))
-            tx.work.finish("spawn", ids)
+            tx.actions.finish_all(sorted(running), "create", ActionEvent(_BUILD, now, now, "Success"))
+            tx.work.finish("spawn", sorted(running))  # whoever is elsewhere by now has a job for that place
             self.announcements.built(tx, [server for server in started if server.id in running])
         if len(running) < len(started):
             self._clear_up([server for server in started if server.id not in running])
