@@ -5,6 +5,7 @@ done it wakes just those, and hands the lead to the first of the next ones.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -12,6 +13,8 @@ from covey.lanes import Lanes, Nap
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+
+_GATHER_S = 0.002  # a batch costs the same for one as for many, so a busy leader lets a few more gather
 
 
 class _Entry(Generic[Q, A]):
@@ -41,6 +44,7 @@ class Batches(Generic[Q, A]):
         self._answer = answer
         self._leaders = leaders
         self._leading = 0
+        self._is_busy = False  # several asked at once, a moment ago
         self._lanes = lanes
         self._largest = largest
         self._lock = threading.Lock()
@@ -81,7 +85,10 @@ class Batches(Generic[Q, A]):
             self._lanes.wake(nap)
 
     def _lead(self) -> None:
+        if self._is_busy:
+            time.sleep(_GATHER_S)
         with self._lock:
+            self._is_busy = len(self._waiting) > 1
             batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
         if batch:
             self._settle(batch)
