@@ -35,7 +35,7 @@ test: setup  ## Run the whole suite, on SQLite and on a real PostgreSQL
 conformance: setup  ## Run Placement's own suites against Covey, on both databases (CONFORMANCE="--help")
 	$(BIN)/python -m tests.conformance $(CONFORMANCE)
 
-bench: setup  ## Measure decisions, Nova's own step beside them, and boots over HTTP (BENCH="--help")
+bench: setup  ## Measure decisions, Nova and Placement beside them, and boots over HTTP (BENCH="--help")
 	$(BIN)/python -m tests.bench $(BENCH)
 
 lint: setup  ## ruff: format and rules

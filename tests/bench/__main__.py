@@ -5,13 +5,14 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import boots, comparison, decisions, machine
+from tests.bench import boots, candidates, comparison, decisions, machine, placement
 from tests.bench.backends import BACKENDS
 from tests.bench.table import Row, markdown
 
-_SECTIONS = ("decisions", "nova", "boots")
+_SECTIONS = ("decisions", "candidates", "nova", "placement", "boots")
 
 
 def _arguments() -> argparse.Namespace:
@@ -24,6 +25,12 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--nova-venv", type=Path, default=Path(".bench/nova-venv"), metavar="DIR", help="made if missing"
+    )
+    parser.add_argument(
+        "--skip-placement", action="store_true", help="leave the comparison with Placement out; the table says so"
+    )
+    parser.add_argument(
+        "--placement-venv", type=Path, default=Path(".bench/placement-venv"), metavar="DIR", help="made if missing"
     )
     parser.add_argument("--nova-hosts", type=int, nargs="+", default=[1_000, 10_000], metavar="N")
     parser.add_argument("--nova-batch", type=int, default=100, metavar="N", help="servers in Nova's batch")
@@ -72,15 +79,29 @@ def _beside_nova(chosen: argparse.Namespace) -> list[Row]:
         return [Row("Nova / Covey", note=f"FAILED: {type(error).__name__}; what was said is on standard error")]
 
 
+def _beside_placement(chosen: argparse.Namespace, describe: Callable[[str], None]) -> list[Row]:
+    try:
+        return list(placement.measure(chosen.placement_venv, chosen.data_dir, describe, _tell))
+    except subprocess.SubprocessError as error:
+        _tell(str(error))
+        return [Row("Placement / Covey", note=f"FAILED: {type(error).__name__}; what was said is on standard error")]
+
+
 def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
     wanted = chosen.only or list(_SECTIONS)
     rows: list[Row] = []
     if "decisions" in wanted:
         rows += decisions.measure(tuple(chosen.decide_hosts), chosen.repeats, _tell)
+    if "candidates" in wanted:
+        rows += candidates.measure(chosen.repeats, _tell)
     if chosen.skip_nova or "nova" not in wanted:
         rows.append(Row("Nova / Covey", note="NOT MEASURED: left out by --skip-nova or --only"))
     else:
         rows += _beside_nova(chosen)
+    if chosen.skip_placement or "placement" not in wanted:
+        rows.append(Row("Placement / Covey", note="NOT MEASURED: left out by --skip-placement or --only"))
+    else:
+        rows += _beside_placement(chosen, about.append)
     if "boots" in wanted:
         names = chosen.database or list(BACKENDS)
         rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _tell)

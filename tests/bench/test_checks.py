@@ -14,10 +14,15 @@ from tests.bench import checks
 
 NOW = "'2026-01-01 00:00:00'"
 GOOD = [
-    *(f"INSERT INTO resource_providers VALUES ({i}, 'p{i}', 'h{i}', 0, {NOW}, {NOW})" for i in (1, 2)),
+    *(
+        "INSERT INTO resource_providers (id, uuid, name, generation, created_at, updated_at) "
+        f"VALUES ({i}, 'p{i}', 'h{i}', 0, {NOW}, {NOW})"
+        for i in (1, 2)
+    ),
     *(f"INSERT INTO hosts (id, name, updated_at) VALUES ({i}, 'h{i}', {NOW})" for i in (1, 2)),
     *(
-        f"INSERT INTO inventories VALUES ({i}, '{kind}', 4, 0, 1.0, {used})"
+        "INSERT INTO inventories (provider_id, resource_class, total, reserved, allocation_ratio, used) "
+        f"VALUES ({i}, '{kind}', 4, 0, 1.0, {used})"
         for i in (1, 2)
         for kind, used in {"VCPU": 1, "MEMORY_MB": 2, "DISK_GB": 3}.items()
     ),

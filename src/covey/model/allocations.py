@@ -1,8 +1,10 @@
 """Who holds how much of which provider."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+
+from covey.model.providers import InventoryRecord
 
 INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"  # the kinds of consumers that are compute's own
 UNKNOWN_OWNER = "00000000-0000-0000-0000-000000000000"  # whose project or user an old client did not tell
@@ -50,6 +52,16 @@ class Wanted:
     kind: str | None = None
     checked: bool = False
     generation: int | None = None  # None: the consumer is expected to hold nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the books say where consumers are to hold something else; nobody else changes it meanwhile."""
+
+    generations: Mapping[str, int]  # of the consumers
+    held: Sequence[Allocation]
+    providers: Mapping[str, int]  # the ids, by uuid, of those that are held or wanted of; others there are not
+    stocks: Mapping[int, Mapping[str, InventoryRecord]]  # what these have, by id
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,35 @@
 """Consumers, and the allocations that they hold."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import and_, bindparam, delete, func, select, update
+from sqlalchemy import and_, delete, func, select
 
 from covey.model.actions import UNDER_WAY
-from covey.model.allocations import INSTANCE, MIGRATION, Allocation, Consumer, Holding, Usage, Wanted
+from covey.model.allocations import INSTANCE, MIGRATION, Allocation, Consumer, Holding, Opened, Usage, Wanted
 from covey.model.errors import Overtaken
-from covey.storage.bulk import insert_rows
+from covey.storage.bulk import execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.claims import Amount, Claims, use_of
+from covey.storage.inventories import COLUMNS, by_provider
 from covey.storage.tables import allocations, consumers, hosts, migrations, resource_providers, servers
 
-_ENSURE = sa.text("""
-    INSERT INTO consumers (uuid, project_id, user_id, consumer_type, generation)
-    VALUES (:uuid, :project_id, :user_id, :kind, 0) ON CONFLICT DO NOTHING
-""")
+_ENSURE = """
+    INSERT INTO consumers (uuid, project_id, user_id, consumer_type, generation) VALUES (?, ?, ?, ?, 0)
+    ON CONFLICT DO NOTHING
+"""
+_OPEN = "SELECT uuid, generation FROM consumers WHERE uuid IN ? ORDER BY uuid FOR UPDATE"
+_OPEN_HELD = "SELECT consumer_uuid, provider_id, resource_class, used FROM allocations WHERE consumer_uuid IN ?"
+_TOUCHED = """
+    (SELECT id FROM resource_providers WHERE uuid IN ?
+     UNION SELECT provider_id FROM allocations WHERE consumer_uuid IN ?)
+"""
+_OPEN_PROVIDERS = f"SELECT uuid, id FROM resource_providers WHERE id IN {_TOUCHED} ORDER BY id FOR NO KEY UPDATE"  # noqa: S608
+_OPEN_STOCKS = f"""
+    SELECT {", ".join(column.name for column in COLUMNS)} FROM inventories WHERE provider_id IN {_TOUCHED}
+    ORDER BY provider_id, resource_class FOR UPDATE"""  # noqa: S608
 _CONSUMERS = select(
     consumers.c.uuid,
     consumers.c.project_id,
@@ -27,17 +38,12 @@ _CONSUMERS = select(
     consumers.c.generation,
     consumers.c.updated_at,
 ).order_by(consumers.c.uuid)
-_NOTE = (
-    update(consumers)
-    .where(consumers.c.uuid == bindparam("of"))
-    .values(
-        project_id=bindparam("new_project"),
-        user_id=bindparam("new_user"),
-        consumer_type=func.coalesce(bindparam("new_kind", type_=sa.String), consumers.c.consumer_type),
-        generation=consumers.c.generation + 1,
-        updated_at=bindparam("now"),
-    )
-)
+_NOTE = """
+    UPDATE consumers SET project_id = ?, user_id = ?, consumer_type = COALESCE(?, consumer_type),
+        generation = generation + 1, updated_at = ?
+    WHERE uuid = ?
+"""
+_DROP = "DELETE FROM allocations WHERE consumer_uuid IN ?"
 _HELD = (
     select(allocations, resource_providers.c.uuid, resource_providers.c.generation)
     .join_from(allocations, resource_providers, allocations.c.provider_id == resource_providers.c.id)
@@ -78,22 +84,42 @@ class Allocations:
         here = allocations.c.provider_id == provider
         return self._holdings(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
 
+    def open(self, wanted: Sequence[Wanted]) -> Opened:
+        """Holds consumers as `hold` does, and then the providers and inventories that they hold or want something of.
+
+        All in one round trip, in the order in which everybody holds them. Raises Overtaken.
+        """
+        uuids = sorted(w.consumer for w in wanted)
+        touched = sorted({provider for w in wanted for provider in w.resources}), uuids
+        with pipeline(self._connection):
+            self._ensure(wanted)
+            generations = execute(self._connection, _OPEN, uuids)
+            held = execute(self._connection, _OPEN_HELD, uuids)
+            providers = execute(self._connection, _OPEN_PROVIDERS, *touched)
+            stocks = execute(self._connection, _OPEN_STOCKS, *touched)
+        found = Opened(
+            dict(generations.fetchall()),
+            [Allocation(*row) for row in held.fetchall()],
+            dict(providers.fetchall()),
+            by_provider(stocks.fetchall()),
+        )
+        _refuse_gone(wanted, found.generations)
+        return found
+
     def hold(self, wanted: Sequence[Wanted]) -> dict[str, Consumer]:
         """Holds consumers; those that were not there are made, with generation 0, which no other has.
 
         Raises Overtaken when one was given up at the same moment.
         """
-        rows = [
-            {"uuid": w.consumer, "project_id": w.project_id, "user_id": w.user_id, "kind": w.kind}
-            for w in sorted(wanted, key=lambda w: w.consumer)
-        ]
-        if rows:
-            self._connection.execute(_ENSURE, rows)
+        with pipeline(self._connection):
+            self._ensure(wanted)
         found = self.find([w.consumer for w in wanted], lock=True)
-        if len(found) < len(rows):  # it was there when it would have been made, and is not now
-            message = "A consumer went while it was looked at. Look anew, then try again."
-            raise Overtaken(message)
+        _refuse_gone(wanted, found)
         return found
+
+    def _ensure(self, wanted: Sequence[Wanted]) -> None:
+        for w in sorted(wanted, key=lambda w: w.consumer):
+            execute(self._connection, _ENSURE, w.consumer, w.project_id, w.user_id, w.kind)
 
     def find(self, uuids: Collection[str], *, lock: bool = False) -> dict[str, Consumer]:
         """Those of these consumers that there are; held, when the caller means to change what they hold."""
@@ -108,27 +134,38 @@ class Allocations:
 
     def take(self, wanted: Sequence[Amount]) -> list[Amount]:
         """Take room, or give it back where amounts are negative; tells what there is no room for."""
+        with pipeline(self._connection):
+            taken = self._take(wanted)
+        return taken()
+
+    def replace(
+        self, wanted: Sequence[Wanted], new: Iterable[Allocation], now: datetime, amounts: Sequence[Amount] = ()
+    ) -> list[Amount]:
+        """Takes these amounts as `take` does, and writes what consumers hold from now on, in one round trip.
+
+        Those who hold nothing are forgotten. Tells what there is no room for; then nothing must be kept.
+        """
+        rows = [(a.consumer, a.provider_id, a.resource_class, a.used) for a in new]
+        emptied = [w.consumer for w in wanted if not w.resources]
+        with pipeline(self._connection):
+            taken = self._take(amounts)
+            execute(self._connection, _DROP, [w.consumer for w in wanted])
+            insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
+            for w in wanted:
+                if w.resources:
+                    execute(self._connection, _NOTE, w.project_id, w.user_id, w.kind, str(now), w.consumer)
+        if emptied:
+            self.forget(emptied)
+        return taken()
+
+    def _take(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
+        """Takes; what comes back tells what there is no room for, once the statements have arrived."""
         refused = Claims(self._connection).take_amounts(wanted)
         by_provider: dict[int, dict[str, int]] = defaultdict(dict)
         for provider, kind, amount in wanted:
             by_provider[provider][kind] = amount
         FleetChanges(self._connection).add_uses(use_of(provider, amounts) for provider, amounts in by_provider.items())
         return refused
-
-    def replace(self, wanted: Sequence[Wanted], new: Iterable[Allocation], now: datetime) -> None:
-        """Writes what consumers hold from now on; those who hold nothing are forgotten."""
-        uuids = [w.consumer for w in wanted]
-        self._connection.execute(delete(allocations).where(allocations.c.consumer_uuid.in_(uuids)))
-        rows = [(a.consumer, a.provider_id, a.resource_class, a.used) for a in new]
-        insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
-        notes = [
-            {"of": w.consumer, "new_project": w.project_id, "new_user": w.user_id, "new_kind": w.kind, "now": now}
-            for w in wanted
-            if w.resources
-        ]
-        if notes:
-            self._connection.execute(_NOTE, notes)
-        self.forget([w.consumer for w in wanted if not w.resources])
 
     def forget(self, uuids: Collection[str]) -> None:
         """Removes consumers, and what they hold."""
@@ -161,6 +198,12 @@ class Allocations:
             generations[row.uuid] = row.generation
         found = [Consumer(*row) for row in self._connection.execute(_CONSUMERS.where(who))]
         return [_holding(each, resources[each.uuid], generations) for each in found if each.uuid in resources]
+
+
+def _refuse_gone(wanted: Sequence[Wanted], found: Mapping[str, object]) -> None:
+    if len(found) < len(wanted):  # it was there when it would have been made, and is not now
+        message = "A consumer went while it was looked at. Look anew, then try again."
+        raise Overtaken(message)
 
 
 def _holding(consumer: Consumer, held: Mapping[str, Mapping[str, int]], generations: Mapping[str, int]) -> Holding:

@@ -54,7 +54,8 @@ def _for_postgresql(statement: str) -> str:
 
 @cache
 def _for_sqlite(statement: str) -> str:
-    return statement.replace("IN ?", "IN (SELECT value FROM json_each(?))").removesuffix(" FOR UPDATE")
+    unlocked = statement.removesuffix(" FOR UPDATE").removesuffix(" FOR NO KEY UPDATE")
+    return unlocked.replace("IN ?", "IN (SELECT value FROM json_each(?))")
 
 
 def insert_rows(connection: sa.Connection, table: sa.Table, columns: tuple[str, ...], rows: Sequence[Row]) -> None:

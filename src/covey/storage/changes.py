@@ -6,13 +6,13 @@ open is there to be seen, and will be seen once. What committed beyond that fenc
 reader remembers which of it, until the fence has passed it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 from sqlalchemy import insert, select, text
 
 from covey.model.changes import Changes, Cursor, Use
-from covey.storage.bulk import driver
+from covey.storage.bulk import as_records, driver, insert_rows
 from covey.storage.documents import dump, load
 from covey.storage.tables import fleet_changes
 
@@ -36,6 +36,14 @@ _ADD = {
     True: insert(fleet_changes).values(tx=text("pg_current_xact_id()::text::bigint")),
     False: insert(fleet_changes).values(tx=sa.literal(0)),
 }
+
+
+_USE = ("writer", "host_id", "vcpus", "memory_mb", "disk_gb", "others")
+_ADD_USES_POSTGRESQL = """
+    INSERT INTO fleet_changes (writer, host_id, vcpus, memory_mb, disk_gb, others, tx)
+    SELECT u.*, pg_current_xact_id()::text::bigint FROM json_to_recordset(%s::json)
+        AS u(writer text, host_id int, vcpus bigint, memory_mb bigint, disk_gb bigint, others text)
+"""
 
 
 class FleetChanges:
@@ -73,19 +81,14 @@ class FleetChanges:
 
     def add_uses(self, uses: Iterable[Use], writer: str = STRUCTURE_WRITER) -> None:
         """Note that hosts, or other providers, have so much more in use, or less."""
-        rows: Sequence[dict[str, object]] = [
-            {
-                "writer": writer,
-                "host_id": use.host_id,
-                "vcpus": use.vcpus,
-                "memory_mb": use.memory_mb,
-                "disk_gb": use.disk_gb,
-                "others": dump(use.others) if use.others else None,
-            }
-            for use in uses
+        rows = [
+            (writer, u.host_id, u.vcpus, u.memory_mb, u.disk_gb, dump(u.others) if u.others else None) for u in uses
         ]
-        if rows:
-            self._connection.execute(_ADD[self._postgresql], rows)
+        if self._postgresql and rows:
+            with driver(self._connection) as raw:
+                raw.execute(_ADD_USES_POSTGRESQL, (as_records(_USE, rows),))
+        else:
+            insert_rows(self._connection, fleet_changes, (*_USE, "tx"), [(*row, 0) for row in rows])
 
     def add_structure(self) -> None:
         """Note that hosts, traits, zones or aggregates are otherwise now."""

@@ -1,7 +1,7 @@
 """The claim: a decision becomes fact. Room is taken by arithmetic that only works while there is room."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,13 +14,13 @@ from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import ResourceClass
 from covey.model.providers import LARGEST
-from covey.storage.bulk import as_array, as_records, driver, execute, insert_rows, pipeline
+from covey.storage.bulk import as_array, driver, execute, insert_rows, pipeline
+from covey.storage.changes import FleetChanges
 from covey.storage.documents import dump
 from covey.storage.groups import LOCK_GROUPS
 from covey.storage.tables import (
     allocations,
     consumers,
-    fleet_changes,
     instance_actions,
     instance_group_members,
     quota_usages,
@@ -95,7 +95,6 @@ _SERVER = (
 _ACTION = (
     "server_id", "action", "request_id", "user_id", "project_id", "started_at", "updated_at", "message", "events",
 )  # fmt: skip
-_AMOUNTS = ("vcpus", "memory_mb", "disk_gb")
 POWER = {"none": 0, "running": 1, "shutdown": 4}
 
 
@@ -124,10 +123,15 @@ class Claims:
         if wanted:
             _refuse_stale(wanted, self._take(wanted))
 
-    def take_amounts(self, wanted: Sequence[Amount]) -> list[Amount]:
-        """The same, of any class of any provider; tells what there is no room for."""
-        taken = set(self._take(wanted).fetchall()) if wanted else set()
-        return [amount for amount in wanted if amount[:2] not in taken]
+    def take_amounts(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
+        """The same, of any class of any provider; what comes back tells, once asked, what there is no room for."""
+        cursor = self._take(wanted) if wanted else None
+
+        def refused() -> list[Amount]:
+            taken = set(cursor.fetchall()) if cursor else set()
+            return [amount for amount in wanted if amount[:2] not in taken]
+
+        return refused
 
     def _take(self, wanted: Sequence[Amount]) -> Any:  # noqa: ANN401 -- the driver's cursor
         with driver(self._connection) as raw:
@@ -151,7 +155,7 @@ class Claims:
             self._add_members(placed)
             self._add_work(placed, due)
             added = self._add_usage(bookings)
-            self._log(uses, writer)
+            FleetChanges(self._connection).add_uses(uses, writer)
         if taken is not None:
             _refuse_stale(wanted, taken)
         return {project: cursor.fetchall()[0] for project, cursor in added.items()}
@@ -183,10 +187,11 @@ class Claims:
 
     def release(self, *consumers: str) -> list[Use]:
         """Give back all that they hold, together, and forget them; tells what that was."""
-        self._connection.execute(_HOLD_CONSUMERS, {"consumers": consumers})
-        uses = [use for consumer in consumers for use in self._given_back(consumer)]
+        # One that is made by somebody else meanwhile is not held, and what it holds is not given back: it stays.
+        held = self._connection.execute(_HOLD_CONSUMERS, {"consumers": consumers}).scalars().all()
+        uses = [use for consumer in held for use in self._given_back(consumer)]
         self.take(uses)
-        for consumer in consumers:
+        for consumer in held:
             self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
         return uses
 
@@ -264,22 +269,6 @@ class Claims:
         statement = _ADD_USAGE.format("%s" if self._postgresql else "?")
         with driver(self._connection) as raw:
             return {project: raw.execute(statement, (project, *sums[project])) for project in sorted(sums)}
-
-    def _log(self, uses: Sequence[Use], writer: str) -> None:
-        rows = [(writer, u.host_id, u.vcpus, u.memory_mb, u.disk_gb) for u in uses]
-        if self._postgresql and rows:
-            with driver(self._connection) as raw:
-                raw.execute(_LOG_POSTGRESQL, (as_records(("writer", "host_id", *_AMOUNTS), rows),))
-        else:
-            columns = ("writer", "host_id", *_AMOUNTS, "tx")
-            insert_rows(self._connection, fleet_changes, columns, [(*row, 0) for row in rows])
-
-
-_LOG_POSTGRESQL = """
-    INSERT INTO fleet_changes (writer, host_id, vcpus, memory_mb, disk_gb, tx)
-    SELECT u.*, pg_current_xact_id()::text::bigint
-    FROM json_to_recordset(%s::json) AS u(writer text, host_id int, vcpus bigint, memory_mb bigint, disk_gb bigint)
-"""
 
 
 def _refuse_stale(wanted: Sequence[Amount], taken: Any) -> None:  # noqa: ANN401

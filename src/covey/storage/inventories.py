@@ -43,16 +43,14 @@ class Inventories:
 
     def of(self, providers: Collection[int], *, lock: bool = False) -> dict[int, dict[str, InventoryRecord]]:
         """What each of these providers has; held, when the caller means to take of it or to change it."""
-        found: dict[int, dict[str, InventoryRecord]] = defaultdict(dict)
-        if providers:
-            rows = (
-                select(*COLUMNS)
-                .where(inventories.c.provider_id.in_(sorted(providers)))
-                .order_by(inventories.c.provider_id, inventories.c.resource_class)
-            )
-            for row in self._connection.execute(rows.with_for_update() if lock else rows):
-                found[row.provider_id][row.resource_class] = record(row)
-        return found
+        if not providers:
+            return by_provider(())
+        rows = (
+            select(*COLUMNS)
+            .where(inventories.c.provider_id.in_(sorted(providers)))
+            .order_by(inventories.c.provider_id, inventories.c.resource_class)
+        )
+        return by_provider(self._connection.execute(rows.with_for_update() if lock else rows))
 
     def put(self, changes: Mapping[int, Mapping[str, InventoryRecord]]) -> None:
         """Adds inventories, or changes those that are there; what is used of them stays."""
@@ -84,6 +82,14 @@ class Inventories:
     def _changed(self) -> None:
         """Every process's picture of the fleet is old now."""
         FleetChanges(self._connection).add_structure()
+
+
+def by_provider(rows: Iterable[Any]) -> dict[int, dict[str, InventoryRecord]]:
+    """Rows of COLUMNS as values; a provider that has none has nothing."""
+    found: dict[int, dict[str, InventoryRecord]] = defaultdict(dict)
+    for row in rows:
+        found[row[0]][row[1]] = record(row)
+    return found
 
 
 def record(row: Any) -> InventoryRecord:  # noqa: ANN401 -- a row has no type of its own

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import and_, delete, func, insert, or_, select, update
 
 from covey.model.errors import DuplicateName
 from covey.model.providers import MOST, InventoryRecord, Provider, ProviderFilter, ProviderRecord
+from covey.storage.bulk import execute, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.inventories import COLUMNS, record
 from covey.storage.refusals import refused_as
@@ -37,11 +38,7 @@ _ROWS = (
     )
     .order_by(providers.c.id)
 )
-_BUMP = (
-    update(providers)
-    .where(providers.c.id == bindparam("of"))
-    .values(generation=providers.c.generation + bindparam("by"), updated_at=bindparam("now"))
-)
+_BUMP = "UPDATE resource_providers SET generation = generation + ?, updated_at = ? WHERE id = ?"
 _ADD_AGGREGATE = insert(provider_aggregates)
 
 
@@ -126,9 +123,10 @@ class Providers:
 
     def bump(self, generations: Mapping[int, int], now: datetime) -> None:
         """Counts so many changes of each provider, in the order in which everybody holds them."""
-        rows = [{"of": provider, "by": by, "now": now} for provider, by in sorted(generations.items()) if by]
-        if rows:
-            self._connection.execute(_BUMP, rows)
+        with pipeline(self._connection):
+            for provider, by in sorted(generations.items()):
+                if by:
+                    execute(self._connection, _BUMP, by, str(now), provider)
 
     def aggregates(self, provider: int) -> list[str]:
         mine = select(provider_aggregates.c.aggregate_uuid).where(provider_aggregates.c.provider_id == provider)

@@ -65,14 +65,13 @@ class Allocations:
 
     def _write(self, wanted: Sequence[Wanted]) -> None:
         with self.store.write() as tx:
-            ledger.refuse_stale(tx.allocations.hold(wanted), wanted)
-            held = tx.allocations.of([each.consumer for each in wanted])
-            named = {uuid for each in wanted for uuid in each.resources}
-            providers = tx.providers.hold(named, [each.provider_id for each in held])
-            ledger.refuse_unknown(providers, wanted)
+            now_is = tx.allocations.open(wanted)
+            ledger.refuse_stale(now_is.generations, wanted)
+            ledger.refuse_unknown(now_is.providers, wanted)
             _refuse_unknown_classes(tx, wanted)
             now = self.clock()
-            tx.providers.bump(ledger.rewrite(tx, wanted, held, providers, now), now)
+            changed = ledger.rewrite(tx, wanted, now_is.held, now_is.providers, now, now_is.stocks)
+            tx.providers.bump(changed, now)
 
 
 def _refuse_unknown_classes(tx: Transaction, wanted: Sequence[Wanted]) -> None:

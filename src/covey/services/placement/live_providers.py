@@ -1,5 +1,6 @@
 """The resource providers in memory: one picture of them for the process, and how it is kept true."""
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -48,6 +49,9 @@ class LiveProviders:
         self._picture = None
         self._cursor = tx.changes.begin()
         self._picture = Providers(tx.providers.records())
+        # It stays, and is large: to walk through it for garbage after every few answers costs more than they do.
+        gc.collect()
+        gc.freeze()
         return self._picture
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from covey.model.access import Actor
 from covey.model.allocations import Wanted
 from covey.model.errors import ConcurrentUpdate, Invalid, UnknownProvider
+from covey.model.providers import Provider
 from covey.ports import Access, Clock, Store
 from covey.services.placement import ledger
 from covey.services.placement.finding import CONFLICT, retried
@@ -45,7 +46,7 @@ class Reshaper:
             named = stocks.keys() | {uuid for each in wanted for uuid in each.resources}
             providers = tx.providers.hold(named, [each.provider_id for each in held])
             _refuse_stale(stocks, providers)
-            ledger.refuse_stale(consumers, wanted)
+            ledger.refuse_stale({uuid: consumer.generation for uuid, consumer in consumers.items()}, wanted)
             ledger.refuse_unknown(providers, wanted)
             kinds = {kind for stock in stocks.values() for kind in stock.has}
             kinds |= {kind for each in wanted for amounts in each.resources.values() for kind in amounts}
@@ -58,7 +59,7 @@ class Reshaper:
             tx.inventories.of({*ids, *(each.provider_id for each in held)}, lock=True)
             tx.inventories.put({providers[uuid].id: stock.has for uuid, stock in stocks.items()})
             now = self.clock()
-            generations = ledger.rewrite(tx, wanted, held, providers, now)
+            generations = ledger.rewrite(tx, wanted, held, ledger.ids(providers), now)
             have = tx.inventories.of(ids)
             for uuid, stock in stocks.items():
                 refuse_used(providers[uuid], have[providers[uuid].id], stock.has, "update conflict: ")
@@ -71,7 +72,7 @@ class Reshaper:
             tx.providers.bump(generations, now)
 
 
-def _refuse_stale(stocks: Mapping[str, NewStock], providers: ledger.Providers) -> None:
+def _refuse_stale(stocks: Mapping[str, NewStock], providers: Mapping[str, Provider]) -> None:
     for uuid, stock in stocks.items():
         if uuid not in providers:
             message = f"Resource provider {uuid} in inventories not found: No resource provider with uuid {uuid} found"

@@ -109,7 +109,7 @@ def _heal(store: Store, clock: Clock, key: ServerId, hosts: Hosts) -> bool:
         named = {uuid for wanted in wrong for uuid in wanted.resources}
         providers = tx.providers.hold(named, {each.provider_id for each in had})
         now = clock()
-        tx.providers.bump(ledger.rewrite(tx, wrong, had, providers, now), now)
+        tx.providers.bump(ledger.rewrite(tx, wrong, had, ledger.ids(providers), now), now)
         return bool(wrong)
 
 
