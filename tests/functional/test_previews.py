@@ -131,7 +131,7 @@ def test_headroom_is_what_then_really_boots(
     seen = headroom(racks.alice, group, flavor=flavor)
     assert seen["server_group_id"] == group
     assert (seen["count"], seen["at_least"]) == (preview(racks.alice, group, flavor=flavor, count=99)["fits"], False)
-    assert seen["reason"].startswith(f"{seen['count']} of 10000 fit, then of 5 hosts: ")
+    assert seen["reason"].startswith("Of 5 hosts: ")
     assert seen["count"] == expected
     answer = racks.ask_for(racks.alice, group=group, flavorRef=flavor, min_count=1, max_count=seen["count"])
     assert answer.status == 202, answer.text

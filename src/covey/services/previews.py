@@ -1,16 +1,18 @@
 """Previews: the decision for more servers of a group, without the claim."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.claims import amounts_of
 from covey.model.groups import Group
+from covey.model.ids import HostId
 from covey.model.servers import Wanted
 from covey.ports import Access, Store, Transaction
 from covey.scheduler.ask import Ask
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import Explanation, explain
+from covey.scheduler.fleet import Fleet
 from covey.services.audits import Places, places_of, scopes_of
 from covey.services.boots import refuse_unknown_zone
 from covey.services.disguise import disguise_for
@@ -18,6 +20,7 @@ from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.servers import Servers, image_traits, refuse_small
 
+MOST = 10_000  # servers that are decided on: as many as anybody could want
 _SEED = 0  # the same question gets the same answer, as long as nothing changed
 
 
@@ -79,6 +82,11 @@ class Previews:
         with self.live.fresh(tx) as sight:
             refuse_unknown_zone(ask.standing, sight.fleet)
             chosen = decide(ask, sight.fleet, _SEED).chosen
-            reason = self.tell(explain(ask, sight.fleet, chosen)) if len(chosen) < ask.count else None
+            reason = self._reason(ask, sight.fleet, chosen) if len(chosen) < ask.count else None
             placements = list(places_of(chosen, scopes_of(group), sight.fleet, disguise))
             return Preview(group, ask.count, placements, reason)
+
+    def _reason(self, ask: Ask, fleet: Fleet, chosen: tuple[HostId, ...]) -> str:
+        """What stands against one more; nobody asked for as many as there could be, so how many did fit is left out."""
+        why = explain(ask, fleet, chosen)
+        return self.tell(replace(why, placed=0) if ask.count == MOST else why)

@@ -14,9 +14,8 @@ from covey.api.validation import JsonSchema, Query, Schema
 from covey.model.errors import Invalid
 from covey.services.audits import Audits
 from covey.services.memberships import Memberships
-from covey.services.previews import MoreServers, Previews
+from covey.services.previews import MOST, MoreServers, Previews
 
-MOST = 10_000  # servers that a preview decides on
 _INSTANCE: JsonSchema = {"type": "string", "format": "uuid"}
 _IMAGE: JsonSchema = {"type": ["string", "null"], "minLength": 1, "maxLength": 255}
 _KIND = {"flavor": schemas.SHORT, "image": _IMAGE, "availability_zone": {"type": ["string", "null"], "maxLength": 255}}
