@@ -6,7 +6,7 @@ PORT   ?= 8774
 DATA   ?= .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tables test conformance bench lint types layers check lock format clean
+.PHONY: help setup demo tables test test-processes test-code conformance bench lint types layers check lock format clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,8 +29,14 @@ setup: $(VENV)/.dev  ## Prepare .venv with everything that development needs
 demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=.demo)
 	$(BIN)/covey demo --port $(PORT) --data-dir $(DATA)
 
-test: setup  ## Run the whole suite, on SQLite and on a real PostgreSQL
-	$(BIN)/pytest
+test: setup  ## Run the whole suite, on SQLite and on a real PostgreSQL, in two halves side by side
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-processes test-code
+
+test-processes: setup
+	$(BIN)/pytest tests/acceptance
+
+test-code: setup
+	$(BIN)/pytest tests/bench tests/contract tests/functional tests/property tests/unit
 
 conformance: setup  ## Run Placement's own suites against Covey, on both databases (CONFORMANCE="--help")
 	$(BIN)/python -m tests.conformance $(CONFORMANCE)

@@ -12,6 +12,7 @@ from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import Inventory, ResourceClass
 from covey.storage import mirror
+from covey.storage.bulk import execute
 from covey.storage.changes import FleetChanges
 from covey.storage.refusals import refused_as
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
@@ -53,6 +54,7 @@ _SET_STATE = (
         updated_at=bindparam("now"),
     )
 )
+_HOLD = "SELECT id FROM hosts WHERE id IN ? ORDER BY id FOR UPDATE"
 _DELETE_BELOW = delete(resource_providers).where(resource_providers.c.root_id == bindparam("of"))
 _DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
 
@@ -155,7 +157,8 @@ class Hosts:
 
     def delete(self, ids: Sequence[HostId]) -> None:
         """Removes hosts, and with them their inventories, traits, aggregate memberships, and providers below them."""
-        if ids:
+        if ids:  # a host is held before its provider, as by whoever puts it into an aggregate
+            execute(self._connection, _HOLD, sorted(ids)).fetchall()
             self._connection.execute(_DELETE_BELOW, [{"of": host} for host in sorted(ids)])
             self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
             self._changed()
