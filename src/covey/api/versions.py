@@ -69,13 +69,20 @@ class Spoken:
             return self.minimum
         if text == "latest":
             return self.maximum
+        version = self._parsed(text)
+        if not self.minimum <= version <= self.maximum:
+            raise self._out_of_range(version, text)
+        return version
+
+    def _parsed(self, text: str) -> Version:
         version = Version.parse(text)
         if version is None:
             message = f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum."
             raise Invalid(message)
-        if not self.minimum <= version <= self.maximum:
-            raise NotAcceptable(version, self)
         return version
+
+    def _out_of_range(self, version: Version, text: str) -> Invalid:
+        return NotAcceptable(version, self)
 
     def _asked(self, request: falcon.Request) -> str | None:
         for entry in (request.get_header("OpenStack-API-Version") or "").split(","):

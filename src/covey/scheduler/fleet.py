@@ -107,6 +107,7 @@ class Fleet:
     default_zone: str = "nova"
     ids: NDArray[np.int64] = field(init=False)
     row_of: dict[HostId, int] = field(init=False)
+    takes: Mask = field(init=False)  # hosts that are enabled and up
     capacity: NDArray[np.int64] = field(init=False)
     free: NDArray[np.int64] = field(init=False)
     weight: Column = field(init=False)
@@ -125,6 +126,7 @@ class Fleet:
         self.hosts = sorted(self.hosts, key=lambda host: host.id)  # so that a host's row is found by its id
         self.ids = np.array([host.id for host in self.hosts], dtype=np.int64)
         self.row_of = {host.id: row for row, host in enumerate(self.hosts)}
+        self.takes = np.array([host.enabled and host.up for host in self.hosts], dtype=np.bool_)
         shape = (len(self.hosts), 3)
         self.capacity = np.array([host.capacity for host in self.hosts], dtype=np.int64).reshape(shape).T.copy()
         used = np.array([host.used for host in self.hosts], dtype=np.int64).reshape(shape).T

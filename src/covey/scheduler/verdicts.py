@@ -73,9 +73,8 @@ def objections(group: GroupView, host: HostId, fleet: Fleet) -> list[str]:
 def _standing(domains: Domains, members: NDArray[np.object_], rows: NDArray[np.intp], fleet: Fleet) -> _Standing:
     domain_of = domains.of_host[rows]
     counts = np.bincount(domain_of[domain_of != NOWHERE], minlength=len(domains.names))
-    open_hosts = np.array([host.enabled and host.up for host in fleet.hosts], dtype=np.bool_)
     usable = np.zeros(len(domains.names), dtype=np.bool_)
-    usable[domains.of_host[open_hosts & (domains.of_host != NOWHERE)]] = True
+    usable[domains.of_host[fleet.takes & (domains.of_host != NOWHERE)]] = True
     return _Standing(members, domain_of, domains.torn[rows], counts, domains, usable)
 
 

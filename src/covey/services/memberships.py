@@ -1,6 +1,6 @@
 """Who is in a group: servers join and leave while they run."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from covey.model.access import Actor
 from covey.model.errors import Conflict, Invalid, NotFound, OverQuota
@@ -95,5 +95,5 @@ class Memberships:
         tx.groups.bump([group.id])
         now = tx.groups.by_id(group.id)
         assert now is not None
-        self.announcements.group(tx, event, replace(now, version=group.version))
+        self.announcements.group(tx, event, now)
         return disguise_for(tx, self.access, actor, group.project_id).group(now)

@@ -1,6 +1,7 @@
 """Scopes: the kinds of place that server groups can name, and which aggregates are such places."""
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -72,8 +73,11 @@ class Scopes:
         self._require_as_tenant(actor, tenant)
         with self.store.read() as tx:
             disguise = disguise_for(tx, self.access, actor, actor.project_id)
+            domains: dict[ScopeId | None, list[Aggregate]] = defaultdict(list)
+            for aggregate in tx.aggregates.all():
+                domains[aggregate.scope].append(aggregate)
             return [
-                _seen(tx, scope, disguise, tenant)
+                _seen(scope, domains[scope.id], disguise, tenant)
                 for scope in _all(tx)
                 if self.access.allows(actor, f"{_RULE}show", _target(actor, scope))
             ]
@@ -176,7 +180,8 @@ class Scopes:
             self.access.require(actor, f"{_RULE}show:as_tenant")
 
     def _shown(self, tx: Transaction, actor: Actor, scope: Scope, tenant: ProjectId | None = None) -> SeenScope:
-        return _seen(tx, scope, disguise_for(tx, self.access, actor, actor.project_id), tenant)
+        disguise = disguise_for(tx, self.access, actor, actor.project_id)
+        return _seen(scope, tx.aggregates.in_scope(scope.id), disguise, tenant)
 
 
 def new_namespace() -> str:
@@ -188,13 +193,11 @@ def _target(actor: Actor, scope: Scope) -> Target:
     return Target(project_id=actor.project_id, scope_name=scope.name)
 
 
-def _seen(tx: Transaction, scope: Scope, disguise: Disguise, tenant: ProjectId | None) -> SeenScope:
+def _seen(scope: Scope, domains: Sequence[Aggregate], disguise: Disguise, tenant: ProjectId | None) -> SeenScope:
     if disguise.sees_all:
-        found = tx.aggregates.in_scope(scope.id)
-        whole = (SeenDomain(str(each.id), each, _surrogate(scope, tenant, str(each.id))) for each in found)
+        whole = (SeenDomain(str(each.id), each, _surrogate(scope, tenant, str(each.id))) for each in domains)
         return SeenScope(scope, tuple(whole), shows_namespace=True)
-    domains = tx.scopes.domains(scope.id) if scope.allow_identifiers else ()
-    known = (disguise.kept(scope, str(domain)) for domain in domains)
+    known = (disguise.kept(scope, str(domain.id)) for domain in domains if scope.allow_identifiers)
     return SeenScope(scope, tuple(map(SeenDomain, _sorted(known))), shows_namespace=False)
 
 

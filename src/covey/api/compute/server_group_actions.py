@@ -1,7 +1,7 @@
 """/os-server-groups/{id}/action: who joins and leaves, and what more servers would meet with."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import falcon
 
@@ -35,10 +35,10 @@ class ServerGroupActions:
     memberships: Memberships
     previews: Previews
     audits: Audits
-    more: dict[str, tuple[JsonSchema, Handler]]
+    more: Mapping[str, tuple[JsonSchema, Handler]]
+    _verbs: dict[str, tuple[Schema, Handler]] = field(init=False, default_factory=dict)
 
-    @only_from(COVEY)
-    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
+    def __post_init__(self) -> None:
         verbs: dict[str, tuple[JsonSchema, Handler]] = {
             "add_instance": (_ADD, self._add),
             "remove_instance": (_REMOVE, self._remove),
@@ -46,13 +46,17 @@ class ServerGroupActions:
             "headroom": (_HEADROOM, self._headroom),
             **self.more,
         }
+        self._verbs.update({verb: (schemas.action(verb, schema), do) for verb, (schema, do) in verbs.items()})
+
+    @only_from(COVEY)
+    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
         body = read_body(req, _ANYTHING)
         verb = next(iter(body), "")
-        if len(body) != 1 or verb not in verbs:
-            message = f"There is no action {verb!r} here. Send exactly one of {', '.join(verbs)}."
+        if len(body) != 1 or verb not in self._verbs:
+            message = f"There is no action {verb!r} here. Send exactly one of {', '.join(self._verbs)}."
             raise Invalid(message)
-        schema, handle = verbs[verb]
-        Schema(schemas.body(verb, schema)).check(body)
+        schema, handle = self._verbs[verb]
+        schema.check(body)
         handle(req, resp, key, body[verb])
 
     @only_from(COVEY)

@@ -49,22 +49,15 @@ class Unacceptable(Invalid):
 class PlacementVersions(Spoken):
     """Of several versions for this service, the last counts; and what is wrong is said in Placement's own words."""
 
-    def chosen_by(self, request: falcon.Request) -> Version:
-        """The version that a request asks for. Raises Invalid for nonsense and Unacceptable out of range."""
-        text = self._asked(request)
-        if text is None:
-            return self.minimum
-        if text == "latest":
-            return self.maximum
+    def _parsed(self, text: str) -> Version:
         found = _FORM.fullmatch(text)
         if found is None:
             message = f"Invalid microversion: invalid version string: {text}"
             raise Invalid(message)
-        version = Version(int(found[1]), int(found[2]))
-        if not self.minimum <= version <= self.maximum:
-            message = f"Invalid microversion: Unacceptable version header: {text}"
-            raise Unacceptable(message)
-        return version
+        return Version(int(found[1]), int(found[2]))
+
+    def _out_of_range(self, version: Version, text: str) -> Invalid:
+        return Unacceptable(f"Invalid microversion: Unacceptable version header: {text}")
 
     def _asked(self, request: falcon.Request) -> str | None:
         for entry in reversed((request.get_header("OpenStack-API-Version") or "").split(",")):
