@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 import yaml
 
-from covey.model.placement_rules import PLACEMENT_RULES
+from covey.model.access_rules.placement import PLACEMENT
 from covey.storage import engine, tables
 from covey.storage.changes import FleetChanges
 from tests.acceptance.processes import running_covey
@@ -121,7 +121,7 @@ def _databases(name: str, directory: Path) -> Iterator[Callable[[Path], Any]]:
 def _service(configuration: str, directory: Path, fresh: Callable[[Path], Any]) -> Iterator[tuple[str, sa.Engine]]:
     directory.mkdir()
     (directory / "covey.conf").write_text(f"[api]\nauth_strategy = none\nmax_body_bytes = 1000000\n{configuration}")
-    rules = {rule.name: "@" for rule in PLACEMENT_RULES if rule.requests}
+    rules = {rule.name: "@" for rule in PLACEMENT if rule.requests}
     (directory / "open.yaml").write_text(yaml.safe_dump(rules))
     with ExitStack() as stack:
         url = stack.enter_context(fresh(directory))

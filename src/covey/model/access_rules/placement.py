@@ -20,7 +20,7 @@ def _rules(prefix: str, path: str, *verbs: tuple[str, str, str]) -> tuple[Access
     )
 
 
-PLACEMENT_RULES: tuple[AccessRule, ...] = (
+PLACEMENT: tuple[AccessRule, ...] = (
     AccessRule("admin_api", f"role:admin and {_PROJECT}", "An administrator, acting for a project."),
     AccessRule(
         "service_api",

@@ -1,0 +1,10 @@
+"""The rules of who may do what, each with its default."""
+
+from covey.model.access import AccessRule
+from covey.model.access_rules.basics import BASICS
+from covey.model.access_rules.images import IMAGES
+from covey.model.access_rules.operators import OPERATORS
+from covey.model.access_rules.placement import PLACEMENT
+from covey.model.access_rules.servers import SERVERS
+
+RULES: tuple[AccessRule, ...] = (*BASICS, *OPERATORS, *SERVERS, *IMAGES, *PLACEMENT)

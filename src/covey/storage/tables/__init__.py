@@ -1,0 +1,81 @@
+"""The schema, with the invariants that the database itself can hold."""
+
+from covey.storage.tables.base import metadata
+from covey.storage.tables.catalogue import (
+    flavor_access,
+    flavor_extra_specs,
+    flavors,
+    image_properties,
+    image_tags,
+    images,
+    quota_classes,
+    quota_usages,
+    quotas,
+)
+from covey.storage.tables.fleet import (
+    aggregate_hosts,
+    aggregate_metadata,
+    aggregates,
+    fleet_changes,
+    hosts,
+    instance_group_policy_scopes,
+)
+from covey.storage.tables.ledger import (
+    allocations,
+    consumers,
+    custom_resource_classes,
+    custom_traits,
+    inventories,
+    provider_aggregates,
+    provider_traits,
+    resource_providers,
+)
+from covey.storage.tables.servers import (
+    instance_actions,
+    instance_group_members,
+    instance_group_policies,
+    instance_groups,
+    migrations,
+    rebalances,
+    server_tags,
+    servers,
+)
+from covey.storage.tables.work import idempotency_keys, outbox, work
+
+__all__ = [
+    "aggregate_hosts",
+    "aggregate_metadata",
+    "aggregates",
+    "allocations",
+    "consumers",
+    "custom_resource_classes",
+    "custom_traits",
+    "flavor_access",
+    "flavor_extra_specs",
+    "flavors",
+    "fleet_changes",
+    "hosts",
+    "idempotency_keys",
+    "image_properties",
+    "image_tags",
+    "images",
+    "instance_actions",
+    "instance_group_members",
+    "instance_group_policies",
+    "instance_group_policy_scopes",
+    "instance_groups",
+    "inventories",
+    "metadata",
+    "migrations",
+    "outbox",
+    "provider_aggregates",
+    "provider_traits",
+    "quota_classes",
+    "quota_usages",
+    "quotas",
+    "rebalances",
+    "resource_providers",
+    "server_tags",
+    "servers",
+    "work",
+]

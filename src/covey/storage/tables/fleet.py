@@ -1,0 +1,90 @@
+"""Hosts, the aggregates and scopes that they are in, and the log of what changed about them."""
+
+import sqlalchemy as sa
+
+from covey.storage.tables.base import NAME, SERIAL, TEXT, UUID, metadata, owned_by
+from covey.storage.tables.ledger import resource_providers
+
+# A host is a resource provider: the same id, the same uuid.
+hosts = sa.Table(
+    "hosts",
+    metadata,
+    sa.Column("id", sa.ForeignKey(resource_providers.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("zone", NAME),
+    sa.Column("disabled", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("disabled_reason", NAME),
+    sa.Column("forced_down", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.UniqueConstraint("id", "zone"),
+    sa.CheckConstraint("zone <> ''", "zone"),
+)
+
+instance_group_policy_scopes = sa.Table(
+    "instance_group_policy_scopes",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("allow_identifiers", sa.Boolean, nullable=False),
+    sa.Column("obfuscate_identifiers", sa.Boolean, nullable=False),
+    sa.Column("namespace_uuid", UUID, nullable=False),
+)
+
+aggregates = sa.Table(
+    "aggregates",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False, unique=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("zone", NAME),
+    sa.Column("scope_id", sa.ForeignKey(instance_group_policy_scopes.c.id), index=True),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime),
+    sa.UniqueConstraint("id", "zone"),
+    sa.UniqueConstraint("id", "scope_id"),
+    sa.CheckConstraint("zone <> ''", "zone"),
+    sqlite_autoincrement=True,  # an id, once shown to tenants as a domain, never means another aggregate
+)
+
+aggregate_metadata = sa.Table(
+    "aggregate_metadata",
+    metadata,
+    owned_by(aggregates),
+    sa.Column("key", NAME, primary_key=True),
+    sa.Column("value", TEXT, nullable=False),
+)
+
+# Each row repeats its aggregate's zone and scope, so that keys can hold two rules:
+# a host is in one domain of a scope at the most, and all its zoned aggregates agree on its zone.
+aggregate_hosts = sa.Table(
+    "aggregate_hosts",
+    metadata,
+    owned_by(aggregates),
+    sa.Column("host_id", sa.ForeignKey(hosts.c.id, ondelete="CASCADE"), primary_key=True, index=True),
+    sa.Column("zone", NAME),
+    sa.Column("scope_id", UUID),
+    sa.UniqueConstraint("scope_id", "host_id"),
+    sa.ForeignKeyConstraint(
+        ["aggregate_id", "zone"], [aggregates.c.id, aggregates.c.zone], deferrable=True, initially="DEFERRED"
+    ),
+    sa.ForeignKeyConstraint(
+        ["aggregate_id", "scope_id"], [aggregates.c.id, aggregates.c.scope_id], deferrable=True, initially="DEFERRED"
+    ),
+    sa.ForeignKeyConstraint(["host_id", "zone"], [hosts.c.id, hosts.c.zone], deferrable=True, initially="DEFERRED"),
+)
+
+# The change log that keeps every process's fleet fresh. A row with a host tells by how much its use changed;
+# without amounts, that the host is otherwise now; without a host, that everything may be.
+fleet_changes = sa.Table(
+    "fleet_changes",
+    metadata,
+    sa.Column("seq", SERIAL, primary_key=True),
+    sa.Column("tx", sa.BigInteger, nullable=False, index=True),  # PostgreSQL's transaction id, to fence by
+    sa.Column("writer", sa.String(36), nullable=False),
+    sa.Column("host_id", sa.Integer),
+    sa.Column("vcpus", sa.BigInteger),
+    sa.Column("memory_mb", sa.BigInteger),
+    sa.Column("disk_gb", sa.BigInteger),
+    sa.Column("others", TEXT),  # JSON: amounts of other classes
+    sqlite_autoincrement=True,
+)

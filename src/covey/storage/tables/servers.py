@@ -1,0 +1,135 @@
+"""Servers, their groups, and what was done to both."""
+
+import sqlalchemy as sa
+
+from covey.storage.tables.base import NAME, PROJECT, SERIAL, TEXT, UUID, metadata
+from covey.storage.tables.fleet import hosts, instance_group_policy_scopes
+
+servers = sa.Table(
+    "servers",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("host_id", sa.ForeignKey(hosts.c.id), index=True),
+    sa.Column("second_host_id", sa.ForeignKey(hosts.c.id), index=True),  # while it moves, both places count
+    sa.Column("vm_state", sa.String(32), nullable=False),
+    sa.Column("task_state", sa.String(32)),
+    sa.Column("power_state", sa.SmallInteger, nullable=False),
+    sa.Column("flavor", TEXT, nullable=False),  # JSON: the size as it was when it was asked for
+    sa.Column("request", TEXT, nullable=False),  # JSON: what was asked, to decide again by
+    sa.Column("details", TEXT, nullable=False),  # JSON: what placement does not look at
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("memory_mb", sa.Integer, nullable=False),
+    sa.Column("disk_gb", sa.Integer, nullable=False),
+    sa.Column("fault", TEXT),
+    sa.Column("decision", TEXT),  # JSON: why it is where it is
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Column("launched_at", sa.DateTime),
+    sa.Index("ix_servers_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.CheckConstraint("host_id IS NOT NULL OR second_host_id IS NULL", "second_host"),
+    sa.CheckConstraint("host_id <> second_host_id", "two_hosts"),
+)
+
+server_tags = sa.Table(
+    "server_tags",
+    metadata,
+    sa.Column("server_id", sa.ForeignKey(servers.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("tag", sa.String(60), primary_key=True),
+)
+
+instance_groups = sa.Table(
+    "instance_groups",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False, index=True),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime),
+)
+
+instance_group_policies = sa.Table(
+    "instance_group_policies",
+    metadata,
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("position", sa.SmallInteger, primary_key=True),
+    sa.Column("policy", sa.String(32), nullable=False),
+    sa.Column("scope_id", sa.ForeignKey(instance_group_policy_scopes.c.id), index=True),  # NULL is the host scope
+    sa.Column("identifier", NAME),
+    sa.Column("rules", TEXT, nullable=False),  # JSON
+)
+
+# A server is in one group at the most.
+instance_group_members = sa.Table(
+    "instance_group_members",
+    metadata,
+    sa.Column("server_id", sa.ForeignKey(servers.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False, index=True),
+)
+
+# Moves, past and present: they outlive the server that moved, and so do the hosts' names in them.
+migrations = sa.Table(
+    "migrations",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False, unique=True),
+    sa.Column("server_id", UUID, nullable=False, index=True),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("source", NAME, nullable=False),
+    sa.Column("destination", NAME),
+    sa.Column("old_flavor", TEXT, nullable=False),
+    sa.Column("new_flavor", TEXT, nullable=False),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+instance_actions = sa.Table(
+    "instance_actions",
+    metadata,
+    sa.Column("id", SERIAL, primary_key=True),
+    sa.Column("server_id", sa.ForeignKey(servers.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("action", sa.String(64), nullable=False),
+    sa.Column("request_id", sa.String(64), nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("started_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Column("message", TEXT),
+    sa.Column("events", TEXT, nullable=False),  # JSON
+)
+
+# Moves that put a group right. At most one of a group runs.
+rebalances = sa.Table(
+    "rebalances",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("request_id", sa.String(64), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("plan", TEXT, nullable=False),  # JSON
+    sa.Column("done", sa.Integer, nullable=False),
+    sa.Column("under_way", sa.Boolean, nullable=False),
+    sa.Column("plans", sa.Integer, nullable=False),
+    sa.Column("reason", TEXT),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Index("ix_rebalances_group_id_created_at", "group_id", "created_at"),
+    sa.Index(
+        "uq_rebalances_running",
+        "group_id",
+        unique=True,
+        sqlite_where=sa.text("status = 'running'"),
+        postgresql_where=sa.text("status = 'running'"),
+    ),
+    sa.CheckConstraint("done >= 0", "done"),
+)
