@@ -6,7 +6,7 @@ from datetime import datetime
 
 from covey.lanes import Lanes
 from covey.model.claims import Booking, amounts_of
-from covey.model.errors import Busy, Conflict, CoveyError, Invalid, OverQuota, StaleClaim
+from covey.model.errors import Busy, Conflict, CoveyError, Invalid, NoValidHost, OverQuota, StaleClaim
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
@@ -48,6 +48,11 @@ class Boot:
     key: str | None = None  # by which the client may repeat the request
     fingerprint: str = ""  # of the request, since a key is for one request only
     hopeless: str | None = None  # why no host can take it, where that is known beforehand
+    each: tuple[tuple[str, Mapping[str, str]], ...] = ()  # names and metadata of its servers, where they differ
+
+
+Then = Callable[[Transaction, Sequence[Server]], None]
+"""What becomes true together with a claim, in the same transaction."""
 
 
 @dataclass(slots=True)
@@ -63,6 +68,16 @@ class _Round:
     # What was asked and answered under each key; None where nobody used it before.
     keys: dict[tuple[ProjectId, str], tuple[str, list[str]] | None] = field(default_factory=dict)
     sight: Sight | None = None
+    then: Then | None = None  # with it, all boots succeed or none does
+
+    def conclude(self, tx: Transaction) -> None:
+        """What comes after the claim. Raises whatever is the matter with one of several that go together."""
+        if self.then is None:
+            return
+        for answer in self.answers:
+            if isinstance(answer, CoveyError):
+                raise answer
+        self.then(tx, [booking.server for booking in self.bookings])
 
 
 @dataclass(slots=True)
@@ -95,20 +110,32 @@ class Boots:
         """The new servers: each with a place, or all in error. Raises OverQuota, Invalid, Busy."""
         return self._batches.ask(boot)
 
-    def _answer(self, boots: Sequence[Boot]) -> Sequence[list[Server] | CoveyError]:
+    def boot_together(self, boots: Sequence[Boot], then: Then) -> None:
+        """All servers get a place and `then` is done with them, in one transaction; or nothing happens.
+
+        Raises NoValidHost, saying why, when one does not fit; OverQuota, Invalid, Busy.
+        """
+        for answer in self._answer(boots, then):
+            if isinstance(answer, CoveyError):
+                raise answer
+
+    def _answer(self, boots: Sequence[Boot], then: Then | None = None) -> Sequence[list[Server] | CoveyError]:
         avoid: frozenset[HostId] = frozenset()
         for _ in range(self.attempts):
             try:
-                return self._try(boots, avoid)
+                return self._try(boots, avoid, then)
             except StaleClaim as stale:
                 avoid |= stale.hosts  # somebody was faster there: look again with fresh eyes, elsewhere
         return [Busy("The fleet kept changing under this request. Try again in a moment.")] * len(boots)
 
-    def _try(self, boots: Sequence[Boot], avoid: frozenset[HostId]) -> Sequence[list[Server] | CoveyError]:
+    def _try(
+        self, boots: Sequence[Boot], avoid: frozenset[HostId], then: Then | None
+    ) -> Sequence[list[Server] | CoveyError]:
         made: _Round | None = None
         try:
             with self.store.write() as tx:
                 made = self._begin(tx, boots)
+                made.then = then
                 with self.live.fresh(tx) as made.sight:
                     for boot in boots:
                         made.answers.append(self._decide(boot, tx, made, avoid))
@@ -117,6 +144,7 @@ class Boots:
                 due = self.handover.due(boots[0].now)
                 _refuse_overrun(tx.claims.book(made.bookings, made.sight.tag, due), made)
                 self.announcements.booked(tx, [booking.server for booking in made.bookings])
+                made.conclude(tx)
         except BaseException:
             if made is not None and made.sight is not None:
                 for hosts, amounts in made.taken:
@@ -188,10 +216,12 @@ class Boots:
 
     def _refused(
         self, boot: Boot, ask: Ask, fleet: Fleet, decision: Decision, made: _Round, tx: Transaction
-    ) -> list[Server]:
-        """Servers in error, which hold no place and no member slot, and say why."""
+    ) -> list[Server] | CoveyError:
+        """Servers in error, which hold no place and no member slot, and say why; none where it is all or nothing."""
         why = explain(ask, fleet, decision.fitting)
         told, details = boot.hopeless or self.tell(why), boot.hopeless or why.sentence()
+        if made.then is not None:
+            return NoValidHost(f"{NO_VALID_HOST} {told}", details)
         fault = Fault(f"{NO_VALID_HOST} {told}", boot.now, details=details)
         lost = [
             replace(self._server(boot, i, boot.minimum, None, fleet, Placed(decision.seed)), fault=fault)
@@ -213,9 +243,13 @@ class Boots:
 
     def _server(self, boot: Boot, number: int, of: int, host: HostId | None, fleet: Fleet, placed: Placed) -> Server:
         record = None if host is None else fleet.hosts[fleet.row_of[host]]
+        name = boot.name if of == 1 else f"{boot.name}-{number + 1}"
+        details = boot.details if number == 0 else replace(boot.details, launch_index=number)
+        if boot.each:
+            name, details = boot.each[number][0], replace(details, metadata=boot.each[number][1])
         return Server(
             id=ServerId(self.new_uuid()),
-            name=boot.name if of == 1 else f"{boot.name}-{number + 1}",
+            name=name,
             project_id=boot.project_id,
             user_id=boot.user_id,
             flavor=boot.flavor,
@@ -229,7 +263,7 @@ class Boots:
             zone=None if record is None else record.zone,
             group_id=None if record is None else boot.group_id,
             wanted=boot.wanted,
-            details=boot.details if number == 0 else replace(boot.details, launch_index=number),
+            details=details,
             placed=placed,
             tags=boot.tags,
         )

@@ -1,6 +1,6 @@
 """Servers: asking for them, looking at them, changing what is said of them, deleting them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from covey.model.access import Actor, Target
@@ -12,7 +12,7 @@ from covey.model.servers import Details, Server, ServerFilter, Task, VmState, Wa
 from covey.ports import Access, Clock, Store, Transaction
 from covey.scheduler.ask import Standing
 from covey.services.announcements import Announcements
-from covey.services.boots import Boot, Boots
+from covey.services.boots import Boot, Boots, Then
 from covey.services.flavors import Flavors
 from covey.services.images import Images
 from covey.services.recent import Recent
@@ -42,6 +42,7 @@ class NewServer:
     tags: frozenset[str] = frozenset()
     key: str | None = None
     fingerprint: str = ""
+    each: tuple[tuple[str, Mapping[str, str]], ...] = ()  # names and metadata of several that differ in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,13 @@ class Servers:
 
     def create(self, actor: Actor, new: NewServer) -> list[Server]:
         """The new servers. Raises Invalid for what makes no sense, OverQuota, Busy."""
+        return self.boots.boot(self._boot(actor, new))
+
+    def create_together(self, actor: Actor, new: Sequence[NewServer], then: Then) -> None:
+        """Several requests and what follows, or nothing of it. Raises NoValidHost, and all that create does."""
+        self.boots.boot_together([self._boot(actor, each) for each in new], then)
+
+    def _boot(self, actor: Actor, new: NewServer) -> Boot:
         own = Target(project_id=actor.project_id, user_id=actor.user_id)
         self.access.require(actor, f"{_RULE}create", own)
         if new.forced_host is not None:
@@ -70,25 +78,24 @@ class Servers:
         refuse_small(flavor, image)
         wanted = self._wanted(new, image)
         standing = self.standing_for(actor.project_id, flavor, wanted)
-        return self.boots.boot(
-            Boot(
-                project_id=actor.project_id,
-                user_id=actor.user_id,
-                name=new.name,
-                flavor=flavor,
-                wanted=wanted,
-                details=new.details if image is None else replace(new.details, image_properties=image.properties),
-                standing=standing,
-                request_id=new.request_id,
-                now=self.clock(),
-                group_id=None if new.group is None else GroupId(new.group),
-                count=new.count,
-                minimum=new.minimum,
-                tags=new.tags,
-                key=new.key,
-                fingerprint=new.fingerprint,
-                hopeless=f"No such host - host: {new.forced_host} node: None " if _NOWHERE in wanted.hosts else None,
-            )
+        return Boot(
+            project_id=actor.project_id,
+            user_id=actor.user_id,
+            name=new.name,
+            flavor=flavor,
+            wanted=wanted,
+            details=new.details if image is None else replace(new.details, image_properties=image.properties),
+            standing=standing,
+            request_id=new.request_id,
+            now=self.clock(),
+            group_id=None if new.group is None else GroupId(new.group),
+            count=new.count,
+            minimum=new.minimum,
+            tags=new.tags,
+            key=new.key,
+            fingerprint=new.fingerprint,
+            each=new.each,
+            hopeless=f"No such host - host: {new.forced_host} node: None " if _NOWHERE in wanted.hosts else None,
         )
 
     def find(self, actor: Actor, wanted: ServerFilter, *, everywhere: bool, rule: str = "index") -> list[Server]:
