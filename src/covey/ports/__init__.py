@@ -8,6 +8,7 @@ from typing import Protocol
 from covey.model.access import Actor, Target
 from covey.model.servers import Server
 from covey.model.work import Note
+from covey.ports.clustering import ClusteringRows
 from covey.ports.fleet import AggregateRows, ChangeRows, FlavorRows, HostRows, ImageRows, QuotaRows, ScopeRows
 from covey.ports.ledger import AllocationRows, InventoryRows, ProviderRows, ResourceClassRows, TraitRows
 from covey.ports.servers import ActionRows, ClaimRows, GroupRows, KeyRows, MigrationRows, RebalanceRows, ServerRows
@@ -42,6 +43,8 @@ class Transaction(Protocol):
     def changes(self) -> ChangeRows: ...
     @property
     def claims(self) -> ClaimRows: ...
+    @property
+    def clustering(self) -> ClusteringRows: ...
     @property
     def flavors(self) -> FlavorRows: ...
     @property

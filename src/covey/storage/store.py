@@ -13,6 +13,7 @@ from covey.storage.aggregates import Aggregates
 from covey.storage.allocations import Allocations
 from covey.storage.changes import FleetChanges
 from covey.storage.claims import Claims
+from covey.storage.clustering import Clustering
 from covey.storage.flavors import Flavors
 from covey.storage.groups import Groups
 from covey.storage.hosts import Hosts
@@ -55,6 +56,10 @@ class Transaction:
     @cached_property
     def claims(self) -> Claims:
         return Claims(self._connection)
+
+    @cached_property
+    def clustering(self) -> Clustering:
+        return Clustering(self._connection)
 
     @cached_property
     def flavors(self) -> Flavors:

@@ -1,0 +1,1 @@
+"""Clusters: what callers can ask for, and the engine that does it."""

@@ -1,0 +1,153 @@
+"""Actions, and who holds which cluster or node."""
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from covey.model.clustering.actions import OVER, Action, ActionStatus, Cause, Verb
+from covey.model.clustering.listing import Listing
+from covey.model.ids import ProjectId
+from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.documents import dump, load
+from covey.storage.tables import cluster_actions as actions
+from covey.storage.tables import cluster_locks as locks
+
+Json = dict[str, object]
+_ROWS = select(actions)
+_ACTIONS = Lookup(actions, _ROWS, {"action": "verb"})
+_UPDATE = update(actions).where(actions.c.id == bindparam("this"))
+
+
+class Actions:
+    """What was done to clusters and nodes, and is being done."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def one(self, key: str, project: ProjectId | None) -> Action | None:
+        """By id, name or the beginning of an id. Raises Ambiguous."""
+        row = _ACTIONS.one(self._connection, key, project)
+        return None if row is None else self._whole([row])[0]
+
+    def lock(self, action: str) -> Action | None:
+        """By its id, and nobody else changes it until the end of the transaction."""
+        row = self._connection.execute(_ROWS.where(actions.c.id == action).with_for_update()).first()
+        return None if row is None else self._whole([row])[0]
+
+    def page(self, wanted: Listing) -> list[Action]:
+        return self._whole(_ACTIONS.page(self._connection, wanted))
+
+    def of_parent(self, parent: str) -> list[Action]:
+        """What was derived from an action, in the order in which it was made."""
+        wanted = _ROWS.where(actions.c.parent_id == parent).order_by(actions.c.created_at, actions.c.id)
+        return [_action(row) for row in self._connection.execute(wanted)]
+
+    def under_way(self, target: str) -> list[Action]:
+        """What is being done to a cluster or a node, the oldest first."""
+        wanted = _ROWS.where(actions.c.target == target, actions.c.status.not_in(OVER))
+        return [_action(row) for row in self._connection.execute(wanted.order_by(actions.c.created_at, actions.c.id))]
+
+    def add(self, new: Sequence[Action]) -> None:
+        if new:
+            self._connection.execute(insert(actions), [_new(action) for action in new])
+
+    def update(self, changed: Sequence[Action]) -> None:
+        if changed:
+            self._connection.execute(_UPDATE, [{"this": action.id, **_changing(action)} for action in changed])
+
+    def _whole(self, rows: Sequence[Row]) -> list[Action]:
+        """With what each waits for, and who waits for it."""
+        ids = [row.id for row in rows if row.status not in OVER]
+        children: dict[str, list[str]] = {}
+        if ids:
+            waited = select(actions.c.parent_id, actions.c.id).where(
+                actions.c.parent_id.in_(ids), actions.c.status.not_in(OVER)
+            )
+            for row in self._connection.execute(waited.order_by(actions.c.id)):
+                children.setdefault(row.parent_id, []).append(row.id)
+        return [_action(row, tuple(children.get(row.id, ()))) for row in rows]
+
+
+class Locks:
+    """One for each cluster and node. Who takes or gives one holds the cluster's row, or the node's."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def holders(self, target: str) -> Mapping[str, str]:
+        """What is held of a cluster, itself and its nodes, or of a node; and by which actions."""
+        wanted = select(locks.c.target, locks.c.action_id).where(
+            sa.or_(locks.c.target == target, locks.c.cluster_id == target)
+        )
+        return {row.target: row.action_id for row in self._connection.execute(wanted)}
+
+    def take(self, targets: Sequence[str], cluster: str | None, action: str) -> None:
+        """The targets are clusters that are not held, or nodes, which may be in a cluster."""
+        rows = [{"target": target, "cluster_id": cluster, "action_id": action} for target in targets]
+        if rows:
+            self._connection.execute(insert(locks), rows)
+
+    def free(self, action: str) -> None:
+        """Everything that an action holds."""
+        self._connection.execute(delete(locks).where(locks.c.action_id == action))
+
+
+def _new(value: Action) -> Json:
+    row: Json = {
+        "id": value.id,
+        "name": value.name,
+        "verb": value.verb,
+        "target": value.target,
+        "cluster_id": value.cluster_id,
+        "parent_id": value.parent_id,
+        "roles": dump(sorted(value.roles)),
+        "cause": value.cause,
+        "timeout": value.timeout,
+        "created_at": value.created_at,
+    }
+    return row | owned(value.owner) | _changing(value)
+
+
+def _changing(value: Action) -> Json:
+    return {
+        "status": value.status,
+        "status_reason": value.status_reason,
+        "inputs": dump(value.inputs),
+        "outputs": dump(value.outputs),
+        "data": dump(value.data),
+        "worker": value.worker,
+        "to_be_cancelled": value.to_be_cancelled,
+        "started_at": value.started_at,
+        "ended_at": value.ended_at,
+        "updated_at": value.updated_at,
+    }
+
+
+def _action(row: Row, depends_on: tuple[str, ...] = ()) -> Action:
+    status = ActionStatus(row.status)
+    return Action(
+        id=row.id,
+        name=row.name,
+        verb=Verb(row.verb),
+        target=row.target,
+        owner=owner(row),
+        created_at=row.created_at,
+        cluster_id=row.cluster_id,
+        roles=frozenset(load(row.roles, list[str])),
+        cause=Cause(row.cause),
+        parent_id=row.parent_id,
+        status=status,
+        status_reason=row.status_reason,
+        inputs=load(row.inputs, Json),
+        outputs=load(row.outputs, Json),
+        data=load(row.data, Json),
+        timeout=row.timeout,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        updated_at=row.updated_at,
+        worker=row.worker,
+        to_be_cancelled=row.to_be_cancelled,
+        depends_on=depends_on,
+        depended_by=() if row.parent_id is None or status in OVER else (row.parent_id,),
+    )

@@ -1,0 +1,114 @@
+"""Clusters."""
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import delete, insert, select, update
+
+from covey.model.clustering.clusters import Cluster, ClusterStatus
+from covey.model.clustering.listing import Listing
+from covey.model.ids import ProjectId
+from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.documents import dump, load
+from covey.storage.tables import cluster_policies, clusters, nodes, profiles
+
+Json = dict[str, object]
+_ROWS = select(clusters, profiles.c.name.label("profile_name")).join(profiles, profiles.c.id == clusters.c.profile_id)
+_CLUSTERS = Lookup(clusters, _ROWS)
+
+
+class Clusters:
+    """Clusters, each with the ids of its nodes and bindings."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def one(self, key: str, project: ProjectId | None) -> Cluster | None:
+        """By id, name or the beginning of an id. Raises Ambiguous."""
+        row = _CLUSTERS.one(self._connection, key, project)
+        return None if row is None else self._whole([row])[0]
+
+    def lock(self, cluster: str) -> Cluster | None:
+        """By its id, and nobody else changes it, or who works on it and its nodes, until the end of the transaction."""
+        held = select(clusters.c.id).where(clusters.c.id == cluster).with_for_update()
+        if self._connection.execute(held).first() is None:
+            return None
+        return self._whole(self._connection.execute(_ROWS.where(clusters.c.id == cluster)).all())[0]
+
+    def page(self, wanted: Listing) -> list[Cluster]:
+        return self._whole(_CLUSTERS.page(self._connection, wanted))
+
+    def count(self, project: ProjectId) -> int:
+        wanted = select(sa.func.count()).select_from(clusters).where(clusters.c.project_id == project)
+        return self._connection.execute(wanted).scalar_one()
+
+    def add(self, new: Cluster) -> None:
+        row: Json = {"id": new.id, "init_at": new.init_at, "dependents": dump(new.dependents)}
+        self._connection.execute(insert(clusters), row | owned(new.owner) | _changing(new))
+
+    def update(self, changed: Cluster) -> None:
+        self._connection.execute(update(clusters).where(clusters.c.id == changed.id).values(_changing(changed)))
+
+    def delete(self, cluster: str) -> None:
+        """Its bindings and receivers go with it; its nodes have to be gone."""
+        self._connection.execute(delete(clusters).where(clusters.c.id == cluster))
+
+    def _whole(self, rows: Sequence[Row]) -> list[Cluster]:
+        ids = [row.id for row in rows]
+        members = self._by_cluster(nodes, ids, nodes.c.position, nodes.c.id)
+        bindings = self._by_cluster(cluster_policies, ids, cluster_policies.c.priority, cluster_policies.c.id)
+        return [_cluster(row, members.get(row.id, ()), bindings.get(row.id, ())) for row in rows]
+
+    def _by_cluster(
+        self, table: sa.Table, ids: Sequence[str], *order: sa.Column[object]
+    ) -> Mapping[str, tuple[str, ...]]:
+        wanted = select(table.c.cluster_id, table.c.id).where(table.c.cluster_id.in_(ids)).order_by(*order)
+        found: dict[str, list[str]] = {}
+        for row in self._connection.execute(wanted):
+            found.setdefault(row.cluster_id, []).append(row.id)
+        return {cluster: tuple(some) for cluster, some in found.items()}
+
+
+def _changing(value: Cluster) -> Json:
+    return {
+        "name": value.name,
+        "profile_id": value.profile_id,
+        "created_at": value.created_at,
+        "updated_at": value.updated_at,
+        "min_size": value.min_size,
+        "max_size": value.max_size,
+        "desired_capacity": value.desired_capacity,
+        "next_index": value.next_index,
+        "timeout": value.timeout,
+        "status": value.status,
+        "status_reason": value.status_reason,
+        "metadata": dump(value.metadata),
+        "data": dump(value.data),
+        "config": dump(value.config),
+    }
+
+
+def _cluster(row: Row, members: tuple[str, ...], bindings: tuple[str, ...]) -> Cluster:
+    return Cluster(
+        id=row.id,
+        name=row.name,
+        profile_id=row.profile_id,
+        owner=owner(row),
+        init_at=row.init_at,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        min_size=row.min_size,
+        max_size=row.max_size,
+        desired_capacity=row.desired_capacity,
+        next_index=row.next_index,
+        timeout=row.timeout,
+        status=ClusterStatus(row.status),
+        status_reason=row.status_reason,
+        metadata=load(row.metadata, Json),
+        data=load(row.data, Json),
+        dependents=load(row.dependents, Json),
+        config=load(row.config, Json),
+        profile_name=row.profile_name,
+        nodes=members,
+        bindings=bindings,
+    )

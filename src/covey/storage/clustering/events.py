@@ -1,0 +1,66 @@
+"""Events: that actions began, and how they ended."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import insert, select
+
+from covey.model.clustering.events import Event, Level, Phase
+from covey.model.clustering.listing import Listing
+from covey.model.ids import ProjectId
+from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.tables import cluster_events as events
+
+_SHOWN = {"oid": "object_id", "oname": "object_name", "otype": "object_type", "status": "phase"}
+_EVENTS = Lookup(events, select(events), _SHOWN)
+
+
+class Events:
+    """They outlive what they tell of."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def one(self, key: str, project: ProjectId | None) -> Event | None:
+        """By id, or the beginning of one. Raises Ambiguous."""
+        row = _EVENTS.one(self._connection, key, project)
+        return None if row is None else _event(row)
+
+    def page(self, wanted: Listing) -> list[Event]:
+        return [_event(row) for row in _EVENTS.page(self._connection, wanted)]
+
+    def add(self, new: Sequence[Event]) -> None:
+        if new:
+            self._connection.execute(insert(events), [_row(event) for event in new])
+
+
+def _row(value: Event) -> dict[str, object]:
+    return {
+        "id": value.id,
+        "timestamp": value.timestamp,
+        "object_id": value.object_id,
+        "object_name": value.object_name,
+        "object_type": value.object_type,
+        "cluster_id": value.cluster_id,
+        "level": int(value.level),
+        "action": value.action,
+        "phase": value.phase,
+        "reason": value.reason,
+        **owned(value.owner),
+    }
+
+
+def _event(row: Row) -> Event:
+    return Event(
+        id=row.id,
+        timestamp=row.timestamp,
+        object_id=row.object_id,
+        object_name=row.object_name,
+        object_type=row.object_type,
+        cluster_id=row.cluster_id,
+        level=Level(row.level),
+        action=row.action,
+        phase=Phase(row.phase),
+        reason=row.reason,
+        owner=owner(row),
+    )

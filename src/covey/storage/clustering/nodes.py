@@ -1,0 +1,106 @@
+"""Nodes."""
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from covey.model.clustering.clusters import Node, NodeStatus
+from covey.model.clustering.listing import Listing
+from covey.model.ids import ProjectId, ServerId
+from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.documents import dump, load
+from covey.storage.tables import nodes, profiles
+
+Json = dict[str, object]
+_ROWS = select(nodes, profiles.c.name.label("profile_name")).join(profiles, profiles.c.id == nodes.c.profile_id)
+_NODES = Lookup(nodes, _ROWS, {"index": "position"})
+_UPDATE = update(nodes).where(nodes.c.id == bindparam("this"))
+
+
+class Nodes:
+    """Members of clusters, and nodes on their own."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def one(self, key: str, project: ProjectId | None) -> Node | None:
+        """By id, name or the beginning of an id. Raises Ambiguous."""
+        row = _NODES.one(self._connection, key, project)
+        return None if row is None else _node(row)
+
+    def page(self, wanted: Listing) -> list[Node]:
+        return [_node(row) for row in _NODES.page(self._connection, wanted)]
+
+    def of(self, cluster: str) -> list[Node]:
+        """The members of a cluster, by their index."""
+        wanted = _ROWS.where(nodes.c.cluster_id == cluster).order_by(nodes.c.position, nodes.c.id)
+        return [_node(row) for row in self._connection.execute(wanted)]
+
+    def by_ids(self, ids: Sequence[str], *, lock: bool = False) -> list[Node]:
+        """Those that exist, by id."""
+        wanted = _ROWS.where(nodes.c.id.in_(ids)).order_by(nodes.c.id)
+        rows = self._connection.execute(wanted.with_for_update(of=nodes) if lock else wanted)
+        return [_node(row) for row in rows]
+
+    def of_servers(self, ids: Sequence[ServerId]) -> Mapping[ServerId, str]:
+        """Which nodes these servers are."""
+        wanted = select(nodes.c.server_id, nodes.c.id).where(nodes.c.server_id.in_(ids))
+        return {ServerId(row.server_id): row.id for row in self._connection.execute(wanted)}
+
+    def add(self, new: Sequence[Node]) -> None:
+        if new:
+            self._connection.execute(insert(nodes), [_new(node) for node in new])
+
+    def update(self, changed: Sequence[Node]) -> None:
+        if changed:
+            self._connection.execute(_UPDATE, [{"this": node.id, **_changing(node)} for node in changed])
+
+    def delete(self, ids: Sequence[str]) -> None:
+        self._connection.execute(delete(nodes).where(nodes.c.id.in_(ids)))
+
+
+def _new(value: Node) -> Json:
+    row: Json = {"id": value.id, "init_at": value.init_at, "dependents": dump(value.dependents)}
+    return row | owned(value.owner) | _changing(value)
+
+
+def _changing(value: Node) -> Json:
+    return {
+        "name": value.name,
+        "profile_id": value.profile_id,
+        "cluster_id": value.cluster_id,
+        "server_id": value.server_id,
+        "position": value.index,
+        "role": value.role,
+        "created_at": value.created_at,
+        "updated_at": value.updated_at,
+        "status": value.status,
+        "status_reason": value.status_reason,
+        "metadata": dump(value.metadata),
+        "data": dump(value.data),
+        "tainted": value.tainted,
+    }
+
+
+def _node(row: Row) -> Node:
+    return Node(
+        id=row.id,
+        name=row.name,
+        profile_id=row.profile_id,
+        owner=owner(row),
+        init_at=row.init_at,
+        cluster_id=row.cluster_id,
+        server_id=None if row.server_id is None else ServerId(row.server_id),
+        index=row.position,
+        role=row.role,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        status=NodeStatus(row.status),
+        status_reason=row.status_reason,
+        metadata=load(row.metadata, Json),
+        data=load(row.data, Json),
+        dependents=load(row.dependents, Json),
+        tainted=row.tainted,
+        profile_name=row.profile_name,
+    )

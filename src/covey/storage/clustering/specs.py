@@ -1,0 +1,106 @@
+"""Profiles and policies."""
+
+import sqlalchemy as sa
+from sqlalchemy import delete, exists, insert, select, update
+
+from covey.model.clustering.listing import Listing
+from covey.model.clustering.specs import Policy, Profile
+from covey.model.ids import ProjectId
+from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.documents import dump, load
+from covey.storage.tables import cluster_policies, clusters, nodes, policies, profiles
+
+Json = dict[str, object]
+_PROFILES = Lookup(profiles, select(profiles))
+_POLICIES = Lookup(policies, select(policies))
+
+
+class Profiles:
+    """What nodes are made from."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def one(self, key: str, project: ProjectId | None) -> Profile | None:
+        """By id, name or the beginning of an id. Raises Ambiguous."""
+        row = _PROFILES.one(self._connection, key, project)
+        return None if row is None else _profile(row)
+
+    def page(self, wanted: Listing) -> list[Profile]:
+        return [_profile(row) for row in _PROFILES.page(self._connection, wanted)]
+
+    def add(self, new: Profile) -> None:
+        row = {"id": new.id, "type": new.type, "spec": dump(new.spec), "created_at": new.created_at}
+        self._connection.execute(insert(profiles), row | owned(new.owner) | _changing(new))
+
+    def update(self, changed: Profile) -> None:
+        """Its name and its metadata; the rest never changes."""
+        self._connection.execute(update(profiles).where(profiles.c.id == changed.id).values(_changing(changed)))
+
+    def is_used(self, profile: str) -> bool:
+        """Whether a cluster or a node is made from it."""
+        used = sa.or_(exists().where(clusters.c.profile_id == profile), exists().where(nodes.c.profile_id == profile))
+        return bool(self._connection.execute(select(used)).scalar())
+
+    def delete(self, profile: str) -> None:
+        self._connection.execute(delete(profiles).where(profiles.c.id == profile))
+
+
+class Policies:
+    """What clusters heed."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def one(self, key: str, project: ProjectId | None) -> Policy | None:
+        """By id, name or the beginning of an id. Raises Ambiguous."""
+        row = _POLICIES.one(self._connection, key, project)
+        return None if row is None else _policy(row)
+
+    def page(self, wanted: Listing) -> list[Policy]:
+        return [_policy(row) for row in _POLICIES.page(self._connection, wanted)]
+
+    def add(self, new: Policy) -> None:
+        row = {"id": new.id, "name": new.name, "type": new.type, "spec": dump(new.spec), "created_at": new.created_at}
+        self._connection.execute(insert(policies), row | owned(new.owner))
+
+    def rename(self, changed: Policy) -> None:
+        """Its name; the rest never changes."""
+        values = {"name": changed.name, "updated_at": changed.updated_at}
+        self._connection.execute(update(policies).where(policies.c.id == changed.id).values(values))
+
+    def is_used(self, policy: str) -> bool:
+        """Whether it is attached to a cluster."""
+        return bool(self._connection.execute(select(exists().where(cluster_policies.c.policy_id == policy))).scalar())
+
+    def delete(self, policy: str) -> None:
+        self._connection.execute(delete(policies).where(policies.c.id == policy))
+
+
+def _changing(value: Profile) -> Json:
+    return {"name": value.name, "metadata": dump(value.metadata), "updated_at": value.updated_at}
+
+
+def _profile(row: Row) -> Profile:
+    return Profile(
+        id=row.id,
+        name=row.name,
+        type=row.type,
+        spec=load(row.spec, Json),
+        owner=owner(row),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        metadata=load(row.metadata, Json),
+    )
+
+
+def _policy(row: Row) -> Policy:
+    return Policy(
+        id=row.id,
+        name=row.name,
+        type=row.type,
+        spec=load(row.spec, Json),
+        owner=owner(row),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
