@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+from covey.model.errors import Invalid
 from covey.model.hosts import Host
+
+_MOST_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +15,16 @@ class Zone:
     name: str
     available: bool
     hosts: tuple[Host, ...] = ()
+
+
+def zone_and_host(text: str | None) -> tuple[str | None, str | None]:
+    """The zone, and the host that it forces: zone, zone:host, zone:host:node or zone::node. Raises Invalid."""
+    if text is None:
+        return None, None
+    zone, *more = text.split(":")
+    if len(more) >= _MOST_PARTS:
+        message = "Invalid input received: Unable to parse availability_zone"
+        raise Invalid(message)
+    host = next(filter(None, more), None)
+    # With a host named, the zone is of no more use: the host is in the zone that it is in.
+    return (zone or None, None) if host is None else (None, host)

@@ -23,6 +23,7 @@ from covey.api.times import moment
 from covey.model.errors import Invalid, NotFound
 from covey.model.ids import ProjectId, ServerId
 from covey.model.servers import Details, Server, ServerFilter
+from covey.model.zones import zone_and_host
 from covey.services.explaining import Explaining
 from covey.services.servers import NewServer
 from covey.services.servers import Servers as Service
@@ -204,7 +205,7 @@ def parse(body: Json, req: Request) -> NewServer:
     """A checked body in the model's words. Raises Invalid for what contradicts itself."""
     server = body["server"]
     hints = body.get("os:scheduler_hints") or body.get("OS-SCH-HNT:scheduler_hints") or {}
-    zone, forced = _zone(server.get("availability_zone"))
+    zone, forced = zone_and_host(server.get("availability_zone"))
     host = server.get("host") or server.get("hypervisor_hostname")
     if forced is not None and host is not None:
         raise Invalid(
@@ -269,19 +270,6 @@ def _image(server: Json) -> str | None:
         message = "Missing imageRef attribute"
         raise Invalid(message)
     return image
-
-
-def _zone(text: str | None) -> tuple[str | None, str | None]:
-    """The zone, and the host that it forces: zone, zone:host, zone:host:node or zone::node."""
-    if text is None:
-        return None, None
-    parts = text.split(":")
-    if len(parts) > 3:  # noqa: PLR2004
-        message = "Invalid input received: Unable to parse availability_zone"
-        raise Invalid(message)
-    host = next((part for part in parts[1:] if part), None)
-    # With a host named, the zone is of no more use: the host is in the zone that it is in.
-    return (parts[0] or None, None) if host is None else (None, host)
 
 
 def _several(value: object) -> tuple[str, ...]:
