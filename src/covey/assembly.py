@@ -109,7 +109,6 @@ def assemble(
         announcements,
         handover,
         scheduler.host_subset_size,
-        leaders=leaders,
         lanes=lanes,
     )
     servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
@@ -130,7 +129,7 @@ def assemble(
             images=images,
             memberships=Memberships(store, access, live, groups, servers, quotas, announcements),
             moves=moves,
-            placement=Placement.on(store, access, now, new_uuid),
+            placement=Placement.on(store, access, now, new_uuid, leaders, lanes),
             power=Power(store, access, now, servers),
             previews=Previews(store, access, groups, servers, live, tell),
             quotas=quotas,

@@ -1,10 +1,13 @@
 """The change log: whoever follows it counts each change once, whatever was open when they began, or looked."""
 
+from datetime import datetime
+
 import pytest
 import sqlalchemy as sa
 
 from covey.model.changes import Use
 from covey.model.ids import HostId
+from covey.services.log_clearing import KEPT, LogClearing
 from covey.storage import engine
 from covey.storage.store import Store
 
@@ -76,3 +79,17 @@ def test_each_change_comes_once_and_ones_own_not_at_all(store: Store) -> None:
     with store.read() as tx:
         changes = tx.changes.since(changes.cursor, OWN)
     assert (changes.uses, changes.structure) == ((), True)
+
+
+def test_old_news_is_cleared_and_what_came_since_is_not(store: Store) -> None:
+    clearing, noon = LogClearing(), datetime(2026, 1, 1, 12)  # noqa: DTZ001 -- as the database has it
+    with store.write() as tx:
+        start = tx.changes.begin()
+        tx.changes.add_uses([USE])
+        clearing.clear(tx, noon)
+        tx.changes.add_uses([USE, USE])
+    with store.write() as tx:
+        clearing.clear(tx, noon + KEPT / 2)
+        assert len(tx.changes.since(start, OWN).uses) == 3
+        clearing.clear(tx, noon + KEPT)
+        assert len(tx.changes.since(start, OWN).uses) == 2

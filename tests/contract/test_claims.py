@@ -1,9 +1,12 @@
 """Claims that touch several hosts hold them in one order, so that two never wait for each other in a ring."""
 
+import pytest
+
 from covey.model.changes import Use
 from covey.model.claims import Booking
-from covey.model.errors import CoveyError
+from covey.model.errors import CoveyError, StaleClaim
 from covey.model.ids import HostId, ProjectId, ServerId, UserId
+from covey.model.providers import InventoryRecord
 from covey.model.servers import Power, Server, VmState
 from covey.storage.store import Store
 from tests.build import NOW, a_flavor, a_host
@@ -54,6 +57,23 @@ def test_two_that_change_places_with_each_other_both_arrive(store: Store) -> Non
         assert results == [None, None]
 
 
+def test_each_server_takes_an_amount_that_its_host_gives_out(store: Store) -> None:
+    one, two = hosts(store)
+    with store.write() as tx:
+        tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=2)}})
+    with pytest.raises(StaleClaim) as stale, store.write() as tx:  # together they would take two
+        tx.claims.book([a_server("a", one), a_server("b", one), a_server("c", two)], "", NOW)
+    assert stale.value.hosts == {one}
+    with store.write() as tx:
+        tx.claims.book([a_server("c", two)], "", NOW)
+    with pytest.raises(StaleClaim), store.write() as tx:
+        tx.claims.relocate("c", one, SIZE)
+    with store.write() as tx:
+        tx.claims.relocate("c", one, (2, 512, 1))
+        tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=4)}})
+        assert tx.claims.release("c") == [Use(one, -2, -512, -1)], "what is held can always be given back"
+
+
 def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -> None:
     one, two = hosts(store)
     for number in range(ROUNDS):
@@ -76,3 +96,13 @@ def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -
             return None
 
         assert at_once([let_go, take]) == [None, None]
+
+
+def test_a_claim_finds_the_limits_of_projects_whatever_their_names_are_made_of(store: Store) -> None:
+    names = ["web", "a,b", '{"c"}', "d\\", "", "NULL", "é \n"]
+    with store.write() as tx:
+        for number, name in enumerate(names):
+            tx.quotas.set_for_project(ProjectId(name), {"cores": number})
+    with store.write() as tx:
+        _, limits = tx.claims.open([], map(ProjectId, [*names[1:], "b"]))
+    assert limits == {name: {"cores": number} for number, name in enumerate(names) if name != "web"}

@@ -3,7 +3,9 @@
 import uuid
 from collections import Counter
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
+from types import NoneType
 
 import sqlalchemy as sa
 from alembic import command
@@ -11,11 +13,13 @@ from alembic import command
 from covey.model.access import Actor
 from covey.model.allocations import Wanted
 from covey.model.changes import Use
-from covey.model.errors import Overtaken
+from covey.model.errors import ConcurrentUpdate, Conflict, Invalid, Overtaken
 from covey.model.ids import AggregateId, HostId, ProjectId, UserId
 from covey.model.providers import InventoryRecord, ProviderFilter
 from covey.services.placement.allocations import Allocations
+from covey.services.placement.live_providers import LiveProviders
 from covey.storage import engine, schema, tables
+from covey.storage.bulk import execute
 from covey.storage.store import Store, Transaction
 from tests.build import NOW, a_host
 from tests.contract.crowds import OpenAccess, at_once, losers
@@ -100,8 +104,7 @@ def test_a_consumer_that_many_make_at_once_is_made_once(store: Store) -> None:
 
     def write() -> None:
         with store.write() as tx:
-            tx.allocations.hold(wanted)
-            tx.allocations.replace(wanted, [], NOW)
+            tx.allocations.renew(wanted, NOW)
 
     assert losers(at_once([write] * 6)) == []
     with store.read() as tx:
@@ -133,6 +136,84 @@ def test_who_rewrites_and_who_gives_back_the_same_things_never_spoil_the_books(s
                 held[each.provider_id, each.resource_class] += each.used
             used = {(r.id, kind): has.used for r in tx.providers.records() for kind, has in r.inventories.items()}
         assert {key: amount for key, amount in used.items() if amount} == held
+
+
+def test_of_writers_that_arrive_together_each_has_its_own_answer(store: Store) -> None:
+    times: list[datetime] = []
+
+    def clock() -> datetime:
+        times.append(NOW)
+        return NOW
+
+    ledger = Allocations(store, OpenAccess(), clock)
+    with store.write() as tx:
+        key = add(tx, "card")
+        tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(4)}})
+    names = [str(uuid.UUID(int=100 + i)) for i in range(7)]
+
+    def one(who: int, amount: int, generation: int | None = None, on: str = key) -> list[Wanted]:
+        return [Wanted(names[who], {on: {"VGPU": amount}}, checked=True, generation=generation)]
+
+    assert ledger.write([one(0, 1), one(1, 1)]) == [None, None]
+    assert len(times) == 1, "they share a transaction"
+    bad = [one(2, 3), one(3, 1, generation=5), one(4, 1, on=AGGREGATE), one(0, 2)]
+    answers = ledger.write([one(5, 1), *bad, one(0, 2, generation=1), one(6, 1)])
+    assert [type(answer) for answer in answers] == [
+        NoneType, Conflict, ConcurrentUpdate, Invalid, ConcurrentUpdate, NoneType, Conflict,
+    ]  # fmt: skip
+    with store.read() as tx:
+        held = {each.consumer.uuid: each.resources[key]["VGPU"] for each in tx.allocations.holdings(names)}
+        assert held == {names[0]: 2, names[1]: 1, names[5]: 1}
+        assert tx.allocations.find(names).keys() == held.keys()
+        (card,) = tx.providers.records()
+    assert (card.inventories["VGPU"].used, card.generation) == (4, 4)
+
+
+def test_a_picture_of_the_providers_that_is_old_spoils_nothing(store: Store) -> None:
+    live = LiveProviders()
+    ledger = Allocations(store, OpenAccess(), lambda: NOW, live=live)
+    with store.write() as tx:
+        key = add(tx, "card")
+        tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(4, max_unit=3)}})
+    with store.read() as tx, live.fresh(tx):
+        pass
+
+    def write(who: int, **amounts: int) -> BaseException | None:
+        wanted = Wanted(str(uuid.UUID(int=100 + who)), {key: amounts}, checked=True)
+        (answer,) = ledger.write([[wanted]])
+        return answer
+
+    assert write(0, VGPU=3) is None
+    assert [str(write(who, **wish)).partition("'")[0] for who, wish in enumerate(({"VGPU": 4}, {"VGPU": 2}), 1)] == [
+        "Unable to allocate inventory: Unable to create allocation for "
+    ] * 2
+    assert "Inventory for 'FPGA' on resource provider" in str(write(3, FPGA=1))
+    assert isinstance(write(0, VGPU=1), ConcurrentUpdate)
+    with store.write() as tx:
+        tx.claims.release(str(uuid.UUID(int=100)))
+        tx.providers.delete(number(tx, key))
+    assert "does not exist" in str(write(0, VGPU=1))
+    with store.write() as tx:
+        add(tx, "another")
+        tx.providers.add(key, "card", None, NOW)
+        tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(4)}})
+    assert write(0, VGPU=4) is None
+    with store.read() as tx:
+        used = {each.uuid: [has.used for has in each.inventories.values()] for each in tx.providers.records()}
+    assert used[key] == [4]
+
+
+def test_a_list_of_another_length_is_not_planned_anew(postgresql_database: str) -> None:
+    engine_ = engine.connect(postgresql_database)
+    with engine_.connect() as connection:
+        for i in range(20):
+            execute(connection, "SELECT uuid FROM consumers WHERE uuid IN ?", [CONSUMER] * (1 + i % 7)).fetchall()
+        plans = (
+            "SELECT SUM(custom_plans), SUM(generic_plans) FROM pg_prepared_statements WHERE statement LIKE '%uuid =%'"
+        )
+        custom, generic = connection.exec_driver_sql(plans.replace("%", "%%")).one()
+    engine_.dispose()
+    assert custom <= 5 < generic
 
 
 def test_the_mirror_shows_hosts_where_compute_has_them(store: Store) -> None:

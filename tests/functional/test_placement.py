@@ -321,3 +321,15 @@ def test_a_body_that_is_nested_far_too_deeply_is_refused(cloud: Cloud) -> None:
 def test_the_schema_knows_no_provider_between_trees(cloud: Cloud) -> None:
     with pytest.raises(sa.exc.IntegrityError), cloud.connection.begin() as connection:
         connection.execute(sa.update(tables.resource_providers).values(parent_id=tables.resource_providers.c.id))
+
+
+def test_compute_respects_the_portions_in_which_hosts_give_out_what_they_have(cloud: Cloud) -> None:
+    for host, units in {"node-1": {"step_size": 2}, "node-2": {"min_unit": 2}, "node-3": {"max_unit": 1}}.items():
+        path = f"/resource_providers/{provider_of(cloud, host)}/inventories"
+        has = ledger(cloud).get(path).json
+        has["inventories"]["VCPU"] |= units
+        assert ledger(cloud).put(path, has).status == 200
+    assert cloud.hosts(cloud.boot() for _ in range(3)) == ["node-3"] * 3
+    assert "node-3" not in cloud.hosts(cloud.boot(flavorRef="big") for _ in range(4))
+    lost = cloud.boot(availability_zone="nova:node-3", flavorRef="big", client=cloud.admin)
+    assert "1 gives out no such amounts" in cloud.show(lost)["fault"]["message"]

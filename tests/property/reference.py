@@ -139,8 +139,12 @@ def _is_named(ask: Ask, host: HostRecord) -> bool:
 
 def _has_room(ask: Ask, host: HostRecord) -> bool:
     """What is not asked for is not looked at: a server without a disk fits where disks are over-full."""
-    kinds = zip(host.capacity, host.used, ask.amounts, strict=True)
-    return all(used + wanted <= capacity for capacity, used, wanted in kinds if wanted)
+    kinds = zip(host.capacity, host.used, ask.amounts, host.units, strict=True)
+    return all(
+        used + wanted <= capacity and units.least <= wanted <= units.most and wanted % units.step == 0
+        for capacity, used, wanted, units in kinds
+        if wanted
+    )
 
 
 def _may_enter(ask: Ask, host: HostRecord, aggregates: Aggregates) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ProjectId, ScopeId
+from covey.model.inventory import ANY_AMOUNT, Units
 from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.decide import allowed, decide
 from covey.scheduler.explain import explain, verdicts
@@ -60,6 +61,8 @@ def some_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostR
     shape_of = draw(st.lists(st.sampled_from(shapes), min_size=size, max_size=size))
     off, down, zoned = (draw(few) for few in [st.sets(st.integers(1, 8), max_size=2)] * 3)
     plain = draw(st.sets(st.integers(1, 8), max_size=3))
+    picky = draw(st.sets(st.integers(1, 8), max_size=2))
+    units = draw(st.sampled_from([ANY_AMOUNT, Units(2, 4, 2), Units(1, 1, 1), Units(3)]))
     return tuple(
         HostRecord(
             HostId(n),
@@ -70,6 +73,7 @@ def some_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostR
             n not in down,
             "az-1" if n in zoned else None,
             frozenset(TRAITS[n in plain :]),
+            (units if n in picky else ANY_AMOUNT, ANY_AMOUNT, units if n in zoned else ANY_AMOUNT),
         )
         for n, (capacity, used) in enumerate(shape_of, 1)
     )
@@ -410,6 +414,7 @@ def test_a_forced_ask_needs_nothing_but_room_on_the_host_that_it_names(world: Wo
     ask = replace(world.ask, standing=standing, forced=True)
     kinds = zip(host.capacity, host.used, ask.amounts, strict=True)
     fits = max(0, min((capacity - used) // wanted for capacity, used, wanted in kinds if wanted))
+    fits *= all(units.give(wanted) for units, wanted in zip(host.units, ask.amounts, strict=True))
     decision = decide(ask, world.fleet(), seed)
     assert decision.fitting == (host.id,) * min(ask.count, fits)
     verdict = verdicts(ask, world.fleet())[host.name]

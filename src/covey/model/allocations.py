@@ -53,15 +53,21 @@ class Wanted:
     checked: bool = False
     generation: int | None = None  # None: the consumer is expected to hold nothing
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the consumer is expected not to be there."""
+        return self.checked and self.generation is None
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What the books say where consumers are to hold something else; nobody else changes it meanwhile."""
+    """What the books said where consumers are to hold something else; all but what is used nobody else changes."""
 
     generations: Mapping[str, int]  # of the consumers
     held: Sequence[Allocation]
-    providers: Mapping[str, int]  # the ids, by uuid, of those that are held or wanted of; others there are not
+    providers: Mapping[str, int]  # the ids, by uuid, of those that something is wanted of; others there are not
     stocks: Mapping[int, Mapping[str, InventoryRecord]]  # what these have, by id
+    refused: Sequence[tuple[int, str, int]] = ()  # of what was added at once, that which there is no room for
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Resource classes, inventories, and the arithmetic of capacity."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from covey.model.providers import LARGEST
+from covey.model.providers import LARGEST, MOST
 
 
 class ResourceClass(StrEnum):
@@ -14,6 +15,21 @@ class ResourceClass(StrEnum):
     DISK_GB = "DISK_GB"
 
 
+class Units(NamedTuple):
+    """In which portions something is given out."""
+
+    least: int = 1
+    most: int = MOST
+    step: int = 1
+
+    def give(self, amount: int) -> bool:
+        """Whether a server may have so much; what it does not ask for is no matter."""
+        return not amount or (self.least <= amount <= self.most and amount % self.step == 0)
+
+
+ANY_AMOUNT = Units()
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """How much of one resource class a host has, and how much of that is taken."""
@@ -22,6 +38,7 @@ class Inventory:
     reserved: int = 0
     allocation_ratio: float = 1.0
     used: int = 0
+    units: Units = field(default=ANY_AMOUNT, compare=False)  # as the Placement API set them; nobody else does
 
     @property
     def capacity(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.ids import HostId, ProjectId, ScopeId
+from covey.model.inventory import ANY_AMOUNT, Units
 from covey.scheduler.ask import Standing
 
 T = TypeVar("T", bound=np.generic)
@@ -35,6 +36,7 @@ class HostRecord:
     up: bool = True
     zone: str | None = None
     traits: frozenset[str] = frozenset()
+    units: tuple[Units, Units, Units] = (ANY_AMOUNT, ANY_AMOUNT, ANY_AMOUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,13 @@ class Fleet:
     takes: Mask = field(init=False)  # hosts that are enabled and up
     capacity: NDArray[np.int64] = field(init=False)
     free: NDArray[np.int64] = field(init=False)
+    units: NDArray[np.int64] | None = field(init=False)  # least, most and step; None if all hosts give any amount
     weight: Column = field(init=False)
     standing_masks: dict[Standing, Mask] = field(init=False, default_factory=dict)
     _sizes: dict[tuple[int, ...], int] = field(init=False, default_factory=dict)
     _wanted: NDArray[np.int64] = field(init=False)
     _fits: NDArray[np.bool_] = field(init=False)
+    _given: NDArray[np.bool_] | None = field(init=False)  # the same for units alone
     _per_unit: tuple[float, ...] = field(init=False)
     _zones: frozenset[str] | None = field(init=False, default=None)
     _domains: dict[ScopeId | None, Domains] = field(init=False, default_factory=dict)
@@ -135,6 +139,8 @@ class Fleet:
         likes = (self.weights.cpu, self.weights.ram, self.weights.disk)
         self._per_unit = tuple(like / float(most) for like, most in zip(likes, largest, strict=True))
         self.weight = self._weigh(self.free)
+        picky = any(units != ANY_AMOUNT for host in self.hosts for units in host.units)
+        self.units = np.array([host.units for host in self.hosts], dtype=np.int64).T.copy() if picky else None
         self._forget_sizes()
 
     def __len__(self) -> int:
@@ -147,6 +153,8 @@ class Fleet:
         self.weight[row] = self._weigh(free)
         if self._sizes:
             self._fits[:, row] = (free >= self._wanted).all(axis=1)
+            if self._given is not None:
+                self._fits[:, row] &= self._given[:, row]
 
     def take_many(self, rows: Rows, amounts: NDArray[np.int64]) -> None:
         """The same for many hosts at once; amounts has a column each, and a host may come more than once."""
@@ -156,6 +164,8 @@ class Fleet:
         self.weight[rows] = self._weigh(free)
         if self._sizes:
             self._fits[:, rows] = (free[None] >= self._wanted[:, :, None]).all(axis=1)
+            if self._given is not None:
+                self._fits[:, rows] &= self._given[:, rows]
 
     def take_for(self, hosts: Sequence[HostId], amounts: Sequence[int]) -> None:
         """The same amounts on each of the hosts."""
@@ -166,11 +176,20 @@ class Fleet:
         self.take_many(rows, np.tile(np.array(amounts, dtype=np.int64)[:, None], rows.size))
 
     def fits(self, amounts: tuple[int, int, int]) -> Mask:
-        """Which hosts have room for so much. Worked out once for each size, then kept true as room is taken."""
+        """Which hosts have room for so much and give it out. Worked out once a size, and kept true as room is taken."""
         number = self._sizes.get(amounts)
         if number is None:
             number = self._learn(amounts)
         mask: Mask = self._fits[number]
+        return mask
+
+    def gives(self, amounts: tuple[int, int, int]) -> Mask | None:
+        """Which hosts give out such amounts, be there room or not; None if all do, whatever the amounts."""
+        if self.units is None:
+            return None
+        least, most, step = self.units
+        wanted = np.array(amounts, dtype=np.int64)[:, None]
+        mask: Mask = ((wanted == 0) | ((least <= wanted) & (wanted <= most) & (wanted % step == 0))).all(axis=0)
         return mask
 
     def _learn(self, amounts: tuple[int, int, int]) -> int:
@@ -179,6 +198,10 @@ class Fleet:
         # What nobody asks for does not have to be there: an over-full disk is no matter to a diskless server.
         wanted = np.array([amount or -NEVER for amount in amounts], dtype=np.int64)
         mask = (self.free >= wanted[:, None]).all(axis=0)
+        given = self.gives(amounts)
+        if given is not None and self._given is not None:
+            mask &= given
+            self._given = np.vstack([self._given, given])
         self._wanted = np.vstack([self._wanted, wanted])
         self._fits = np.vstack([self._fits, mask])
         self._sizes[amounts] = len(self._sizes)
@@ -188,6 +211,7 @@ class Fleet:
         self._sizes = {}
         self._wanted = np.empty((0, len(RESOURCES)), dtype=np.int64)
         self._fits = np.empty((0, len(self)), dtype=np.bool_)
+        self._given = None if self.units is None else np.empty((0, len(self)), dtype=np.bool_)
 
     def copy(self) -> "Fleet":
         """The same hosts, whose room can be taken without anybody else noticing."""

@@ -98,13 +98,13 @@ class Boots:
     handover: Handover
     subset: int = 1
     attempts: int = 8
-    leaders: int = 1
     lanes: Lanes = field(default_factory=Lanes)
     _batches: Batches[Boot, list[Server]] = field(init=False)
     _known: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._batches = Batches(self._answer, leaders=self.leaders, lanes=self.lanes)
+        # A second one under way would make both smaller, and a batch costs little more for many than for few.
+        self._batches = Batches(self._answer, leaders=1, lanes=self.lanes)
 
     def boot(self, boot: Boot) -> list[Server]:
         """The new servers: each with a place, or all in error. Raises OverQuota, Invalid, Busy."""

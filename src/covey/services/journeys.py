@@ -175,11 +175,7 @@ class Journeys:
     def _stay(self, fault: DriverFault, tx: Transaction, server: Server, move: Migration) -> None:
         now = self.clock()
         log.warning("move.failed", server=server.id, reason=fault.message)
-        self.places.release(tx, server.id)
-        tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
-        assert server.host_id is not None
-        tx.claims.return_allocations(move.uuid, server.id)
-        discharge(tx, server, move.extra)
+        self._give_back(tx, server, move)
         tx.migrations.set_status(move.uuid, "error", now)
         tx.servers.update(replace(server, second_host_id=None, task=None, updated_at=now))
         event = ActionEvent(f"compute_{move.kind}", now, now, "Error", "The move failed; it stays.", fault.message)
@@ -193,12 +189,17 @@ class Journeys:
         event = ActionEvent("compute_revert_resize", now, now, "Error", "The move failed; it stays.", fault.message)
         tx.actions.finish(server.id, "revertResize", event)
 
-    def _return(self, tx: Transaction, server: Server, move: Migration) -> None:
-        now = self.clock()
+    def _give_back(self, tx: Transaction, server: Server, move: Migration) -> None:
+        """The server holds what its move held for it, and nothing else; what it used more is not counted any more."""
+        tx.allocations.find([server.id, move.uuid], lock=True)  # before any inventory, as everybody holds them
         self.places.release(tx, server.id)
         tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         tx.claims.return_allocations(move.uuid, server.id)
         discharge(tx, server, move.extra)
+
+    def _return(self, tx: Transaction, server: Server, move: Migration) -> None:
+        now = self.clock()
+        self._give_back(tx, server, move)
         tx.migrations.set_status(move.uuid, "reverted", now)
         state = VmState.STOPPED if server.power is Power.SHUTDOWN else VmState.ACTIVE
         back = replace(

@@ -109,6 +109,7 @@ def _host(host: Host) -> HostRecord:
         host.up,
         host.zone,
         host.traits,
+        (cpu.units, memory.units, disk.units),
     )
 
 

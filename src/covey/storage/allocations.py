@@ -20,16 +20,26 @@ _ENSURE = """
     INSERT INTO consumers (uuid, project_id, user_id, consumer_type, generation) VALUES (?, ?, ?, ?, 0)
     ON CONFLICT DO NOTHING
 """
-_OPEN = "SELECT uuid, generation FROM consumers WHERE uuid IN ? ORDER BY uuid FOR UPDATE"
-_OPEN_HELD = "SELECT consumer_uuid, provider_id, resource_class, used FROM allocations WHERE consumer_uuid IN ?"
-_TOUCHED = """
-    (SELECT id FROM resource_providers WHERE uuid IN ?
-     UNION SELECT provider_id FROM allocations WHERE consumer_uuid IN ?)
+_CONSUMER = ("uuid", "project_id", "user_id", "consumer_type", "generation", "updated_at")
+_OR_COUNT_WRITE = """
+    ON CONFLICT (uuid) DO UPDATE SET project_id = excluded.project_id, user_id = excluded.user_id,
+        consumer_type = COALESCE(excluded.consumer_type, consumers.consumer_type),
+        generation = consumers.generation + 1, updated_at = excluded.updated_at
+    RETURNING uuid, generation - 1
 """
-_OPEN_PROVIDERS = f"SELECT uuid, id FROM resource_providers WHERE id IN {_TOUCHED} ORDER BY id FOR NO KEY UPDATE"  # noqa: S608
-_OPEN_STOCKS = f"""
-    SELECT {", ".join(column.name for column in COLUMNS)} FROM inventories WHERE provider_id IN {_TOUCHED}
-    ORDER BY provider_id, resource_class FOR UPDATE"""  # noqa: S608
+_NAMED = "SELECT id FROM resource_providers WHERE uuid IN ?"
+_NAMED_OR_HELD = f"""
+    SELECT id FROM resource_providers WHERE id IN
+        ({_NAMED} UNION SELECT provider_id FROM allocations WHERE consumer_uuid IN ?)
+"""  # noqa: S608 -- nothing of a caller's is in it
+_COUNT_WRITES, _COUNT_ALL_WRITES = (
+    f"""
+    UPDATE resource_providers SET generation = generation + 1, updated_at = ?
+    WHERE id IN ({those} ORDER BY id FOR NO KEY UPDATE) RETURNING uuid, id
+    """  # noqa: S608
+    for those in (_NAMED, _NAMED_OR_HELD)
+)
+_STOCKS = f"SELECT {', '.join(column.name for column in COLUMNS)} FROM inventories WHERE provider_id IN ({_NAMED})"  # noqa: S608
 _CONSUMERS = select(
     consumers.c.uuid,
     consumers.c.project_id,
@@ -38,12 +48,7 @@ _CONSUMERS = select(
     consumers.c.generation,
     consumers.c.updated_at,
 ).order_by(consumers.c.uuid)
-_NOTE = """
-    UPDATE consumers SET project_id = ?, user_id = ?, consumer_type = COALESCE(?, consumer_type),
-        generation = generation + 1, updated_at = ?
-    WHERE uuid = ?
-"""
-_DROP = "DELETE FROM allocations WHERE consumer_uuid IN ?"
+_DROP = "DELETE FROM allocations WHERE consumer_uuid IN ? RETURNING consumer_uuid, provider_id, resource_class, used"
 _HELD = (
     select(allocations, resource_providers.c.uuid, resource_providers.c.generation)
     .join_from(allocations, resource_providers, allocations.c.provider_id == resource_providers.c.id)
@@ -84,27 +89,44 @@ class Allocations:
         here = allocations.c.provider_id == provider
         return self._holdings(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
 
-    def open(self, wanted: Sequence[Wanted]) -> Opened:
-        """Holds consumers as `hold` does, and then the providers and inventories that they hold or want something of.
+    def open(
+        self, wanted: Sequence[Wanted], now: datetime, new: Sequence[Allocation] = (), amounts: Sequence[Amount] = ()
+    ) -> Opened:
+        """Renews consumers, and counts a write of each provider that they want something of, or give up for nothing.
 
-        All in one round trip, in the order in which everybody holds them. Raises Overtaken.
+        All in one round trip, in the order in which everybody holds things. What consumers held is not looked at where
+        they are expected to be new. Who knows already what there is to add adds it along.
         """
-        uuids = sorted(w.consumer for w in wanted)
-        touched = sorted({provider for w in wanted for provider in w.resources}), uuids
+        named = sorted({provider for w in wanted for provider in w.resources})
+        emptied = [w.consumer for w in wanted if not w.resources]
         with pipeline(self._connection):
-            self._ensure(wanted)
-            generations = execute(self._connection, _OPEN, uuids)
-            held = execute(self._connection, _OPEN_HELD, uuids)
-            providers = execute(self._connection, _OPEN_PROVIDERS, *touched)
-            stocks = execute(self._connection, _OPEN_STOCKS, *touched)
-        found = Opened(
-            dict(generations.fetchall()),
-            [Allocation(*row) for row in held.fetchall()],
-            dict(providers.fetchall()),
-            by_provider(stocks.fetchall()),
-        )
-        _refuse_gone(wanted, found.generations)
-        return found
+            renewed = self._renew(wanted, now)
+            if emptied:
+                providers = execute(self._connection, _COUNT_ALL_WRITES, str(now), named, emptied)
+            else:
+                providers = execute(self._connection, _COUNT_WRITES, str(now), named)
+            stocks = execute(self._connection, _STOCKS, named)
+            held = self._drop([w for w in wanted if not w.is_new])
+            refused = self._add(new, amounts)
+        return Opened(renewed(), held(), dict(providers.fetchall()), by_provider(stocks.fetchall()), refused())
+
+    def renew(self, wanted: Sequence[Wanted], now: datetime) -> tuple[dict[str, int], list[Allocation]]:
+        """Counts a write of each consumer, which holds nothing any more; tells what generation it had, and all it held.
+
+        Those that were not there are made; theirs was 0, which no other has.
+        """
+        with pipeline(self._connection):
+            renewed, held = self._renew(wanted, now), self._drop(wanted)
+        return renewed(), held()
+
+    def _renew(self, wanted: Sequence[Wanted], now: datetime) -> Callable[[], dict[str, int]]:
+        rows = sorted((w.consumer, w.project_id, w.user_id, w.kind, 1, str(now)) for w in wanted)
+        cursors = insert_rows(self._connection, consumers, _CONSUMER, rows, _OR_COUNT_WRITE)
+        return lambda: dict(row for cursor in cursors for row in cursor.fetchall())
+
+    def _drop(self, wanted: Sequence[Wanted]) -> Callable[[], list[Allocation]]:
+        cursor = execute(self._connection, _DROP, [w.consumer for w in wanted]) if wanted else None
+        return lambda: [Allocation(*row) for row in cursor.fetchall()] if cursor else []
 
     def hold(self, wanted: Sequence[Wanted]) -> dict[str, Consumer]:
         """Holds consumers; those that were not there are made, with generation 0, which no other has.
@@ -112,14 +134,13 @@ class Allocations:
         Raises Overtaken when one was given up at the same moment.
         """
         with pipeline(self._connection):
-            self._ensure(wanted)
+            for w in sorted(wanted, key=lambda w: w.consumer):
+                execute(self._connection, _ENSURE, w.consumer, w.project_id, w.user_id, w.kind)
         found = self.find([w.consumer for w in wanted], lock=True)
-        _refuse_gone(wanted, found)
+        if len(found) < len(wanted):  # it was there when it would have been made, and is not now
+            message = "A consumer went while it was looked at. Look anew, then try again."
+            raise Overtaken(message)
         return found
-
-    def _ensure(self, wanted: Sequence[Wanted]) -> None:
-        for w in sorted(wanted, key=lambda w: w.consumer):
-            execute(self._connection, _ENSURE, w.consumer, w.project_id, w.user_id, w.kind)
 
     def find(self, uuids: Collection[str], *, lock: bool = False) -> dict[str, Consumer]:
         """Those of these consumers that there are; held, when the caller means to change what they hold."""
@@ -138,25 +159,20 @@ class Allocations:
             taken = self._take(wanted)
         return taken()
 
-    def replace(
-        self, wanted: Sequence[Wanted], new: Iterable[Allocation], now: datetime, amounts: Sequence[Amount] = ()
-    ) -> list[Amount]:
+    def add(self, new: Iterable[Allocation], amounts: Sequence[Amount]) -> list[Amount]:
         """Takes these amounts as `take` does, and writes what consumers hold from now on, in one round trip.
 
-        Those who hold nothing are forgotten. Tells what there is no room for; then nothing must be kept.
+        Tells what there is no room for; then nothing must be kept.
         """
-        rows = [(a.consumer, a.provider_id, a.resource_class, a.used) for a in new]
-        emptied = [w.consumer for w in wanted if not w.resources]
         with pipeline(self._connection):
-            taken = self._take(amounts)
-            execute(self._connection, _DROP, [w.consumer for w in wanted])
-            insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
-            for w in wanted:
-                if w.resources:
-                    execute(self._connection, _NOTE, w.project_id, w.user_id, w.kind, str(now), w.consumer)
-        if emptied:
-            self.forget(emptied)
-        return taken()
+            refused = self._add(new, amounts)
+        return refused()
+
+    def _add(self, new: Iterable[Allocation], amounts: Sequence[Amount]) -> Callable[[], list[Amount]]:
+        rows = [(a.consumer, a.provider_id, a.resource_class, a.used) for a in new]
+        refused = self._take(amounts)
+        insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
+        return refused
 
     def _take(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
         """Takes; what comes back tells what there is no room for, once the statements have arrived."""
@@ -198,12 +214,6 @@ class Allocations:
             generations[row.uuid] = row.generation
         found = [Consumer(*row) for row in self._connection.execute(_CONSUMERS.where(who))]
         return [_holding(each, resources[each.uuid], generations) for each in found if each.uuid in resources]
-
-
-def _refuse_gone(wanted: Sequence[Wanted], found: Mapping[str, object]) -> None:
-    if len(found) < len(wanted):  # it was there when it would have been made, and is not now
-        message = "A consumer went while it was looked at. Look anew, then try again."
-        raise Overtaken(message)
 
 
 def _holding(consumer: Consumer, held: Mapping[str, Mapping[str, int]], generations: Mapping[str, int]) -> Holding:

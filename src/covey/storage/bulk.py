@@ -1,6 +1,6 @@
-"""Many rows in one statement, in each database's own tongue: for the claim, which is the one hot path."""
+"""Many rows in one statement, in each database's own tongue: for claims, the one hot path, and for large clusters."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
@@ -43,31 +43,46 @@ def execute(connection: sa.Connection, statement: str, *values: object) -> Any: 
     """
     with driver(connection) as raw:
         if connection.dialect.name == "postgresql":
-            return raw.execute(_for_postgresql(statement), values)
+            kinds = tuple(_kind(value) for value in values if isinstance(value, list))
+            texts = [as_array(v) if isinstance(v, list) else v for v in values]
+            return raw.execute(_for_postgresql(statement, kinds), texts)
         return raw.execute(_for_sqlite(statement), [dump(v) if isinstance(v, list) else v for v in values])
 
 
 @cache
-def _for_postgresql(statement: str) -> str:
-    return statement.replace("IN ?", "= ANY(%s)").replace("?", "%s")
+def _for_postgresql(statement: str, kinds: tuple[str, ...]) -> str:
+    """A list is hidden in a query of its own: PostgreSQL would look at its length, and make a new plan each time."""
+    for kind in kinds:
+        statement = statement.replace("IN ?", f"= ANY((SELECT %s::{kind}[])::{kind}[])" if kind else "= ANY(%s)", 1)
+    return statement.replace("?", "%s")
+
+
+def _kind(values: list[Any]) -> str:
+    return ("int" if isinstance(values[0], int) else "text") if values else ""
 
 
 @cache
 def _for_sqlite(statement: str) -> str:
-    unlocked = statement.removesuffix(" FOR UPDATE").removesuffix(" FOR NO KEY UPDATE")
+    unlocked = statement.replace(" FOR UPDATE", "").replace(" FOR NO KEY UPDATE", "")
     return unlocked.replace("IN ?", "IN (SELECT value FROM json_each(?))")
 
 
-def insert_rows(connection: sa.Connection, table: sa.Table, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-    """Insert rows of these columns. Their order is the columns' order."""
+def insert_rows(
+    connection: sa.Connection, table: sa.Table, columns: tuple[str, ...], rows: Sequence[Row], then: str = ""
+) -> list[Any]:
+    """Insert rows of these columns. Their order is the columns' order.
+
+    `then` is what else the statement says, ON CONFLICT or RETURNING; the driver's cursors have what that returns.
+    """
     if not rows:
-        return
+        return []
     with driver(connection) as raw:
         if connection.dialect.name == "postgresql":
-            raw.execute(_from_json(table, columns), (as_records(columns, rows),))
-        else:
-            for some in _in_powers_of_two(rows):
-                raw.execute(_values(table, columns, len(some)), list(chain.from_iterable(some)))
+            return [raw.execute(_from_json(table, columns) + then, (as_records(columns, rows),))]
+        return [
+            raw.execute(_values(table, columns, len(some)) + then, list(chain.from_iterable(some)))
+            for some in _in_powers_of_two(rows)
+        ]
 
 
 def _in_powers_of_two(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
@@ -89,9 +104,37 @@ def _values(table: sa.Table, columns: tuple[str, ...], rows: int) -> str:
 @cache
 def _from_json(table: sa.Table, columns: tuple[str, ...]) -> str:
     """One JSON text for all rows: the driver would spend longer on writing arrays than the database on this."""
+    names = ", ".join(columns)
+    records = f"json_to_recordset(%s::json) AS r({_typed(table, columns)})"
+    return f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {records}"  # noqa: S608
+
+
+def change_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Change rows, each found by its id; all of them have values for the same columns."""
+    if not rows:
+        return
+    columns = tuple(rows[0])
+    if connection.dialect.name == "postgresql":
+        with driver(connection) as raw:
+            raw.execute(_changes_from_json(table, columns), (dump(rows),))
+    else:
+        changes: dict[str, object] = {name: sa.bindparam(f"new_{name}") for name in columns if name != "id"}
+        statement = sa.update(table).where(table.c.id == sa.bindparam("new_id")).values(changes)
+        connection.execute(statement, [{f"new_{name}": row[name] for name in columns} for row in rows])
+
+
+@cache
+def _changes_from_json(table: sa.Table, columns: tuple[str, ...]) -> str:
+    changed = ", ".join(f"{name} = r.{name}" for name in columns if name != "id")
+    return (
+        f"UPDATE {table.name} SET {changed} FROM json_to_recordset(%s::json) AS r({_typed(table, columns)}) "  # noqa: S608
+        f"WHERE {table.name}.id = r.id"
+    )
+
+
+def _typed(table: sa.Table, columns: tuple[str, ...]) -> str:
     kinds = (table.c[name].type.compile(dialect=postgresql.dialect()) for name in columns)  # type: ignore[no-untyped-call]
-    names, typed = ", ".join(columns), ", ".join(f"{name} {kind}" for name, kind in zip(columns, kinds, strict=True))
-    return f"INSERT INTO {table.name} ({names}) SELECT {names} FROM json_to_recordset(%s::json) AS r({typed})"  # noqa: S608
+    return ", ".join(f"{name} {kind}" for name, kind in zip(columns, kinds, strict=True))
 
 
 def as_records(columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -100,8 +143,12 @@ def as_records(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def as_array(values: Iterable[object]) -> str:
-    """Numbers, or words without any quoting, as PostgreSQL writes an array.
+    """Values as PostgreSQL writes an array; the driver would take much longer to write it.
 
     It expects few rows of one, and looks them up by an index; of a JSON text it expects a hundred, and reads the table.
     """
-    return f"{{{','.join(map(str, values))}}}"
+    return f"{{{','.join([_quoted(str(value)) for value in values])}}}"
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

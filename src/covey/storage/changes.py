@@ -9,7 +9,7 @@ reader remembers which of it, until the fence has passed it.
 from collections.abc import Iterable
 
 import sqlalchemy as sa
-from sqlalchemy import insert, select, text
+from sqlalchemy import delete, insert, select, text
 
 from covey.model.changes import Changes, Cursor, Use
 from covey.storage.bulk import as_records, driver, insert_rows
@@ -19,10 +19,11 @@ from covey.storage.tables import fleet_changes
 STRUCTURE_WRITER = ""  # nobody's own: every process has to look
 
 _XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+# Of a range with two ends PostgreSQL expects little and takes the index; else, at first, it reads the whole log.
 _READ_POSTGRESQL = f"""
     SELECT c.seq, c.writer, c.host_id, c.vcpus, c.memory_mb, c.disk_gb, c.others, c.tx, x.upto
     FROM (SELECT {_XMIN} AS upto) x
-    LEFT JOIN fleet_changes c ON c.tx >= %s
+    LEFT JOIN fleet_changes c ON c.tx BETWEEN %s AND {2**63 - 1}
 """  # noqa: S608 -- nothing of a caller's is in it
 _BEGIN_POSTGRESQL = text(
     f"SELECT x.upto, c.seq FROM (SELECT {_XMIN} AS upto) x LEFT JOIN fleet_changes c ON c.tx >= x.upto"  # noqa: S608
@@ -30,7 +31,7 @@ _BEGIN_POSTGRESQL = text(
 _READ_SQLITE = """
     SELECT seq, writer, host_id, vcpus, memory_mb, disk_gb, others FROM fleet_changes WHERE seq > ? ORDER BY seq
 """
-_BEGIN_SQLITE = select(sa.func.max(fleet_changes.c.seq))
+_NEWEST = select(sa.func.max(fleet_changes.c.seq))
 
 _ADD = {
     True: insert(fleet_changes).values(tx=text("pg_current_xact_id()::text::bigint")),
@@ -56,7 +57,7 @@ class FleetChanges:
     def begin(self) -> Cursor:
         """Where the log stands in this transaction's one moment; call it before reading the fleet itself."""
         if not self._postgresql:
-            return Cursor(self._connection.execute(_BEGIN_SQLITE).scalar() or 0)
+            return Cursor(self.newest())
         rows = self._connection.execute(_BEGIN_POSTGRESQL).all()
         # What committed already but lies beyond the fence is in the fleet that is read now: not to be taken twice.
         return Cursor(rows[0].upto, frozenset(row.seq for row in rows if row.seq is not None))
@@ -78,6 +79,14 @@ class FleetChanges:
         foreign = [row for row in new if row[1] != own]
         uses = tuple(Use(row[2], row[3], row[4], row[5], _others(row[6])) for row in foreign if row[2] is not None)
         return Changes(Cursor(upto, seen), uses, structure=any(row[2] is None for row in foreign))
+
+    def newest(self) -> int:
+        """The number of the last row."""
+        return self._connection.execute(_NEWEST).scalar() or 0
+
+    def clear(self, upto: int) -> None:
+        """Forget the rows up to that number."""
+        self._connection.execute(delete(fleet_changes).where(fleet_changes.c.seq <= upto))
 
     def add_uses(self, uses: Iterable[Use], writer: str = STRUCTURE_WRITER) -> None:
         """Note that hosts, or other providers, have so much more in use, or less."""

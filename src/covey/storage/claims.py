@@ -12,7 +12,7 @@ from covey.model.changes import Use
 from covey.model.claims import Booking
 from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
-from covey.model.inventory import ResourceClass
+from covey.model.inventory import ANY_AMOUNT, ResourceClass, Units
 from covey.model.providers import LARGEST
 from covey.storage.bulk import as_array, driver, execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
@@ -38,7 +38,8 @@ _CAPACITY = f"CAST(FLOOR(LEAST((i.total - i.reserved) * i.allocation_ratio, {LAR
 # Rows are locked in one order by everybody, so that two claims never wait for each other in a ring.
 _TAKE_POSTGRESQL = f"""
     WITH want AS (
-        SELECT * FROM unnest(%s::int[], %s::text[], %s::bigint[]) AS w(provider_id, resource_class, n)
+        SELECT * FROM unnest((SELECT %s::int[]), (SELECT %s::text[]), (SELECT %s::bigint[]))
+            AS w(provider_id, resource_class, n)
     ), held AS MATERIALIZED (
         SELECT i.provider_id, i.resource_class FROM inventories i JOIN want w USING (provider_id, resource_class)
         ORDER BY 1, 2 FOR UPDATE OF i
@@ -47,14 +48,14 @@ _TAKE_POSTGRESQL = f"""
     FROM want w JOIN held USING (provider_id, resource_class)
     WHERE i.provider_id = w.provider_id AND i.resource_class = w.resource_class
       AND (w.n < 0 OR i.used + w.n <= {_CAPACITY})
-    RETURNING i.provider_id, i.resource_class
+    RETURNING i.provider_id, i.resource_class, i.min_unit, i.max_unit, i.step_size
 """  # noqa: S608 -- nothing of a caller's is in it
 _TAKE_SQLITE = """
     UPDATE inventories AS i SET used = i.used + w.n
     FROM (SELECT value ->> 0 AS provider_id, value ->> 1 AS resource_class, value ->> 2 AS n FROM json_each(?)) AS w
     WHERE i.provider_id = w.provider_id AND i.resource_class = w.resource_class
       AND (w.n < 0 OR i.used + w.n <= CAST((i.total - i.reserved) * i.allocation_ratio AS INTEGER))
-    RETURNING provider_id, resource_class
+    RETURNING provider_id, resource_class, min_unit, max_unit, step_size
 """
 _LIMITS = """
     SELECT NULL, resource, hard_limit FROM quota_classes WHERE class_name = 'default'
@@ -82,9 +83,13 @@ _HOLD_CONSUMERS = (
     .order_by(consumers.c.uuid)
     .with_for_update()
 )
-_COUNT_WRITE = (
-    update(consumers).where(consumers.c.uuid == bindparam("of")).values(generation=consumers.c.generation + 1)
-)
+# Whoever deleted a server's allocations through the Placement API deleted its consumer with them.
+_COUNT_WRITE = sa.text("""
+    INSERT INTO consumers (uuid, project_id, user_id, consumer_type, generation)
+    SELECT id, project_id, user_id, 'INSTANCE', 1 FROM servers WHERE id = :of
+    ON CONFLICT (uuid) DO UPDATE SET generation = consumers.generation + 1
+    RETURNING project_id, user_id
+""")
 _DROP_ALLOCATIONS = delete(allocations).where(allocations.c.consumer_uuid == bindparam("consumer"))
 _DROP_CONSUMER = delete(consumers).where(consumers.c.uuid == bindparam("consumer"))
 
@@ -119,16 +124,17 @@ class Claims:
 
     def take(self, uses: Iterable[Use]) -> None:
         """Take room, or give it back where amounts are negative. Raises StaleClaim with the hosts that have none."""
-        wanted = _by_class(uses)
+        each = list(uses)
+        wanted = _by_class(each)
         if wanted:
-            _refuse_stale(wanted, self._take(wanted))
+            _refuse_stale(wanted, self._take(wanted), each)
 
     def take_amounts(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
         """The same, of any class of any provider; what comes back tells, once asked, what there is no room for."""
         cursor = self._take(wanted) if wanted else None
 
         def refused() -> list[Amount]:
-            taken = set(cursor.fetchall()) if cursor else set()
+            taken = {row[:2] for row in cursor.fetchall()} if cursor else set()
             return [amount for amount in wanted if amount[:2] not in taken]
 
         return refused
@@ -156,15 +162,15 @@ class Claims:
             self._add_work(placed, due)
             added = self._add_usage(bookings)
             FleetChanges(self._connection).add_uses(uses, writer)
+        usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
         if taken is not None:
-            _refuse_stale(wanted, taken)
-        return {project: cursor.fetchall()[0] for project, cursor in added.items()}
+            _refuse_stale(wanted, taken, uses)
+        return usage
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
         """What a moving server holds at its source is held by the move from now on."""
-        self._connection.execute(_COUNT_WRITE, {"of": server})
-        found = self._connection.execute(select(consumers).where(consumers.c.uuid == server)).one()
-        self.add_consumer(migration, found.project_id, found.user_id, "MIGRATION")
+        owner = self._connection.execute(_COUNT_WRITE, {"of": server}).one()
+        self.add_consumer(migration, owner.project_id, owner.user_id, "MIGRATION")
         self._connection.execute(_RENAME_CONSUMER, {"of": server, "on": source, "to": migration})
 
     def return_allocations(self, migration: str, server: ServerId) -> None:
@@ -271,11 +277,26 @@ class Claims:
             return {project: raw.execute(statement, (project, *sums[project])) for project in sorted(sums)}
 
 
-def _refuse_stale(wanted: Sequence[Amount], taken: Any) -> None:  # noqa: ANN401
+def _refuse_stale(wanted: Sequence[Amount], taken: Any, uses: Sequence[Use]) -> None:  # noqa: ANN401
     rows = taken.fetchall()
     if len(rows) < len(wanted):
-        done = {(provider, kind) for provider, kind in rows}
+        done = {row[:2] for row in rows}
         raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
+    picky = {row[:2]: Units(*row[2:]) for row in rows if row[2:] != ANY_AMOUNT}
+    if picky:
+        _refuse_odd(picky, uses)
+
+
+def _refuse_odd(picky: Mapping[tuple[int, str], Units], uses: Sequence[Use]) -> None:
+    """Each server is given out its own amounts, whatever others take beside it."""
+    odd = {
+        HostId(use.host_id)
+        for use in uses
+        for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True)
+        if amount > 0 and not picky.get((use.host_id, kind), ANY_AMOUNT).give(amount)
+    }
+    if odd:
+        raise StaleClaim(frozenset(odd))
 
 
 def _by_class(uses: Iterable[Use]) -> list[Amount]:

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.inventory import Inventory, ResourceClass, Units
 from covey.storage import mirror
 from covey.storage.bulk import execute
 from covey.storage.changes import FleetChanges
@@ -175,7 +175,11 @@ class Hosts:
         has: dict[int, dict[ResourceClass, Inventory]] = defaultdict(dict)
         for row in self._connection.execute(_INVENTORIES.where(inventories.c.provider_id.in_(page))):
             has[row.provider_id][ResourceClass(row.resource_class)] = Inventory(
-                row.total, row.reserved, row.allocation_ratio, row.used
+                row.total,
+                row.reserved,
+                row.allocation_ratio,
+                row.used,
+                Units(row.min_unit, row.max_unit, row.step_size),
             )
         traits: dict[int, set[str]] = defaultdict(set)
         for row in self._connection.execute(_TRAITS.where(provider_traits.c.provider_id.in_(page))):

@@ -123,9 +123,10 @@ class Providers:
 
     def bump(self, generations: Mapping[int, int], now: datetime) -> None:
         """Counts so many changes of each provider, in the order in which everybody holds them."""
-        with pipeline(self._connection):
-            for provider, by in sorted(generations.items()):
-                if by:
+        counted = sorted((provider, by) for provider, by in generations.items() if by)
+        if counted:
+            with pipeline(self._connection):
+                for provider, by in counted:
                     execute(self._connection, _BUMP, by, str(now), provider)
 
     def aggregates(self, provider: int) -> list[str]:

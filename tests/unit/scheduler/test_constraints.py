@@ -7,6 +7,7 @@ import pytest
 
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
+from covey.model.inventory import ANY_AMOUNT, Units
 from covey.scheduler.ask import Ask
 from covey.scheduler.constraints import MOVING, STANDING, Constraint
 from covey.scheduler.constraints.affinity import Affinity
@@ -170,6 +171,22 @@ CASES = {
         {1},
         ["1 lacks VCPUs"],
         {2: "0 VCPUs are free, 1 asked for"},
+    ),
+    "hosts that give out such amounts": Case(
+        Room(),
+        ask(vcpus=3, disk_gb=0),
+        fleet(
+            host(1, units=(Units(3, 6, 3), ANY_AMOUNT, Units(50))),
+            host(2, units=(Units(most=2), ANY_AMOUNT, ANY_AMOUNT)),
+            host(3, units=(Units(step=2), Units(least=2048), ANY_AMOUNT)),
+            host(4, used=(6, 0, 0), units=(Units(least=4), ANY_AMOUNT, ANY_AMOUNT)),
+        ),
+        {1},
+        ["1 lacks VCPUs", "2 give out no such amounts"],
+        {
+            2: "VCPUs are given out from 1 to 2 in steps of 1, 3 asked for",
+            4: "2 VCPUs are free, 3 asked for; VCPUs are given out from 4 to 2147483647 in steps of 1, 3 asked for",
+        },
     ),
     "room to the last unit": Case(Room(), ask(vcpus=8, memory_mb=8192, disk_gb=100), fleet(host(1)), {1}),
     "apart in hosts": Case(

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import hashlib
-import hmac
 import secrets
 import threading
 import time
@@ -50,7 +49,7 @@ class Basic:
         if not header:
             message = "The request you have made requires authentication: send a user name and a password (HTTP Basic)."
             raise Unauthorized(message)
-        fingerprint = hmac.digest(self._key, header.encode("latin-1", "replace"), hashlib.sha256)
+        fingerprint = hashlib.blake2b(header.encode("latin-1", "replace"), key=self._key).digest()
         user = self._remembered(fingerprint)
         if user is None:
             # Requests of one client come together when its password was forgotten: one checks, the others wait.

@@ -14,7 +14,7 @@ _UNITS = ("VCPUs", "MB of memory", "GB of disk")
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Enough VCPUs, memory and disk are free, by the allocation ratios and what is reserved."""
+    """Enough VCPUs, memory and disk are free, by the allocation ratios and what is reserved, and given out so."""
 
     def allows(self, ask: Ask, fleet: Fleet) -> Mask:
         return fleet.fits(ask.amounts)
@@ -25,6 +25,9 @@ class Room:
             lacks = rest & (free < wanted) & bool(wanted)
             rest = rest & ~lacks
             found.append(Reason(lacks, f"lacks {word}", f"lack {word}"))
+        given = fleet.gives(ask.amounts)
+        if given is not None:
+            found.append(Reason(rest & ~given, "gives out no such amounts", "give out no such amounts"))
         return found
 
     def why_not(self, ask: Ask, fleet: Fleet, row: int) -> str:
@@ -33,7 +36,12 @@ class Room:
             for free, wanted, unit in zip(fleet.free[:, row], ask.amounts, _UNITS, strict=True)
             if wanted and free < wanted
         ]
-        return "; ".join(short)
+        odd = [
+            f"{unit} are given out from {units.least} to {units.most} in steps of {units.step}, {wanted} asked for"
+            for units, wanted, unit in zip(fleet.hosts[row].units, ask.amounts, _UNITS, strict=True)
+            if not units.give(wanted)
+        ]
+        return "; ".join(short + odd)
 
 
 def times_it_fits(ask: Ask, fleet: Fleet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -42,4 +50,5 @@ def times_it_fits(ask: Ask, fleet: Fleet) -> np.ndarray[tuple[int], np.dtype[np.
     fits = np.maximum(fleet.free, 0) // wanted[:, None]
     asked = np.array([amount > 0 for amount in ask.amounts])
     smallest: np.ndarray[tuple[int], np.dtype[np.int64]] = fits[asked].min(axis=0)
-    return smallest
+    given = fleet.gives(ask.amounts)
+    return smallest if given is None else np.where(given, smallest, 0)

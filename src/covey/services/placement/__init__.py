@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
+from covey.lanes import Lanes
 from covey.ports import Access, Clock, NewUuid, Store
 from covey.services.placement.aggregates import ProviderAggregates
 from covey.services.placement.allocations import Allocations
@@ -31,12 +32,13 @@ class Placement:
     usages: Usages
 
     @classmethod
-    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid) -> Self:
+    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, leaders: int, lanes: Lanes) -> Self:
         """All of it on one store."""
+        live = LiveProviders()
         return cls(
             aggregates=ProviderAggregates(store, access, clock),
-            allocations=Allocations(store, access, clock),
-            candidates=Candidates(store, access, LiveProviders()),
+            allocations=Allocations(store, access, clock, leaders, lanes, live),
+            candidates=Candidates(store, access, live),
             inventories=Inventories(store, access, clock),
             providers=Providers(store, access, clock, new_uuid),
             reshaper=Reshaper(store, access, clock),

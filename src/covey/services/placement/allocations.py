@@ -1,27 +1,39 @@
 """Allocations: who holds how much of which provider."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
+from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.allocations import Holding, Wanted
-from covey.model.errors import Invalid, NotFound
+from covey.model.errors import CoveyError, Invalid, NotFound, Overtaken
 from covey.model.providers import Provider
 from covey.ports import Access, Clock, Store, Transaction
+from covey.services.batches import Batches
 from covey.services.placement import ledger
 from covey.services.placement.finding import existing, retried
 from covey.services.placement.inventories import unknown_class
+from covey.services.placement.live_providers import LiveProviders
 
 _RULE = "placement:allocations:"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Allocations:
     """What can be done with allocations."""
 
     store: Store
     access: Access
     clock: Clock
+    leaders: int = 1
+    lanes: Lanes = field(default_factory=Lanes)
+    live: LiveProviders = field(default_factory=LiveProviders)
+    _batches: Batches[Sequence[Wanted], None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._batches = Batches(self.write, leaders=self.leaders, lanes=self.lanes)
 
     def of_consumer(self, actor: Actor, consumer: str) -> Holding | None:
         """All that a consumer holds; None when that is nothing."""
@@ -40,12 +52,12 @@ class Allocations:
     def replace(self, actor: Actor, wanted: Wanted) -> None:
         """A consumer holds this from now on. Raises Invalid, Conflict, ConcurrentUpdate."""
         self.access.require(actor, f"{_RULE}update")
-        retried(lambda: self._write([wanted]))
+        self._batches.ask([wanted])
 
     def replace_many(self, actor: Actor, wanted: Sequence[Wanted]) -> None:
         """The same for many consumers, all or none."""
         self.access.require(actor, f"{_RULE}manage")
-        retried(lambda: self._write(wanted))
+        self._batches.ask(wanted)
 
     def delete(self, actor: Actor, consumer: str) -> None:
         """A consumer holds nothing from now on. Raises NotFound."""
@@ -63,15 +75,59 @@ class Allocations:
 
         retried(attempt)
 
-    def _write(self, wanted: Sequence[Wanted]) -> None:
+    def write(self, requests: Sequence[Sequence[Wanted]]) -> Sequence[BaseException | None]:
+        """Writes requests that arrived together; tells of each what stands against it.
+
+        In one transaction where all goes well; where one is refused, or two write one consumer, each by itself.
+        """
+        written = Counter(each.consumer for request in requests for each in request)
+        if len(requests) > 1 and max(written.values()) == 1:
+            with suppress(CoveyError):
+                self._write(requests)
+                return [None] * len(requests)
+        return [self._alone(request) for request in requests]
+
+    def _alone(self, request: Sequence[Wanted]) -> BaseException | None:
+        try:
+            retried(lambda: self._write([request]))
+        except Exception as error:  # noqa: BLE001 -- it is this caller's; others' requests may be written already
+            return error
+        return None
+
+    def _write(self, requests: Sequence[Sequence[Wanted]]) -> None:
+        """New consumers are written in one round trip, where the providers are known by sight; all others in two."""
+        wanted = [each for request in requests for each in request]
+        if all(each.is_new and each.resources for each in wanted):
+            known = self.live.seen({uuid for each in wanted for uuid in each.resources})
+            with suppress(Overtaken):  # a provider is not any more what it was, or never had what is wanted
+                if known is not None:
+                    self._write_once(requests, known)
+                    return
+        self._write_once(requests, None)
+
+    def _write_once(self, requests: Sequence[Sequence[Wanted]], known: ledger.Ids | None) -> None:
+        wanted, now = [each for request in requests for each in request], self.clock()
+        new = [] if known is None else ledger.allocations(wanted, known)
         with self.store.write() as tx:
-            now_is = tx.allocations.open(wanted)
-            ledger.refuse_stale(now_is.generations, wanted)
-            ledger.refuse_unknown(now_is.providers, wanted)
+            were = tx.allocations.open(wanted, now, new, ledger.amounts(new, ()))
+            ledger.refuse_stale(were.generations, wanted)
+            ledger.refuse_unknown(were.providers, wanted)
             _refuse_unknown_classes(tx, wanted)
-            now = self.clock()
-            changed = ledger.rewrite(tx, wanted, now_is.held, now_is.providers, now, now_is.stocks)
-            tx.providers.bump(changed, now)
+            counts = sum((ledger.written(request, were.held, were.providers) for request in requests), Counter[int]())
+            tx.providers.bump({provider: count - 1 for provider, count in counts.items()}, now)  # `open` counted one
+            if known is None:
+                ledger.rewrite(tx, wanted, were.held, were.providers, were.stocks)
+            else:
+                _refuse_others(known, were.providers)
+                ledger.refuse_portions(new, were.providers, were.stocks)
+                ledger.refuse_full(were.refused, were.providers)
+
+
+def _refuse_others(known: ledger.Ids, providers: ledger.Ids) -> None:
+    """Raises Overtaken when a provider went, and another has its uuid now."""
+    if known != providers:
+        message = "A provider is another than it was. Look anew, then try again."
+        raise Overtaken(message)
 
 
 def _refuse_unknown_classes(tx: Transaction, wanted: Sequence[Wanted]) -> None:

@@ -1,8 +1,7 @@
 """The one way in which what consumers hold is rewritten: all of it or nothing, and never more than there is."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
 
 from covey.model.allocations import Allocation, Wanted
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid
@@ -11,6 +10,7 @@ from covey.ports import Transaction
 
 Ids = Mapping[str, int]  # of providers, by uuid
 Stocks = Mapping[int, Mapping[str, InventoryRecord]]  # by the provider's id
+Amount = tuple[int, str, int]  # of a provider's resource class, how much
 
 
 def ids(providers: Mapping[str, Provider]) -> dict[str, int]:
@@ -40,56 +40,70 @@ def refuse_unknown(providers: Collection[str], wanted: Sequence[Wanted]) -> None
 
 
 def rewrite(
-    tx: Transaction,
-    wanted: Sequence[Wanted],
-    held: Sequence[Allocation],
-    providers: Ids,
-    now: datetime,
-    stocks: Stocks | None = None,
-) -> Counter[int]:
-    """Writes what consumers hold from now on; tells which providers' generations that counts for.
+    tx: Transaction, wanted: Sequence[Wanted], held: Sequence[Allocation], providers: Ids, stocks: Stocks | None = None
+) -> None:
+    """Writes what consumers hold from now on; those that hold nothing are forgotten.
 
-    Consumers and providers are held already, and so are inventories that are given. Raises Conflict for what a
-    provider does not have, or not so much of.
+    Consumers were renewed and providers are held already. Raises Conflict for what a provider does not have, or not
+    so much of.
     """
-    new = list(_allocations(wanted, providers))
-    names = {provider: uuid for uuid, provider in providers.items()}
+    new = allocations(wanted, providers)
     if stocks is None:
-        stocks = tx.inventories.of({each.provider_id for each in (*held, *new)}, lock=True)
-    for each in new:
-        _refuse_portion(each, stocks, names)
+        stocks = tx.inventories.of({each.provider_id for each in new})
+    refuse_portions(new, providers, stocks)
+    refuse_full(tx.allocations.add(new, amounts(new, held)), providers)
+    emptied = [each.consumer for each in wanted if not each.resources]
+    if emptied:
+        tx.allocations.forget(emptied)
+
+
+def written(wanted: Sequence[Wanted], held: Sequence[Allocation], providers: Ids) -> Counter[int]:
+    """Which providers' generations a request counts for: those that something is wanted of, or given up for nothing."""
+    emptied = {each.consumer for each in wanted if not each.resources}
+    named = {providers[uuid] for each in wanted for uuid in each.resources}
+    return Counter(named | {each.provider_id for each in held if each.consumer in emptied})
+
+
+def allocations(wanted: Sequence[Wanted], providers: Ids) -> list[Allocation]:
+    """All that consumers are to hold."""
+    return [
+        Allocation(each.consumer, providers[uuid], kind, amount)
+        for each in wanted
+        for uuid, resources in each.resources.items()
+        for kind, amount in resources.items()
+    ]
+
+
+def amounts(new: Sequence[Allocation], held: Sequence[Allocation]) -> list[Amount]:
+    """What has to be taken of each inventory, or given back, in the order in which everybody holds them."""
     sums: Counter[tuple[int, str]] = Counter()
     for each in new:
         sums[each.provider_id, each.resource_class] += each.used
     for each in held:
         sums[each.provider_id, each.resource_class] -= each.used
-    amounts = [(*key, amount) for key, amount in sorted(sums.items()) if amount]
-    refused = tx.allocations.replace(wanted, new, now, amounts)
-    if refused:
-        provider, kind, _ = refused[0]
-        raise Conflict(f"{_unable(kind, names[provider])} The requested amount would exceed the capacity.")
-    emptied = {each.consumer for each in wanted if not each.resources}
-    return Counter({each.provider_id for each in new} | {each.provider_id for each in held if each.consumer in emptied})
+    return [(*key, amount) for key, amount in sorted(sums.items()) if amount]
 
 
-def _allocations(wanted: Sequence[Wanted], providers: Ids) -> Iterator[Allocation]:
-    for each in wanted:
-        for uuid, resources in each.resources.items():
-            for kind, amount in resources.items():
-                yield Allocation(each.consumer, providers[uuid], kind, amount)
+def refuse_portions(new: Sequence[Allocation], providers: Ids, stocks: Stocks) -> None:
+    """Raises Conflict for what a provider does not have, or not in such portions."""
+    names = {provider: uuid for uuid, provider in providers.items()}
+    for each in new:
+        provider, has = names[each.provider_id], stocks[each.provider_id].get(each.resource_class)
+        if has is None:
+            message = "Unable to allocate inventory: "
+            message += f"Inventory for '{each.resource_class}' on resource provider '{provider}' invalid."
+            raise Conflict(message)
+        if not has.gives(each.used):
+            message = f"{_unable(each.resource_class, provider)} "
+            message += "The requested amount would violate inventory constraints."
+            raise Conflict(message)
 
 
-def _refuse_portion(new: Allocation, stocks: Stocks, names: Mapping[int, str]) -> None:
-    provider = names[new.provider_id]
-    has = stocks[new.provider_id].get(new.resource_class)
-    if has is None:
-        message = "Unable to allocate inventory: "
-        message += f"Inventory for '{new.resource_class}' on resource provider '{provider}' invalid."
-        raise Conflict(message)
-    if not has.gives(new.used):
-        message = f"{_unable(new.resource_class, provider)} "
-        message += "The requested amount would violate inventory constraints."
-        raise Conflict(message)
+def refuse_full(refused: Sequence[Amount], providers: Ids) -> None:
+    """Raises Conflict for the first of the amounts that there was no room for."""
+    for provider, kind, _ in refused:
+        name = next(uuid for uuid, number in providers.items() if number == provider)
+        raise Conflict(f"{_unable(kind, name)} The requested amount would exceed the capacity.")
 
 
 def _unable(kind: str, provider: str) -> str:

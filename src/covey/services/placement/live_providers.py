@@ -3,7 +3,7 @@
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from covey.model.changes import Cursor, Use
@@ -29,6 +29,14 @@ class LiveProviders:
         """The providers as this reading transaction sees them, or newer; nobody else looks meanwhile."""
         with self._lock:
             yield self._refreshed(tx)
+
+    def seen(self, uuids: Iterable[str]) -> dict[str, int] | None:
+        """Which ids providers had when somebody last looked; None if one of them was not there, or nobody looked."""
+        picture = self._picture
+        rows = [] if picture is None else [picture.row_of_uuid.get(uuid) for uuid in uuids]
+        if picture is None or None in rows:
+            return None
+        return {record.uuid: record.id for record in (picture.records[row] for row in rows if row is not None)}
 
     def _refreshed(self, tx: Transaction) -> Providers:
         now = time.monotonic()

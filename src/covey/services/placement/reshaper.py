@@ -41,12 +41,12 @@ class Reshaper:
 
     def _reshape(self, stocks: Mapping[str, NewStock], wanted: Sequence[Wanted]) -> None:
         with self.store.write() as tx:
-            consumers = tx.allocations.hold(wanted)
-            held = tx.allocations.of([each.consumer for each in wanted])
+            now = self.clock()
+            generations, held = tx.allocations.renew(wanted, now)
             named = stocks.keys() | {uuid for each in wanted for uuid in each.resources}
             providers = tx.providers.hold(named, [each.provider_id for each in held])
             _refuse_stale(stocks, providers)
-            ledger.refuse_stale({uuid: consumer.generation for uuid, consumer in consumers.items()}, wanted)
+            ledger.refuse_stale(generations, wanted)
             ledger.refuse_unknown(providers, wanted)
             kinds = {kind for stock in stocks.values() for kind in stock.has}
             kinds |= {kind for each in wanted for amounts in each.resources.values() for kind in amounts}
@@ -58,8 +58,7 @@ class Reshaper:
             ids = [providers[uuid].id for uuid in stocks]
             tx.inventories.of({*ids, *(each.provider_id for each in held)}, lock=True)
             tx.inventories.put({providers[uuid].id: stock.has for uuid, stock in stocks.items()})
-            now = self.clock()
-            generations = ledger.rewrite(tx, wanted, held, ledger.ids(providers), now)
+            ledger.rewrite(tx, wanted, held, ledger.ids(providers))
             have = tx.inventories.of(ids)
             for uuid, stock in stocks.items():
                 refuse_used(providers[uuid], have[providers[uuid].id], stock.has, "update conflict: ")
@@ -68,8 +67,9 @@ class Reshaper:
                 for uuid, stock in stocks.items()
                 for kind in have[providers[uuid].id].keys() - stock.has.keys()
             )
-            generations += Counter({providers[uuid].id: 2 if stock.has else 1 for uuid, stock in stocks.items()})
-            tx.providers.bump(generations, now)
+            counts = ledger.written(wanted, held, ledger.ids(providers))
+            counts += Counter({providers[uuid].id: 2 if stock.has else 1 for uuid, stock in stocks.items()})
+            tx.providers.bump(counts, now)
 
 
 def _refuse_stale(stocks: Mapping[str, NewStock], providers: Mapping[str, Provider]) -> None:

@@ -105,11 +105,12 @@ def _heal(store: Store, clock: Clock, key: ServerId, hosts: Hosts) -> bool:
         held = {holding.consumer.uuid: holding for holding in tx.allocations.holdings([*consumers])}
         own = set(hosts.values())
         wrong = [_besides(w, held.get(w.consumer), own) for w in due if _differs(w, held.get(w.consumer), own)]
-        had = tx.allocations.of([wanted.consumer for wanted in wrong])
-        named = {uuid for wanted in wrong for uuid in wanted.resources}
-        providers = tx.providers.hold(named, {each.provider_id for each in had})
         now = clock()
-        tx.providers.bump(ledger.rewrite(tx, wrong, had, ledger.ids(providers), now), now)
+        _, had = tx.allocations.renew(wrong, now)
+        named = {uuid for wanted in wrong for uuid in wanted.resources}
+        providers = ledger.ids(tx.providers.hold(named, {each.provider_id for each in had}))
+        ledger.rewrite(tx, wrong, had, providers)
+        tx.providers.bump(ledger.written(wrong, had, providers), now)
         return bool(wrong)
 
 

@@ -1,1 +1,1 @@
-"""The engine: does what actions say, a turn at a time. Any worker may take the next turn, whoever died over the last."""
+"""The engine: does what actions say, a turn at a time. Any worker may take the next, whoever died over the last."""

@@ -1,0 +1,65 @@
+"""Moves, while others write the same consumers' allocations through the Placement API: nobody waits in a ring."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from covey.storage import tables
+from tests.acceptance.storm import deadlocks
+from tests.functional.fleets import Cloud
+
+PATIENCE_S = 30.0
+_WAITING = sa.text("SELECT COUNT(DISTINCT pid) FROM pg_locks WHERE NOT granted")
+
+
+def wait_for(connected: sa.Engine, number: int) -> None:
+    """Until so many transactions wait for others."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        with connected.connect() as connection:
+            if connection.execute(_WAITING).scalar_one() >= number:
+                return
+    pytest.fail(f"{number} transactions never waited at once")
+
+
+def test_a_server_comes_back_while_somebody_writes_what_its_move_holds(cloud: Cloud) -> None:
+    if cloud.connection.dialect.name == "sqlite":
+        pytest.skip("SQLite has one writer")
+    server = cloud.boot_on("node-1")
+    cloud.did(cloud.admin, server, "migrate", {"host": "node-2"})
+    cloud.act(cloud.admin, server, "revertResize")
+    move = cloud.admin.get("/os-migrations").json["migrations"][0]["uuid"]
+    ledger = cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.39")
+    wanted: dict[str, Any] = ledger.get(f"/allocations/{move}").json
+    with cloud.connection.connect() as connection:
+        of = tables.resource_providers.c
+        there = connection.execute(sa.select(of.id, of.uuid).where(of.name == "node-2")).one()
+    wanted["allocations"] = {there.uuid: {"resources": {"VCPU": 1}}}
+    before = deadlocks(cloud.connection)
+    with ThreadPoolExecutor(2) as pool:
+        with cloud.connection.begin() as connection:
+            mine = tables.inventories.c.provider_id == there.id
+            connection.execute(sa.select(tables.inventories).where(mine).with_for_update())
+            back = pool.submit(cloud.assembled.worker().once)
+            wait_for(cloud.connection, 1)
+            written = pool.submit(ledger.put, f"/allocations/{move}", wanted)
+            wait_for(cloud.connection, 2)
+        assert back.result(PATIENCE_S) == 1
+        assert written.result(PATIENCE_S).status == 409, "the move is over, and its consumer is gone"
+    assert (cloud.status(server), cloud.host(server)) == ("ACTIVE", "node-1")
+    assert deadlocks(cloud.connection) == before
+    cloud.check()
+
+
+def test_a_server_whose_allocations_somebody_deleted_moves_all_the_same(cloud: Cloud) -> None:
+    server = cloud.boot_on("node-1")
+    ledger = cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.39")
+    assert ledger.delete(f"/allocations/{server}").status == 204
+    for body in ({"migrate": {"host": "node-2"}}, {"confirmResize": None}):
+        assert cloud.admin.post(f"/servers/{server}/action", body).status in {202, 204}
+        while cloud.assembled.worker().once():  # not settle(), which finds fault with what was deleted
+            pass
+    cloud.check()  # it holds the place that it is in again

@@ -1,0 +1,51 @@
+"""The words of refused bodies, which clients' tests know; and that the quick look never accepts what they refuse."""
+
+from typing import Any
+
+import pytest
+
+from covey.api.placement import schemas
+from covey.api.placement.microversions import LATEST
+from covey.model.errors import Invalid
+
+PROVIDER = "12345678-1234-5678-1234-567812345678"
+
+
+def refusal(change: dict[str, Any], resources: object) -> str:
+    """Why a consumer's allocations are refused; empty when they are not."""
+    body = {
+        "allocations": {PROVIDER: {"resources": resources}},
+        "project_id": "web",
+        "user_id": "alice",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    try:
+        schemas.ALLOCATIONS.at(LATEST).check(body | change)
+    except Invalid as error:
+        return error.message
+    return ""
+
+
+@pytest.mark.parametrize("amount", [1, 2**31, 10**30])
+def test_what_is_right_is_accepted(amount: int) -> None:
+    assert refusal({}, {"VCPU": amount}) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "resources", "word"),
+    [
+        ({}, {"VCPU": 0}, "0 is less than the minimum of 1"),
+        ({}, {"VCPU": 1.0}, "1.0 is not of type 'integer'"),
+        ({}, {"VCPU": True}, "True is not of type 'integer'"),
+        ({}, {"VCPU": "1"}, "'1' is not of type 'integer'"),
+        ({}, {"vcpu": 1}, "'vcpu' does not match any of the regexes"),
+        ({}, {}, "should be non-empty"),
+        ({"consumer_generation": 1.0}, {"VCPU": 1}, "1.0 is not of type 'integer', 'null'"),
+        ({"project_id": ""}, {"VCPU": 1}, "should be non-empty"),
+        ({"mappings": {"1": ["nonsense"]}}, {"VCPU": 1}, "'nonsense' is not a 'uuid'"),
+        ({"more": 1}, {"VCPU": 1}, "Additional properties are not allowed ('more' was unexpected)"),
+    ],
+)
+def test_what_is_wrong_is_said_in_the_words_of_jsonschema(change: dict[str, Any], resources: object, word: str) -> None:
+    assert word in refusal(change, resources)
