@@ -13,6 +13,7 @@ from covey.cli.fleet import fleet
 from covey.cli.manage import manage
 from covey.cli.samples import config, policy
 from covey.cli.serve import serve
+from covey.cli.simulate import simulate
 from covey.cli.status import status
 from covey.cli.users import user
 from covey.cli.worker import worker
@@ -37,7 +38,7 @@ def covey() -> None:
     """
 
 
-for command in (serve, worker, demo, db, fleet, manage, status, config, policy, user):
+for command in (serve, worker, demo, db, fleet, simulate, manage, status, config, policy, user):
     covey.add_command(command)
 
 

@@ -1,0 +1,139 @@
+"""Fleets to begin a simulation with: a fleet file's, and the running service's."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from oslo_config import cfg
+
+from covey import bootstrap
+from covey.model.aggregates import Aggregate
+from covey.model.claims import amounts_of
+from covey.model.errors import Invalid
+from covey.model.flavors import Flavor, FlavorFilter
+from covey.model.fleet_file import FleetFile
+from covey.model.fleet_plan import inventories, wanted_aggregates
+from covey.model.hosts import Host
+from covey.model.ids import AggregateId, FlavorId, HostId, ScopeId
+from covey.model.inventory import Inventory
+from covey.model.servers import Server, ServerFilter, Wanted
+from covey.scheduler.ask import Standing
+from covey.scheduler.fleet import Weights
+from covey.services.live_fleet import build_fleet
+from covey.services.servers import required_traits, traits
+from covey.simulation.start import Amounts, Running, Size, Start
+from covey.simulation.synthetic import Synthetic
+from covey.storage import schema
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+
+
+def from_file(file: FleetFile, conf: cfg.ConfigOpts) -> Start:
+    """The fleet that `covey fleet apply` would make, empty."""
+    ratios = bootstrap.fleets(conf).default_ratios
+    wanted = wanted_aggregates(file)
+    zones = {host: each.zone for each in wanted.values() if each.zone for host in each.hosts}
+    hosts = [
+        Host(
+            id=HostId(number),
+            uuid="",
+            name=entry.name,
+            zone=zones.get(entry.name),
+            disabled=False,
+            disabled_reason=None,
+            forced_down=False,
+            updated_at=_NEVER,
+            inventories=inventories(entry, ratios),
+            traits=entry.traits,
+        )
+        for number, entry in enumerate(file.hosts, start=1)
+    ]
+    order = {host.name: number for number, host in enumerate(file.hosts)}
+    aggregates = [
+        Aggregate(
+            AggregateId(i),
+            each.name,
+            each.name,
+            each.zone,
+            ScopeId(each.scope) if each.scope else None,
+            _NEVER,
+            None,
+            each.metadata or {},
+            tuple(sorted(each.hosts, key=order.__getitem__)),
+        )
+        for i, each in enumerate(wanted.values(), start=1)
+    ]
+    flavors = [
+        Flavor(FlavorId(f.name), f.name, f.vcpus, f.memory_mb, f.disk_gb, extra_specs=f.extra_specs)
+        for f in file.flavors
+    ]
+    scopes = {scope.name: ScopeId(scope.name) for scope in file.scopes}
+    return _start(conf, hosts, aggregates, scopes, flavors)
+
+
+def from_service(conf: cfg.ConfigOpts) -> Start:
+    """What the service's database holds at this moment; nothing is changed. Raises Invalid."""
+    connected = bootstrap.engine(conf)
+    have = schema.current(connected)
+    connected.dispose()
+    if have != schema.head():
+        raise Invalid(f"The database has schema {have or 'none'}, this version wants {schema.head()}.")
+    with bootstrap.store(conf).read() as tx:
+        hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
+        scopes = {scope.name: scope.id for scope in tx.scopes.all()}
+        flavors = tx.flavors.find(FlavorFilter(is_public=None))
+        groups = {str(group.id): group.policies for group in tx.groups.find(None)}
+        servers = tx.servers.find(ServerFilter(sort_key="created_at", descending=False))
+    found = _start(conf, hosts, aggregates, scopes, flavors)
+    known = {host.id for host in hosts}
+    running = tuple(_running(server) for server in servers if server.host_id in known)
+    return replace(found, groups=groups, servers=running)
+
+
+def out_of_nothing(conf: cfg.ConfigOpts, hosts: int, zones: int, racks_per_zone: int | None, size: Amounts) -> Start:
+    """Equal hosts of a size, by the service's allocation ratios and weighers."""
+    ratios = bootstrap.fleets(conf).default_ratios.values()
+    cpu, memory, disk = (Inventory(n, allocation_ratio=ratio).capacity for ratio, n in zip(ratios, size, strict=True))
+    weights, subset = _manners(conf)
+    return replace(Synthetic(hosts, zones, racks_per_zone, (cpu, memory, disk)).start(), weights=weights, subset=subset)
+
+
+def _manners(conf: cfg.ConfigOpts) -> tuple[Weights, int]:
+    scheduler = conf.scheduler
+    likes = scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier
+    return Weights(*likes), scheduler.host_subset_size
+
+
+def _start(
+    conf: cfg.ConfigOpts,
+    hosts: list[Host],
+    aggregates: list[Aggregate],
+    scopes: dict[str, ScopeId],
+    flavors: list[Flavor],
+) -> Start:
+    weights, subset = _manners(conf)
+    zone, isolates = conf.scheduler.default_availability_zone, conf.scheduler.enable_forbidden_aggregates_filter
+    fleet = build_fleet(hosts, aggregates, weights, zone, isolates=isolates)
+    return Start(
+        fleet.hosts,
+        fleet.aggregates,
+        {aggregate.id: aggregate.name for aggregate in aggregates},
+        scopes,
+        tuple(
+            Size(amounts_of(flavor), tuple(sorted(required_traits(flavor, Wanted()))))
+            for flavor in flavors
+            if any(amounts_of(flavor))
+        ),
+        weights=weights,
+        default_zone=zone,
+        subset=subset,
+    )
+
+
+def _running(server: Server) -> Running:
+    assert server.host_id is not None
+    forbidden = {*traits(server.flavor.extra_specs, "forbidden"), *server.wanted.image_forbidden_traits}
+    standing = Standing(
+        server.project_id, server.wanted.zone, required_traits(server.flavor, server.wanted), frozenset(forbidden)
+    )
+    group = None if server.group_id is None else str(server.group_id)
+    return Running(server.id, server.host_id, amounts_of(server.flavor), standing, group)

@@ -1,0 +1,56 @@
+"""Every group member that ever had a place, in columns, so that a look at all groups costs no loop."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.model.ids import ScopeId
+from covey.scheduler.fleet import NOWHERE, Fleet, Mask
+
+GONE = -1
+
+
+class Roll:
+    """A row a member: its group's number, and the fleet's row that it is on, or GONE."""
+
+    def __init__(self) -> None:
+        self._group = np.empty(1024, dtype=np.int64)
+        self._row = np.empty(1024, dtype=np.int64)
+        self._size = 0
+
+    def add(self, group: int, row: int) -> int:
+        """The number of a new member."""
+        if self._size == self._row.size:
+            self._group, self._row = np.resize(self._group, 2 * self._size), np.resize(self._row, 2 * self._size)
+        number = self._size
+        self._group[number], self._row[number] = group, row
+        self._size += 1
+        return number
+
+    def remove(self, number: int) -> None:
+        self._row[number] = GONE
+
+    def skews(self, spread: Mask, fleet: Fleet, scope: ScopeId | None) -> NDArray[np.int64]:
+        """For each of the groups that are to be spread: members in the fullest domain less those in the emptiest.
+
+        A domain without a host that takes servers is nobody's emptiest, as in an audit.
+        """
+        domains = fleet.domains(scope)
+        group, row = self._group[: self._size], self._row[: self._size]
+        here = np.flatnonzero(row != GONE)
+        here = here[spread[group[here]]]
+        domain = domains.of_host[row[here]]
+        group, domain = group[here][domain != NOWHERE], domain[domain != NOWHERE]
+        number = len(domains.names)
+        if not group.size:
+            return np.empty(0, dtype=np.int64)
+        usable = np.zeros(number, dtype=np.bool_)
+        usable[domains.of_host[fleet.takes & (domains.of_host != NOWHERE)]] = True
+        pairs, counts = np.unique(group * number + domain, return_counts=True)
+        starts = np.flatnonzero(np.diff(pairs // number, prepend=-1))
+        most = np.maximum.reduceat(counts, starts)
+        good = usable[pairs % number]
+        least = np.minimum.reduceat(np.where(good, counts, counts.max()), starts)
+        used = np.add.reduceat(good.astype(np.int64), starts)
+        least[used < np.count_nonzero(usable)] = 0
+        skews: NDArray[np.int64] = np.maximum(most - least, 0)
+        return skews

@@ -1,0 +1,109 @@
+"""Where a simulation begins: the fleet, what runs on it, and the sizes that servers come in."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from covey.model.errors import Invalid
+from covey.model.groups import HOST, GroupPolicy, PolicyKind, ScopeRef, check_policies, with_rules
+from covey.model.ids import HostId, ScopeId
+from covey.scheduler.ask import Standing
+from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+
+Amounts = tuple[int, int, int]
+
+NO_WISHES, USUAL_WEIGHTS = Standing(), Weights()
+
+_TOLD = 5  # names in a sentence about one that there is not
+_WITH_TARGET = 3  # parts of a policy
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size of server, and the traits that it requires of a host."""
+
+    amounts: Amounts
+    traits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that has a place before the simulation begins; its host's use counts it already."""
+
+    name: str
+    host: HostId
+    amounts: Amounts
+    standing: Standing = NO_WISHES
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A fleet with its places by name, and what is known of its servers."""
+
+    hosts: Sequence[HostRecord]
+    aggregates: Sequence[AggregateRecord] = ()
+    names: Mapping[int, str] = field(default_factory=dict)  # of aggregates, by id
+    scopes: Mapping[str, ScopeId] = field(default_factory=dict)
+    sizes: tuple[Size, ...] = ()
+    groups: Mapping[str, tuple[GroupPolicy, ...]] = field(default_factory=dict)
+    servers: tuple[Running, ...] = ()
+    weights: Weights = USUAL_WEIGHTS
+    default_zone: str = "nova"
+    subset: int = 1
+
+    def fleet(self) -> Fleet:
+        """The hosts in columns."""
+        return Fleet(self.hosts, self.aggregates, self.weights, self.default_zone)
+
+    def scope(self, name: str) -> ScopeRef:
+        """Raises Invalid, saying which there are."""
+        if name == HOST.name:
+            return HOST
+        if name not in self.scopes:
+            raise Invalid(_unknown("scope", name, [HOST.name, *self.scopes]))
+        return ScopeRef(self.scopes[name], name)
+
+    def domains(self, scope: str) -> Iterator[AggregateRecord]:
+        """The domains of a scope that operators defined. Raises Invalid."""
+        if scope not in self.scopes:
+            raise Invalid(_unknown("scope", scope, list(self.scopes)))
+        return (each for each in self.aggregates if each.scope == self.scopes[scope])
+
+    def hosts_at(self, place: str) -> frozenset[HostId]:
+        """The hosts of an aggregate, such as a rack, of a zone, or the one host of that name. Raises Invalid."""
+        for aggregate in self.aggregates:
+            if self.names.get(aggregate.id) == place:
+                return aggregate.hosts
+        found = frozenset(host.id for host in self.hosts if place in {host.zone or self.default_zone, host.name})
+        if not found:
+            known = sorted(set(self.names.values()) | {host.zone or self.default_zone for host in self.hosts})
+            raise Invalid(_unknown("aggregate, zone or host", place, known))
+        return found
+
+    def policies(self, texts: Sequence[str], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
+        """Policies as tenants write them, TYPE[:SCOPE[:IDENTIFIER]], by this fleet's scopes. Raises Invalid."""
+        policies = with_rules(tuple(map(self._policy, texts)), rules)
+        check_policies(policies)
+        return policies
+
+    def _policy(self, text: str) -> GroupPolicy:
+        parts = text.split(":", 2)
+        if parts[0] not in set(PolicyKind):
+            message = f"The policy {text!r} begins with none of {', '.join(PolicyKind)}."
+            raise Invalid(message)
+        scope = self.scope(parts[1] if len(parts) > 1 else HOST.name)
+        target = self._target(scope, parts[2]) if len(parts) == _WITH_TARGET else None
+        return GroupPolicy(PolicyKind(parts[0]), scope, target)
+
+    def _target(self, scope: ScopeRef, name: str) -> str:
+        if scope == HOST:
+            return name
+        real = {self.names.get(each.id, str(each.id)): str(each.id) for each in self.domains(scope.name)}
+        if name not in real:
+            raise Invalid(_unknown(scope.name, name, sorted(real)))
+        return real[name]
+
+
+def _unknown(kind: str, name: str, known: Sequence[str]) -> str:
+    more = f" and {len(known) - _TOLD} more" if len(known) > _TOLD else ""
+    return f"There is no {kind} {name!r}. There are: {', '.join(known[:_TOLD]) or 'none'}{more}."

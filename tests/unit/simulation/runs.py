@@ -1,0 +1,48 @@
+"""Small simulations, so that a test states only what matters."""
+
+import itertools
+from collections.abc import Iterable
+
+from covey.simulation.happenings import Boot, Grow, Happening
+from covey.simulation.replay import Outcome, Replay
+from covey.simulation.start import Start
+from covey.simulation.synthetic import Synthetic
+from covey.simulation.what_ifs import WhatIf
+from covey.simulation.workload import Mix, Workload, generate
+from covey.simulation.world import World
+
+SMALL = (1, 2048, 20)
+
+
+def start(hosts: int = 60, zones: int = 3, racks_per_zone: int = 4) -> Start:
+    """Racks of five hosts, with room for a few servers each."""
+    return Synthetic(hosts, zones, racks_per_zone, capacity=(32, 65536, 1000)).start()
+
+
+def stream(
+    begin: Start, seed: int = 1, boots: int | None = None, failures: int = 5, mix: tuple[Mix, ...] = ()
+) -> list[Happening]:
+    return generate(begin, Workload(boots, failures=failures, mix=mix), seed)
+
+
+def replayed(
+    happenings: Iterable[Happening], *what_ifs: WhatIf, begin: Start | None = None, at: float = 0.5, **how: bool
+) -> Outcome:
+    ticks = itertools.count()
+    return Replay(begin or start(), list(happenings), lambda: next(ticks), **how).run(what_ifs, at)
+
+
+def world(begin: Start | None = None) -> World:
+    return World(begin or start(), lambda: 0.0)
+
+
+def boot(name: str, group: str | None = None, *policies: str, count: int = 1, **more: object) -> Boot:
+    return Boot(name, *SMALL, count=count, group=group, policies=policies, **more)  # type: ignore[arg-type]
+
+
+def boots(number: int, group: str | None = None, *policies: str) -> list[Happening]:
+    return [Happening(float(n), boot(f"s{n}", group, *policies)) for n in range(number)]
+
+
+def grow(group: str, count: int) -> Grow:
+    return Grow(group, count)
