@@ -6,10 +6,10 @@ PORT   ?= 8774
 DATA   ?= .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tables test test-processes test-code conformance bench lint types layers check lock format clean
+.PHONY: help setup demo tables test test-processes test-code conformance conformance-clustering bench lint types layers check lock format clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-23s %s\n", $$1, $$2}'
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,9 @@ test-code: setup
 conformance: setup  ## Run Placement's own suites against Covey, on both databases (CONFORMANCE="--help")
 	$(BIN)/python -m tests.conformance $(CONFORMANCE)
 
+conformance-clustering: setup  ## Run Senlin's own API tests against Covey beside a real Keystone
+	$(BIN)/python -m tests.conformance.clustering $(CONFORMANCE)
+
 bench: setup  ## Measure decisions, Nova and Placement beside them, and boots over HTTP (BENCH="--help")
 	$(BIN)/python -m tests.bench $(BENCH)
 
@@ -54,7 +57,7 @@ types: setup  ## mypy --strict
 layers: setup  ## Which way imports may point
 	$(BIN)/lint-imports
 
-check: lint types layers test conformance  ## Everything that CI runs
+check: lint types layers test conformance conformance-clustering  ## Everything that CI runs
 
 tables: setup  ## Write the reference's tables of options and access rules anew
 	$(BIN)/python -m docs.tables
@@ -70,6 +73,8 @@ lock: $(BIN)/uv  ## Pin every dependency anew, with hashes
 	$(PIN) --upgrade pyproject.toml -o requirements/demo.txt
 	$(PIN) --upgrade --group dev -c requirements/demo.txt pyproject.toml -o requirements/dev.txt
 	$(subst --extra client,,$(PIN)) --upgrade tests/conformance/requirements.in -o tests/conformance/requirements.txt
+	$(subst --extra client,,$(PIN)) --upgrade tests/conformance/clustering/requirements.in \
+	  -o tests/conformance/clustering/requirements.txt
 
 clean:  ## Remove what the other words made
-	rm -rf $(VENV) .demo .conformance .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache
+	rm -rf $(VENV) .demo .conformance .environments .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from covey.config import OPTIONS
 from covey.model.access import AccessRule
 from covey.model.access_rules import RULES
+from covey.model.access_rules.clustering import CLUSTERING
 
 REFERENCE = Path(__file__).parent / "reference"
 _PLACE = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -35,9 +36,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "options": options,
     "building blocks": lambda: rules(lambda rule: not rule.requests),
     "compute rules": lambda: rules(
-        lambda rule: bool(rule.requests) and not rule.name.startswith(("image:", "placement:"))
+        lambda rule: (
+            bool(rule.requests) and rule not in CLUSTERING and not rule.name.startswith(("image:", "placement:"))
+        )
     ),
     "placement rules": lambda: rules(lambda rule: rule.name.startswith("placement:")),
+    "clustering rules": lambda: rules(lambda rule: rule in CLUSTERING),
     "image rules": lambda: rules(lambda rule: rule.name.startswith("image:")),
 }
 

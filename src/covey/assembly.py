@@ -1,6 +1,9 @@
 """Puts the use cases together: one set for each process, on one store."""
 
+import os
 import random
+import socket
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +12,7 @@ from oslo_config import cfg
 
 from covey.drivers.simulated import Simulated
 from covey.lanes import Lanes
+from covey.model.clustering.limits import Limits
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
 from covey.notifications import sender
@@ -22,6 +26,14 @@ from covey.services.announcements import Announcements
 from covey.services.audits import Audits
 from covey.services.boots import Boots
 from covey.services.builds import Builds
+from covey.services.clustering import Clustering
+from covey.services.clustering.engine.attachments import Attachments
+from covey.services.clustering.engine.handlers import handlers_on
+from covey.services.clustering.engine.policy_checks import PolicyChecks
+from covey.services.clustering.engine.policy_groups import PolicyGroups
+from covey.services.clustering.engine.turns import Turns
+from covey.services.clustering.engines import Heartbeat
+from covey.services.dashboard import Dashboard
 from covey.services.explaining import Explaining
 from covey.services.flavors import Flavors
 from covey.services.groups import Groups
@@ -58,8 +70,10 @@ class Assembled:
     builds: Builds
     journeys: Journeys
     rebalances: RebalanceSteps
+    turns: Turns
     send: Callable[[], int]
     handover: Handover
+    heartbeat: Heartbeat
     lease_s: float
     idle_s: float
 
@@ -71,10 +85,12 @@ class Assembled:
             self.builds,
             self.journeys,
             self.rebalances,
+            self.turns,
             self.send,
             self.handover,
             lease_s=self.lease_s,
             idle_s=self.idle_s,
+            beat=self.heartbeat.beat,
         )
 
 
@@ -114,13 +130,28 @@ def assemble(
     servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
     places = Places(store, live, _seed, tell, scheduler.host_subset_size)
     groups = Groups(store, access, now, new_uuid, quotas, announcements)
-    driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed)
+    driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed, now)
     moves = Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in)
     planner = Planner(servers, live, lanes, _seed, scheduler.rebalance_patience_s)
+    power, limits = Power(store, access, now, servers), _limits(conf.clustering)
+    attachments = Attachments(store, _unguessable, PolicyGroups(groups, _unguessable))
+    checks = PolicyChecks(store, access, now, limits, scheduler.default_availability_zone)
+    handlers = handlers_on(store, now, _unguessable, limits, checks, attachments, servers, power, moves)
     return Assembled(
         services=Services(
             aggregates=Aggregates(store, access, now, new_uuid),
             audits=Audits(store, access, groups, live),
+            clustering=Clustering.on(store, access, now, _unguessable, scheduler.default_availability_zone, limits),
+            dashboard=Dashboard.on(
+                store,
+                access,
+                now,
+                live,
+                groups,
+                servers,
+                conf.api.explain_to_tenants,
+                isolates=scheduler.enable_forbidden_aggregates_filter,
+            ),
             explaining=Explaining(store, access, live, servers),
             flavors=flavors,
             groups=groups,
@@ -130,7 +161,7 @@ def assemble(
             memberships=Memberships(store, access, live, groups, servers, quotas, announcements),
             moves=moves,
             placement=Placement.on(store, access, now, new_uuid, leaders, lanes),
-            power=Power(store, access, now, servers),
+            power=power,
             previews=Previews(store, access, groups, servers, live, tell),
             quotas=quotas,
             rebalances=Rebalances(store, access, now, new_uuid, groups, planner),
@@ -142,11 +173,22 @@ def assemble(
         builds=Builds(store, now, driver, places, _standing(servers), announcements, scheduler.max_attempts),
         journeys=Journeys(store, now, driver, places, announcements),
         rebalances=RebalanceSteps(store, now, replace(planner, lanes=Lanes()), moves),  # workers take no lane
+        turns=Turns(store, now, _unguessable, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
         send=sender(conf, store),
         handover=handover,
+        heartbeat=Heartbeat(store, now, new_uuid(), socket.gethostname()),
         lease_s=conf.worker.lease_s,
         idle_s=conf.worker.idle_s,
     )
+
+
+def _limits(chosen: cfg.ConfigOpts) -> Limits:
+    return Limits(chosen.max_clusters_per_project, chosen.max_nodes_per_cluster, chosen.default_action_timeout)
+
+
+def _unguessable() -> str:
+    """An id for what has to do with clusters: callers use how it begins, and who knows a receiver's may call it."""
+    return str(uuid.uuid4())
 
 
 def _seed() -> int:

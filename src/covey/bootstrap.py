@@ -1,6 +1,7 @@
 """Builds everything; the only module that knows every adapter."""
 
 import random
+import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from covey.api.authentication import Authenticator, Projects
 from covey.api.authentication.basic import Basic
 from covey.api.authentication.trusting import Trusting
 from covey.api.authentication.users_file import UsersFile
+from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.metrics import Metrics
 from covey.lanes import Lanes
 from covey.model.errors import Invalid, Unavailable
@@ -80,8 +82,11 @@ def engine(conf: cfg.ConfigOpts) -> sa.Engine:
     return connected
 
 
-def wsgi(chosen: Chosen, *, work: bool = False) -> Application:
-    """The service as a WSGI application; each serving process builds its own, and most do their own work."""
+def wsgi(chosen: Chosen, *, work: bool = False, stopping: threading.Event | None = None) -> Application:
+    """The service as a WSGI application; each serving process builds its own, and most do their own work.
+
+    Once `stopping` is set, no request waits any longer for something to tell.
+    """
     conf = chosen.load()
     logs.configure(conf.log.level, conf.log.format)
     store = Store(engine(conf))
@@ -102,6 +107,8 @@ def wsgi(chosen: Chosen, *, work: bool = False) -> Application:
         projects=projects,
         settings=settings(conf),
         metrics=Metrics(),
+        sign_in=_sign_in(conf, lanes),
+        stopping=stopping or threading.Event(),
     )
     return lanes.guard(_with_cors(conf, app.build(parts, chosen.only_api)))
 
@@ -123,6 +130,9 @@ def settings(conf: cfg.ConfigOpts) -> app.Settings:
         default_zone=conf.scheduler.default_availability_zone,
         tells_counts=conf.api.explain_to_tenants == "counts",
         public_url=(conf.api.public_url or "").rstrip("/") or None,
+        auth_strategy=conf.api.auth_strategy,
+        dashboard=conf.dashboard.enabled,
+        max_streams=min(conf.dashboard.max_streams, conf.api.threads // 2),
     )
 
 
@@ -186,6 +196,15 @@ def _authentication(conf: cfg.ConfigOpts, lanes: Lanes) -> tuple[Authenticator, 
         case _:
             basic = Basic(UsersFile(Path(conf.api.users_file)), conf.api.basic_remember_s, lanes)
             return basic, basic
+
+
+def _sign_in(conf: cfg.ConfigOpts, lanes: Lanes) -> SignIn | None:
+    """How the dashboard gets tokens, where there are any; the authenticator has made the options known."""
+    if conf.api.auth_strategy != "keystone":
+        return None
+    options = conf.keystone_authtoken
+    verify = False if options.insecure else options.cafile or True
+    return KeystoneSignIn(options.www_authenticate_uri or options.auth_url, lanes, verify)
 
 
 def absolute(files: Sequence[str]) -> tuple[str, ...]:

@@ -11,9 +11,11 @@ API = cfg.OptGroup("api", title="The HTTP service")
 DATABASE = cfg.OptGroup("database", title="Where state lives")
 SCHEDULER = cfg.OptGroup("scheduler", title="Choosing hosts")
 QUOTA = cfg.OptGroup("quota", title="What a project gets unless an operator says otherwise")
+CLUSTERING = cfg.OptGroup("clustering", title="Clusters of servers")
 WORKER = cfg.OptGroup("worker", title="Doing what was decided")
 DRIVER = cfg.OptGroup("driver", title="The backend that runs servers")
 NOTIFICATIONS = cfg.OptGroup("notifications", title="Telling others what happened")
+DASHBOARD = cfg.OptGroup("dashboard", title="The web page")
 CORS = cfg.OptGroup("cors", title="Web pages of other origins that may ask (oslo.middleware)")
 LOG = cfg.OptGroup("log", title="What is logged, and how")
 
@@ -166,6 +168,26 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
     QUOTA: [
         cfg.IntOpt(name, default=limit, min=-1, help=f"Default quota of {name.replace('_', ' ')}; -1 is unlimited.")
         for name, limit in DEFAULTS.items()
+    ],
+    CLUSTERING: [
+        cfg.IntOpt("max_clusters_per_project", default=100, min=0, help="How many clusters a project may have."),
+        cfg.IntOpt("max_nodes_per_cluster", default=1000, min=1, help="How many nodes a cluster may have."),
+        cfg.IntOpt(
+            "default_action_timeout",
+            default=3600,
+            min=1,
+            help="After how many seconds an action on a cluster or a node is given up. A cluster can have its own.",
+        ),
+    ],
+    DASHBOARD: [
+        cfg.BoolOpt("enabled", default=True, help="Serve the page at /dashboard/, beside all APIs."),
+        cfg.IntOpt(
+            "max_streams",
+            default=16,
+            min=0,
+            help="How many pages of each process are told at once what changes. Each keeps one of [api] threads, of "
+            "which half are for requests in any case; further pages ask every few seconds instead.",
+        ),
     ],
     CORS: [
         cfg.ListOpt("allowed_origin", help="Origins such as https://cloud.example. Unset: no CORS headers."),

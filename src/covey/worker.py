@@ -12,6 +12,8 @@ from covey.model.errors import CoveyError, Unavailable
 from covey.model.work import Job
 from covey.ports import Clock, Store
 from covey.services.builds import Builds
+from covey.services.clustering.engine.turns import Turns
+from covey.services.clustering.requests import JOB
 from covey.services.handover import Handover
 from covey.services.journeys import Journeys
 from covey.services.rebalance_steps import RebalanceSteps
@@ -31,10 +33,12 @@ class Worker:
     builds: Builds
     journeys: Journeys
     rebalances: RebalanceSteps
+    turns: Turns
     send: Callable[[], int]  # tells what the outbox holds; how much that was
     handover: Handover
     lease_s: float = 30.0
     idle_s: float = 0.2
+    beat: Callable[[], None] = lambda: None  # says that this process is there
     wake: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -42,6 +46,7 @@ class Worker:
         """Work until told to stop."""
         while not self.stop.is_set():
             try:
+                self.beat()
                 done = self.once() + self.send()
             except CoveyError as error:
                 log.warning("worker.paused", reason=error.message)
@@ -97,6 +102,9 @@ class Worker:
             case "rebalance":
                 for job in jobs:
                     self.rebalances.turn(job)
+            case _ if verb == JOB:
+                for job in jobs:
+                    self.turns.turn(job)
             case _:
                 one: Callable[[Job], None] = getattr(self.journeys, verb)
                 for job in jobs:

@@ -154,6 +154,7 @@ class Cloud:
 
     file: Path
     name: str
+    client: Path = BESIDE_PYTHON / "openstack"
 
     def run(self, command: str, stdin: bytes | None = None) -> str:
         """Run `openstack COMMAND` and return what it wrote. Raises Failed."""
@@ -183,7 +184,7 @@ class Cloud:
 
     def _done(self, command: str, stdin: bytes | None) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [BESIDE_PYTHON / "openstack", *shlex.split(command)],
+            [self.client, *shlex.split(command)],
             env=self.environment(),
             input=stdin or b"",
             capture_output=True,
@@ -205,7 +206,7 @@ class Session:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [BESIDE_PYTHON / "openstack"],
+            [self.cloud.client],
             env=self.cloud.environment(PYTHONUNBUFFERED="1"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -230,6 +231,10 @@ class Session:
             return json.loads(said)
         except ValueError as error:
             raise Failed(f"openstack {command}\n{said}") from error
+
+    def text(self, command: str) -> str:
+        """Run a command, and tell what it said."""
+        return self._said(command)
 
     def refusal(self, command: str) -> str:
         """What a command that has to fail tells its user. Raises Failed if it has nothing to say, or draws a table."""

@@ -92,12 +92,16 @@ def serving(directory: Path, database: str, processes: int, variables: Mapping[s
 
 @dataclass
 class Mortal:
-    """A `covey serve` with a process group of its own, so that all of it can be killed at once, and started anew."""
+    """A `covey serve` with a process group of its own, so that all of it can be killed at once, and started anew.
+
+    Or a `covey worker`, which answers nobody.
+    """
 
     directory: Path
     database: str
     variables: Mapping[str, str]
     port: int = field(default_factory=free_port)
+    serves: bool = True
     _process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -107,8 +111,9 @@ class Mortal:
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "stderr.log").open("ab") as stderr:
+            command = ("serve", "--port", str(self.port)) if self.serves else ("worker",)
             self._process = subprocess.Popen(
-                [BESIDE_PYTHON / "covey", "serve", "--database", self.database, "--port", str(self.port)],
+                [BESIDE_PYTHON / "covey", *command, "--database", self.database],
                 cwd=self.directory,
                 env=environment(self.directory, **self.variables),
                 stdin=subprocess.DEVNULL,
@@ -116,7 +121,8 @@ class Mortal:
                 stderr=stderr,
                 start_new_session=True,
             )
-        wait_until(self._answers, f"{self.port} answers")
+        if self.serves:
+            wait_until(self._answers, f"{self.port} answers")
 
     def kill(self) -> None:
         """SIGKILL to it and to all that it started."""
@@ -169,7 +175,7 @@ class Client:
         port = self._ports[of % len(self._ports)]
         headers = {
             "X-Auth-Token": f"admin:{self._project}",
-            "OpenStack-API-Version": "compute 2.1000, placement 1.39",
+            "OpenStack-API-Version": "compute 2.1000, placement 1.39, clustering 1.14",
             "Content-Type": "application/json",
         }
         if key is not None:

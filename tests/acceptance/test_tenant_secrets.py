@@ -175,12 +175,12 @@ def _populate(site: Site) -> None:
     }
 
 
-def routes() -> list[tuple[str, str]]:
-    """Every route of the Compute API, also one that comes later, with its methods."""
+def routes(api: str = "compute") -> list[tuple[str, str]]:
+    """Every route of an API, also one that comes later, with its methods."""
     mounted: Any = app.build(create_autospec(app.Parts, instance=True, projects=None, settings=app.Settings(9, 9, "n")))
     return [
         (route.path, method.method)
-        for route in falcon.inspect.inspect_routes(mounted._below["compute"])
+        for route in falcon.inspect.inspect_routes(mounted._below[api])
         for method in route.methods
         if not method.internal
     ]
@@ -237,6 +237,24 @@ def test_a_tenant_who_asks_for_everything_learns_no_secret(site: Site, role: str
     _look(tenant, site)
     assert tenant.leaks == []
     assert tenant.statuses.keys() >= {200, 400, 403, 404} | ({202, 409} if role != "reader" else set())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_dashboard_keeps_secrets_too(site: Site, role: str) -> None:
+    tenant = Tenant(site.port, site.secrets, role)
+    keys = {"data": [*site.keys["servers"], *site.keys["os-server-groups"]]}
+    for route, method in routes("dashboard"):
+        queries = ["seconds=0"] if route == "/events" else ["", "scope=host", "scope=rack", "scope=zone", "limit=x"]
+        bodies = (
+            [{}, {"policies": ["anti-affinity:rack"]}, {"policies": ["affinity:zone:1"]}]
+            if method == "POST"
+            else [None]
+        )
+        paths = (path.removeprefix("/compute") for path in _paths(route, keys))
+        for path, query, body in itertools.product(paths, queries, bodies):
+            tenant.ask(method, f"/dashboard{path}?{query}" if query else f"/dashboard{path}", body)
+    assert tenant.leaks == []
+    assert tenant.statuses.keys() >= {200, 400, 403, 404}
 
 
 def test_what_is_malformed_or_goes_nowhere_is_answered_without_secrets(site: Site) -> None:

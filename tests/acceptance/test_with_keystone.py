@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.acceptance.clustering_client import clustering
 from tests.acceptance.keystone import Keystone, running_keystone
 from tests.acceptance.processes import Cloud, Covey, Session, running_covey
 
@@ -61,6 +62,7 @@ def a_region(directory: Path, keystone: Keystone, stop_keystone: Callable[[], No
         keystone.register_service("compute", "covey", f"{covey.url}/compute/v2.1")
         keystone.register_service("image", "covey-images", f"{covey.url}/image")
         keystone.register_service("placement", "covey-placement", f"{covey.url}/placement")
+        keystone.register_service("clustering", "covey-clustering", f"{covey.url}/clustering")
         users = {name: (name, password, name) for name, password in PASSWORDS.items()}
         keystone.clouds_yaml(directory / "clouds.yaml", {"admin": ("admin", keystone.admin_password, "admin"), **users})
         yield Region(keystone, covey, directory / "clouds.yaml", stop_keystone)
@@ -116,6 +118,21 @@ def test_an_operators_day(admin: Session) -> None:
     admin.run("flavor delete keystone")
 
 
+def test_a_password_buys_a_token_for_the_dashboard(region: Region) -> None:
+    form = {"name": "demo", "password": PASSWORDS["demo"], "project": "demo", "domain": "Default"}
+    page = f"{region.covey.url}/dashboard"
+    assert requests.get(f"{page}/session", timeout=TIMEOUT_S).json()["auth"] == "keystone"
+    signed_in = requests.post(f"{page}/session", json=form, timeout=TIMEOUT_S)
+    assert (signed_in.status_code, signed_in.headers["Cache-Control"]) == (200, "no-store")
+    me = region.get("/dashboard/data/me", X_Auth_Token=signed_in.json()["token"]).json()
+    assert (me["user"], me["project"], me["is_admin"], me["auth"]) == ("demo", "demo", False, "keystone")
+    for wrong in ({"password": "guess"}, {"project": "other"}, {"domain": "nowhere"}):
+        refused = requests.post(f"{page}/session", json=form | wrong, timeout=TIMEOUT_S)
+        assert (refused.status_code, PASSWORDS["demo"] in refused.text) == (401, False)
+    assert requests.post(f"{page}/session", json={"name": "demo"}, timeout=TIMEOUT_S).status_code == 400
+    assert PASSWORDS["demo"] not in region.covey.log
+
+
 def test_a_members_day(region: Region, member: Session) -> None:
     assert names(member.json("flavor list")) == {"tiny"}
     assert names(member.json("image list")) == {"linux"}
@@ -151,6 +168,12 @@ def test_projects_keep_out_of_each_others_things(admin: Session, member: Session
     assert "secret" in names(member.json("flavor list"))
     admin.run("flavor delete secret")
     other.run("image delete hidden")
+
+
+def test_clusters_are_found_in_the_catalogue(region: Region) -> None:
+    member = clustering(region.cloud("demo"))
+    assert member.json("cluster list") == []
+    assert "403" in member.refusal("cluster service list")
 
 
 def test_without_a_token_nobody_comes_in(region: Region) -> None:

@@ -19,12 +19,12 @@ from covey.storage import engine, tables
 from covey.storage.changes import FleetChanges
 from tests.acceptance.processes import running_covey
 from tests.databases import PostgreSQL, SQLite
+from tests.environments import prepared
 
 HERE = Path(__file__).parent
 VENV = Path(".conformance")
 KNOWN = HERE / "known.txt"
 _SUITES = "lib/python3*/site-packages/placement/tests/functional/gabbits"
-_INSTALL_S = 600
 
 _OLD_DEFAULTS, _NEW_DEFAULTS = "[oslo_policy]\nenforce_new_defaults = false\n", ""
 _CORS = "[cors]\nallowed_origin = http://valid.example.com\nallow_headers = openstack-api-version\n"
@@ -47,7 +47,7 @@ class Outcome:
 def main() -> int:
     """How many more tests fail than are known to; 0 is well."""
     chosen = _arguments()
-    _prepare()
+    prepared(VENV, HERE / "requirements.txt")  # of Placement's package only the suites are used
     known = _known()
     unexpected = 0
     with tempfile.TemporaryDirectory(prefix="covey-conformance-", ignore_cleanup_errors=True) as directory:
@@ -63,22 +63,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--verbose", action="store_true", help="say why each test failed")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="such as traits; all, unless chosen")
     return parser.parse_args()
-
-
-def _prepare() -> None:
-    """A virtual environment with gabbi and Placement's package, of which only the suites are used."""
-    wanted = HERE / "requirements.txt"
-    stamp = VENV / "installed.txt"
-    if stamp.exists() and stamp.read_text() == wanted.read_text():
-        return
-    uv = [str(Path(sys.executable).with_name("uv"))]
-    subprocess.run(
-        [*uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV], check=True, timeout=_INSTALL_S
-    )
-    (VENV / ".gitignore").write_text("*\n")
-    install = [*uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(wanted)]
-    subprocess.run([*install, "--python", VENV / "bin" / "python"], check=True, timeout=_INSTALL_S)
-    stamp.write_text(wanted.read_text())
 
 
 def _chosen_suites(names: Sequence[str]) -> list[Path]:

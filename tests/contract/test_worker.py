@@ -33,7 +33,7 @@ class Trying:
 
 def test_a_job_that_fails_is_left_for_later_and_the_others_are_done_at_once(store: Store) -> None:
     trying: Any = Trying(store)
-    worker = Worker(store, lambda: LATER, trying, trying, trying, lambda: 0, Handover(30), lease_s=30)
+    worker = Worker(store, lambda: LATER, trying, trying, trying, trying, lambda: 0, Handover(30), lease_s=30)
     with store.write() as tx:
         for verb, server in (
             ("destroy", "unlucky"),

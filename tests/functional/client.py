@@ -18,7 +18,7 @@ class Answer:
     @property
     def message(self) -> str:
         """The sentence inside a fault, whatever its name."""
-        (fault,) = self.json.values()
+        (fault,) = [self.json["error"]] if "error" in self.json else self.json.values()
         return str(fault["message"])
 
 
@@ -62,6 +62,9 @@ class Client:
 
     def put(self, path: str, body: Any = None) -> Answer:
         return self.ask("PUT", path, json=body)
+
+    def patch(self, path: str, body: Any = None) -> Answer:
+        return self.ask("PATCH", path, json=body)
 
     def delete(self, path: str) -> Answer:
         return self.ask("DELETE", path)

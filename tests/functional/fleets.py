@@ -28,6 +28,7 @@ from covey.model.inventory import Inventory, ResourceClass
 from covey.model.servers import Server
 from covey.model.work import Job
 from covey.ports import Driver
+from covey.services.clustering.requests import JOB
 from covey.storage import engine, tables
 from covey.storage.documents import load
 from covey.storage.store import Store
@@ -38,6 +39,7 @@ IMAGE = "11111111-2222-3333-4444-555555555555"
 NOBODY = "99999999-9999-9999-9999-999999999999"  # the id of nothing
 SIZES = {"small": (1, 1024, 10), "big": (2, 2048, 20), "whole": (8, 16384, 100), "giant": (9, 1024, 10)}
 CLASSES = tuple(ResourceClass)
+_A_MOMENT_S = 1.0
 
 
 class Time:
@@ -115,9 +117,17 @@ class Cloud:
         return done
 
     def settle(self) -> None:
-        """Work until nothing is left to do."""
-        while self.step():
+        """Work until nothing is left to do; what an action looks for again in a moment, it looks for at once."""
+        while self.step() or self._pass_a_moment():
             pass
+
+    def _pass_a_moment(self) -> bool:
+        """Whether an action of a cluster or a node wants to go on soon, which is now."""
+        waits = [(row.due_at - self.time()).total_seconds() for row in self.rows(tables.work) if row.verb == JOB]
+        if not waits or min(waits) > _A_MOMENT_S:
+            return False
+        self.time.pass_(max(0.0, min(waits)))
+        return True
 
     def jobs(self) -> list[Job]:
         """What a worker has yet to do, without taking it away from anybody."""

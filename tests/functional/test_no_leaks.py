@@ -273,9 +273,44 @@ def test_older_versions_tell_no_more(walk: Walk) -> None:
         walk.ask(alice, "/servers/{key}/os-instance-actions", "GET")
 
 
+DASHBOARD_QUERIES = {
+    "/data/fleet": ["scope=host", "scope=rack", "scope=zone", "scope=elsewhere"],
+    "/data/groups": ["limit=1&offset=1", "limit=x"],
+    "/events": ["seconds=0", "seconds=x"],
+}
+TRIED_ON = [
+    *({"policies": [policy]} for policy in ("anti-affinity", "affinity:rack", "affinity:zone:1", "affinity:rack:1")),
+    {"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": 2}},
+    {"policies": "all"},
+    {},
+]
+
+
+@pytest.mark.parametrize("roles", ["member", "reader"])
+def test_the_dashboard_tells_a_tenant_no_more(walk: Walk, roles: str) -> None:
+    alice = walk.cloud.alice.below("/dashboard").sending(X_Roles=roles)
+    walk.cloud.admin.post(f"/os-server-groups/{walk.groups[0]}/action", {"rebalance": {}})
+    walk.keys = {"data": [*walk.servers, *walk.groups, NOBODY]}
+    mounted = walk.cloud.service.app._below["dashboard"]
+    routes = [
+        (route.path, method.method)
+        for route in falcon.inspect.inspect_routes(mounted)
+        for method in route.methods
+        if not method.internal
+    ]
+    for route, method in routes:
+        queries = DASHBOARD_QUERIES.get(route, []) if route == "/events" else ["", *DASHBOARD_QUERIES.get(route, [])]
+        for query, body in itertools.product(queries, TRIED_ON if method == "POST" else [None]):
+            walk.ask(alice, route, method, body, query)
+    assert walk.asked == set(routes)
+    assert walk.statuses >= {200, 400, 403, 404}
+
+
 def test_the_walk_would_notice(walk: Walk) -> None:
     """An operator's answers have all those words in them."""
     with pytest.raises(AssertionError, match="xq-host"):
         walk.check("detail", walk.cloud.admin.get("/servers/detail", all_tenants="1"))
     with pytest.raises(AssertionError, match="98765401"):
         walk.check("audit", walk.cloud.admin.get(f"/os-server-groups/{walk.groups[0]}/audit"))
+    with pytest.raises(AssertionError, match="xq-host"):
+        walk.check("map", walk.cloud.admin.below("/dashboard").get("/data/fleet"))

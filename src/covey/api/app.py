@@ -1,7 +1,8 @@
 """The route table: every URL of every API on one page."""
 
+import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,10 @@ from falcon.media import JSONHandler
 
 from covey.api import errors
 from covey.api.authentication import Authenticator, Projects
+from covey.api.clustering import discovery as clustering_discovery
+from covey.api.clustering import errors as clustering_errors
+from covey.api.clustering import microversions as clustering_versions
+from covey.api.clustering.routes import routes as clustering_routes
 from covey.api.compute import discovery as compute_discovery
 from covey.api.compute import microversions
 from covey.api.compute.aggregates import Aggregates
@@ -29,6 +34,9 @@ from covey.api.compute.server_groups import ServerGroups
 from covey.api.compute.server_views import ServerView
 from covey.api.compute.servers import Servers
 from covey.api.compute.small import Extensions, KeyPairs
+from covey.api.dashboard import session as dashboard_session
+from covey.api.dashboard.answers import Guarded
+from covey.api.dashboard.routes import routes as dashboard_routes
 from covey.api.identity import projects as identity_api
 from covey.api.image import discovery as image_discovery
 from covey.api.image.images import Images
@@ -60,7 +68,7 @@ if TYPE_CHECKING:
 Api = falcon.App[Request, falcon.Response]
 Route = tuple[str, object, str | None]
 
-APIS = ("compute", "image", "placement")
+APIS = ("clustering", "compute", "image", "placement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,9 @@ class Settings:
     default_zone: str
     tells_counts: bool = True  # to tenants, of hosts
     public_url: str | None = None
+    auth_strategy: str = "none"
+    dashboard: bool = True
+    max_streams: int = 16  # of the dashboard's events, in this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,8 @@ class Parts:
     projects: Projects | None  # None where an identity service of its own knows the projects
     settings: Settings
     metrics: Metrics
+    sign_in: dashboard_session.SignIn | None = None  # where tokens are given out to whoever has a password
+    stopping: threading.Event = field(default_factory=threading.Event)  # set when requests should come to an end
 
 
 def build(parts: Parts, only: str | None = None) -> "WSGIApplication":
@@ -95,9 +108,18 @@ def build(parts: Parts, only: str | None = None) -> "WSGIApplication":
     if only is not None:
         return Mounts(below, _BUILDERS[only](parts))
     below |= {name: builder(parts) for name, builder in _BUILDERS.items()}
+    if parts.settings.dashboard:
+        below["dashboard"] = _dashboard(parts)
     if parts.projects is not None:
         below["identity"] = _identity(parts, parts.projects)
     return Mounts(below, _plain([("/", Index(sorted(below)), None)]))
+
+
+def _clustering(parts: Parts) -> Api:
+    edge = _edge(parts, "clustering", clustering_discovery.is_open, spoken=clustering_versions.SPOKEN)
+    app = _app(edge, clustering_routes(parts), errors.plain_error, errors.no_such_route)
+    clustering_errors.install(app)
+    return app
 
 
 def _compute(parts: Parts) -> Api:
@@ -195,6 +217,14 @@ def _compute(parts: Parts) -> Api:
     return _app(edge, [*versions, *below], errors.compute_fault, compute_discovery.no_route)
 
 
+def _dashboard(parts: Parts) -> Api:
+    edge = _edge(parts, "dashboard", dashboard_session.is_open)
+    edge = replace(edge, authenticate=dashboard_session.Unprompted(parts.authenticate))
+    app = _app(edge, dashboard_routes(parts), errors.plain_error, errors.no_such_route)
+    app.add_middleware(Guarded())
+    return app
+
+
 def _image(parts: Parts) -> Api:
     versions = image_discovery.Versions()
     images = Images(parts.services.images, parts.clock, parts.new_uuid, parts.settings.max_limit)
@@ -284,6 +314,7 @@ def _metrics(parts: Parts) -> Api:
 
 
 _BUILDERS: dict[str, Callable[[Parts], "WSGIApplication"]] = {
+    "clustering": _clustering,
     "compute": _compute,
     "image": _image,
     "placement": _placement,

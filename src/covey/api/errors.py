@@ -36,6 +36,21 @@ STATUS = {
     "not_acceptable": HTTPStatus.NOT_ACCEPTABLE,
     "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "unsupported_media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "malformed": HTTPStatus.BAD_REQUEST,
+    "plain": HTTPStatus.BAD_REQUEST,
+    "no_version": HTTPStatus.BAD_REQUEST,
+    "not_in_version": HTTPStatus.BAD_REQUEST,
+    "ambiguous": HTTPStatus.BAD_REQUEST,
+    "bad_spec": HTTPStatus.BAD_REQUEST,
+    "binding_not_found": HTTPStatus.NOT_FOUND,
+    "locked": HTTPStatus.CONFLICT,
+    "action_conflict": HTTPStatus.CONFLICT,
+    "cooldown": HTTPStatus.CONFLICT,
+    "in_progress": HTTPStatus.CONFLICT,
+    "immutable": HTTPStatus.CONFLICT,
+    "still_in_use": HTTPStatus.CONFLICT,
+    "not_supported": HTTPStatus.CONFLICT,
+    "not_orphan": HTTPStatus.CONFLICT,
 }
 
 Render = Callable[[HTTPStatus, str], object]

@@ -3,6 +3,7 @@
 import ipaddress
 import multiprocessing
 import os
+import signal
 import socket
 import tempfile
 import threading
@@ -145,7 +146,25 @@ def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
 def _load(options: Chosen) -> "WSGIApplication":
     """Runs in each serving process, which ends when the one that watches over it was killed."""
     threading.Thread(target=_end_with, args=(os.getppid(),), name="covey-parent", daemon=True).start()
-    return bootstrap.wsgi(options, work=True)
+    return bootstrap.wsgi(options, work=True, stopping=_told_to_stop())
+
+
+def _told_to_stop() -> threading.Event:
+    """Set as soon as this process gets SIGTERM or SIGINT, whoever handles the signal.
+
+    The server waits for requests that are under way; those that just wait for news have to know that it does.
+    """
+    told, heard = threading.Event(), socket.socketpair()
+    heard[1].setblocking(False)  # noqa: FBT003 -- its own signature
+    signal.set_wakeup_fd(heard[1].fileno())
+
+    def listen() -> None:
+        while heard[0].recv(1)[0] not in {signal.SIGTERM, signal.SIGINT}:
+            pass
+        told.set()
+
+    threading.Thread(target=listen, name="covey-stop", daemon=True).start()
+    return told
 
 
 def _end_with(parent: int) -> None:

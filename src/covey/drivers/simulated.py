@@ -2,10 +2,19 @@
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from covey.model.errors import DriverFault
+from covey.model.errors import DriverFault, NotYet
 from covey.model.servers import Server
+
+_WAIT = "simulated_wait_time"  # metadata of a server: how many seconds its start takes
+_LONGEST_S = 60
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
 
 
 @dataclass(slots=True)
@@ -15,12 +24,17 @@ class Simulated:
     latency_s: float = 0.0
     failure_rate: float = 0.0
     seed: int | None = None
+    clock: Callable[[], datetime] = _now
     _random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 -- chance, not secrecy
 
     def spawn(self, server: Server, host: str) -> None:
+        wait_s = _wait_s(server)
+        left_s = wait_s - (self.clock() - server.created_at).total_seconds()
+        if wait_s and left_s > 0:
+            raise NotYet(min(left_s, wait_s))
         self._work(f"{host} could not start {server.id}")
 
     def destroy(self, server: Server, host: str) -> None:  # noqa: ARG002 -- letting go always works here
@@ -40,3 +54,8 @@ class Simulated:
     def _wait(self) -> None:
         if self.latency_s:
             time.sleep(self.latency_s)
+
+
+def _wait_s(server: Server) -> int:
+    said = server.details.metadata.get(_WAIT, "")
+    return min(int(said), _LONGEST_S) if said.isascii() and said.isdigit() else 0

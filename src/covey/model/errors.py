@@ -119,6 +119,14 @@ class DriverFault(CoveyError):
     code = "driver_fault"
 
 
+class NotYet(DriverFault):
+    """A backend is still at it; ask again after so many seconds."""
+
+    def __init__(self, after_s: float) -> None:
+        super().__init__(f"It takes {after_s:g} seconds more.")
+        self.after_s = after_s
+
+
 class NoValidHost(CoveyError):
     """No host may take the server; says why, counted, and to administrators in full."""
 

@@ -9,6 +9,7 @@ from covey.model.access import Actor, Target
 from covey.model.servers import Server
 from covey.model.work import Note
 from covey.ports.clustering import ClusteringRows
+from covey.ports.dashboard import DashboardRows
 from covey.ports.fleet import AggregateRows, ChangeRows, FlavorRows, HostRows, ImageRows, QuotaRows, ScopeRows
 from covey.ports.ledger import AllocationRows, InventoryRows, ProviderRows, ResourceClassRows, TraitRows
 from covey.ports.servers import ActionRows, ClaimRows, GroupRows, KeyRows, MigrationRows, RebalanceRows, ServerRows
@@ -45,6 +46,8 @@ class Transaction(Protocol):
     def claims(self) -> ClaimRows: ...
     @property
     def clustering(self) -> ClusteringRows: ...
+    @property
+    def dashboard(self) -> DashboardRows: ...
     @property
     def flavors(self) -> FlavorRows: ...
     @property
@@ -83,7 +86,7 @@ class Driver(Protocol):
     """Does what is already decided. Each method may be repeated after a crash, and raises DriverFault."""
 
     def spawn(self, server: Server, host: str) -> None:
-        """Start the server on the host. Does nothing if it already runs there."""
+        """Start the server on the host. Does nothing if it already runs there. Raises NotYet when it takes long."""
 
     def destroy(self, server: Server, host: str) -> None:
         """Remove the server from the host. Does nothing if it is not there."""

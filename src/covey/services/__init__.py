@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from covey.services.aggregates import Aggregates
 from covey.services.audits import Audits
+from covey.services.clustering import Clustering
+from covey.services.dashboard import Dashboard
 from covey.services.explaining import Explaining
 from covey.services.flavors import Flavors
 from covey.services.groups import Groups
@@ -27,6 +29,8 @@ class Services:
 
     aggregates: Aggregates
     audits: Audits
+    clustering: Clustering
+    dashboard: Dashboard
     explaining: Explaining
     flavors: Flavors
     groups: Groups

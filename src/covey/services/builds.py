@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 import structlog
 
 from covey.model.actions import ActionEvent
-from covey.model.errors import DriverFault, NoValidHost, StaleClaim
+from covey.model.errors import DriverFault, NotYet, NoValidHost, StaleClaim
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Fault, Server, Task, VmState
 from covey.model.work import Job
@@ -55,6 +56,8 @@ class Builds:
             assert server.host_name is not None
             try:
                 self.driver.spawn(server, server.host_name)
+            except NotYet as slow:
+                self._postpone(server, slow.after_s)
             except DriverFault as fault:
                 failed.append((server, fault))
             else:
@@ -81,6 +84,12 @@ class Builds:
         if server is not None:
             for host in filter(None, (server.host_name, server.second_host_name)):
                 self.driver.destroy(server, host)
+
+    def _postpone(self, server: Server, after_s: float) -> None:
+        """Ask again later; others have their turn meanwhile."""
+        with self.store.write() as tx:
+            tx.work.finish("spawn", [server.id])
+            tx.work.add("spawn", server.id, self.clock() + timedelta(seconds=after_s))
 
     def _settle(self, started: Sequence[Server]) -> None:
         if not started:

@@ -63,22 +63,26 @@ class Groups:
 
     def create(self, actor: Actor, new: NewGroup) -> Group:
         """Raises Invalid for policies that make no sense, OverQuota when there are enough groups."""
-        self.access.require(actor, f"{_RULE}create", Target(project_id=actor.project_id))
         with self.store.write() as tx:
-            disguise = disguise_for(tx, self.access, actor, actor.project_id)
-            policies = Reader(tx, self.access, actor, disguise).read(new.policies, new.rules)
-            self._refuse_over_quota(tx, actor)
-            group = Group(
-                id=GroupId(self.new_uuid()),
-                name=new.name,
-                project_id=actor.project_id,
-                user_id=actor.user_id,
-                policies=policies,
-                version=0,
-                created_at=self.clock(),
-            )
-            tx.groups.add(group)
-            self.announcements.group(tx, "server_group.create", group)
+            return self.create_in(tx, actor, new)
+
+    def create_in(self, tx: Transaction, actor: Actor, new: NewGroup) -> Group:
+        """The same, as part of something larger."""
+        self.access.require(actor, f"{_RULE}create", Target(project_id=actor.project_id))
+        disguise = disguise_for(tx, self.access, actor, actor.project_id)
+        policies = Reader(tx, self.access, actor, disguise).read(new.policies, new.rules)
+        self._refuse_over_quota(tx, actor)
+        group = Group(
+            id=GroupId(self.new_uuid()),
+            name=new.name,
+            project_id=actor.project_id,
+            user_id=actor.user_id,
+            policies=policies,
+            version=0,
+            created_at=self.clock(),
+        )
+        tx.groups.add(group)
+        self.announcements.group(tx, "server_group.create", group)
         return disguise.group(group)
 
     def update(self, actor: Actor, group: str, change: GroupChange) -> Group:
@@ -101,10 +105,14 @@ class Groups:
     def delete(self, actor: Actor, group: str) -> None:
         """Its members stay as they are, in no group. Raises NotFound."""
         with self.store.write() as tx:
-            found = self.own(tx, actor, group, "delete")
-            tx.groups.lock([found.id])
-            tx.groups.delete(found.id)
-            self.announcements.group(tx, "server_group.delete", found)
+            self.delete_in(tx, actor, group)
+
+    def delete_in(self, tx: Transaction, actor: Actor, group: str) -> None:
+        """The same, as part of something larger."""
+        found = self.own(tx, actor, group, "delete")
+        tx.groups.lock([found.id])
+        tx.groups.delete(found.id)
+        self.announcements.group(tx, "server_group.delete", found)
 
     def own(self, tx: Transaction, actor: Actor, group: str, rule: str) -> Group:
         """A group that the actor may see, as it is stored. Raises NotFound, and Forbidden when the rule says no."""

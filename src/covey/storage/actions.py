@@ -42,6 +42,11 @@ class Actions:
         """Newest first; a part of them begins after the entry of that number."""
         return self._load(instance_actions.c.server_id == server, span, after)
 
+    def of_request(self, ids: Sequence[ServerId], request_id: str) -> list[Action]:
+        """What one request did to some servers."""
+        mine = instance_actions.c.server_id.in_(ids) & (instance_actions.c.request_id == request_id)
+        return self._load(mine) if ids else []
+
     def number(self, server: ServerId, request_id: str) -> int | None:
         """The number of the entry that a request began."""
         mine = (instance_actions.c.server_id == server) & (instance_actions.c.request_id == request_id)

@@ -79,6 +79,10 @@ class Groups:
     def by_ids(self, ids: Sequence[GroupId]) -> list[Group]:
         return self._load(_ROWS.where(groups.c.id.in_(ids))) if ids else []
 
+    def named(self, project: ProjectId, name: str) -> list[Group]:
+        """The groups of a project that have a name, oldest first."""
+        return self._load(_ROWS.where(groups.c.project_id == project, groups.c.name == name))
+
     def count(self, project: ProjectId) -> int:
         found: int = self._connection.execute(
             select(func.count()).select_from(groups).where(groups.c.project_id == project)

@@ -14,6 +14,7 @@ from covey.storage.allocations import Allocations
 from covey.storage.changes import FleetChanges
 from covey.storage.claims import Claims
 from covey.storage.clustering import Clustering
+from covey.storage.dashboard import DashboardRows
 from covey.storage.flavors import Flavors
 from covey.storage.groups import Groups
 from covey.storage.hosts import Hosts
@@ -60,6 +61,10 @@ class Transaction:
     @cached_property
     def clustering(self) -> Clustering:
         return Clustering(self._connection)
+
+    @cached_property
+    def dashboard(self) -> DashboardRows:
+        return DashboardRows(self._connection)
 
     @cached_property
     def flavors(self) -> Flavors:

@@ -60,6 +60,11 @@ class Work:
             Job(row.id, row.verb, row.server_id, load(row.arguments, dict[str, object]), row.attempts) for row in rows
         ]
 
+    def hold(self, job: Job) -> bool:
+        """Whether nobody else took the job since, nor can until the end of the transaction."""
+        same = select(work.c.attempts).where(work.c.id == job.id, work.c.verb == job.verb).with_for_update()
+        return self._connection.execute(same).scalar() == job.attempts + 1
+
     def done(self, ids: Sequence[int]) -> None:
         if ids:
             self._connection.execute(_DONE, {"ids": list(ids)})

@@ -70,3 +70,8 @@ class NotOrphan(Conflict):
     """A node that is in a cluster already."""
 
     code = "not_orphan"
+
+
+def missing(kind: str, key: str) -> NotFound:
+    """Something that a path, or a specification's type, names."""
+    return NotFound(f"The {kind} '{key}' could not be found.")

@@ -3,8 +3,20 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from covey.model.clustering.actions import Verb
 from covey.model.clustering.owners import Owner
 from covey.model.clustering.specs import Document
+
+WEBHOOK = "webhook"
+TYPES = (WEBHOOK, "message")
+STARTED = (  # what a receiver can start: whatever needs nothing but numbers and words to be told
+    Verb.CLUSTER_SCALE_OUT,
+    Verb.CLUSTER_SCALE_IN,
+    Verb.CLUSTER_RESIZE,
+    Verb.CLUSTER_CHECK,
+    Verb.CLUSTER_RECOVER,
+    Verb.CLUSTER_DELETE,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from covey.model.access import Actor
 from covey.model.clustering.actions import Action, Verb, action_name
 from covey.model.clustering.clusters import Cluster, Node
-from covey.model.clustering.errors import Locked
+from covey.model.clustering.errors import ActionConflict, Locked
 from covey.model.clustering.owners import Owner
 from covey.model.clustering.specs import Document
 from covey.ports import Clock, NewUuid, Transaction
@@ -23,11 +23,12 @@ class Requests:
 
     clock: Clock
     new_uuid: NewUuid
+    timeout_s: int = 3600  # of actions on nodes that are in no cluster
 
     def accept(
         self, tx: Transaction, actor: Actor, verb: Verb, target: Cluster | Node, inputs: Document, name: str = ""
     ) -> Action:
-        """An action that will be done. Raises Locked when somebody works on the target.
+        """An action that will be done. Raises Locked when somebody works on the target, ActionConflict when one waits.
 
         It belongs to the target's project, and is done with the roles of whoever asked.
         """
@@ -45,7 +46,7 @@ class Requests:
             cluster_id=cluster_id,
             roles=actor.roles,
             inputs=inputs,
-            timeout=3600 if cluster is None else cluster.timeout,
+            timeout=self.timeout_s if cluster is None else cluster.timeout,
         )
         tx.clustering.actions.add([action])
         if not grab(tx, action):
@@ -55,6 +56,8 @@ class Requests:
                 raise Locked(message)
             if verb in _IMPATIENT_WITH_OTHERS:
                 self._end_others(tx, action)
+        elif verb not in _PATIENT:
+            _refuse_second(tx, action)
         tx.work.add(JOB, action.id, action.created_at)
         return action
 
@@ -80,6 +83,14 @@ def grab(tx: Transaction, action: Action) -> bool:
     cluster = None if action.verb.is_for_cluster else action.cluster_id
     tx.clustering.locks.take([action.target], cluster, action.id)
     return True
+
+
+def _refuse_second(tx: Transaction, action: Action) -> None:
+    """Raises ActionConflict when something is to be done to the target that was asked for before."""
+    others = [other.id for other in tx.clustering.actions.under_way(action.target) if other.id != action.id]
+    if others:
+        message = f"The {action.verb} action for target {action.target} conflicts with the following action(s): "
+        raise ActionConflict(message + ",".join(others))
 
 
 def _held(tx: Transaction, action: Action) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import delete, insert, select
 
 from covey.model.clustering.actions import OVER, Action, ActionStatus, Cause, Verb
 from covey.model.clustering.listing import Listing
 from covey.model.ids import ProjectId
+from covey.storage.bulk import change_rows, insert_rows
 from covey.storage.clustering.lookups import Lookup, Row, owned, owner
 from covey.storage.documents import dump, load
 from covey.storage.tables import cluster_actions as actions
@@ -16,7 +17,6 @@ from covey.storage.tables import cluster_locks as locks
 Json = dict[str, object]
 _ROWS = select(actions)
 _ACTIONS = Lookup(actions, _ROWS, {"action": "verb"})
-_UPDATE = update(actions).where(actions.c.id == bindparam("this"))
 
 
 class Actions:
@@ -49,12 +49,11 @@ class Actions:
         return [_action(row) for row in self._connection.execute(wanted.order_by(actions.c.created_at, actions.c.id))]
 
     def add(self, new: Sequence[Action]) -> None:
-        if new:
-            self._connection.execute(insert(actions), [_new(action) for action in new])
+        rows = [_new(action) for action in new]
+        insert_rows(self._connection, actions, tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows])
 
     def update(self, changed: Sequence[Action]) -> None:
-        if changed:
-            self._connection.execute(_UPDATE, [{"this": action.id, **_changing(action)} for action in changed])
+        change_rows(self._connection, actions, [{"id": action.id, **_changing(action)} for action in changed])
 
     def _whole(self, rows: Sequence[Row]) -> list[Action]:
         """With what each waits for, and who waits for it."""

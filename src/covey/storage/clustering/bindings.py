@@ -1,7 +1,5 @@
 """Which policies are attached to which clusters."""
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, update
 
@@ -42,10 +40,10 @@ class Bindings:
         rows = self._connection.execute(_BINDINGS.where(cluster_policies.c.cluster_id == cluster).order_by(*order))
         return [_binding(row) for row in rows]
 
-    def using_group(self, group: str) -> Sequence[str]:
-        """The clusters whose policies use a server group."""
-        wanted = select(cluster_policies.c.cluster_id).where(cluster_policies.c.group_id == group)
-        return self._connection.execute(wanted).scalars().all()
+    def using_group(self, group: str) -> list[Binding]:
+        """Those whose policies use a server group, on whatever clusters."""
+        wanted = _BINDINGS.where(cluster_policies.c.group_id == group).order_by(cluster_policies.c.id)
+        return [_binding(row) for row in self._connection.execute(wanted)]
 
     def add(self, new: Binding) -> None:
         """Raises Conflict when it is attached already."""

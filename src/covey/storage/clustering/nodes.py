@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import delete, select
 
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.clustering.listing import Listing
 from covey.model.ids import ProjectId, ServerId
+from covey.storage.bulk import change_rows, insert_rows
 from covey.storage.clustering.lookups import Lookup, Row, owned, owner
 from covey.storage.documents import dump, load
 from covey.storage.tables import nodes, profiles
@@ -15,7 +16,6 @@ from covey.storage.tables import nodes, profiles
 Json = dict[str, object]
 _ROWS = select(nodes, profiles.c.name.label("profile_name")).join(profiles, profiles.c.id == nodes.c.profile_id)
 _NODES = Lookup(nodes, _ROWS, {"index": "position"})
-_UPDATE = update(nodes).where(nodes.c.id == bindparam("this"))
 
 
 class Nodes:
@@ -49,12 +49,11 @@ class Nodes:
         return {ServerId(row.server_id): row.id for row in self._connection.execute(wanted)}
 
     def add(self, new: Sequence[Node]) -> None:
-        if new:
-            self._connection.execute(insert(nodes), [_new(node) for node in new])
+        rows = [_new(node) for node in new]
+        insert_rows(self._connection, nodes, tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows])
 
     def update(self, changed: Sequence[Node]) -> None:
-        if changed:
-            self._connection.execute(_UPDATE, [{"this": node.id, **_changing(node)} for node in changed])
+        change_rows(self._connection, nodes, [{"id": node.id, **_changing(node)} for node in changed])
 
     def delete(self, ids: Sequence[str]) -> None:
         self._connection.execute(delete(nodes).where(nodes.c.id.in_(ids)))

@@ -28,6 +28,11 @@ class Receivers:
         row = _RECEIVERS.one(self._connection, key, project)
         return None if row is None else _receiver(row)
 
+    def by_id(self, receiver: str) -> Receiver | None:
+        """By its whole id only."""
+        row = self._connection.execute(select(receivers).where(receivers.c.id == receiver)).one_or_none()
+        return None if row is None else _receiver(row)
+
     def page(self, wanted: Listing) -> list[Receiver]:
         return [_receiver(row) for row in _RECEIVERS.page(self._connection, wanted)]
 

@@ -1,0 +1,160 @@
+"""/clusters/{cluster}/actions and /ops: what can be done to a cluster."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import falcon
+
+from covey.api.clustering.asking import accepted, asked, data_of, recovery_of
+from covey.api.clustering.errors import Malformed
+from covey.api.clustering.fields import boolean, checked, count_of, mapping, text
+from covey.api.clustering.microversions import (
+    COMPLETE_LIFECYCLE,
+    DESTROY_AFTER_DELETION,
+    OPERATIONS,
+    REPLACE_NODES,
+    require,
+    since,
+)
+from covey.api.requests import Json, Request
+from covey.model.clustering.actions import Action, Verb
+from covey.services.clustering import Clustering
+from covey.services.clustering.care import Operation
+
+Start = Callable[[Request, str, Json], Action]
+
+_NO_MAP = "The data provided is not a map"
+_FILTERS = ("name", "profile_id", "status", "role")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterActions:
+    """One request is about one thing to do."""
+
+    services: Clustering
+
+    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
+        name, data = asked(req, "action", _NO_MAP)
+        start = self._starts().get(name)
+        if start is None:
+            message = f"Unrecognized action '{name}' specified"
+            raise Malformed(message)
+        action = start(req, key, data_of(data, _NO_MAP))
+        accepted(req, resp, action.id, {"action": action.id})
+
+    @since(OPERATIONS)
+    def on_post_ops(self, req: Request, resp: falcon.Response, key: str) -> None:
+        name, data = asked(req, "operation", _NO_MAP)
+        given = checked(data_of(data, _NO_MAP), optional=("params", "filters"))
+        filters = checked(mapping(given, "filters") or {}, optional=_FILTERS)
+        wanted = {field: _several(field, value) for field, value in filters.items() if value is not None}
+        action = self.services.care.operate(req.actor, key, Operation(name, mapping(given, "params") or {}, wanted))
+        accepted(req, resp, action.id, {"action": action.id})
+
+    def _starts(self) -> Mapping[str, Start]:
+        """What starts each action, by the names that bodies have for them."""
+        return {
+            "scale_out": self._scale_out,
+            "scale_in": self._scale_in,
+            "resize": self._resize,
+            "add_nodes": self._add_nodes,
+            "del_nodes": self._del_nodes,
+            "replace_nodes": self._replace_nodes,
+            "policy_attach": self._attach,
+            "policy_detach": self._detach,
+            "policy_update": self._update_policy,
+            "check": self._check,
+            "recover": self._recover,
+            "complete_lifecycle": self._complete_lifecycle,
+        }
+
+    def _scale_out(self, req: Request, key: str, data: Json) -> Action:
+        return self.services.scaling.scale(req.actor, key, Verb.CLUSTER_SCALE_OUT, count_of(data))
+
+    def _scale_in(self, req: Request, key: str, data: Json) -> Action:
+        return self.services.scaling.scale(req.actor, key, Verb.CLUSTER_SCALE_IN, count_of(data))
+
+    def _resize(self, req: Request, key: str, data: Json) -> Action:
+        return self.services.scaling.resize(req.actor, key, data | {"strict": boolean(data, "strict")})
+
+    def _add_nodes(self, req: Request, key: str, data: Json) -> Action:
+        return self.services.membership.add(req.actor, key, _nodes(data))
+
+    def _del_nodes(self, req: Request, key: str, data: Json) -> Action:
+        nodes, destroy = _nodes(data), boolean(data, "destroy_after_deletion") or False
+        destroy = destroy and req.version >= DESTROY_AFTER_DELETION
+        return self.services.membership.remove(req.actor, key, nodes, destroy=destroy)
+
+    def _replace_nodes(self, req: Request, key: str, data: Json) -> Action:
+        require(req, REPLACE_NODES)
+        return self.services.membership.replace(req.actor, key, _pairs(data))
+
+    def _attach(self, req: Request, key: str, data: Json) -> Action:
+        policy, enabled = _policy(data)
+        return self.services.bindings.attach(req.actor, key, policy, enabled=enabled is not False)
+
+    def _detach(self, req: Request, key: str, data: Json) -> Action:
+        policy = text(checked(data, ("policy_id",)), "policy_id")
+        assert policy is not None
+        return self.services.bindings.detach(req.actor, key, policy)
+
+    def _update_policy(self, req: Request, key: str, data: Json) -> Action:
+        policy, enabled = _policy(data)
+        return self.services.bindings.update(req.actor, key, policy, enabled=enabled)
+
+    def _check(self, req: Request, key: str, data: Json) -> Action:
+        return self.services.care.check(req.actor, key, data)
+
+    def _recover(self, req: Request, key: str, data: Json) -> Action:
+        return self.services.care.recover(req.actor, key, recovery_of(req, data))
+
+    def _complete_lifecycle(self, req: Request, key: str, data: Json) -> Action:
+        require(req, COMPLETE_LIFECYCLE)
+        token = text(checked(data, ("lifecycle_action_token",)), "lifecycle_action_token")
+        assert token is not None
+        return self.services.care.complete_lifecycle(req.actor, key, token)
+
+
+def _policy(data: Json) -> tuple[str, bool | None]:
+    given = checked(data, ("policy_id",), ("enabled",))
+    policy = text(given, "policy_id")
+    assert policy is not None
+    return policy, boolean(given, "enabled")
+
+
+def _nodes(data: Json) -> list[str]:
+    """Nodes by whatever they are known by, none of them twice."""
+    given: Any = data.get("nodes")
+    if given is None or given == []:
+        message = "Value for 'nodes' must have at least 1 item(s)."
+        raise Malformed(message)
+    if not isinstance(given, list) or len({str(node) for node in given}) < len(given):
+        message = "Items for 'nodes' must be unique"
+        raise Malformed(message)
+    return _several("nodes", given)
+
+
+def _pairs(data: Json) -> dict[str, str]:
+    """Nodes, and those that take their places."""
+    given = data.get("nodes")
+    if not isinstance(given, dict) or not given:
+        raise Malformed(_NO_MAP)
+    for old, new in given.items():
+        if new is None:
+            message = f"Field `nodes[{old}]' cannot be None"
+            raise Malformed(message)
+    found = _several("nodes", list(given.values()))
+    if len(set(found)) < len(found):
+        message = "Map contains duplicated values"
+        raise Malformed(message)
+    return dict(zip(given, found, strict=True))
+
+
+def _several(name: str, value: object) -> list[str]:
+    given = value if isinstance(value, list) else [value]
+    texts = [item for item in given if isinstance(item, str)]
+    if len(texts) < len(given):
+        message = f"The value for {name} must be text, or a list of texts."
+        raise Malformed(message)
+    return texts

@@ -1,0 +1,122 @@
+"""/clusters: as a whole."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.clustering import views
+from covey.api.clustering.asking import accepted, forced
+from covey.api.clustering.errors import Malformed
+from covey.api.clustering.fields import boolean, integer, mapping, name_of, read_object, text
+from covey.api.clustering.microversions import CLUSTER_CONFIG, COLLECT, PROFILE_ONLY, since
+from covey.api.clustering.node_views import NodeView
+from covey.api.clustering.paths import Path
+from covey.api.clustering.queries import ListQuery, one_of, texts
+from covey.api.requests import Json, Request
+from covey.model.clustering.clusters import NO_MAXIMUM, Cluster, ClusterStatus
+from covey.services.clustering.clusters import ClusterChange, NewCluster
+from covey.services.clustering.clusters import Clusters as Service
+
+LIST = ListQuery(
+    {"name": texts, "status": one_of(ClusterStatus)},
+    ("name", "status", "init_at", "created_at", "updated_at"),
+    "init_at",
+    quotes=True,
+)
+_SIZES = ("desired_capacity", "min_size", "max_size")
+_UPDATED_LATER = {"profile_only": PROFILE_ONLY, "config": CLUSTER_CONFIG}
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The collection, one of it, and what its nodes have in common."""
+
+    service: Service
+    nodes: NodeView
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {"clusters": [show(cluster) for cluster in self.service.page(req.actor, LIST.read(req))]}
+
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        optional = (*_SIZES, "timeout", "metadata", "config")
+        given = read_object(req, "cluster", ("name", "profile_id"), optional)
+        cluster, action = self.service.create(req.actor, self._new(given))
+        accepted(req, resp, action.id, {"cluster": show(cluster)})
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        resp.media = {"cluster": show(self.service.get(req.actor, key))}
+
+    def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        optional = ("name", "profile_id", "metadata", "timeout", "config", "profile_only")
+        dropped = [name for name, since_ in _UPDATED_LATER.items() if req.version < since_]
+        given = read_object(req, "cluster", optional=optional, updates=True, dropped=dropped)
+        change = ClusterChange(
+            name=name_of(given),
+            profile=text(given, "profile_id"),
+            metadata=mapping(given, "metadata"),
+            timeout=integer(given, "timeout", 1),
+            config=mapping(given, "config"),
+            profile_only=boolean(given, "profile_only") or False,
+        )
+        cluster, action = self.service.update(req.actor, key, change)
+        accepted(req, resp, action.id, {"cluster": show(cluster)})
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        accepted(req, resp, self.service.delete(req.actor, key, force=forced(req, in_query=True)).id, None)
+
+    @since(COLLECT)
+    def on_get_attrs(self, req: Request, resp: falcon.Response, key: str, path: str) -> None:
+        if path.strip() in {"", "None"}:
+            message = "Required path attribute is missing."
+            raise Malformed(message)
+        wanted = Path.parse(path)
+        nodes, servers = self.service.members(req.actor, key)
+        known = {server.id: server for server in servers}
+        found = [
+            {"id": node.id, "value": value}
+            for node in nodes
+            for value in wanted.of(
+                self.nodes.detailed(node, known.get(node.server_id) if node.server_id else None, req)
+            )
+        ]
+        resp.media = {"cluster_attributes": found}
+
+    def _new(self, given: Json) -> NewCluster:
+        name, profile, most = name_of(given), text(given, "profile_id"), self.service.limits.nodes
+        assert name is not None
+        assert profile is not None
+        return NewCluster(
+            name=name,
+            profile=profile,
+            desired_capacity=integer(given, "desired_capacity", 0, most),
+            min_size=integer(given, "min_size", 0, most),
+            max_size=integer(given, "max_size", NO_MAXIMUM, most),
+            timeout=integer(given, "timeout", 1),
+            metadata=mapping(given, "metadata") or {},
+            config=mapping(given, "config") or {},
+        )
+
+
+def show(cluster: Cluster) -> Json:
+    """A cluster. What stands under `policies` are the ids of their attachments, as clients know it."""
+    return {
+        "id": cluster.id,
+        "name": cluster.name,
+        "profile_id": cluster.profile_id,
+        "profile_name": cluster.profile_name,
+        "init_at": views.time_of(cluster.init_at),
+        "created_at": views.time_of(cluster.created_at),
+        "updated_at": views.time_of(cluster.updated_at),
+        "min_size": cluster.min_size,
+        "max_size": cluster.max_size,
+        "desired_capacity": cluster.desired_capacity,
+        "timeout": cluster.timeout,
+        "status": cluster.status,
+        "status_reason": cluster.status_reason,
+        "metadata": cluster.metadata,
+        "data": cluster.data,
+        "dependents": cluster.dependents,
+        "config": cluster.config,
+        "nodes": cluster.nodes,
+        "policies": cluster.bindings,
+    } | views.owner(cluster.owner)

@@ -1,0 +1,42 @@
+"""The Clustering API's version documents, and what is open to anybody."""
+
+import re
+
+import falcon
+
+from covey.api.clustering.microversions import SPOKEN
+from covey.api.requests import Json, Request
+
+PREFIX = "/v1"
+_UPDATED = "2016-01-18T00:00:00Z"
+_MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.clustering-v1+json"}]
+_GUIDE = {"rel": "help", "href": "https://docs.openstack.org/api-ref/clustering"}
+_WEBHOOK = re.compile(rf"{PREFIX}/webhooks/[^/]+/trigger")
+
+
+class Versions:
+    """GET / and /versions: the one version that there is; GET /v1: the same, alone."""
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.status, resp.media = falcon.HTTP_300, {"versions": [_version(req)]}
+
+    def on_get_one(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {"version": _version(req)}
+
+
+def is_open(req: Request) -> bool:
+    """Version documents need no identity, nor does whatever is below no version; a webhook's address is its secret."""
+    path = req.path
+    return not path.startswith(f"{PREFIX}/") or path == f"{PREFIX}/" or _WEBHOOK.fullmatch(path) is not None
+
+
+def _version(req: Request) -> Json:
+    return {
+        "id": str(SPOKEN.minimum),
+        "status": "CURRENT",
+        "updated": _UPDATED,
+        "media-types": _MEDIA_TYPES,
+        "links": [{"rel": "self", "href": req.link(PREFIX)}, _GUIDE],
+        "min_version": str(SPOKEN.minimum),
+        "max_version": str(SPOKEN.maximum),
+    }

@@ -1,0 +1,91 @@
+"""/v1/receivers: addresses that start an action when they are called."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import falcon
+
+from covey.api.clustering import views
+from covey.api.clustering.errors import Malformed
+from covey.api.clustering.fields import choice, mapping, name_of, read_object, text
+from covey.api.clustering.microversions import RECEIVER_USER
+from covey.api.clustering.queries import ListQuery, one_of, texts
+from covey.api.requests import Json, Request
+from covey.model.clustering.actions import Verb
+from covey.model.clustering.receivers import STARTED, TYPES, WEBHOOK, Receiver
+from covey.services.clustering.receivers import NewReceiver, ReceiverChange
+from covey.services.clustering.receivers import Receivers as Service
+
+_LIST = ListQuery(
+    filters={"name": texts, "type": one_of(TYPES), "action": one_of(STARTED), "cluster_id": texts, "user": texts},
+    sort_keys=("name", "type", "action", "cluster_id", "created_at", "user"),
+    order="name",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """Their owners' side; callers use /v1/webhooks."""
+
+    service: Service
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        wanted = _LIST.read(req, but=() if req.version >= RECEIVER_USER else ("user",))
+        resp.media = {"receivers": [show(req, receiver) for receiver in self.service.page(req.actor, wanted)]}
+
+    def on_post(self, req: Request, resp: falcon.Response) -> None:
+        created = self.service.create(req.actor, _new(req))
+        resp.status = falcon.HTTP_201
+        resp.media = {"receiver": show(req, created)}
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        resp.media = {"receiver": show(req, self.service.get(req.actor, key))}
+
+    def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        given = read_object(req, "receiver", optional=("name", "action", "params"), updates=True)
+        change = ReceiverChange(name_of(given), _action(given), mapping(given, "params"))
+        resp.media = {"receiver": show(req, self.service.update(req.actor, key, change))}
+
+    def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        self.service.delete(req.actor, key)
+        resp.status = falcon.HTTP_204
+
+
+def show(req: Request, receiver: Receiver) -> Json:
+    """A receiver, with the address that starts its action."""
+    query = urlencode([("V", "2"), *sorted((name, str(value)) for name, value in receiver.params.items())])
+    return {
+        "id": receiver.id,
+        "name": receiver.name,
+        "type": receiver.type,
+        "cluster_id": receiver.cluster_id,
+        "action": receiver.action,
+        "params": receiver.params,
+        "actor": {},
+        "channel": {"alarm_url": req.link(f"/v1/webhooks/{receiver.id}/trigger?{query}")},
+        "created_at": views.time_of(receiver.created_at),
+        "updated_at": views.time_of(receiver.updated_at),
+    } | views.owner(receiver.owner)
+
+
+def _new(req: Request) -> NewReceiver:
+    optional = ("cluster_id", "action", "params", "actor")
+    given = read_object(req, "receiver", required=("name", "type"), optional=optional)
+    if choice(given, "type", TYPES) != WEBHOOK:
+        message = "Receivers of the type 'message' are not offered by this cloud: the type must be 'webhook'."
+        raise Malformed(message)
+    name, cluster, action = name_of(given), text(given, "cluster_id"), _action(given)
+    if not cluster:
+        message = "Cluster identity is required for creating webhook receiver."
+        raise Malformed(message)
+    if action is None:
+        message = f"Action name is required for creating webhook receiver: one of {', '.join(STARTED)}."
+        raise Malformed(message)
+    mapping(given, "actor")  # on whose behalf it acts is known: whoever makes it
+    assert name is not None
+    return NewReceiver(name, cluster, action, mapping(given, "params") or {})
+
+
+def _action(given: Json) -> Verb | None:
+    chosen = choice(given, "action", STARTED)
+    return None if chosen is None else Verb(chosen)

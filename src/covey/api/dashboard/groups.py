@@ -1,0 +1,84 @@
+"""/data/groups: every group with its policies in words, one of them in full, and what other policies would break."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute import rebalances
+from covey.api.compute.server_group_views import show_violation
+from covey.api.dashboard.answers import as_json, number, send
+from covey.api.requests import Json, Request, read_body
+from covey.api.validation import JsonSchema, Schema
+from covey.model.groups import Group
+from covey.model.policy_words import in_words
+from covey.services.dashboard.group_pages import Counts, GroupPage, GroupPages
+
+_POLICIES: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 600}, "maxItems": 32}
+_RULES: JsonSchema = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}}
+_PREVIEW = Schema(
+    {
+        "type": "object",
+        "properties": {"policies": _POLICIES, "rules": _RULES},
+        "required": ["policies"],
+        "additionalProperties": False,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The caller's groups, and an operator's view of everybody's."""
+
+    pages: GroupPages
+    max_limit: int
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        limit = number(req, "limit", self.max_limit, self.max_limit)
+        found = self.pages.find(req.actor, number(req, "offset", 0, 2**31 - 1), limit + 1)
+        shown = [_show_row(group, counts) for group, counts in found[:limit]]
+        send(req, resp, as_json({"groups": shown, "more": len(found) > limit}))
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        send(req, resp, as_json(_show_page(self.pages.page(req.actor, key))))
+
+    def on_post_preview(self, req: Request, resp: falcon.Response, key: str) -> None:
+        body = read_body(req, _PREVIEW)
+        preview = self.pages.preview(req.actor, key, body["policies"], body.get("rules", {}))
+        resp.media = _show(preview.group) | {
+            "violations": [show_violation(violation, preview.disguise) for violation in preview.violations]
+        }
+
+
+def _show(group: Group) -> Json:
+    return {
+        "id": group.id,
+        "policies": [str(policy) for policy in group.policies],
+        "rules": group.rules,
+        "words": in_words(group.policies),
+    }
+
+
+def _show_row(group: Group, counts: Counts) -> Json:
+    return _show(group) | {
+        "name": group.name,
+        "project_id": group.project_id,
+        "members": len(group.members),
+        "violations": counts[0],
+        "hard_violations": counts[1],
+    }
+
+
+def _show_page(page: GroupPage) -> Json:
+    group = page.group
+    return _show(group) | {
+        "name": group.name,
+        "project_id": group.project_id,
+        "user_id": group.user_id,
+        "members": [
+            {"id": server.id, "name": server.name, "status": server.status, "places": places}
+            for server, places in page.members
+        ],
+        "violations": [show_violation(violation, page.disguise) for violation in page.violations],
+        "domain_names": page.domain_names,
+        "rebalance": None if page.rebalance is None else rebalances.show(page.rebalance, page.disguise),
+    }

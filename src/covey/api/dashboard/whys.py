@@ -1,0 +1,48 @@
+"""/data/refusals and /data/servers/{id}/why: what found no host, why, and what would help."""
+
+from dataclasses import dataclass
+
+import falcon
+
+from covey.api.compute.server_views import ServerView
+from covey.api.dashboard.answers import as_json, send
+from covey.api.requests import Json, Request
+from covey.api.times import seconds
+from covey.model.servers import Server
+from covey.services.dashboard.whys import Whys as Service
+
+
+@dataclass(frozen=True, slots=True)
+class Whys:
+    """Refusals, and one server's story."""
+
+    service: Service
+    view: ServerView
+
+    def on_get_refusals(self, req: Request, resp: falcon.Response) -> None:
+        send(req, resp, as_json({"refusals": [_show(server) for server in self.service.refusals(req.actor)]}))
+
+    def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
+        why = self.service.why(req.actor, key)
+        doc: Json = _show(why.server) | {"refused": why.refused, "placement": self.view.placement(why.server, req)}
+        if why.refused:
+            doc |= {
+                "fits_now": why.fits_now,
+                "hosts": why.hosts,
+                "reasons": [{"reason": words, "hosts": count} for words, count in why.reasons],
+                "smallest_changes": list(why.changes),
+            }
+        send(req, resp, as_json(doc))
+
+
+def _show(server: Server) -> Json:
+    return {
+        "id": server.id,
+        "name": server.name,
+        "project_id": server.project_id,
+        "status": server.status,
+        "flavor": server.flavor.name,
+        "group_id": server.group_id or server.wanted.hints.get("group"),
+        "created_at": seconds(server.created_at),
+        "fault": None if server.fault is None else server.fault.message,
+    }

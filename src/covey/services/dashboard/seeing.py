@@ -1,0 +1,24 @@
+"""What a caller may see on the dashboard: everything, or what is their project's."""
+
+from covey.model.access import Actor, Target
+from covey.model.groups import HOST, ScopeRef
+from covey.model.scopes import IMPLICIT, Scope
+from covey.ports import Access, Transaction
+
+OPERATE = "covey:dashboard:operate"
+_SCOPES = "os_compute_api:os-policy-scopes:"
+
+
+def sees_all(access: Access, actor: Actor) -> bool:
+    """Whether the actor is shown hosts, and everybody's servers."""
+    return access.allows(actor, OPERATE)
+
+
+def scopes_for(tx: Transaction, access: Access, actor: Actor, rule: str = "show") -> list[ScopeRef]:
+    """The scopes that a rule opens to the actor, the implicit one first."""
+    found: list[Scope] = [IMPLICIT, *tx.scopes.all()]
+    return [
+        HOST if scope is IMPLICIT else ScopeRef(scope.id, scope.name)
+        for scope in found
+        if access.allows(actor, _SCOPES + rule, Target(project_id=actor.project_id, scope_name=scope.name))
+    ]

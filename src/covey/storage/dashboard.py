@@ -1,0 +1,164 @@
+"""What the dashboard asks across all tables: many rows at once, each with few columns."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, func, select
+
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId
+from covey.model.news import Backlog, Subject, Trace
+from covey.storage.bulk import execute
+from covey.storage.tables import (
+    aggregates,
+    cluster_actions,
+    fleet_changes,
+    instance_actions,
+    instance_groups,
+    outbox,
+    quota_usages,
+    rebalances,
+    servers,
+    work,
+)
+
+_NEWEST = 200  # rows of what grows for ever
+_JOBS = 500
+
+
+def _joined(*columns: Any) -> Any:  # noqa: ANN401 -- columns of any kind, as one text with dashes between
+    texts: list[Any] = [sa.cast(column, sa.String) for column in columns]
+    return reduce(lambda one, other: one + "-" + other, texts)
+
+
+def _signs(subject: Subject, project: Any, thing: Any, mark: Any, *, lasting: bool = False) -> Any:  # noqa: ANN401
+    return select(
+        sa.literal(subject.value).label("subject"),
+        sa.cast(project, sa.String).label("project_id"),
+        sa.cast(thing, sa.String).label("thing"),
+        sa.cast(mark, sa.String).label("mark"),
+        sa.literal(int(lasting)).label("lasting"),
+    )
+
+
+def _newest(signs: Any, by: sa.Column[Any], most: int = _NEWEST) -> Any:  # noqa: ANN401
+    """SQLite takes an order and a limit inside a union only in a query of its own."""
+    return select(signs.order_by(by.desc()).limit(most).subquery())
+
+
+# Who did something to a server left a row there, and a worker that did its part took a row from its list.
+_did, _use, _groups = instance_actions.c, quota_usages.c, instance_groups.c
+_job, _repair, _action = work.c, rebalances.c, cluster_actions.c
+_JOB_MARK = "job"
+_TRACES = sa.union_all(
+    _newest(_signs(Subject.FLEET, sa.null(), fleet_changes.c.host_id, fleet_changes.c.seq), fleet_changes.c.seq),
+    _signs(
+        Subject.FLEET,
+        sa.null(),
+        sa.null(),
+        func.coalesce(_joined(func.count(), func.max(aggregates.c.updated_at)), "none"),
+        lasting=True,
+    ).select_from(aggregates),  # their names, of which the log says nothing
+    _newest(_signs(Subject.SERVERS, _did.project_id, _did.server_id, _joined(sa.literal("did"), _did.id)), _did.id),
+    _newest(
+        _signs(
+            Subject.SERVERS,
+            servers.c.project_id,
+            _job.server_id,
+            _joined(sa.literal(_JOB_MARK), _job.id, _job.attempts),
+            lasting=True,
+        ).join_from(work, servers, _job.server_id == servers.c.id),
+        _job.id,
+        _JOBS,
+    ),
+    _signs(Subject.SERVERS, _use.project_id, sa.null(), _joined(_use.instances, _use.cores, _use.ram), lasting=True),
+    _signs(
+        Subject.GROUPS,
+        _groups.project_id,
+        sa.null(),
+        _joined(func.count(), func.sum(_groups.version), func.max(_groups.id)),
+        lasting=True,
+    ).group_by(_groups.project_id),
+    _signs(
+        Subject.GROUPS,
+        _repair.project_id,
+        _repair.group_id,
+        _joined(_job.id, _job.attempts, _repair.done),
+        lasting=True,
+    ).join_from(work, rebalances, _job.server_id == _repair.id),
+    _newest(
+        _signs(
+            Subject.ACTIONS,
+            _action.project_id,
+            func.coalesce(_action.cluster_id, _action.target),
+            _joined(_action.id, _action.status),
+        ),
+        _action.created_at,
+    ),
+)
+
+_PLACED = "SELECT s.host_id, s.id FROM servers s WHERE s.host_id IS NOT NULL{mine}"
+_GROUPED = "SELECT m.server_id, m.group_id FROM instance_group_members m{mine}"
+_NAMES = "SELECT id, name FROM instance_groups{mine}"
+_MEMBERS = """
+    SELECT m.group_id, m.server_id, s.host_id FROM instance_group_members m JOIN servers s ON s.id = m.server_id
+    WHERE m.group_id IN ?
+"""
+_BACKLOG = select(
+    select(func.count()).select_from(work).scalar_subquery(),
+    select(func.count()).select_from(work).where(work.c.due_at <= bindparam("now")).scalar_subquery(),
+    select(func.min(work.c.due_at)).scalar_subquery(),
+    select(func.count()).select_from(outbox).scalar_subquery(),
+)
+
+
+class DashboardRows:
+    """Reads; nothing here is ever written."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def traces(self) -> list[Trace]:
+        """Signs of all that happened lately, in one statement."""
+        rows = self._connection.execute(_TRACES).all()
+        jobs = {row.mark for row in rows if row.mark.startswith(_JOB_MARK)}
+        fleeting = jobs if len(jobs) == _JOBS else set()  # of a long list, those that left it may just be older
+        return [
+            Trace(
+                Subject(subject),
+                None if project is None else ProjectId(project),
+                thing,
+                mark,
+                bool(lasting) and mark not in fleeting,
+            )
+            for subject, project, thing, mark, lasting in rows
+        ]
+
+    def placed(self, project: ProjectId | None) -> Sequence[tuple[HostId, ServerId, GroupId | None]]:
+        """Every server that has a host: where it is, and its group."""
+        groups = dict(self._of(project, _GROUPED, " JOIN servers s ON s.id = m.server_id WHERE s.project_id = ?"))
+        rows = self._of(project, _PLACED, " AND s.project_id = ?")  # a join of both would take longer
+        return [(host, server, groups.get(server)) for host, server in rows]
+
+    def group_names(self, project: ProjectId | None) -> Sequence[tuple[GroupId, str]]:
+        """Every group."""
+        found: list[tuple[GroupId, str]] = self._of(project, _NAMES, " WHERE project_id = ?")
+        return found
+
+    def members(self, groups: Sequence[GroupId]) -> Sequence[tuple[GroupId, ServerId, HostId | None]]:
+        """The members of some groups, and where they are."""
+        found: list[tuple[GroupId, ServerId, HostId | None]] = []
+        if groups:
+            found = execute(self._connection, _MEMBERS, list(groups)).fetchall()
+        return found
+
+    def backlog(self, now: datetime) -> Backlog:
+        """What waits for workers."""
+        jobs, overdue, oldest, notes = self._connection.execute(_BACKLOG, {"now": now}).one()
+        return Backlog(jobs, overdue, oldest, notes)
+
+    def _of(self, project: ProjectId | None, statement: str, mine: str) -> Any:  # noqa: ANN401 -- the driver's rows
+        wanted = statement.format(mine="" if project is None else mine)
+        return execute(self._connection, wanted, *([] if project is None else [project])).fetchall()

@@ -1,0 +1,47 @@
+"""The commands of the page about clusters do what the page says, one after another."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests.acceptance.clustering_client import clustering
+from tests.acceptance.conftest import Demo
+from tests.acceptance.processes import Session
+from tests.acceptance.storm import wait_until
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "clusters.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OVER = {"SUCCEEDED", "FAILED", "CANCELLED"}
+
+
+def test_the_commands_of_the_page_about_clusters(demo: Demo, tmp_path: Path) -> None:
+    files, growth, changes = BLOCK.findall(PAGE.read_text())
+    *others, last = changes.splitlines()
+    with Session(clustering(demo.cloud("demo"))) as session:
+        run(session, files, tmp_path)
+        run(session, growth, tmp_path)
+        assert [row["status"] for row in session.json("cluster members list shop")] == ["ACTIVE"] * 8
+        run(session, "\n".join(others), tmp_path)
+        assert session.json("cluster show shop")["status"] == "ACTIVE"
+        assert len(session.json("cluster members list shop")) == 6
+        run(session, last, tmp_path)
+        assert "shop" not in {row["name"] for row in session.json("cluster list")}
+
+
+def run(session: Session, text: str, directory: Path) -> None:
+    """The client's commands by one client; the others by a shell, which makes the files that they name."""
+    commands = [line for line in text.splitlines() if line.startswith("openstack ")]
+    rest = "\n".join(line for line in text.splitlines() if line not in commands)
+    subprocess.run(["sh", "-e", "-c", rest], cwd=directory, check=True)
+    for command in commands:
+        wanted = command.removeprefix("openstack ").replace("--spec-file ", f"--spec-file {directory}/")
+        wait(session, session.text(wanted.replace(" --wait", "")))
+
+
+def wait(session: Session, said: str) -> None:
+    """Until what a command began is over; the client's own --wait looks every few seconds only."""
+    found = re.search(r"action:? ([0-9a-f-]{36})", said)
+    if found is not None:
+        wait_until(lambda: session.json(f"cluster action show {found[1]}")["status"] in OVER, said)
+    elif "desired_capacity" in said:
+        wait_until(lambda: session.json("cluster show shop")["status"] == "ACTIVE", said)

@@ -1,0 +1,51 @@
+"""Pages that wait for news of a real service: in nobody's way, only so many, and gone when the service stops."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.acceptance import storm
+from tests.databases import SQLite
+
+VARIABLES = storm.settings(storm.UNLIMITED, API__LANES="1", DASHBOARD__MAX_STREAMS="2")
+
+
+@contextmanager
+def listening(port: int, user: str = "alice:web") -> Iterator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=storm.ANSWER_TIMEOUT_S)
+    try:
+        connection.request("GET", "/dashboard/events", headers={"X-Auth-Token": user})
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def next_event(stream: http.client.HTTPResponse) -> tuple[str, dict[str, list[str]]]:
+    """The next one, whenever it comes; what only keeps the connection alive is none."""
+    while not (line := stream.readline().decode()).startswith("event: "):
+        assert line, "the stream ended"
+    return line[7:].strip(), json.loads(stream.readline()[6:])
+
+
+def test_streams_hold_up_neither_requests_nor_the_end(tmp_path: Path, sqlite_server: SQLite) -> None:
+    with sqlite_server.fresh(tmp_path) as database, ExitStack() as pages:
+        storm.apply_fleet(tmp_path, database, storm.fleet_of(3, 8))
+        with storm.serving(tmp_path, database, 1, VARIABLES) as (service,):
+            alice = pages.enter_context(listening(service.port))
+            assert next_event(alice)[0] == "hello"
+            with listening(service.port, "bob:db") as bob:
+                assert next_event(bob)[0] == "hello"
+                with listening(service.port) as third:
+                    assert (third.status, third.headers["Retry-After"]) == (503, "5")
+                booted = storm.Client([service.port]).ask("POST", "/compute/v2.1/servers", storm.boot_body("s"))
+                assert booted.status == 202  # though there is one lane, and two who wait
+                assert next_event(alice) == ("servers", {"ids": [booted.json["server"]["id"]]})
+            storm.wait_until(lambda: _is_free(service.port), "the seat of a page that was closed")
+        # The service was told to stop while a page listened, and stopped in time, or we would not be here.
+
+
+def _is_free(port: int) -> bool:
+    with listening(port) as stream:
+        return stream.status == 200

@@ -1,0 +1,325 @@
+"""The engine at work: what actions do to clusters, nodes and their servers, and what they leave behind."""
+
+import pytest
+
+from covey.drivers.simulated import Simulated
+from covey.services.clustering.engine import removal
+from covey.storage import tables
+from tests.build import a_host
+from tests.functional.cluster_tenants import Tenant, a_tenant
+from tests.functional.clusters import policy
+from tests.functional.fleets import BuildCloud, Cloud, Moody
+
+SPREAD = policy("affinity", servergroup={"policies": "anti-affinity"})
+
+
+@pytest.fixture
+def driver() -> Moody:
+    return Moody()
+
+
+@pytest.fixture
+def cloud(build_cloud: BuildCloud, driver: Moody) -> Cloud:
+    return build_cloud(driver=driver)
+
+
+@pytest.fixture
+def alice(cloud: Cloud) -> Tenant:
+    return a_tenant(cloud, cloud.alice)
+
+
+def test_a_cluster_grows_within_its_policy_and_what_does_not_fit_changes_nothing(alice: Tenant) -> None:
+    assert alice.create()["status"] == "SUCCEEDED"
+    alice.attach(SPREAD)
+    grown = alice.do("scale_out", count=3)
+    assert (grown["status"], alice.sizes, sorted(map(str, alice.hosts))) == (
+        "SUCCEEDED",
+        (3, 3),
+        ["node-1", "node-2", "node-3"],
+    )
+    assert sorted(grown["outputs"]["nodes_added"]) == sorted(alice.cluster["nodes"])
+    assert alice.cloud.members(alice.group()) == {node["physical_id"] for node in alice.nodes}
+    before = alice.nodes
+    refused = alice.do("scale_out")
+    assert refused["status"] == "FAILED"
+    assert refused["status_reason"].startswith("No valid host was found. Of 3 hosts: 3 ")
+    assert (alice.sizes, alice.nodes, alice.cluster["status"]) == ((3, 3), before, "ACTIVE")
+    alice.check()
+
+
+def test_bounds_hold_and_a_count_that_is_none_is_a_reason(alice: Tenant) -> None:
+    assert alice.create(1, min_size=1, max_size=2)["status"] == "SUCCEEDED"
+    too_many = alice.do("scale_out", count=2)["status_reason"]
+    assert too_many == "The target capacity (3) is greater than the cluster's max_size (2)."
+    too_few = alice.do("scale_in")["status_reason"]
+    assert too_few == "The target capacity (0) is less than the cluster's min_size (1)."
+    assert alice.sizes == (1, 1)
+    made = {
+        "name": "r",
+        "type": "webhook",
+        "cluster_id": "web",
+        "action": "CLUSTER_SCALE_OUT",
+        "params": {"count": "x"},
+    }
+    receiver = alice.api.post("/receivers", {"receiver": made}).json["receiver"]["id"]
+    hook = alice.done(alice.api.ask("POST", f"/webhooks/{receiver}/trigger", params={"V": "2"}))
+    assert (hook["status"], hook["status_reason"]) == ("FAILED", "The value for count must be an integer: 'x'.")
+
+
+def test_a_resize_grows_shrinks_and_sets_bounds(alice: Tenant) -> None:
+    alice.create(1)
+    alice.do("resize", adjustment_type="EXACT_CAPACITY", number=4, max_size=5)
+    assert (alice.sizes, alice.cluster["max_size"]) == ((4, 4), 5)
+    first = [node["id"] for node in alice.nodes[:2]]
+    alice.do("resize", adjustment_type="CHANGE_IN_PERCENTAGE", number=-50, min_size=1)
+    assert (alice.sizes, alice.cluster["min_size"]) == ((2, 2), 1)
+    assert [node["id"] for node in alice.nodes] == first  # the last to come are the first to go
+    alice.do("resize", min_size=2, max_size=9)
+    assert (alice.cluster["min_size"], alice.cluster["max_size"], alice.sizes) == (2, 9, (2, 2))
+    alice.check()
+
+
+def test_a_deleted_cluster_leaves_nothing_behind(alice: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "_AT_ONCE", 2)  # so that it takes several turns
+    alice.create()
+    alice.attach(SPREAD)
+    alice.do("scale_out", count=3)
+    answer = alice.api.delete("/clusters/web")
+    seen = set()
+    while alice.action(answer)["status"] not in {"SUCCEEDED", "FAILED"}:
+        seen.add(alice.action(answer)["status_reason"])
+        alice.cloud.time.pass_(0.5)
+        alice.cloud.step()
+    assert alice.action(answer)["status"] == "SUCCEEDED"
+    assert {"Deleted 0 of 3 nodes.", "Deleted 2 of 3 nodes."} <= seen
+    assert alice.api.get("/clusters/web").status == 404
+    left = (tables.nodes, tables.clusters, tables.cluster_policies, tables.cluster_locks, tables.instance_groups)
+    assert not any(map(alice.cloud.rows, left))
+    assert alice.cloud.is_empty()
+    (last, *_) = alice.api.get("/events", sort="timestamp:desc").json["events"]
+    assert (last["oname"], last["action"], last["status"]) == ("web", "CLUSTER_DELETE", "end")
+
+
+def test_a_server_that_does_not_come_up_leaves_a_node_in_error(alice: Tenant, driver: Moody) -> None:
+    driver.verbs.add("spawn")
+    made = alice.create(2)
+    assert made["status"] == "FAILED"
+    assert made["status_reason"].startswith("Failed in creating nodes. Failed in creating server: No valid host")
+    assert [(node["status"], node["physical_id"]) for node in alice.nodes] == [("ERROR", None)] * 2
+    assert (alice.sizes, alice.cluster["status"]) == ((2, 2), "WARNING")
+    assert alice.cloud.is_empty()
+    driver.verbs.clear()
+    assert alice.do("recover")["status"] == "SUCCEEDED"
+    assert alice.cluster["status"] == "ACTIVE"
+    alice.check()
+
+
+def test_lost_servers_are_found_and_made_again_within_the_policy(alice: Tenant) -> None:
+    alice.create()
+    alice.attach(SPREAD)
+    alice.do("scale_out", count=3)
+    lost, _, stopped = (node["physical_id"] for node in alice.nodes)
+    alice.cloud.delete(lost)
+    alice.cloud.did(alice.cloud.alice, stopped, "os-stop")
+    assert alice.do("check")["status"] == "SUCCEEDED"
+    assert [node["status"] for node in alice.nodes] == ["ERROR", "ACTIVE", "WARNING"]
+    assert alice.cluster["status"] == "WARNING"
+    assert alice.do("recover", operation="REBUILD")["status"] == "SUCCEEDED"
+    assert [node["status"] for node in alice.nodes] == ["ACTIVE"] * 3
+    assert sorted(map(str, alice.hosts)) == ["node-1", "node-2", "node-3"]
+    assert alice.cloud.members(alice.group()) == {node["physical_id"] for node in alice.nodes}
+    assert {lost, stopped}.isdisjoint(node["physical_id"] for node in alice.nodes)
+    alice.check()
+
+
+def test_a_reboot_wakes_a_stopped_server_and_capacity_is_made_good_within_the_policy(alice: Tenant) -> None:
+    alice.create()
+    alice.attach(SPREAD)
+    alice.do("scale_out", count=2)
+    stopped, spare = alice.nodes
+    alice.cloud.did(alice.cloud.alice, stopped["physical_id"], "os-stop")
+    alice.attach(policy("deletion", "1.1", reduce_desired_capacity=False), "keep")
+    alice.do("del_nodes", nodes=[spare["id"]], destroy_after_deletion=True)
+    assert alice.sizes == (1, 2)
+    assert alice.do("recover", operation="REBOOT", check=True, check_capacity=True)["status"] == "SUCCEEDED"
+    assert (alice.sizes, alice.nodes[0]["physical_id"]) == ((2, 2), stopped["physical_id"])
+    assert len(set(alice.hosts)) == 2
+    assert alice.cluster["status"] == "ACTIVE"
+    alice.check()
+
+
+def test_a_node_of_its_own_request_is_placed_by_the_policy_or_is_no_member(alice: Tenant) -> None:
+    alice.create(max_size=3)
+    alice.attach(SPREAD)
+    wanted = {"node": {"name": "n", "profile_id": "p", "cluster_id": "web"}}
+    answers = [alice.api.post("/nodes", wanted) for _ in range(3)]
+    assert [alice.done(answer)["status"] for answer in answers] == ["SUCCEEDED"] * 3
+    assert (alice.sizes, len(set(alice.hosts))) == ((3, 3), 3)
+    assert alice.cloud.members(alice.group()) == {node["physical_id"] for node in alice.nodes}
+    over = alice.done(alice.api.post("/nodes", wanted))
+    assert over["status_reason"] == "The target capacity (4) is greater than the cluster's max_size (3)."
+    alice.do("resize", max_size=9)
+    crowded = alice.done(alice.api.post("/nodes", wanted))
+    assert crowded["status_reason"].startswith("No valid host was found. Of 3 hosts: 3 ")
+    outside = [node for node in alice.nodes if node["cluster_id"] == ""]
+    assert {(node["status"], node["status_reason"]) for node in outside} == {
+        ("ERROR", over["status_reason"]),
+        ("ERROR", crowded["status_reason"]),
+    }
+    assert (alice.sizes, alice.cluster["status"]) == ((3, 3), "ACTIVE")
+    gone = alice.nodes[-1]["id"]
+    assert alice.done(alice.api.delete(f"/nodes/{gone}"))["status"] == "SUCCEEDED"
+    assert alice.sizes == (2, 2)
+
+
+def test_nodes_leave_with_their_servers_and_come_back(alice: Tenant) -> None:
+    alice.create(2)
+    one, two = alice.nodes
+    alice.do("del_nodes", nodes=[one["id"]])
+    shown = alice.cloud.show(one["physical_id"])["metadata"]
+    assert (shown, alice.sizes) == ({"cluster_node_id": one["id"]}, (1, 1))
+    alice.do("replace_nodes", nodes={two["id"]: one["id"]})
+    assert (alice.cluster["nodes"], alice.sizes) == ([one["id"]], (1, 1))
+    assert alice.cloud.show(one["physical_id"])["metadata"]["cluster_node_index"] == "3"
+    alice.do("add_nodes", nodes=[two["id"]])
+    assert (alice.cluster["nodes"], alice.sizes) == ([one["id"], two["id"]], (2, 2))
+    assert alice.cloud.show(two["physical_id"])["metadata"]["cluster_id"] == alice.cluster["id"]
+    alice.check()
+
+
+def test_a_policy_keeps_the_servers_and_grants_some_time(alice: Tenant) -> None:
+    alice.create(2)
+    terms = {"destroy_after_deletion": False, "grace_period": 40, "criteria": "OLDEST_FIRST"}
+    alice.attach(policy("deletion", "1.1", **terms), "kind")
+    answer = alice.ask("scale_in")
+    alice.cloud.settle()
+    assert (alice.action(answer)["status"], len(alice.cluster["nodes"])) == ("WAITING", 2)
+    alice.cloud.time.pass_(41)
+    assert alice.done(answer)["status"] == "SUCCEEDED"
+    assert (alice.sizes, len(alice.cloud.servers()), len(alice.nodes)) == ((1, 1), 2, 2)
+
+
+def test_members_follow_another_profile(alice: Tenant) -> None:
+    alice.create(2)
+    before = [node["physical_id"] for node in alice.nodes]
+    alice.profile("larger", flavor="big", name="big-one", metadata={"tier": "gold"})
+    updated = alice.done(alice.api.patch("/clusters/web", {"cluster": {"profile_id": "larger", "name": "web"}}))
+    assert updated["status"] == "SUCCEEDED"
+    assert [node["physical_id"] for node in alice.nodes] == before
+    assert {node["profile_name"] for node in alice.nodes} == {"larger"}
+    for server in map(alice.cloud.show, before):
+        shown = server["flavor"]["original_name"], server["name"], server["metadata"]["tier"], server["status"]
+        assert shown == ("big", "big-one", "gold", "ACTIVE")
+    alice.profile("huge", flavor="giant")
+    refused = alice.done(alice.api.patch("/clusters/web", {"cluster": {"profile_id": "huge"}}))
+    assert refused["status_reason"].startswith("Failed in updating nodes. Failed in resizing server: No valid host")
+    assert {node["profile_name"] for node in alice.nodes} == {"larger"}
+    assert (alice.cluster["profile_name"], alice.cluster["status"]) == ("huge", "ACTIVE")
+    alice.check()
+
+
+def test_a_node_is_renamed_with_its_server(alice: Tenant) -> None:
+    alice.create(1)
+    (node,) = alice.nodes
+    change = {"name": "fresh", "role": "boss", "metadata": {"a": "b"}, "tainted": True}
+    assert alice.done(alice.api.patch(f"/nodes/{node['id']}", {"node": change}))["status"] == "SUCCEEDED"
+    (after,) = alice.nodes
+    assert {key: after[key] for key in change} == change
+    assert (after["status"], alice.cloud.show(node["physical_id"])["name"]) == ("ACTIVE", "fresh")
+
+
+def test_a_growing_cluster_that_is_cancelled_brings_to_an_end_what_it_began(alice: Tenant) -> None:
+    alice.create()
+    answer = alice.ask("scale_out", count=2)
+    alice.cloud.assembled.turns.turn(next(job for job in alice.cloud.jobs() if job.verb == "cluster"))
+    action = alice.action(answer)
+    assert (action["status"], len(action["depends_on"])) == ("WAITING", 2)
+    assert alice.api.patch(f"/actions/{action['id']}", {"action": {"status": "CANCELLED"}}).status == 202
+    alice.cloud.settle()
+    assert alice.action(answer)["status"] == "CANCELLED"
+    assert ([node["status"] for node in alice.nodes], alice.sizes) == (["ACTIVE"] * 2, (2, 2))
+    alice.check()
+    assert alice.do("scale_in")["status"] == "SUCCEEDED"  # nobody holds it any more
+
+
+def test_a_deletion_does_not_wait_for_what_is_under_way(alice: Tenant) -> None:
+    alice.create(2)
+    growing = alice.ask("scale_out", count=2)
+    alice.cloud.assembled.turns.turn(next(job for job in alice.cloud.jobs() if job.verb == "cluster"))
+    assert alice.delete()["status"] == "SUCCEEDED"
+    assert alice.action(growing)["status"] == "CANCELLED"
+    assert (alice.nodes, alice.cloud.is_empty()) == ([], True)
+
+
+def test_a_locked_server_stops_a_deletion_unless_it_is_forced(alice: Tenant) -> None:
+    alice.create(2)
+    alice.cloud.did(alice.cloud.admin, alice.nodes[0]["physical_id"], "lock")
+    refused = alice.delete()
+    assert refused["status"] == "FAILED"
+    assert refused["status_reason"].endswith("is locked")
+    assert ([node["status"] for node in alice.nodes], alice.cluster["status"]) == (["ACTIVE"], "WARNING")
+    forced = alice.done(alice.api.ask("DELETE", "/clusters/web", params={"force": "true"}))
+    assert (forced["status"], alice.nodes, len(alice.cloud.servers())) == ("SUCCEEDED", [], 1)
+
+
+def test_what_takes_too_long_is_given_up_and_can_be_looked_at_again(alice: Tenant, driver: Moody) -> None:
+    alice.create(timeout=100)
+    answer = alice.ask("scale_out")
+    alice.cloud.assembled.turns.turn(next(job for job in alice.cloud.jobs() if job.verb == "cluster"))
+    alice.cloud.time.pass_(101)
+    alice.cloud.assembled.turns.turn(next(job for job in alice.cloud.jobs() if job.verb == "cluster"))
+    assert alice.action(answer)["status_reason"] == "It was not done after 100 seconds."
+    assert [node["status"] for node in alice.nodes] == ["WARNING"]
+    alice.cloud.settle()
+    assert alice.do("check")["status"] == "SUCCEEDED"
+    assert ([node["status"] for node in alice.nodes], alice.cluster["status"]) == (["ACTIVE"], "ACTIVE")
+    assert driver.done[0][0] == "spawn"
+
+
+def test_zones_are_used_as_their_policy_plans(alice: Tenant) -> None:
+    for number, zone in ((1, "east"), (2, "west")):
+        body = {"name": zone, "availability_zone": zone}
+        made = alice.cloud.admin.post("/os-aggregates", {"aggregate": body}).json["aggregate"]["id"]
+        alice.cloud.admin.post(f"/os-aggregates/{made}/action", {"add_host": {"host": f"node-{number}"}})
+    alice.create()
+    alice.attach(policy("zone_placement", zones=[{"name": "east", "weight": 100}, {"name": "west", "weight": 50}]), "z")
+    assert alice.do("scale_out", count=3)["status"] == "SUCCEEDED"
+    assert sorted(map(str, alice.hosts)) == ["node-1", "node-1", "node-2"]
+    assert sorted(node["data"]["placement"]["zone"] for node in alice.nodes) == ["east", "east", "west"]
+
+
+def test_drs_is_for_operators_and_needs_a_host_that_has_it(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1")])
+    drs = policy("affinity", enable_drs_extension=True)
+    for caller, ends in ((cloud.admin, "SUCCEEDED"), (cloud.alice, "FAILED")):
+        tenant = a_tenant(cloud, caller)
+        tenant.create()
+        tenant.attach(drs)
+        grown = tenant.do("scale_out", count=2)
+        assert grown["status"] == ends, grown["status_reason"]
+        assert "vsphere" not in grown["status_reason"]
+        if ends == "SUCCEEDED":
+            place = {"zone": "nova:vsphere_drs_1", "servergroup": tenant.group()}
+            assert grown["data"]["placement"] == {"count": 2, "placements": [place, place]}
+            assert set(tenant.hosts) == {"vsphere_drs_1"}
+            cloud.set_host("vsphere_drs_1", status="disabled")
+            lost = tenant.do("scale_out")
+            assert lost["data"] == {"status": "ERROR", "status_reason": "No suitable vSphere host is available."}
+            reason = "Policy check failure: Failed policy 'spread': No suitable vSphere host is available."
+            assert lost["status_reason"] == reason
+            assert tenant.sizes == (2, 2)
+
+
+def test_a_server_that_takes_its_time_holds_up_nobody(build_cloud: BuildCloud) -> None:
+    driver = Simulated()
+    cloud = build_cloud(driver=driver)
+    driver.clock = cloud.time
+    alice = a_tenant(cloud, cloud.alice, metadata={"simulated_wait_time": 10})
+    answer = alice.api.post("/clusters", {"cluster": {"name": "web", "profile_id": "p", "desired_capacity": 1}})
+    cloud.step()
+    other = cloud.ask_for(cloud.alice).json["server"]["id"]
+    cloud.step()
+    assert (cloud.status(other), alice.nodes[0]["status"]) == ("ACTIVE", "CREATING")
+    began = cloud.time()
+    assert alice.done(answer)["status"] == "SUCCEEDED"
+    assert (cloud.time() - began).total_seconds() > 9

@@ -1,0 +1,109 @@
+"""The stream of what changed: everything for operators, their own for tenants, and only so many streams at once."""
+
+import json
+from typing import Any
+
+import falcon.testing
+import pytest
+
+from tests.functional.clusters import SERVER, speaking
+from tests.functional.fleets import BuildCloud, Cloud
+
+Events = dict[str, list[str]]
+
+
+class Listener:
+    """Somebody who keeps a page open."""
+
+    def __init__(self, cloud: Cloud, token: str, seconds: int = 60) -> None:
+        environ = falcon.testing.create_environ(
+            "/dashboard/events", headers={"X-Auth-Token": token}, query_string=f"seconds={seconds}"
+        )
+        self.headers: dict[str, str] = {}
+        self.status = ""
+        self.body: Any = cloud.service.app(environ, self._start)
+        self.pieces = iter(self.body)
+
+    def _start(self, status: str, headers: list[tuple[str, str]], _: Any = None) -> Any:
+        self.status, self.headers = status, dict(headers)
+
+    def next(self) -> Events:
+        """The next events, whenever they come."""
+        piece = b":"
+        while piece.startswith(b":"):
+            piece = next(self.pieces)
+        lines = [event.split("\n") for event in piece.decode().strip().split("\n\n")]
+        return {kind.removeprefix("event: "): json.loads(data[6:]).get("ids") for kind, data in lines}
+
+    def close(self) -> None:
+        self.body.close()
+
+
+def listening(cloud: Cloud, token: str) -> Listener:
+    listener = Listener(cloud, token)
+    assert listener.headers["content-type"] == "text/event-stream"
+    assert listener.next() == {"hello": None}
+    return listener
+
+
+def test_everybody_hears_of_their_own_and_operators_of_everything(cloud: Cloud) -> None:
+    admin, alice, bob = (listening(cloud, token) for token in ("admin:operators", "alice:web", "bob:db"))
+    group = cloud.group("anti-affinity")
+    server = cloud.boot(group=group)
+    heard = admin.next()
+    assert heard.keys() == {"fleet", "groups", "servers"}
+    assert heard["servers"] == [server]
+    assert alice.next() == {"groups": [], "servers": [server]}
+    bobs = cloud.boot(cloud.bob)
+    assert bob.next() == {"servers": [bobs]}
+    assert admin.next().keys() == {"fleet", "servers"}
+    cloud.set_down("node-1")
+    assert admin.next().keys() == {"fleet"}
+    for listener in (admin, alice, bob):
+        listener.close()
+
+
+def test_what_a_worker_finishes_is_news(cloud: Cloud) -> None:
+    server = cloud.ask_for(cloud.alice).json["server"]["id"]
+    alice = listening(cloud, "alice:web")
+    cloud.settle()
+    assert alice.next() == {"servers": [server]}
+    cloud.delete(server)
+    assert alice.next().keys() == {"servers"}  # nobody knows any more which it was
+    alice.close()
+
+
+def test_what_is_done_to_clusters_is_news(cloud: Cloud) -> None:
+    clustering = speaking(cloud.alice)
+    profile = clustering.post("/profiles", {"profile": {"name": "p", "spec": SERVER}}).json["profile"]["id"]
+    alice, bob = listening(cloud, "alice:web"), listening(cloud, "bob:db")
+    made = clustering.post("/clusters", {"cluster": {"name": "c", "profile_id": profile, "desired_capacity": 0}})
+    assert alice.next()["actions"] == [made.json["cluster"]["id"]]
+    bobs = cloud.boot(cloud.bob)
+    assert bob.next() == {"servers": [bobs]}
+    alice.close()
+    bob.close()
+
+
+def test_there_are_no_more_streams_than_there_may_be(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1, ("dashboard", "max_streams", 1))
+    first = Listener(cloud, "alice:web")
+    second = Listener(cloud, "bob:db")
+    assert (second.status[:3], second.headers["retry-after"]) == ("503", "5")
+    first.close()  # before a byte was read of it
+    first.close()
+    third = listening(cloud, "bob:db")
+    assert Listener(cloud, "alice:web").status[:3] == "503"
+    third.close()
+
+
+def test_a_stream_ends_by_itself(cloud: Cloud) -> None:
+    brief = Listener(cloud, "alice:web", seconds=0)
+    assert list(brief.pieces) == [b"event: hello\ndata: {}\n\n"]
+
+
+@pytest.mark.parametrize("seconds", ["301", "-1", "x"])
+def test_a_stream_is_not_for_ever(cloud: Cloud, seconds: str) -> None:
+    answer = cloud.alice.below("/dashboard").get("/events", seconds=seconds)
+    assert answer.status == 400
+    assert "seconds" in answer.message

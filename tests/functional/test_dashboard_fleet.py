@@ -1,0 +1,123 @@
+"""The fleet as a map: everything for operators, their own for tenants; one host, and the fleet's health."""
+
+import pytest
+
+from tests.functional.client import Client
+from tests.functional.fleets import BuildCloud
+from tests.functional.scopes import Scoped, scoped
+
+
+@pytest.fixture
+def racks(build_cloud: BuildCloud) -> Scoped:
+    return scoped(build_cloud(5))
+
+
+def dashboard(client: Client) -> Client:
+    return client.below("/dashboard")
+
+
+def test_an_operator_sees_every_host_and_server_in_columns(racks: Scoped) -> None:
+    group = racks.group("anti-affinity")
+    first, second = racks.boot_on("node-1", group), racks.boot_on("node-4")
+    racks.set_host("node-2", status="disabled", disabled_reason="fan")
+    racks.set_down("node-3")
+    seen = dashboard(racks.admin).get("/data/fleet", scope="rack").json
+    hosts, servers = seen["hosts"], seen["servers"]
+    assert (seen["scope"], set(seen["scopes"])) == ("rack", {"host", "rack", "zone", "row"})
+    assert [seen["domains"][i] for i in hosts["domain"]] == ["rack-a", "rack-a", "rack-b", "rack-b", "rack-c"]
+    assert [seen["domain_ids"][i] for i in hosts["domain"][::2]] == list(racks.domains["rack"].values())
+    assert hosts["name"] == [f"node-{i}" for i in range(1, 6)]
+    assert (hosts["state"], hosts["zone"]) == ([0, 1, 2, 0, 0], ["nova"] * 5)
+    assert (hosts["vcpus_used"], hosts["vcpus"]) == ([1, 0, 0, 1, 0], [8] * 5)
+    assert (hosts["memory_used"], hosts["disk"]) == ([1024, 0, 0, 1024, 0], [100] * 5)
+    placed = dict(zip(servers["id"], zip(servers["host"], servers["group"], strict=True), strict=True))
+    assert placed == {first: (0, 0), second: (3, -1)}
+    assert seen["groups"] == [{"id": group, "name": "g"}]
+
+
+def test_a_host_that_is_in_no_domain(racks: Scoped) -> None:
+    assert dashboard(racks.admin).get("/data/fleet", scope="row").json["hosts"]["domain"] == [0, 1, 1, 1, -1]
+    assert dashboard(racks.admin).get("/data/fleet", scope="host").json["hosts"]["domain"] == [0, 1, 2, 3, 4]
+
+
+def test_a_tenant_sees_their_own_servers_and_no_host_by_its_name(racks: Scoped) -> None:
+    group = racks.group("soft-affinity")
+    mine = [racks.boot_on("node-1", group), racks.boot_on("node-2", group), racks.boot_on("node-5")]
+    racks.boot(racks.bob)
+    seen = dashboard(racks.alice).get("/data/fleet", scope="zone").json
+    assert seen["servers"] == {"host": [0, 1, 2], "group": [0, 0, -1], "id": mine}
+    assert seen["hosts"]["domain"] == [0, 0, 1]
+    assert seen["domains"] == [racks.zone("zone-a"), racks.zone("zone-b")]
+    assert len(set(seen["hosts"]["name"])) == 3
+    assert not set(seen["hosts"]["name"]) & {f"node-{i}" for i in range(1, 6)}
+    empty = ("state", "vcpus_used", "vcpus", "memory_used", "memory", "disk_used", "disk")
+    assert all(seen["hosts"][column] == [] for column in empty)
+
+
+def test_the_map_is_kept_while_nothing_changes_and_never_longer(racks: Scoped) -> None:
+    admin = dashboard(racks.admin)
+    group = racks.group("affinity")
+    server = racks.boot(group=group)
+    tag = ""
+
+    def changed_by(what: str) -> None:
+        nonlocal tag
+        now = admin.sending(If_None_Match=tag).get("/data/fleet", scope="rack")
+        assert now.status == 200, what
+        tag = now.headers["etag"]
+        assert admin.sending(If_None_Match=tag).get("/data/fleet", scope="rack").status == 304, what
+
+    changed_by("the first look")
+    racks.boot()
+    changed_by("a server")
+    racks.set_down("node-3")
+    changed_by("a host's state")
+    assert racks.alice.put(f"/os-server-groups/{group}", {"server_group": {"name": "new"}}).status == 200
+    changed_by("a group's name")
+    leave = {"remove_instance": {"instance_id": server}}
+    assert racks.alice.post(f"/os-server-groups/{group}/action", leave).status == 200
+    changed_by("who is in a group")
+    assert racks.admin.post("/os-policy-scopes", {"policy_scope": {"name": "aisle"}}).status == 200
+    changed_by("a scope")
+    rack = racks.domains["rack"]["rack-a"]
+    assert racks.admin.put(f"/os-aggregates/{rack}", {"aggregate": {"name": "new"}}).status == 200
+    changed_by("a rack's name")
+
+
+def test_a_scope_that_there_is_not(racks: Scoped) -> None:
+    answer = dashboard(racks.alice).get("/data/fleet", scope="moon")
+    assert answer.status == 400
+    assert answer.message.startswith("There is no scope 'moon'. Ask for one of host, ")
+
+
+def test_one_host(racks: Scoped) -> None:
+    server = racks.boot_on("node-1", name="held")
+    seen = dashboard(racks.admin).get("/data/hosts/node-1").json
+    assert seen["domains"] == {"rack": "rack-a", "zone": "zone-a", "row": "row-a"}
+    assert seen["inventories"]["VCPU"]["used"] == 1
+    (held,) = seen["allocations"]
+    assert (held["consumer"], held["name"], held["resources"]["MEMORY_MB"]) == (server, "held", 1024)
+    assert dashboard(racks.admin).get("/data/hosts/nowhere").status == 404
+
+
+def test_health_tells_what_is_wrong(racks: Scoped) -> None:
+    racks.set_host("node-2", status="disabled", disabled_reason="fan")
+    racks.set_down("node-3")
+    racks.ask_for(racks.alice)
+    racks.assembled.heartbeat.beat()
+    seen = dashboard(racks.admin).get("/data/health").json
+    assert (seen["hosts"], seen["disabled"]) == (5, [{"name": "node-2", "reason": "fan"}])
+    assert seen["down"] == [{"name": "node-3"}]
+    assert seen["misplaced"] == [{"scope": "row", "in_none": ["node-5"], "in_several": []}]
+    assert [worker["up"] for worker in seen["workers"]] == [True]
+    assert seen["jobs"]["waiting"] == 1
+    assert seen["claims"]["requests"] == 1
+    assert seen["claims"]["p50_ms"] is not None
+    racks.settle()
+    assert dashboard(racks.admin).get("/data/health").json["jobs"]["waiting"] == 0
+
+
+@pytest.mark.parametrize("path", ["/data/hosts/node-1", "/data/hosts/nowhere", "/data/health"])
+def test_tenants_learn_nothing_of_hosts(racks: Scoped, path: str) -> None:
+    answer = dashboard(racks.alice).get(path)
+    assert (answer.status, answer.message) == (403, "Policy doesn't allow covey:dashboard:operate to be performed.")

@@ -1,0 +1,39 @@
+"""How nodes are called that nobody named."""
+
+import re
+
+import pytest
+
+from covey.model.clustering.names import FORMAT, is_format, node_name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, r"node-[a-z0-9]{8}"),
+        ("", r"node-[a-z0-9]{8}"),
+        ("web", r"web"),
+        ("web-$I", r"web-7"),
+        ("web-$3I.$r", r"web-007\.[a-z0-9]{8}"),
+        ("$2R$12r", r"[A-Za-z0-9]{2}[a-z0-9]{12}"),
+    ],
+)
+def test_a_format_says_where_the_index_and_random_characters_go(text: str | None, expected: str) -> None:
+    config = {} if text is None else {FORMAT: text}
+    name = node_name(config, 7, "seed")
+    assert re.fullmatch(expected, name)
+    assert node_name(config, 7, "seed") == name
+
+
+def test_other_nodes_get_other_names() -> None:
+    assert len({node_name({}, 1, str(seed)) for seed in range(100)}) == 100
+
+
+@pytest.mark.parametrize("text", ["", " ", "a b", "$", "$5x", "$100r", 7, "x" * 256, "$99r$99r$99r"])
+def test_formats_by_which_nothing_can_be_named(text: object) -> None:
+    assert not is_format(text)
+
+
+@pytest.mark.parametrize("text", ["web", "N$2I", "集群-$r", "x" * 255, "$99r$99r"])
+def test_formats_by_which_nodes_can_be_named(text: str) -> None:
+    assert is_format(text)

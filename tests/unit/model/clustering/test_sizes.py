@@ -1,0 +1,169 @@
+"""How large a cluster shall be, and in which words it may not."""
+
+from typing import Any
+
+import pytest
+
+from covey.model.clustering.actions import Verb
+from covey.model.clustering.sizes import (
+    Adjustment,
+    NewSize,
+    changed,
+    check_growth,
+    check_new,
+    check_resize,
+    check_scaling,
+    check_shrinkage,
+    read_count,
+    read_resize,
+    resized,
+)
+from covey.model.errors import Invalid
+from tests.unit.model.clustering.build import a_cluster
+
+EXACT, BY_NUMBER, BY_PERCENTAGE = "EXACT_CAPACITY", "CHANGE_IN_CAPACITY", "CHANGE_IN_PERCENTAGE"
+OF_FIVE = {"min_size": 2, "max_size": 5, "desired_capacity": 3}
+
+
+def by(kind: str, number: float, **more: object) -> dict[str, object]:
+    return {"adjustment_type": kind, "number": number, **more}
+
+
+GOALS = {
+    "exactly so many": (Adjustment.EXACT, 7, 3, 0, 7),
+    "exactly none": (Adjustment.EXACT, 0, 3, 0, 0),
+    "more": (Adjustment.BY_NUMBER, 2, 3, 0, 5),
+    "fewer than none": (Adjustment.BY_NUMBER, -5, 3, 0, -2),
+    "none is none, whatever was desired": (Adjustment.BY_NUMBER, 2, 0, 0, 2),
+    "a part, cut off": (Adjustment.BY_PERCENTAGE, 50, 5, 0, 7),
+    "a part less, cut off": (Adjustment.BY_PERCENTAGE, -50, 5, 0, 3),
+    "a part of one is one": (Adjustment.BY_PERCENTAGE, 10, 3, 0, 4),
+    "a part of one less is one": (Adjustment.BY_PERCENTAGE, -10, 3, 0, 2),
+    "at least the step": (Adjustment.BY_PERCENTAGE, 10, 3, 2, 5),
+    "at least the step less": (Adjustment.BY_PERCENTAGE, -10, 3, 2, 1),
+    "a part of nothing": (Adjustment.BY_PERCENTAGE, 50, 0, 0, 0),
+    "a step up from nothing": (Adjustment.BY_PERCENTAGE, 50, 0, 2, 2),
+    "no part of something": (Adjustment.BY_PERCENTAGE, 0, 3, 2, 3),
+}
+
+
+@pytest.mark.parametrize(("kind", "number", "nodes", "step", "goal"), GOALS.values(), ids=GOALS)
+def test_what_an_adjustment_comes_to(kind: Adjustment, number: float, nodes: int, step: int, goal: int) -> None:
+    assert changed(kind, number, nodes, step) == goal
+
+
+UNREADABLE = {
+    "Missing number value for size adjustment.": {"adjustment_type": EXACT},
+    "Missing adjustment_type value for size adjustment.": {"number": 2, "adjustment_type": None},
+    "Value 'DOUBLE' is not acceptable for field 'adjustment_type'.": by("DOUBLE", 2),
+    "Not enough parameters to do resize action.": {"strict": True, "min_step": 1, "min_size": None},
+    "The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'.": by(EXACT, -1),
+    "The value for number must be a number: 'many'.": {"adjustment_type": EXACT, "number": "many"},
+    "The value for number must be a number: 'True'.": by(EXACT, True),
+    "The value for min_size must be an integer: '1.5'.": {"min_size": 1.5},
+    "The value for the min_size field must be greater than or equal to 0.": {"min_size": -1},
+    "The value for the max_size field must be greater than or equal to -1.": {"max_size": "-2"},
+    "The value for the max_size field must be less than or equal to 1000.": {"max_size": 1001},
+}
+
+
+@pytest.mark.parametrize(("message", "given"), UNREADABLE.items(), ids=UNREADABLE)
+def test_a_resize_that_says_nothing_that_can_be_understood(message: str, given: dict[str, object]) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_resize(given)
+    assert refusal.value.message == message
+
+
+REFUSED = {
+    "The target capacity (4) is less than the specified min_size (5).": by(EXACT, 4, min_size=5, max_size=9),
+    "The target capacity (10) is greater than the specified max_size (9).": by(EXACT, 10, min_size=5, max_size=9),
+    "The target capacity (1) is less than the cluster's min_size (2).": by(BY_NUMBER, -2),
+    "The target capacity (6) is greater than the cluster's max_size (5).": by(BY_NUMBER, 3),
+    "The target capacity (1003) is greater than the maximum number of nodes allowed per cluster (1000).": by(
+        BY_NUMBER, 1000, max_size=-1
+    ),
+    "The specified min_size (20) is greater than the specified max_size (10).": by(EXACT, 5, min_size=20, max_size=10),
+    "The specified min_size (6) is greater than the current max_size (5) of the cluster.": {"min_size": 6},
+    "The specified min_size (4) is greater than the current desired_capacity (3) of the cluster.": {"min_size": 4},
+    "The specified max_size (1) is less than the current min_size (2) of the cluster.": {"max_size": 1},
+    "The specified max_size (2) is less than the current desired_capacity (3) of the cluster.": {"max_size": 2},
+}
+
+
+@pytest.mark.parametrize(("message", "given"), REFUSED.items(), ids=REFUSED)
+def test_a_strict_resize_is_refused_rather_than_made_to_fit(message: str, given: dict[str, object]) -> None:
+    for refuse in (check_resize, resized):
+        with pytest.raises(Invalid) as refusal:
+            refuse(read_resize(given), a_cluster(**OF_FIVE), 3)
+        assert refusal.value.message == message
+
+
+FITTED = {
+    "to the cluster's maximum": (by(BY_NUMBER, 9), NewSize(2, 5, 5, 2)),
+    "to the cluster's minimum": (by(EXACT, 0), NewSize(2, 5, 2, -1)),
+    "to a new maximum": ({"max_size": 2}, NewSize(2, 2, 2, -1)),
+    "to a new minimum": ({"min_size": 4}, NewSize(4, 5, 4, 1)),
+    "to what any cluster may have": (by(EXACT, 5000, max_size=-1), NewSize(2, -1, 1000, 997)),
+}
+
+
+@pytest.mark.parametrize(("given", "becomes"), FITTED.values(), ids=FITTED)
+def test_a_loose_resize_is_made_to_fit(given: dict[str, object], becomes: NewSize) -> None:
+    wanted = read_resize({**given, "strict": "false"})
+    check_resize(wanted, a_cluster(**OF_FIVE), 3)
+    assert resized(wanted, a_cluster(**OF_FIVE), 3) == becomes
+
+
+def test_a_loose_resize_still_can_not_contradict_itself_or_the_cluster() -> None:
+    for given in (by(EXACT, 4, min_size=5, max_size=9), {"max_size": 1}, {"min_size": 6}):
+        with pytest.raises(Invalid):
+            check_resize(read_resize({**given, "strict": False}), a_cluster(**OF_FIVE), 3)
+
+
+def test_new_bounds_alone_change_no_nodes_not_even_missing_ones() -> None:
+    assert resized(read_resize({"max_size": 9}), a_cluster(**OF_FIVE), 1) == NewSize(2, 9, 3, 0)
+
+
+ASKED: list[dict[str, Any]] = [by(EXACT, 3), by(BY_PERCENTAGE, 12.5, min_step=2, strict=False), {"max_size": "-1"}]
+
+
+@pytest.mark.parametrize("given", ASKED, ids=str)
+def test_an_action_keeps_a_resize_as_it_was_meant(given: dict[str, object]) -> None:
+    wanted = read_resize(given)
+    assert read_resize(wanted.inputs) == wanted
+
+
+def test_a_count_may_be_written_as_text_and_be_missing() -> None:
+    assert [read_count(given, 1) for given in ({"count": "2"}, {"count": None}, {})] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("count", ["two", True, [2], 1.5, {"n": 1}], ids=str)
+def test_a_count_that_is_no_integer(count: object) -> None:
+    with pytest.raises(Invalid, match="The value for count must be an integer: "):
+        read_count({"count": count})
+
+
+def test_a_scaling_by_nothing_less_than_nothing_or_too_much() -> None:
+    with pytest.raises(Invalid, match="Value must be >= 0 for field 'count'"):
+        read_count({"count": -1})
+    with pytest.raises(Invalid, match="Count for scale-in request cannot be 0"):
+        check_scaling(Verb.CLUSTER_SCALE_IN, 0, 3)
+    with pytest.raises(Invalid, match=r"greater than the maximum number of nodes allowed per cluster \(1000\)"):
+        check_scaling(Verb.CLUSTER_SCALE_OUT, 998, 3)
+
+
+def test_a_cluster_out_of_bounds_may_go_towards_them() -> None:
+    cluster = a_cluster(min_size=4, max_size=6)
+    check_growth(cluster, 2)
+    check_shrinkage(cluster, 8)
+    with pytest.raises(Invalid):
+        check_growth(cluster, 7)
+    with pytest.raises(Invalid):
+        check_shrinkage(cluster, 3)
+
+
+def test_a_new_cluster_is_within_its_bounds() -> None:
+    check_new(3, 3, -1)
+    for sizes in ((2, 3, -1), (4, 0, 3), (4, 5, 3), (1001, 0, -1)):
+        with pytest.raises(Invalid):
+            check_new(*sizes)
