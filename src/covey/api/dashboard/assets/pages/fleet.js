@@ -1,0 +1,297 @@
+// The fleet: the map, what it is sorted and coloured by, a search, who breaks a policy, and the same as a table.
+
+import { HUES } from "../colours.js";
+import { badge, button, choice, el, empty, field, heading, link, plural, say, table } from "../dom.js";
+import { live } from "../live.js";
+import { FleetMap } from "../map.js";
+import { data } from "../net.js";
+import { renamed } from "../surrogates.js";
+
+const STATES = ["up", "disabled", "down"];
+const MOST_ROWS = 200;
+const MOST_LOOKED_AT = 20; // groups with something wrong, whose offenders are marked
+const FILLS = [
+  ["fullest", "the fullest resource"],
+  ["vcpus", "VCPUs"],
+  ["memory", "memory"],
+  ["disk", "disk"],
+];
+
+let kept = null; // the scope that was looked at last
+
+export function fleet(main, { me, page, query, go }) {
+  let seen = null; // the fleet as it was got last
+  let groupRows = new Map();
+  let offending = new Set();
+  let scope = query.get("scope") ?? kept;
+  let chosen = query.get("group");
+
+  const map = new FleetMap({ tell: (row) => describe(seen, row, me), open: openHost, say, signal: page.signal });
+  const scopes = el("select", {
+    id: "scope",
+    on: {
+      change: () => {
+        scope = scopes.value;
+        refresh();
+      },
+    },
+  });
+  const fills = choice({ on: { change: () => map.fill(fills.value) } }, FILLS, "fullest");
+  const search = el("input", {
+    type: "search",
+    placeholder: "Host, place, group or server id",
+    on: { input: find, keydown: goToFound },
+  });
+  const outcome = el("span", { class: "quiet outcome", role: "status" });
+  const legend = el("div", { class: "legend" });
+  const summary = el("p", { class: "quiet" });
+  const twin = el(
+    "details",
+    { class: "card", id: "twin", on: { toggle: drawTwin } },
+    el("summary", {}, "The map as a table"),
+  );
+  const stage = el(
+    "div",
+    { class: "stage" },
+    map.node,
+    el(
+      "div",
+      { class: "zoom", role: "group", "aria-label": "Zoom" },
+      button("+", () => map.zoom(1.5), { "aria-label": "Zoom in" }),
+      button("−", () => map.zoom(1 / 1.5), { "aria-label": "Zoom out" }),
+      button("⤢", () => map.fit(), { "aria-label": "Show everything", title: "Show everything" }),
+    ),
+  );
+  const nothing = el("div"); // where it is said that there is nothing, or what went wrong
+  main.replaceChildren(
+    heading(me.is_admin ? "Fleet" : "Where your servers are", summary),
+    el(
+      "div",
+      { class: "tools" },
+      field("Sorted by", scopes),
+      me.is_admin ? field("Filled by", fills) : null,
+      field("Find", search),
+      outcome,
+    ),
+    nothing,
+    el("div", { class: "split" }, stage, el("aside", { class: "card", "aria-label": "Legend" }, legend)),
+    twin,
+  );
+
+  const refresh = live(page, nothing, ["fleet", "servers", "groups"], load, draw);
+
+  async function load() {
+    const wanted = scope;
+    const got = await data(`fleet${wanted ? `?scope=${encodeURIComponent(wanted)}` : ""}`, page.signal);
+    // If another scope was chosen meanwhile, that one comes next.
+    if (scope === wanted) showFleet(me.is_admin ? got : renamed(got));
+    const rows = (await data("groups", page.signal)).groups;
+    const broken = rows.filter((each) => each.hard_violations).slice(0, MOST_LOOKED_AT);
+    const wrong = await Promise.all(broken.map((each) => data(`groups/${each.id}`, page.signal).catch(() => null)));
+    return { rows, wrong: offenders(wrong.filter(Boolean)), hosts: got.hosts.name.length };
+  }
+
+  function showFleet(got) {
+    seen = got;
+    kept = scope = got.scope;
+    scopes.replaceChildren(
+      ...got.scopes.map((name) => el("option", { value: name, selected: name === got.scope }, name)),
+    );
+    const count = got.hosts.name.length;
+    summary.textContent = `${plural(count, "host")}, ${plural(got.servers.id.length, "server")}`;
+    if (count) map.show(got);
+    stage.hidden = !count;
+    choose(chosen);
+    markWrong();
+    if (search.value) find();
+    drawTwin();
+  }
+
+  function draw({ rows, wrong, hosts }) {
+    groupRows = new Map(rows.map((each) => [each.id, each]));
+    offending = new Set(wrong);
+    drawLegend();
+    markWrong();
+    if (hosts) return null;
+    return me.is_admin
+      ? empty("There are no hosts yet.", "Describe yours in a fleet file and run covey fleet apply FILE.")
+      : empty("You have no servers yet.", link("Boot one", "#/boot"));
+  }
+
+  function markWrong() {
+    const rows = seen.servers.host.filter((_, i) => offending.has(seen.servers.id[i]));
+    map.mark({ wrong: [...new Set(rows)] });
+  }
+
+  function choose(id) {
+    chosen = id;
+    map.choose(id ? seen.groups.findIndex((each) => each.id === id) : -1);
+    drawLegend();
+  }
+
+  function drawLegend() {
+    const rows = seen.groups.map((each, i) => ({
+      ...each,
+      hue: i % HUES,
+      wrong: groupRows.get(each.id)?.hard_violations ?? 0,
+    }));
+    rows.sort((a, b) => (b.wrong > 0) - (a.wrong > 0) || a.name.localeCompare(b.name, "en", { numeric: true }));
+    const focused = document.activeElement?.id;
+    legend.replaceChildren(
+      el("h2", {}, "Groups"),
+      rows.length
+        ? el("ul", {}, rows.slice(0, MOST_ROWS).map(legendRow))
+        : el("p", { class: "quiet" }, "No server on this map is in a group."),
+      rows.length > MOST_ROWS
+        ? el("p", { class: "quiet" }, `and ${rows.length - MOST_ROWS} more: find them by name`)
+        : "",
+      el("h2", {}, "Hosts"),
+      me.is_admin ? el("p", { class: "ramp" }, el("span", {}, "empty"), el("i"), el("span", {}, "full")) : "",
+      el(
+        "ul",
+        { class: "keys" },
+        me.is_admin
+          ? [
+              el("li", {}, el("i", { class: "key off" }), "disabled"),
+              el("li", {}, el("i", { class: "key down" }), "down"),
+            ]
+          : null,
+        el("li", {}, el("i", { class: "key wrong" }), "breaks a policy"),
+        el("li", {}, el("i", { class: "key found" }), "found"),
+      ),
+    );
+    if (focused) legend.querySelector(`#${CSS.escape(focused)}`)?.focus();
+  }
+
+  function legendRow(each) {
+    const pressed = each.id === chosen;
+    return el(
+      "li",
+      {},
+      el(
+        "button",
+        {
+          type: "button",
+          id: `legend-${each.id}`,
+          class: "plain row",
+          "aria-pressed": String(pressed),
+          on: { click: () => choose(pressed ? null : each.id) },
+        },
+        el("i", { class: `key hue-${each.hue}` }),
+        el("span", {}, each.name),
+      ),
+      each.wrong
+        ? link(badge(`⚠ ${plural(each.wrong, "violation")}`, "bad"), `#/repair/${each.id}`, {
+            title: "See how to repair it",
+          })
+        : null,
+      pressed ? link("open", `#/groups/${each.id}`) : null,
+    );
+  }
+
+  function openHost(row) {
+    if (me.is_admin) go(`#/hosts/${encodeURIComponent(seen.hosts.name[row])}`);
+  }
+
+  function find() {
+    const wanted = search.value.trim().toLowerCase();
+    const rows = wanted && seen ? matches(seen, wanted) : [];
+    map.mark({ found: rows });
+    outcome.textContent = wanted
+      ? rows.length
+        ? `${plural(rows.length, "host")} found; Enter goes there`
+        : "nothing found"
+      : "";
+  }
+
+  function goToFound(event) {
+    if (event.key === "Enter" && map.found.length) map.goTo(map.found[0]);
+  }
+
+  function drawTwin() {
+    if (!twin.open || !seen) return;
+    twin.replaceChildren(twin.querySelector("summary"), twinTable(seen, me));
+  }
+}
+
+/** Everybody who has a part in a hard violation. */
+function offenders(groups) {
+  return groups.flatMap((each) =>
+    each.violations.filter((violation) => !violation.soft).flatMap((violation) => violation.members),
+  );
+}
+
+/** What is said of a host when one points at it. */
+function describe(seen, row, me) {
+  const { hosts, servers } = seen;
+  const lines = [hosts.name[row]];
+  if (hosts.domain[row] >= 0 && seen.scope !== "host") lines.push(`${seen.scope}: ${seen.domains[hosts.domain[row]]}`);
+  else if (seen.scope !== "host") lines.push(`in no ${seen.scope}`);
+  if (hosts.zone[row]) lines.push(`zone ${hosts.zone[row]}`);
+  if (me.is_admin) {
+    lines.push(
+      `${hosts.vcpus_used[row]} of ${hosts.vcpus[row]} VCPUs`,
+      `${gib(hosts.memory_used[row])} of ${gib(hosts.memory[row])} GiB memory`,
+    );
+    if (hosts.state[row]) lines.push(STATES[hosts.state[row]]);
+  }
+  const here = servers.host.reduce((all, at, i) => (at === row ? [...all, servers.group[i]] : all), []);
+  const names = [...new Set(here.filter((group) => group >= 0))].map((group) => seen.groups[group].name);
+  lines.push(
+    plural(here.length, "server") +
+      (names.length ? `: ${names.slice(0, 4).join(", ")}${names.length > 4 ? " …" : ""}` : ""),
+  );
+  return lines;
+}
+
+const gib = (mb) => Math.round(mb / 1024).toLocaleString("en");
+
+/** The hosts that a word is about: by their own name, their place, or a group or server on them. */
+function matches(seen, wanted) {
+  const { hosts, servers, domains, groups } = seen;
+  const has = (text) => text.toLowerCase().includes(wanted);
+  const [places, named] = [domains.map(has), groups.map((each) => has(each.name))];
+  const found = new Set();
+  hosts.name.forEach((name, row) => {
+    if (has(name) || places[hosts.domain[row]]) found.add(row);
+  });
+  servers.id.forEach((id, i) => {
+    if (named[servers.group[i]] || (wanted.length > 3 && id.includes(wanted))) found.add(servers.host[i]);
+  });
+  return [...found];
+}
+
+/** Places with how many hosts and servers they have; for those who do not see the map. */
+function twinTable(seen, me) {
+  const { hosts, servers, domains, scope } = seen;
+  const places = new Map();
+  hosts.name.forEach((_, row) => {
+    const place = hosts.domain[row] < 0 ? `in no ${scope}` : domains[hosts.domain[row]];
+    const sums = places.get(place) ?? { hosts: 0, servers: 0, used: 0, all: 0, off: 0, row };
+    sums.hosts++;
+    sums.used += hosts.vcpus_used[row] ?? 0;
+    sums.all += hosts.vcpus[row] ?? 0;
+    sums.off += hosts.state[row] > 0;
+    places.set(place, sums);
+  });
+  const nameOf = (row) => (hosts.domain[row] < 0 ? `in no ${scope}` : domains[hosts.domain[row]]);
+  for (const row of servers.host) places.get(nameOf(row)).servers++;
+  const rows = [...places].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, MOST_ROWS);
+  const columns = [[scope], ["Hosts", "number"], ["Servers", "number"]];
+  if (me.is_admin) columns.push(["VCPUs used", "number"], ["VCPUs", "number"], ["Disabled or down", "number"]);
+  return el(
+    "div",
+    {},
+    table(
+      `Hosts by ${scope}`,
+      columns,
+      rows.map(([name, sums]) => [
+        me.is_admin && scope === "host" ? link(name, `#/hosts/${encodeURIComponent(name)}`) : name,
+        String(sums.hosts),
+        String(sums.servers),
+        ...(me.is_admin ? [String(sums.used), String(sums.all), String(sums.off)] : []),
+      ]),
+    ),
+    places.size > MOST_ROWS ? el("p", { class: "quiet" }, `and ${places.size - MOST_ROWS} more`) : "",
+  );
+}

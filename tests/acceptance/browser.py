@@ -1,0 +1,104 @@
+"""A real browser for the acceptance tests of the dashboard: it signs in, looks, and remembers all that it received."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect, sync_playwright
+from playwright.sync_api import Error as BrowserError
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_MS = 30_000
+SCREENSHOTS = Path(os.environ.get("COVEY_SCREENSHOTS", "build/screenshots")).absolute()
+SIZES = {"wide": (1280, 860), "phone": (390, 844)}
+THEMES = ("light", "dark")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The machine's own Chromium, without a window."""
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Tab:
+    """Somebody's page, with every byte that it got and everything that it complained of."""
+
+    url: str
+    page: Page
+    answers: list[Response] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("response", self._keep)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", self._hear)
+
+    def sign_in(self, name: str, password: str) -> None:
+        self.page.goto(f"{self.url}/dashboard/")
+        self.page.get_by_label("Name").fill(name)
+        self.page.get_by_label("Password").fill(password)
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("navigation", name="Pages")).to_be_visible()
+
+    def open(self, where: str) -> None:
+        """Goes to a page of the dashboard, without loading it anew."""
+        self.page.evaluate("where => { location.hash = where }", f"#/{where}")
+        expect(self.page.locator("main > *")).not_to_have_count(0)
+        expect(self.page.locator("[aria-busy]")).to_have_count(0)
+
+    def received(self) -> str:
+        """All that the service told this tab, but the stream of events, which has no end and is tested elsewhere."""
+        found = []
+        for answer in self.answers:
+            if answer.url.endswith("/events"):
+                continue
+            found.append(f"{answer.url}\n{answer.all_headers()}")
+            with suppress(BrowserError):  # given up by the page, which had moved on
+                found.append(answer.text())
+        return "\n".join(found)
+
+    def pictures(self, name: str) -> None:
+        """The page as it is, in both themes, wide and on a phone."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        before = self.page.viewport_size or {"width": SIZES["wide"][0], "height": SIZES["wide"][1]}
+        for size, (width, height) in SIZES.items():
+            self.page.set_viewport_size({"width": width, "height": height})
+            for theme in THEMES:
+                self.page.evaluate(_THEME, theme)
+                self.page.wait_for_timeout(250)
+                self.page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{theme}.png", full_page=True)
+        self.page.evaluate(_THEME, "light")
+        self.page.set_viewport_size(before)
+
+    def _keep(self, answer: Response) -> None:
+        self.answers.append(answer)
+
+    def _hear(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self.complaints.append(said.text)
+
+
+_THEME = """theme => {
+  document.documentElement.dataset.theme = theme;
+  document.dispatchEvent(new CustomEvent("theme"));
+}"""

@@ -1,0 +1,286 @@
+"""The dashboard in a real browser: an operator repairs, a tenant learns why, and nobody learns what they should not."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+from playwright.sync_api import Browser, expect
+
+from tests.acceptance import storm
+from tests.acceptance.browser import Tab, chromium
+from tests.acceptance.processes import Cloud, Covey, running_covey
+
+GROUPS = "/compute/v2.1/os-server-groups"
+SERVERS = "/compute/v2.1/servers"
+# A step takes a while, so that there is something to see of it.
+VARIABLES = {f"OS_QUOTA__{name}": limit for name, limit in storm.UNLIMITED.items()} | {
+    "OS_DRIVER__LATENCY_S": "0.2",
+    "OS_WORKER__IDLE_S": "0.05",
+}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A user of the demo, by HTTP."""
+
+    covey: Covey
+    name: str
+
+    @property
+    def password(self) -> str:
+        return Cloud(self.covey.directory / "data" / "clouds.yaml", self.name).credentials()["password"]
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        api = "clustering 1.14" if path.startswith("/clustering") else "compute 2.1000"
+        answer = requests.request(
+            method,
+            f"{self.covey.url}{path}",
+            json=body,
+            auth=(self.name, self.password),
+            headers={"OpenStack-API-Version": api},
+            timeout=60,
+        )
+        assert answer.ok, answer.text
+        return answer.json() if answer.content else None
+
+    def group(self, name: str, *policies: str) -> str:
+        made = self.ask("POST", GROUPS, {"server_group": {"name": name, "policies": policies}})
+        return str(made["server_group"]["id"])
+
+    def boot(self, name: str, count: int, group: str | None = None) -> None:
+        """So many servers, and waits until they run."""
+        flavors = self.ask("GET", "/compute/v2.1/flavors")["flavors"]
+        images = self.ask("GET", "/image/v2/images")["images"]
+        flavor = next(each["id"] for each in flavors if each["name"] == "small")
+        body: dict[str, Any] = {
+            "server": {
+                "name": name,
+                "flavorRef": flavor,
+                "imageRef": next(each["id"] for each in images if each["name"] == "linux-server"),
+                "networks": "none",
+                "min_count": count,
+                "max_count": count,
+            }
+        }
+        hints = {} if group is None else {"os:scheduler_hints": {"group": group}}
+        self.ask("POST", SERVERS, body | hints)
+        storm.wait_until(lambda: not self.ask("GET", f"{SERVERS}?status=BUILD")["servers"], f"{name} runs")
+
+
+@dataclass(frozen=True)
+class World:
+    """A demo with servers in it: some where they should not be, some in a group that takes no more."""
+
+    covey: Covey
+    together: str  # wants to be apart, and is on one host
+    full: str
+    loose: str
+
+    def caller(self, name: str) -> Caller:
+        return Caller(self.covey, name)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    arguments = ("demo", "--data-dir", "data")
+    with running_covey(tmp_path_factory.mktemp("dashboard"), *arguments, variables=VARIABLES) as covey:
+        demo = Caller(covey, "demo")
+        together, full = demo.group("database", "affinity"), demo.group("quorum", "anti-affinity:switch")
+        loose = demo.group("web", "soft-anti-affinity:rack")
+        demo.boot("db", 4, together)
+        demo.boot("vote", 4, full)
+        demo.boot("web", 9, loose)
+        demo.boot("alone", 6)
+        Caller(covey, "other").boot("batch", 12)
+        demo.ask("PUT", f"{GROUPS}/{together}", {"server_group": {"policies": ["anti-affinity:rack"]}})
+        yield World(covey, together, full, loose)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def signed_in(world: World, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    """The tab of the user whom the test names."""
+    caller = world.caller(request.param)
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
+    tab = Tab(world.covey.url, context.new_page())
+    tab.sign_in(caller.name, caller.password)
+    yield tab
+    context.close()
+    assert not tab.complaints
+
+
+operator = pytest.mark.parametrize("signed_in", ["admin"], indirect=True, ids=["operator"])
+tenant = pytest.mark.parametrize("signed_in", ["demo"], indirect=True, ids=["tenant"])
+
+
+def test_a_wrong_password_is_told_on_the_form(world: World, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto(f"{world.covey.url}/dashboard")
+    tab = Tab(world.covey.url, page)
+    page.get_by_label("Name").fill("admin")
+    page.get_by_label("Password").fill("not this one")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("password is wrong")
+    tab.pictures("sign-in")
+    page.close()
+
+
+@operator
+def test_the_map_has_every_host_for_the_mouse_the_keyboard_and_the_screen_reader(signed_in: Tab) -> None:
+    page = signed_in.page
+    expect(page.get_by_text("24 hosts, 35 servers")).to_be_visible()
+    page.get_by_label("Sorted by").select_option("rack")
+    page.get_by_label("Find").fill("node-07")
+    expect(page.get_by_text("1 host found")).to_be_visible()
+    page.get_by_label("Find").fill("")
+    signed_in.pictures("fleet")
+    chart = page.get_by_role("application", name="Map of the fleet")
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("status").filter(has_text="rack: rack-1")).to_have_count(1)
+    page.get_by_text("The map as a table").click()
+    expect(page.get_by_role("table").locator("tbody tr")).to_have_count(8)
+    chart.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="node-01")).to_be_visible()
+    expect(page.get_by_text("of 128", exact=False).first).to_be_visible()
+    signed_in.pictures("host")
+    signed_in.open("health")
+    expect(page.get_by_text("All 24 hosts are up and enabled.")).to_be_visible()
+    signed_in.pictures("health")
+
+
+@operator
+def test_a_violation_on_the_map_is_repaired_and_gone_without_a_reload(signed_in: Tab, world: World) -> None:
+    page = signed_in.page
+    page.evaluate("window.sameDocument = true")
+    page.get_by_role("complementary", name="Legend").get_by_role("link", name=re.compile("violation")).click()
+    expect(page.get_by_role("heading", name="Repair database")).to_be_visible()
+    expect(page.get_by_text("The plan: 3 moves")).to_be_visible()
+    expect(page.get_by_text("After, by rack")).to_be_visible()
+    signed_in.pictures("repair-plan")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text(re.compile("of 3 moves done"))).to_be_visible()
+    expect(page.get_by_text("There is nothing to repair")).to_be_visible()
+    expect(page.get_by_text("3 of 3 moves done")).to_be_visible()
+    signed_in.pictures("repair-done")
+    page.get_by_role("link", name="Fleet").click()
+    expect(page.get_by_role("button", name="database")).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile("violation"))).to_have_count(0)
+    assert page.evaluate("window.sameDocument")
+    audit = world.caller("admin").ask("GET", f"{GROUPS}/{world.together}/audit?violations=true")
+    assert audit["server_group_policy_audit"]["violations"] == []
+    signed_in.open("repair")
+    expect(page.get_by_text("Every hard policy of every group holds.")).to_be_visible()
+    signed_in.pictures("repair")
+
+
+@tenant
+def test_a_tenant_boots_into_a_full_group_and_reads_why(signed_in: Tab, world: World) -> None:
+    page = signed_in.page
+    signed_in.open(f"groups/{world.full}")
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_text("0 of 3 fit")).to_be_visible()
+    page.get_by_role("link", name="Boot one more").click()
+    page.get_by_label("Name").fill("fifth")
+    page.get_by_label("Image").select_option("linux-server")
+    signed_in.pictures("boot")
+    page.get_by_role("button", name="Boot").click()
+    expect(page.get_by_role("heading", name="fifth")).to_be_visible()
+    expect(page.get_by_text("hosts in all")).to_be_visible()
+    expect(page.get_by_text("It would fit if 1 more were allowed behind one switch.")).to_be_visible()
+    counts = [int(text) for text in page.locator(".reasons li:not(.sum) .number").all_text_contents()]
+    assert sum(counts) == 24
+    signed_in.pictures("why-refused")
+    signed_in.open("why")
+    expect(page.get_by_role("region", name="Refused servers").get_by_role("link", name="fifth")).to_be_visible()
+    signed_in.pictures("why")
+    page.get_by_role("region", name="Servers", exact=True).get_by_role("link", name="alone-1").click()
+    expect(page.get_by_text("a host that you know as")).to_be_visible()
+    signed_in.pictures("why-placed")
+
+
+@tenant
+def test_the_outcome_of_other_policies_is_shown_before_they_are_saved(signed_in: Tab, world: World) -> None:
+    page = signed_in.page
+    signed_in.open(f"groups/{world.loose}")
+    page.get_by_role("button", name="Edit the policies").click()
+    expect(page.get_by_text("as few as possible in one rack")).to_have_count(2)
+    page.get_by_label("Keep").select_option("anti-affinity")
+    preview = page.get_by_role("status", name="What this would mean")
+    expect(preview).to_contain_text("at most 1 in one rack")
+    expect(preview).to_contain_text("would not hold")
+    signed_in.pictures("group-edited")
+    page.get_by_label("at most in one").fill("2")
+    expect(preview).to_contain_text("Nothing would be broken")
+    kept = world.caller("demo").ask("GET", f"{GROUPS}/{world.loose}")["server_group"]["policies"]
+    assert kept == ["soft-anti-affinity:rack"]
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".words")).to_have_text("at most 2 in one rack")
+    signed_in.pictures("group")
+
+
+@tenant
+def test_a_cluster_grows_by_a_click(signed_in: Tab, world: World) -> None:
+    page, demo = signed_in.page, world.caller("demo")
+    spec = {"type": "os.nova.server", "version": "1.0", "properties": {"flavor": "small", "image": "linux-server"}}
+    profile = demo.ask("POST", "/clustering/v1/profiles", {"profile": {"name": "web", "spec": spec}})["profile"]
+    wanted = {"name": "workers", "profile_id": profile["id"], "desired_capacity": 1, "max_size": 2}
+    cluster = demo.ask("POST", "/clustering/v1/clusters", {"cluster": wanted})["cluster"]
+    signed_in.open("clusters")
+    expect(page.get_by_role("region", name="Clusters").get_by_text("ACTIVE")).to_be_visible()
+    signed_in.pictures("clusters")
+    signed_in.open(f"clusters/{cluster['id']}")
+    page.get_by_role("button", name="One node more").click()
+    expect(page.get_by_label("Number of nodes")).to_have_text("2")
+    expect(page.get_by_role("region", name="Nodes").get_by_text("ACTIVE")).to_have_count(2)
+    expect(page.get_by_role("region", name="Actions").get_by_text("SUCCEEDED")).to_have_count(2)
+    page.get_by_role("button", name="One node more").click()
+    expect(page.get_by_text(re.compile("did not work|max"))).not_to_have_count(0)
+    signed_in.pictures("cluster")
+
+
+@tenant
+def test_without_a_stream_the_page_asks_and_a_service_that_was_away_is_tried_again(
+    signed_in: Tab, world: World
+) -> None:
+    page = signed_in.page
+    page.route("**/dashboard/events", lambda route: route.fulfill(status=503, headers={"Retry-After": "5"}))
+    page.route("**/dashboard/data/groups", lambda route: route.abort())
+    page.reload()
+    signed_in.open("groups")
+    expect(page.get_by_text("every few seconds")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    page.unroute("**/dashboard/data/groups")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("link", name="quorum")).to_be_visible()
+    name = "<b onmouseover=alert(1)>newcomer</b>"
+    world.caller("demo").group(name, "affinity:rack")
+    expect(page.get_by_role("link", name=name)).to_be_visible()
+    signed_in.complaints.clear()  # the browser tells of what failed here on purpose
+
+
+@tenant
+def test_no_page_tells_a_tenant_how_the_cloud_is_built(signed_in: Tab, world: World) -> None:
+    own = [each["id"] for each in world.caller("demo").ask("GET", f"{SERVERS}?limit=3")["servers"]]
+    others = [each["id"] for each in world.caller("other").ask("GET", SERVERS)["servers"]]
+    pages = ["fleet", "fleet?scope=host", "groups", "why", "repair", "clusters", "boot", "health", "hosts/node-01"]
+    pages += [f"groups/{world.full}", f"repair/{world.together}", *(f"why/{server}" for server in (*own, others[0]))]
+    for where in pages:
+        signed_in.open(where)
+        if where in {"groups", "fleet"}:
+            signed_in.pictures(f"tenant-{where}")
+    told = signed_in.received()
+    for shown in (*own, "at most 1 behind one switch", '"smallest_changes"', '"moves"'):
+        assert shown in told
+    for secret in (r"node-\d\d\b", r"rack-\d", r"switch-\d", r"mz-\d", r"batch-\d", *others[1:]):
+        assert not re.search(secret, told), secret
+    signed_in.complaints.clear()  # the browser names what was refused: another project's server
