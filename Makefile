@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+SITE   := .environments/site
 PORT   ?= 8774
 DATA   ?= .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tables test test-processes test-code conformance conformance-clustering bench lint types layers check lock format clean
+.PHONY: help setup demo docs tables test test-processes test-code conformance conformance-clustering bench lint types layers check lock format clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-23s %s\n", $$1, $$2}'
@@ -59,6 +60,15 @@ layers: setup  ## Which way imports may point
 
 check: lint types layers test conformance conformance-clustering  ## Everything that CI runs
 
+$(SITE)/installed: requirements/docs.txt | $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(SITE)
+	$(BIN)/uv pip install --quiet --python $(SITE)/bin/python --no-deps --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(VENV)/.demo $(SITE)/installed  ## Build the documentation into site/
+	$(BIN)/python -m docs.openapi
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict --clean
+
 tables: setup  ## Write the reference's tables of options and access rules anew
 	$(BIN)/python -m docs.tables
 
@@ -75,6 +85,8 @@ lock: $(BIN)/uv  ## Pin every dependency anew, with hashes
 	$(subst --extra client,,$(PIN)) --upgrade tests/conformance/requirements.in -o tests/conformance/requirements.txt
 	$(subst --extra client,,$(PIN)) --upgrade tests/conformance/clustering/requirements.in \
 	  -o tests/conformance/clustering/requirements.txt
+	$(subst --extra client,,$(PIN)) --upgrade requirements/docs.in -o requirements/docs.txt
+	$(subst --extra client,,$(PIN)) --upgrade requirements/clustering-client.in -o requirements/clustering-client.txt
 
 clean:  ## Remove what the other words made
-	rm -rf $(VENV) .demo .conformance .environments .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache
+	rm -rf $(VENV) .demo site docs/reference/openapi.json .conformance .environments .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache

@@ -24,6 +24,7 @@ from covey.api.compute.extra_specs import ExtraSpecs
 from covey.api.compute.flavors import Flavors
 from covey.api.compute.hosts import AvailabilityZones, Hypervisors
 from covey.api.compute.hosts import Services as ComputeServices
+from covey.api.compute.openapi import resource as compute_openapi
 from covey.api.compute.policy_scopes import PolicyScopes
 from covey.api.compute.projects import without_project
 from covey.api.compute.quotas import Limits, QuotaClassSets, QuotaSets
@@ -200,6 +201,7 @@ def _compute(parts: Parts) -> Api:
         ("/os-policy-scopes/{key}", scopes, "one"),
         ("/os-policy-scopes/{key}/action", scopes, "action"),
     ]
+    routes.append((compute_openapi.PATH, compute_openapi.OpenApi(tuple(routes)), None))
     roots = frozenset(path.split("/")[1] for path, _, _ in routes)
     edge = _edge(
         parts,
@@ -214,7 +216,9 @@ def _compute(parts: Parts) -> Api:
         (compute_discovery.PREFIX, compute_discovery.OneVersion(), None),
     ]
     below = [(compute_discovery.PREFIX + path, resource, suffix) for path, resource, suffix in routes]
-    return _app(edge, [*versions, *below], errors.compute_fault, compute_discovery.no_route)
+    app = _app(edge, [*versions, *below], errors.compute_fault, compute_discovery.no_route)
+    app.add_error_handler(falcon.HTTPMethodNotAllowed, compute_discovery.wrong_method)
+    return app
 
 
 def _dashboard(parts: Parts) -> Api:

@@ -30,6 +30,13 @@ def _only(holds: Callable[[Version], bool]) -> Callable[[Responder], Responder]:
                 raise NotFound(message)
             responder(resource, req, *args, **kwargs)
 
+        checked.holds = holds  # type: ignore[attr-defined]
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+def exists_at(responder: object, version: Version) -> bool:
+    """Whether a version has what this answers."""
+    holds: Callable[[Version], bool] = getattr(responder, "holds", lambda _: True)
+    return holds(version)

@@ -1,12 +1,16 @@
 """The Compute API's version documents, and what is said to a path that is no version at all."""
 
+from http import HTTPStatus
+
 import falcon
 import msgspec
 
-from covey.api.compute.microversions import SPOKEN
+from covey.api.compute.microversions import COVEY, SPOKEN
+from covey.api.errors import compute_fault
 from covey.api.requests import Json, Request
 
 PREFIX = "/v2.1"
+DOCUMENT = f"{PREFIX}/openapi.json"
 _UPDATED = "2013-07-23T11:33:21Z"
 _MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}]
 _NOT_FOUND = (
@@ -34,7 +38,7 @@ class OneVersion:
 
 def is_open(req: Request) -> bool:
     """Discovery needs no identity: the version documents, and whatever is below no version."""
-    return req.path.rstrip("/") in {"", PREFIX} or not req.path.startswith(f"{PREFIX}/")
+    return req.path.rstrip("/") in {"", PREFIX, DOCUMENT} or not req.path.startswith(f"{PREFIX}/")
 
 
 def no_route(req: Request, resp: falcon.Response) -> None:
@@ -46,6 +50,16 @@ def no_route(req: Request, resp: falcon.Response) -> None:
     choice = {"id": "v2.1", "status": "CURRENT", "links": links, "media-types": _MEDIA_TYPES}
     resp.status, resp.content_type = falcon.HTTP_300, falcon.MEDIA_JSON
     resp.data = msgspec.json.encode({"choices": [choice]})
+
+
+def wrong_method(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
+    """Nova knows no 405; our own version does, and says which methods there are."""
+    if req.context.version is None or req.version < COVEY:
+        no_route(req, resp)
+        return
+    resp.status, resp.content_type = falcon.HTTP_405, falcon.MEDIA_JSON
+    resp.set_headers(error.headers or {})
+    resp.data = msgspec.json.encode(compute_fault(HTTPStatus.METHOD_NOT_ALLOWED, "The path has no such method."))
 
 
 def _version(req: Request) -> Json:

@@ -12,7 +12,7 @@ from covey.api.validation import Schema
 from covey.scheduler.fleet import RESOURCES
 from covey.services.explaining import Explaining, Query, Question
 
-_ASK = Schema(
+ASK = Schema(
     schemas.body(
         "explain",
         schemas.fields(
@@ -37,7 +37,7 @@ class PlacementExplain:
 
     @only_from(mv.COVEY)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        asked = read_body(req, _ASK)["explain"]
+        asked = read_body(req, ASK)["explain"]
         question = Question(
             str(asked["flavorRef"]),
             asked.get("imageRef"),

@@ -23,6 +23,8 @@ from covey.ports import NewUuid
 from covey.services.flavors import FlavorQuery
 from covey.services.flavors import Flavors as Service
 
+_YES, _NO = ("t", "true", "on", "y", "yes", "1"), ("f", "false", "off", "n", "no", "0")
+WORDS: dict[str, bool | None] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False), "none": None}
 # What clients may sort by, and what that is called here; what Covey has no column for sorts by nothing much.
 _SORT_COLUMNS = {"root_gb": "disk_gb", "swap": "swap_mb", "disabled": "id", "vcpu_weight": "id"}
 
@@ -118,15 +120,10 @@ def _query(query: Mapping[str, str], max_limit: int) -> FlavorQuery:
 
 
 def _public_filter(text: str) -> bool | None:
-    if text.lower() == "none":
-        return None
-    word = text.lower()
-    if word in {"t", "true", "on", "y", "yes", "1"}:
-        return True
-    if word in {"f", "false", "off", "n", "no", "0"}:
-        return False
-    message = f"Invalid is_public filter [{text}]"
-    raise Invalid(message)
+    if text.lower() not in WORDS:
+        message = f"Invalid is_public filter [{text}]"
+        raise Invalid(message)
+    return WORDS[text.lower()]
 
 
 def _filter_number(query: Mapping[str, str], name: str) -> int:

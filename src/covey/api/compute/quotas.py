@@ -99,7 +99,7 @@ _NETWORK = {
     "maxSecurityGroupRules": "security_group_rules",
 }
 _PERSONALITY = {"maxPersonality": "injected_files", "maxPersonalitySize": "injected_file_content_bytes"}
-_ALWAYS = {
+LIMITS = {
     "maxServerMeta": "metadata_items",
     "maxTotalInstances": "instances",
     "maxTotalCores": "cores",
@@ -108,7 +108,7 @@ _ALWAYS = {
     "maxServerGroups": "server_groups",
     "maxServerGroupMembers": "server_group_members",
 }
-_USED = {
+USED = {
     "totalInstancesUsed": "instances",
     "totalCoresUsed": "cores",
     "totalRAMUsed": "ram",
@@ -118,7 +118,7 @@ _NETWORK_USED = {"totalFloatingIpsUsed": "floating_ips", "totalSecurityGroupsUse
 
 
 def _absolute(quotas: Mapping[str, Quota], version: Version) -> Json:
-    limits, used = dict(_ALWAYS), dict(_USED)
+    limits, used = dict(LIMITS), dict(USED)
     if version < IMAGE_METADATA_LIMIT_GONE:
         limits["maxImageMeta"] = "metadata_items"
     if version < PERSONALITY_GONE:

@@ -19,8 +19,10 @@ from covey.services.disguise import Disguise
 from covey.services.rebalances import Planned
 from covey.services.rebalances import Rebalances as Service
 
-_BEGIN: JsonSchema = schemas.fields({"dry_run": schemas.BOOLEAN})
-_CANCEL: JsonSchema = schemas.fields({})
+ACTIONS: dict[str, JsonSchema] = {
+    "rebalance": schemas.fields({"dry_run": schemas.BOOLEAN}),
+    "cancel_rebalance": schemas.fields({}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Rebalances:
     @property
     def verbs(self) -> dict[str, tuple[JsonSchema, Handler]]:
         """The actions, each with the schema of its body."""
-        return {"rebalance": (_BEGIN, self.begin), "cancel_rebalance": (_CANCEL, self.cancel)}
+        handlers: dict[str, Handler] = {"rebalance": self.begin, "cancel_rebalance": self.cancel}
+        return {verb: (ACTIONS[verb], do) for verb, do in handlers.items()}
 
     @only_from(COVEY)
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:

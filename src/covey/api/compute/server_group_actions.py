@@ -23,7 +23,8 @@ _ADD = schemas.fields({"instance_id": _INSTANCE, "enforce": schemas.BOOLEAN}, "i
 _REMOVE = schemas.fields({"instance_id": _INSTANCE}, "instance_id")
 _PREVIEW = schemas.fields({**_KIND, "count": {**schemas.POSITIVE, "maximum": MOST}}, "flavor")
 _HEADROOM = schemas.fields(_KIND, "flavor")
-_VIOLATIONS = Query({"violations": schemas.BOOLEAN}, COVEY)
+ACTIONS = {"add_instance": _ADD, "remove_instance": _REMOVE, "preview": _PREVIEW, "headroom": _HEADROOM}
+VIOLATIONS = Query({"violations": schemas.BOOLEAN}, COVEY)
 
 Handler = Callable[[Request, falcon.Response, str, Json], None]
 
@@ -39,11 +40,14 @@ class ServerGroupActions:
     _verbs: dict[str, tuple[Schema, Handler]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        own: dict[str, Handler] = {
+            "add_instance": self._add,
+            "remove_instance": self._remove,
+            "preview": self._preview,
+            "headroom": self._headroom,
+        }
         verbs: dict[str, tuple[JsonSchema, Handler]] = {
-            "add_instance": (_ADD, self._add),
-            "remove_instance": (_REMOVE, self._remove),
-            "preview": (_PREVIEW, self._preview),
-            "headroom": (_HEADROOM, self._headroom),
+            **{verb: (ACTIONS[verb], do) for verb, do in own.items()},
             **self.more,
         }
         self._verbs.update({verb: (schemas.action(verb, schema), do) for verb, (schema, do) in verbs.items()})
@@ -61,7 +65,7 @@ class ServerGroupActions:
 
     @only_from(COVEY)
     def on_get_audit(self, req: Request, resp: falcon.Response, key: str) -> None:
-        query = read_query(req, _VIOLATIONS)
+        query = read_query(req, VIOLATIONS)
         audit = self.audits.audit(req.actor, key)
         resp.media = show_audit(audit, violations=schemas.truth(query.get("violations", "false")))
 

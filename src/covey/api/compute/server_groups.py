@@ -77,10 +77,18 @@ CREATE_ANY = {
 }
 _SOMETHING: JsonSchema = {"minProperties": 1}
 UPDATE = {
-    "nested": Schema(schemas.body("server_group", schemas.fields({"name": schemas.NAME, "policy": _NESTED}))),
+    "nested": Schema(
+        schemas.body("server_group", {**schemas.fields({"name": schemas.NAME, "policy": _NESTED}), **_SOMETHING})
+    ),
     "single": Schema(schemas.body("server_group", {**schemas.fields({**_SINGLE, "rules": _ANY_RULES}), **_SOMETHING})),
     "several": Schema(
-        schemas.body("server_group", schemas.fields({"name": schemas.NAME, "policies": _POLICIES, "rules": _ANY_RULES}))
+        schemas.body(
+            "server_group",
+            {
+                **schemas.fields({"name": schemas.NAME, "policies": _POLICIES, "rules": _ANY_RULES}),
+                **_SOMETHING,
+            },
+        )
     ),
 }
 LIST = Query(
