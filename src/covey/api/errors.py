@@ -93,30 +93,40 @@ def no_such_route(_: Request, resp: falcon.Response) -> None:
     resp.data = msgspec.json.encode(plain_error(HTTPStatus.NOT_FOUND, "The resource could not be found."))
 
 
-def install(app: falcon.App[Request, falcon.Response], render: Render, no_route: NoRoute) -> None:
-    """Makes an application answer every error in its own way, and none with a stack trace."""
+Answer = Callable[[Request, falcon.Response, HTTPStatus, str], None]
+"""Tells a caller what is the matter, in the manner of one API."""
 
-    def answer(resp: falcon.Response, status: HTTPStatus, message: str) -> None:
-        resp.status = status
-        resp.content_type = "application/json; charset=UTF-8"
-        resp.data = msgspec.json.encode(render(status, message))
 
-    def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:  # noqa: ARG001
-        answer(resp, STATUS[error.code], error.message)
+def install_unforeseen(app: falcon.App[Request, falcon.Response], answer: Answer) -> None:
+    """What no API has a word of its own for: errors of HTTP, and our own, which never show a stack trace."""
 
-    def wrong_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
-        no_route(req, resp)
-
-    def wrong_http(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:  # noqa: ARG001
-        answer(resp, HTTPStatus(error.status_code), error.description or error.title or "")
+    def wrong_http(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
+        answer(req, resp, HTTPStatus(error.status_code), error.description or error.title or "")
 
     def unexpected(req: Request, resp: falcon.Response, error: Exception, _: object) -> None:
         log.error("http.crashed", request_id=req.context.request_id, path=req.path, exc_info=error)
         message = f"Unexpected API Error. Please tell your operator the request id {req.context.request_id}."
-        answer(resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        answer(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
 
     app.add_error_handler(Exception, unexpected)
     app.add_error_handler(falcon.HTTPError, wrong_http)
+
+
+def install(app: falcon.App[Request, falcon.Response], render: Render, no_route: NoRoute) -> None:
+    """Makes an application answer every error in its own way."""
+
+    def answer(_: Request, resp: falcon.Response, status: HTTPStatus, message: str) -> None:
+        resp.status = status
+        resp.content_type = "application/json; charset=UTF-8"
+        resp.data = msgspec.json.encode(render(status, message))
+
+    def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
+        answer(req, resp, STATUS[error.code], error.message)
+
+    def wrong_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
+        no_route(req, resp)
+
+    install_unforeseen(app, answer)
     app.add_error_handler(falcon.HTTPRouteNotFound, wrong_route)
     app.add_error_handler(falcon.HTTPMethodNotAllowed, wrong_route)
     app.add_error_handler(CoveyError, expected)

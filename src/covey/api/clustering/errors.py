@@ -4,13 +4,10 @@ from http import HTTPStatus
 
 import falcon
 import msgspec
-import structlog
 
-from covey.api.errors import STATUS
+from covey.api.errors import STATUS, install_unforeseen
 from covey.api.requests import Json, Request
 from covey.model.errors import CoveyError, Invalid
-
-log = structlog.get_logger()
 
 _TYPES = {
     "malformed": "HTTPBadRequest",
@@ -76,16 +73,7 @@ def install(app: falcon.App[Request, falcon.Response]) -> None:
     def no_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
         _text(req, resp, HTTPStatus.NOT_FOUND, "404 Not Found\n\nThe resource could not be found.\n")
 
-    def wrong_http(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
-        _answer(req, resp, HTTPStatus(error.status_code), error.description or error.title or "")
-
-    def unexpected(req: Request, resp: falcon.Response, error: Exception, _: object) -> None:
-        log.error("http.crashed", request_id=req.context.request_id, path=req.path, exc_info=error)
-        message = f"Unexpected API Error. Please tell your operator the request id {req.context.request_id}."
-        _answer(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
-
-    app.add_error_handler(Exception, unexpected)
-    app.add_error_handler(falcon.HTTPError, wrong_http)
+    install_unforeseen(app, _answer)
     app.add_error_handler(falcon.HTTPRouteNotFound, no_route)
     app.add_error_handler(falcon.HTTPMethodNotAllowed, no_route)
     app.add_error_handler(CoveyError, expected)

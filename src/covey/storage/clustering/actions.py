@@ -6,10 +6,8 @@ import sqlalchemy as sa
 from sqlalchemy import delete, insert, select
 
 from covey.model.clustering.actions import OVER, Action, ActionStatus, Cause, Verb
-from covey.model.clustering.listing import Listing
-from covey.model.ids import ProjectId
 from covey.storage.bulk import change_rows, insert_rows
-from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
 from covey.storage.documents import dump, load
 from covey.storage.tables import cluster_actions as actions
 from covey.storage.tables import cluster_locks as locks
@@ -19,24 +17,15 @@ _ROWS = select(actions)
 _ACTIONS = Lookup(actions, _ROWS, {"action": "verb"})
 
 
-class Actions:
+class Actions(Kind[Action]):
     """What was done to clusters and nodes, and is being done."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def one(self, key: str, project: ProjectId | None) -> Action | None:
-        """By id, name or the beginning of an id. Raises Ambiguous."""
-        row = _ACTIONS.one(self._connection, key, project)
-        return None if row is None else self._whole([row])[0]
+    lookup = _ACTIONS
 
     def lock(self, action: str) -> Action | None:
         """By its id, and nobody else changes it until the end of the transaction."""
         row = self._connection.execute(_ROWS.where(actions.c.id == action).with_for_update()).first()
-        return None if row is None else self._whole([row])[0]
-
-    def page(self, wanted: Listing) -> list[Action]:
-        return self._whole(_ACTIONS.page(self._connection, wanted))
+        return None if row is None else self._read([row])[0]
 
     def of_parent(self, parent: str) -> list[Action]:
         """What was derived from an action, in the order in which it was made."""
@@ -55,7 +44,7 @@ class Actions:
     def update(self, changed: Sequence[Action]) -> None:
         change_rows(self._connection, actions, [{"id": action.id, **_changing(action)} for action in changed])
 
-    def _whole(self, rows: Sequence[Row]) -> list[Action]:
+    def _read(self, rows: Sequence[Row]) -> list[Action]:
         """With what each waits for, and who waits for it."""
         ids = [row.id for row in rows if row.status not in OVER]
         children: dict[str, list[str]] = {}

@@ -6,9 +6,8 @@ import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, update
 
 from covey.model.clustering.clusters import Cluster, ClusterStatus
-from covey.model.clustering.listing import Listing
 from covey.model.ids import ProjectId
-from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
 from covey.storage.documents import dump, load
 from covey.storage.tables import cluster_policies, clusters, nodes, profiles
 
@@ -17,26 +16,17 @@ _ROWS = select(clusters, profiles.c.name.label("profile_name")).join(profiles, p
 _CLUSTERS = Lookup(clusters, _ROWS)
 
 
-class Clusters:
+class Clusters(Kind[Cluster]):
     """Clusters, each with the ids of its nodes and bindings."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def one(self, key: str, project: ProjectId | None) -> Cluster | None:
-        """By id, name or the beginning of an id. Raises Ambiguous."""
-        row = _CLUSTERS.one(self._connection, key, project)
-        return None if row is None else self._whole([row])[0]
+    lookup = _CLUSTERS
 
     def lock(self, cluster: str) -> Cluster | None:
         """By its id, and nobody else changes it, or who works on it and its nodes, until the end of the transaction."""
         held = select(clusters.c.id).where(clusters.c.id == cluster).with_for_update()
         if self._connection.execute(held).first() is None:
             return None
-        return self._whole(self._connection.execute(_ROWS.where(clusters.c.id == cluster)).all())[0]
-
-    def page(self, wanted: Listing) -> list[Cluster]:
-        return self._whole(_CLUSTERS.page(self._connection, wanted))
+        return self._read(self._connection.execute(_ROWS.where(clusters.c.id == cluster)).all())[0]
 
     def count(self, project: ProjectId) -> int:
         wanted = select(sa.func.count()).select_from(clusters).where(clusters.c.project_id == project)
@@ -53,7 +43,7 @@ class Clusters:
         """Its bindings and receivers go with it; its nodes have to be gone."""
         self._connection.execute(delete(clusters).where(clusters.c.id == cluster))
 
-    def _whole(self, rows: Sequence[Row]) -> list[Cluster]:
+    def _read(self, rows: Sequence[Row]) -> list[Cluster]:
         ids = [row.id for row in rows]
         members = self._by_cluster(nodes, ids, nodes.c.position, nodes.c.id)
         bindings = self._by_cluster(cluster_policies, ids, cluster_policies.c.priority, cluster_policies.c.id)

@@ -2,36 +2,27 @@
 
 from collections.abc import Sequence
 
-import sqlalchemy as sa
 from sqlalchemy import insert, select
 
 from covey.model.clustering.events import Event, Level, Phase
-from covey.model.clustering.listing import Listing
-from covey.model.ids import ProjectId
-from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
 from covey.storage.tables import cluster_events as events
 
 _SHOWN = {"oid": "object_id", "oname": "object_name", "otype": "object_type", "status": "phase"}
 _EVENTS = Lookup(events, select(events), _SHOWN)
 
 
-class Events:
+class Events(Kind[Event]):
     """They outlive what they tell of."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def one(self, key: str, project: ProjectId | None) -> Event | None:
-        """By id, or the beginning of one. Raises Ambiguous."""
-        row = _EVENTS.one(self._connection, key, project)
-        return None if row is None else _event(row)
-
-    def page(self, wanted: Listing) -> list[Event]:
-        return [_event(row) for row in _EVENTS.page(self._connection, wanted)]
+    lookup = _EVENTS
 
     def add(self, new: Sequence[Event]) -> None:
         if new:
             self._connection.execute(insert(events), [_row(event) for event in new])
+
+    def _read(self, rows: Sequence[Row]) -> list[Event]:
+        return [_event(row) for row in rows]
 
 
 def _row(value: Event) -> dict[str, object]:

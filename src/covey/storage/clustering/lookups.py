@@ -1,7 +1,9 @@
 """How things are found: by id, name or the beginning of an id; and in lists."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar, Generic, TypeVar
 
 import sqlalchemy as sa
 
@@ -15,6 +17,7 @@ _PREFIX = re.compile(r"[0-9a-f-]{1,36}", re.IGNORECASE)
 
 Row = sa.Row[tuple[object, ...]]
 Select = sa.Select[tuple[object, ...]]
+Value = TypeVar("Value")
 
 
 class Lookup:
@@ -75,6 +78,28 @@ class Lookup:
             later.append(sa.and_(*same, _beyond(column, value, descending=descending)))
             same.append(column.is_(None) if value is None else column == value)
         return rows.where(sa.or_(*later))
+
+
+class Kind(ABC, Generic[Value]):
+    """The rows of one kind of thing in a transaction, as far as all kinds are alike."""
+
+    lookup: ClassVar[Lookup]
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def one(self, key: str, project: ProjectId | None) -> Value | None:
+        """By id, name or the beginning of an id. Raises Ambiguous."""
+        row = self.lookup.one(self._connection, key, project)
+        return None if row is None else self._read([row])[0]
+
+    def page(self, wanted: Listing) -> list[Value]:
+        """What a list wants, in its order."""
+        return self._read(self.lookup.page(self._connection, wanted))
+
+    @abstractmethod
+    def _read(self, rows: Sequence[Row]) -> list[Value]:
+        """What the rows tell of."""
 
 
 def _beyond(column: sa.Column[object], value: object, *, descending: bool) -> sa.ColumnElement[bool]:

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-import sqlalchemy as sa
 from sqlalchemy import delete, select
 
 from covey.model.clustering.clusters import Node, NodeStatus
-from covey.model.clustering.listing import Listing
-from covey.model.ids import ProjectId, ServerId
+from covey.model.ids import ServerId
 from covey.storage.bulk import change_rows, insert_rows
-from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
 from covey.storage.documents import dump, load
 from covey.storage.tables import nodes, profiles
 
@@ -18,19 +16,10 @@ _ROWS = select(nodes, profiles.c.name.label("profile_name")).join(profiles, prof
 _NODES = Lookup(nodes, _ROWS, {"index": "position"})
 
 
-class Nodes:
+class Nodes(Kind[Node]):
     """Members of clusters, and nodes on their own."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def one(self, key: str, project: ProjectId | None) -> Node | None:
-        """By id, name or the beginning of an id. Raises Ambiguous."""
-        row = _NODES.one(self._connection, key, project)
-        return None if row is None else _node(row)
-
-    def page(self, wanted: Listing) -> list[Node]:
-        return [_node(row) for row in _NODES.page(self._connection, wanted)]
+    lookup = _NODES
 
     def of(self, cluster: str) -> list[Node]:
         """The members of a cluster, by their index."""
@@ -57,6 +46,9 @@ class Nodes:
 
     def delete(self, ids: Sequence[str]) -> None:
         self._connection.execute(delete(nodes).where(nodes.c.id.in_(ids)))
+
+    def _read(self, rows: Sequence[Row]) -> list[Node]:
+        return [_node(row) for row in rows]
 
 
 def _new(value: Node) -> Json:

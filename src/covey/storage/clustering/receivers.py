@@ -1,14 +1,13 @@
 """Receivers, and the processes that do the work."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, update
 
-from covey.model.clustering.listing import Listing
 from covey.model.clustering.receivers import Engine, Receiver
-from covey.model.ids import ProjectId
-from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
 from covey.storage.documents import dump, load
 from covey.storage.tables import cluster_engines as engines
 from covey.storage.tables import receivers
@@ -17,24 +16,15 @@ Json = dict[str, object]
 _RECEIVERS = Lookup(receivers, select(receivers), {"user": "user_id"})
 
 
-class Receivers:
+class Receivers(Kind[Receiver]):
     """Addresses that start actions."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def one(self, key: str, project: ProjectId | None) -> Receiver | None:
-        """By id, name or the beginning of an id. Raises Ambiguous."""
-        row = _RECEIVERS.one(self._connection, key, project)
-        return None if row is None else _receiver(row)
+    lookup = _RECEIVERS
 
     def by_id(self, receiver: str) -> Receiver | None:
         """By its whole id only."""
         row = self._connection.execute(select(receivers).where(receivers.c.id == receiver)).one_or_none()
         return None if row is None else _receiver(row)
-
-    def page(self, wanted: Listing) -> list[Receiver]:
-        return [_receiver(row) for row in _RECEIVERS.page(self._connection, wanted)]
 
     def add(self, new: Receiver) -> None:
         row: Json = {
@@ -52,6 +42,9 @@ class Receivers:
 
     def delete(self, receiver: str) -> None:
         self._connection.execute(delete(receivers).where(receivers.c.id == receiver))
+
+    def _read(self, rows: Sequence[Row]) -> list[Receiver]:
+        return [_receiver(row) for row in rows]
 
 
 class Engines:

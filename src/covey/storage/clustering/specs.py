@@ -1,12 +1,12 @@
 """Profiles and policies."""
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from sqlalchemy import delete, exists, insert, select, update
 
-from covey.model.clustering.listing import Listing
 from covey.model.clustering.specs import Policy, Profile
-from covey.model.ids import ProjectId
-from covey.storage.clustering.lookups import Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
 from covey.storage.documents import dump, load
 from covey.storage.tables import cluster_policies, clusters, nodes, policies, profiles
 
@@ -15,19 +15,10 @@ _PROFILES = Lookup(profiles, select(profiles))
 _POLICIES = Lookup(policies, select(policies))
 
 
-class Profiles:
+class Profiles(Kind[Profile]):
     """What nodes are made from."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def one(self, key: str, project: ProjectId | None) -> Profile | None:
-        """By id, name or the beginning of an id. Raises Ambiguous."""
-        row = _PROFILES.one(self._connection, key, project)
-        return None if row is None else _profile(row)
-
-    def page(self, wanted: Listing) -> list[Profile]:
-        return [_profile(row) for row in _PROFILES.page(self._connection, wanted)]
+    lookup = _PROFILES
 
     def add(self, new: Profile) -> None:
         row = {"id": new.id, "type": new.type, "spec": dump(new.spec), "created_at": new.created_at}
@@ -45,20 +36,14 @@ class Profiles:
     def delete(self, profile: str) -> None:
         self._connection.execute(delete(profiles).where(profiles.c.id == profile))
 
+    def _read(self, rows: Sequence[Row]) -> list[Profile]:
+        return [_profile(row) for row in rows]
 
-class Policies:
+
+class Policies(Kind[Policy]):
     """What clusters heed."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def one(self, key: str, project: ProjectId | None) -> Policy | None:
-        """By id, name or the beginning of an id. Raises Ambiguous."""
-        row = _POLICIES.one(self._connection, key, project)
-        return None if row is None else _policy(row)
-
-    def page(self, wanted: Listing) -> list[Policy]:
-        return [_policy(row) for row in _POLICIES.page(self._connection, wanted)]
+    lookup = _POLICIES
 
     def add(self, new: Policy) -> None:
         row = {"id": new.id, "name": new.name, "type": new.type, "spec": dump(new.spec), "created_at": new.created_at}
@@ -75,6 +60,9 @@ class Policies:
 
     def delete(self, policy: str) -> None:
         self._connection.execute(delete(policies).where(policies.c.id == policy))
+
+    def _read(self, rows: Sequence[Row]) -> list[Policy]:
+        return [_policy(row) for row in rows]
 
 
 def _changing(value: Profile) -> Json:
