@@ -412,6 +412,26 @@ class Resident:
 # What is true when it is over.
 
 
+def reaper(
+    mortals: Sequence[Mortal], kills: int, pause_s: tuple[float, float], over: threading.Event
+) -> Callable[[], None]:
+    """Kills one after another, after pauses of chance, and starts each anew; life goes on a little after the last."""
+
+    def run() -> None:
+        dice = random.Random(kills)  # noqa: S311 -- chance, not secrecy
+        try:
+            for _ in range(kills):
+                time.sleep(dice.uniform(*pause_s))
+                mortal = dice.choice(mortals)
+                mortal.kill()
+                mortal.start()
+            time.sleep(1)
+        finally:
+            over.set()
+
+    return run
+
+
 def wait_until_idle(connected: sa.Engine) -> None:
     def idle() -> bool:
         with connected.connect() as connection:

@@ -123,24 +123,6 @@ def resized(action: Any, nodes: int) -> int:
     return nodes
 
 
-def reaper(mortals: Sequence[storm.Mortal], kills: int, over: threading.Event) -> Callable[[], None]:
-    """Kills one after another, and has another take its place."""
-
-    def run() -> None:
-        dice = random.Random(SEED)  # noqa: S311 -- chance, not secrecy
-        try:
-            for _ in range(kills):
-                time.sleep(dice.uniform(1, 3))
-                mortal = dice.choice(mortals)
-                mortal.kill()
-                mortal.start()
-            time.sleep(1)
-        finally:
-            over.set()
-
-    return run
-
-
 def troubles(connected: sa.Engine, sky: Sky) -> Iterator[str]:
     """A sentence for each thing about clusters that the rows have wrong."""
     with connected.connect() as connection:
@@ -193,7 +175,7 @@ def blow(
         sky.found(clusters)
         storm.wait_until_idle(rows)
         clients = [sky.client(number, over) for number in range(CLIENTS)]
-        storm.at_once([*clients, reaper(working, kills, over)], 2 * storm.PATIENCE_S)
+        storm.at_once([*clients, storm.reaper(working, kills, (1, 3), over)], 2 * storm.PATIENCE_S)
         storm.wait_until_idle(rows)
         with rows.connect() as connection:
             verbs = sa.select(tables.cluster_actions.c.verb, tables.cluster_actions.c.status, sa.func.count())

@@ -70,24 +70,6 @@ def resident(town: storm.Town, number: int, ports: Sequence[int], over: threadin
     return run
 
 
-def reaper(mortals: Sequence[storm.Mortal], over: threading.Event) -> Callable[[], None]:
-    """Kills one after another, and starts each anew."""
-
-    def run() -> None:
-        dice = random.Random(SEED)  # noqa: S311 -- chance, not secrecy
-        try:
-            for _ in range(KILLS):
-                time.sleep(dice.uniform(0.2, 1.5))
-                mortal = dice.choice(mortals)
-                mortal.kill()
-                mortal.start()
-            time.sleep(1)
-        finally:
-            over.set()
-
-    return run
-
-
 def blow(directory: Path, database: str, processes: int) -> None:
     storm.apply_fleet(directory, database, storm.fleet_of(12, 8))
     mortals = [storm.Mortal(directory / f"serve-{i}", database, VARIABLES) for i in range(processes)]
@@ -98,7 +80,7 @@ def blow(directory: Path, database: str, processes: int) -> None:
             mortal.start()
         town.found_groups(storm.Client(ports, "web"), storm.Client(ports, "db"))
         residents = [resident(town, number, ports, over) for number in range(CLIENTS)]
-        storm.at_once([*residents, reaper(mortals, over)], 2 * storm.PATIENCE_S)
+        storm.at_once([*residents, storm.reaper(mortals, KILLS, (0.2, 1.5), over)], 2 * storm.PATIENCE_S)
         rows = storm.connect(database)
         stack.callback(rows.dispose)
         storm.wait_until_idle(rows)

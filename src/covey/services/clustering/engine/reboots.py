@@ -11,7 +11,7 @@ from covey.model.ids import ServerId
 from covey.model.servers import Server
 from covey.ports import Clock, Store
 from covey.services.clustering.engine.run import Run, Step, still
-from covey.services.clustering.engine.units import keep, over, progress, request_id, units_of
+from covey.services.clustering.engine.units import keep, over, progress, units_of
 from covey.services.power import Power
 
 
@@ -29,24 +29,18 @@ class Reboots:
             units = units_of(tx, run.action, Verb.NODE_RECOVER)
             left = [unit for unit in units if not unit.is_over]
             nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in left])}
-            servers = {
-                server.id: server for server in tx.servers.by_ids([n.server_id for n in nodes.values() if n.server_id])
-            }
-            asked = {
-                unit.id
-                for unit in left
-                if (server := _server(unit, nodes, servers)) is not None
-                and tx.actions.number(server.id, request_id(unit)) is not None
-            }
+            ids = [node.server_id for node in nodes.values() if node.server_id is not None]
+            servers = {server.id: server for server in tx.servers.by_ids(ids)}
+            asked = {entry.server_id for entry in tx.actions.of_request(ids, run.request_id)}
         ended: dict[str, Action] = {}
         settled: list[Node] = []
         for unit in left:
             node, server = nodes.get(unit.target), _server(unit, nodes, servers)
             problem = ""
             if node is not None and node.status is NodeStatus.RECOVERING and server is not None:
-                if unit.id not in asked:
-                    problem = self._ask(run, unit, server)
-                if not problem and (unit.id not in asked or server.task is not None):
+                if server.id not in asked:
+                    problem = self._ask(run, server)
+                if not problem and (server.id not in asked or server.task is not None):
                     continue
             if node is not None:
                 node = examined(node, server, now)
@@ -59,12 +53,12 @@ class Reboots:
                 keep(tx, list(ended.values()))
         return progress([ended.get(unit.id, unit) for unit in units], "recovering", "Recovered")
 
-    def _ask(self, run: Run, unit: Action, server: Server) -> str:
+    def _ask(self, run: Run, server: Server) -> str:
         """Reboot the server; says what is the matter if that can't be. A stopped one starts by it."""
         params = run.action.inputs.get("operation_params")
         soft = isinstance(params, Mapping) and str(params.get("type")).upper() == "SOFT"
         try:
-            self.power.reboot(run.actor, server.id, request_id(unit), hard=not soft)
+            self.power.reboot(run.actor, server.id, run.request_id, hard=not soft)
         except Unavailable:
             raise
         except CoveyError as error:

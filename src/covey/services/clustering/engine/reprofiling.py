@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from covey.model.actions import MoveKind
-from covey.model.clustering.actions import Action, ActionStatus, Verb
+from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import Node
 from covey.model.clustering.health import examined
 from covey.model.clustering.specs import Profile
@@ -19,7 +19,7 @@ from covey.ports import Clock, Store, Transaction
 from covey.services.clustering.engine.growth import profile_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, about, metadata_of, name_of
 from covey.services.clustering.engine.run import Ended, Run, Step, still
-from covey.services.clustering.engine.units import begun, keep, over, progress, request_id, units_of
+from covey.services.clustering.engine.units import begun, keep, over, progress, units_of
 from covey.services.moves import Moves, Wish
 
 _AT_ONCE = 10  # servers between two sizes, which hold both
@@ -63,7 +63,7 @@ class Reprofiling:
             profile = profile_of(tx, profile_id)
             units = units_of(tx, run.action, Verb.NODE_UPDATE)
             left = [unit for unit in units if not unit.is_over]
-            pupils = _pupils(tx, left)
+            pupils = _pupils(tx, left, run.request_id)
         flavor = (
             self.requests.flavor(run.actor, profile) if any(_is_to_be_resized(p, profile) for p in pupils) else None
         )
@@ -89,7 +89,7 @@ class Reprofiling:
     def _move(self, run: Run, pupil: _Pupil, flavor: Flavor | None) -> str:
         """One step of a resize; says what is the matter if it can't be taken."""
         assert pupil.server is not None
-        server, request = pupil.server.id, request_id(pupil.unit)
+        server, request = pupil.server.id, run.request_id
         try:
             if pupil.server.vm_state is VmState.RESIZED:
                 self.moves.confirm(run.actor, server, request)
@@ -107,10 +107,10 @@ class Reprofiling:
             return
         with self.store.write() as tx:
             still(tx, run)
-            for pupil in done:
-                node = replace(pupil.node, profile_id=profile.id)
-                server = self._tell_server(tx, node, pupil.old, profile)
-                tx.clustering.nodes.update([examined(node, server, self.clock())])
+            nodes = [replace(pupil.node, profile_id=profile.id) for pupil in done]
+            told = [self._tell_server(tx, node, p.old, profile) for node, p in zip(nodes, done, strict=True)]
+            now = self.clock()
+            tx.clustering.nodes.update([examined(n, server, now) for n, server in zip(nodes, told, strict=True)])
             keep(tx, units)
 
     def _tell_server(self, tx: Transaction, node: Node, old: Profile, new: Profile) -> Server | None:
@@ -125,19 +125,18 @@ class Reprofiling:
         return told
 
 
-def _pupils(tx: Transaction, units: Sequence[Action]) -> list[_Pupil]:
+def _pupils(tx: Transaction, units: Sequence[Action], request_id: str) -> list[_Pupil]:
     nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in units])}
     ids = [node.server_id for node in nodes.values() if node.server_id is not None]
     servers = {server.id: server for server in tx.servers.by_ids(ids)}
+    moved = {entry.server_id for entry in tx.actions.of_request(ids, request_id)}
     profiles = {profile: profile_of(tx, profile) for profile in {node.profile_id for node in nodes.values()}}
     found: list[_Pupil] = []
     for unit in units:
         node = nodes.get(unit.target)
         if node is not None:
             server = None if node.server_id is None else servers.get(node.server_id)
-            asked = unit.status is ActionStatus.RUNNING
-            if unit.parent_id is None and server is not None:  # its status tells nothing, but the server's log does
-                asked = tx.actions.number(server.id, request_id(unit)) is not None
+            asked = server is not None and server.id in moved
             found.append(_Pupil(unit, node, server, profiles[node.profile_id], asked))
     return found
 

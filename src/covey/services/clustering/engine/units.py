@@ -54,11 +54,6 @@ def units_of(tx: Transaction, action: Action, *verbs: Verb) -> list[Action]:
     return [unit for unit in tx.clustering.actions.of_parent(action.id) if unit.verb in verbs]
 
 
-def request_id(unit: Action) -> str:
-    """Under which a unit's server remembers what was done to it."""
-    return f"req-{unit.id}"
-
-
 def wait(tx: Transaction, action: Action, told: str, now: datetime) -> None:
     """The action has begun, and waits for its units."""
     waiting = replace(action, status=ActionStatus.WAITING, status_reason=told, updated_at=now)
