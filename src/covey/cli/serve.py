@@ -1,5 +1,6 @@
 """`covey serve`: the service itself."""
 
+import gc
 import ipaddress
 import multiprocessing
 import os
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _LOOK_S = 0.5  # how soon a serving process notices that it is alone
+_GARBAGE = (10_000, 20, 20)  # a request makes hundreds of objects and hardly any rings of them: look for those seldom
 _GRACE_S = 30  # for requests under way when the service is told to stop
 
 
@@ -146,6 +148,7 @@ def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
 def _load(options: Chosen) -> "WSGIApplication":
     """Runs in each serving process, which ends when the one that watches over it was killed."""
     threading.Thread(target=_end_with, args=(os.getppid(),), name="covey-parent", daemon=True).start()
+    gc.set_threshold(*_GARBAGE)
     return bootstrap.wsgi(options, work=True, stopping=_told_to_stop())
 
 

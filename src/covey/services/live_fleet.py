@@ -15,6 +15,7 @@ from covey.model.ids import HostId, ProjectId
 from covey.model.inventory import Inventory, ResourceClass
 from covey.ports import NewUuid, Store, Transaction
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from covey.services import heap
 
 _TENANTS = "filter_tenant_id"
 IDLE_S = 1200  # after so long without a look the log may have been cleared: start anew
@@ -79,6 +80,7 @@ class LiveFleet:
             hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
         fleet = build_fleet(hosts, aggregates, self._weights, self._default_zone, isolates=self._isolates)
         self._sight = Sight(fleet, self._new_tag())
+        heap.settle(len(hosts))
         return self._sight
 
 

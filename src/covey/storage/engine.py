@@ -4,6 +4,7 @@ import sqlite3
 import time
 from pathlib import Path
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
@@ -25,6 +26,7 @@ def connect(database: str, *, pool_size: int = 16) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, pool_size)
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_use_lifo=True)
+    event.listen(engine, "connect", _prepare_postgresql)
     _try_when_idle(engine)
     return engine
 
@@ -57,6 +59,14 @@ def _url(database: str) -> URL:
             raise Invalid(message)
 
 
+def _prepare_postgresql(connection: psycopg.Connection, _: object) -> None:
+    # It keeps a plan that it made when a table was small, even for its checks of foreign keys, and would read the
+    # whole of it for every row. What has no index is still read as a whole.
+    connection.execute("SET enable_seqscan = off")
+    connection.execute("SET jit = off")  # which a plan that is forbidden and yet needed would call for
+    connection.commit()
+
+
 def _try_when_idle(engine: sa.Engine) -> None:
     """A connection that nobody used for a while may have died unnoticed; to try each time would cost a round trip."""
 
@@ -82,6 +92,7 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
         url,
         pool_size=pool_size,
         max_overflow=0,
+        pool_use_lifo=True,  # who wrote last has in memory what the file holds
         connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "cached_statements": 512},
     )
     event.listen(engine, "connect", _prepare_sqlite)
@@ -91,7 +102,13 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     _use_wal(connection)
-    wanted = {"synchronous": "FULL", "foreign_keys": "ON", "cache_size": -_CACHE_KIB, "wal_autocheckpoint": _LOG_PAGES}
+    wanted = {
+        "synchronous": "FULL",
+        "foreign_keys": "ON",
+        "cache_size": -_CACHE_KIB,
+        "wal_autocheckpoint": _LOG_PAGES,
+        "temp_store": "MEMORY",  # what would undo a statement need not go to a file
+    }
     for pragma, value in wanted.items():
         connection.execute(f"PRAGMA {pragma}={value}")
 

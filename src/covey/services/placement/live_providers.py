@@ -1,6 +1,5 @@
 """The resource providers in memory: one picture of them for the process, and how it is kept true."""
 
-import gc
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -10,6 +9,7 @@ from covey.model.changes import Cursor, Use
 from covey.model.inventory import ResourceClass
 from covey.ports import Transaction
 from covey.scheduler.candidates import Providers
+from covey.services import heap
 from covey.services.live_fleet import IDLE_S
 
 _NOBODY = "-"  # no writer's tag: whatever the log has, this picture does not have yet
@@ -56,10 +56,9 @@ class LiveProviders:
         """All of it from one moment. Until that has worked out there is no picture."""
         self._picture = None
         self._cursor = tx.changes.begin()
-        self._picture = Providers(tx.providers.records())
-        # It stays, and is large: to walk through it for garbage after every few answers costs more than they do.
-        gc.collect()
-        gc.freeze()
+        records = tx.providers.records()
+        self._picture = Providers(records)
+        heap.settle(len(records))
         return self._picture
 
 
