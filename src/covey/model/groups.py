@@ -135,7 +135,7 @@ class GroupState:
 
     def next(self) -> "GroupState":
         """The same, one version on: what a claim of its own made of it."""
-        return replace(self, version=self.version + 1)
+        return GroupState(self.version + 1, self.project_id, self.policies, self.places, self.users, self.movers)
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
         """The state after one more member on each of the hosts."""
@@ -143,7 +143,7 @@ class GroupState:
         for host in hosts:
             places[host] = places.get(host, 0) + 1
         users = {**self.users, user: self.users.get(user, 0) + len(hosts)}
-        return replace(self, places=places, users=users)
+        return GroupState(self.version, self.project_id, self.policies, places, users, self.movers)
 
 
 def check_policies(policies: Sequence[GroupPolicy], say: Callable[[GroupPolicy], object] = str) -> None:

@@ -84,7 +84,9 @@ class Servers:
             name=new.name,
             flavor=flavor,
             wanted=wanted,
-            details=new.details if image is None else replace(new.details, image_properties=image.properties),
+            details=replace(new.details, image_properties=image.properties)
+            if image and image.properties
+            else new.details,
             standing=standing,
             request_id=new.request_id,
             now=self.clock(),
@@ -229,6 +231,10 @@ def refuse_locked(server: Server, actor: Actor, access: Access) -> None:
     if server.details.locked and not access.allows(actor, "context_is_admin"):
         message = f"Instance {server.id} is locked"
         raise Conflict(message)
+
+
+def _with_properties(details: Details, image: Image | None) -> Details:
+    return replace(details, image_properties=image.properties) if image and image.properties else details
 
 
 def refuse_small(flavor: Flavor, image: Image | None) -> None:

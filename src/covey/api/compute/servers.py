@@ -217,11 +217,11 @@ def parse(body: Json, req: Request) -> NewServer:
     if minimum > count:
         message = "min_count must be <= max_count"
         raise Invalid(message)
-    image = _image(server)
+    key = _key(req)
     return NewServer(
         name=server["name"],
         flavor=str(server["flavorRef"]),
-        image=image,
+        image=_image(server),
         details=_details(server),
         request_id=req.context.request_id,
         group=next(iter(_several(hints.get("group"))), None),
@@ -234,8 +234,8 @@ def parse(body: Json, req: Request) -> NewServer:
         count=count,
         minimum=minimum,
         tags=frozenset(server.get("tags", ())),
-        key=_key(req),
-        fingerprint=hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest(),
+        key=key,
+        fingerprint="" if key is None else hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest(),
     )
 
 
