@@ -7,6 +7,7 @@ from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import ORPHAN, Node, NodeStatus
 from covey.model.clustering.health import examined
 from covey.ports import Transaction
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.units import NODE_IS
 
 _IN_THE_MIDDLE = frozenset({*NODE_IS.values(), NodeStatus.INIT})
@@ -18,12 +19,10 @@ def settle_nodes(tx: Transaction, action: Action, reason: str, now: datetime) ->
     if not action.verb.is_for_cluster:
         targets.append(action.target)
     left = [node for node in tx.clustering.nodes.by_ids(targets) if node.status in _IN_THE_MIDDLE]
-    servers = {server.id: server for server in tx.servers.by_ids([n.server_id for n in left if n.server_id])}
-    settled = []
-    for node in left:
-        server = None if node.server_id is None else servers.get(node.server_id)
-        settled.append(_expelled(replace(examined(node, server, now), status_reason=reason), action))
-    tx.clustering.nodes.update(settled)
+    servers = servers_of(tx, left)
+    tx.clustering.nodes.update(
+        [_expelled(replace(examined(node, servers.get(node.id), now), status_reason=reason), action) for node in left]
+    )
 
 
 def _expelled(node: Node, action: Action) -> Node:

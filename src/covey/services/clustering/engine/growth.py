@@ -13,6 +13,7 @@ from covey.model.clustering.specs import Profile
 from covey.model.errors import Invalid, NotFound, Overtaken
 from covey.model.servers import Server, VmState
 from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, placement
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
 from covey.services.clustering.engine.units import derived, keep, over, progress, units_of, wait
@@ -92,14 +93,14 @@ class Growth:
         with self.store.read() as tx:
             units = units_of(tx, run.action, verb)
             nodes = {node.id: node for node in tx.clustering.nodes.by_ids([u.target for u in units if not u.is_over])}
-            servers = {s.id: s for s in tx.servers.by_ids([n.server_id for n in nodes.values() if n.server_id])}
+            servers = servers_of(tx, nodes.values())
         ended: dict[str, Action] = {}
         settled: list[Node] = []
         for unit in units:
             node = nodes.get(unit.target)
             if unit.is_over or (node is not None and node.status not in _MADE):
                 continue
-            server = None if node is None or node.server_id is None else servers.get(node.server_id)
+            server = servers.get(unit.target)
             after = None if node is None else _after(node, server, now)
             if after is not None:
                 settled.append(after)

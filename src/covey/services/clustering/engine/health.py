@@ -9,6 +9,7 @@ from covey.model.clustering.health import examined
 from covey.model.clustering.recovery import recovery
 from covey.ports import Clock, NewUuid, Store, Transaction
 from covey.services.clustering.engine.growth import Growth
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.policy_checks import PolicyChecks
 from covey.services.clustering.engine.reboots import Reboots
 from covey.services.clustering.engine.recreation import Recreation
@@ -90,8 +91,8 @@ class Recover:
 
 def seen(tx: Transaction, nodes: Sequence[Node], clock: Clock) -> list[Node]:
     """Nodes as their servers show them."""
-    servers = {server.id: server for server in tx.servers.by_ids([node.server_id for node in nodes if node.server_id])}
-    return [examined(node, servers.get(node.server_id) if node.server_id else None, clock()) for node in nodes]
+    servers = servers_of(tx, nodes)
+    return [examined(node, servers.get(node.id), clock()) for node in nodes]
 
 
 def _operation(run: Run) -> object:

@@ -1,12 +1,19 @@
 """Joining and leaving a cluster: nodes, and what their servers know of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from covey.model.clustering.clusters import ORPHAN, Cluster, Node
+from covey.model.servers import Server
 from covey.ports import Transaction
 from covey.services.clustering.engine.profile_servers import OF_CLUSTER, about
+
+
+def servers_of(tx: Transaction, nodes: Iterable[Node]) -> dict[str, Server]:
+    """The servers of nodes, by the nodes' ids; a node whose server is gone has none."""
+    owners = {node.server_id: node.id for node in nodes if node.server_id is not None}
+    return {owners[server.id]: server for server in tx.servers.by_ids(list(owners))}
 
 
 def join(tx: Transaction, cluster: Cluster, nodes: Sequence[Node], now: datetime) -> Cluster:

@@ -15,6 +15,7 @@ from covey.model.errors import Busy, CoveyError, Invalid, Unavailable
 from covey.model.ids import ServerId
 from covey.model.servers import Server
 from covey.ports import Clock, NewUuid, Store
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Later, Run, Step, still
 from covey.services.clustering.engine.units import begun, derived, keep, over, progress, units_of, wait
 from covey.services.moves import Moves, Wish
@@ -54,18 +55,16 @@ class Operations:
         now = self.clock()
         with self.store.read() as tx:
             units = units_of(tx, run.action, Verb.NODE_OPERATION)
-            nodes = {node.id: node for node in tx.clustering.nodes.by_ids([u.target for u in units if not u.is_over])}
-            ids = [node.server_id for node in nodes.values() if node.server_id is not None]
-            servers = {server.id: server for server in tx.servers.by_ids(ids)}
+            servers = servers_of(tx, tx.clustering.nodes.by_ids([unit.target for unit in units if not unit.is_over]))
+            ids = [server.id for server in servers.values()]
             asked = {entry.server_id: entry for entry in tx.actions.of_request(ids, run.request_id)}
         moved: dict[str, Action] = {}
         asks = 0
         for unit in units:
-            node = nodes.get(unit.target)
+            server = servers.get(unit.target)
             if unit.is_over:
                 continue
-            server = None if node is None or node.server_id is None else servers.get(node.server_id)
-            if node is None or server is None:
+            if server is None:
                 moved[unit.id] = over(unit, now, "The node has no server.")
             elif server.id in asked:
                 if server.task is None:

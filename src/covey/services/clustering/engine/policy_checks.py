@@ -14,6 +14,7 @@ from covey.model.clustering.limits import Limits
 from covey.model.clustering.policy_types import SCALING
 from covey.model.errors import Conflict, Forbidden
 from covey.ports import Access, Clock, Store, Transaction
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Run, still
 
 
@@ -63,13 +64,10 @@ class PolicyChecks:
     def members(self, tx: Transaction, cluster: Cluster) -> tuple[Member, ...]:
         """A cluster's nodes, as policies see them."""
         nodes = tx.clustering.nodes.of(cluster.id)
-        found = tx.servers.by_ids([node.server_id for node in nodes if node.server_id is not None])
-        zones = {server.id: server.zone or self.default_zone for server in found if server.host_id is not None}
+        placed = {node: server for node, server in servers_of(tx, nodes).items() if server.host_id is not None}
+        zones = {node: server.zone or self.default_zone for node, server in placed.items()}
         made = _made(tx, nodes)
-        return tuple(
-            Member(node, made.get(node.profile_id), None if node.server_id is None else zones.get(node.server_id))
-            for node in nodes
-        )
+        return tuple(Member(node, made.get(node.profile_id), zones.get(node.id)) for node in nodes)
 
     def _situation(self, tx: Transaction, run: Run, cluster: Cluster) -> Situation:
         return Situation(

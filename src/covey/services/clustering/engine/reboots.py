@@ -7,9 +7,9 @@ from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.clustering.health import examined
 from covey.model.errors import CoveyError, Unavailable
-from covey.model.ids import ServerId
 from covey.model.servers import Server
 from covey.ports import Clock, Store
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Run, Step, still
 from covey.services.clustering.engine.units import keep, over, progress, units_of
 from covey.services.power import Power
@@ -29,13 +29,13 @@ class Reboots:
             units = units_of(tx, run.action, Verb.NODE_RECOVER)
             left = [unit for unit in units if not unit.is_over]
             nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in left])}
-            ids = [node.server_id for node in nodes.values() if node.server_id is not None]
-            servers = {server.id: server for server in tx.servers.by_ids(ids)}
+            servers = servers_of(tx, nodes.values())
+            ids = [server.id for server in servers.values()]
             asked = {entry.server_id for entry in tx.actions.of_request(ids, run.request_id)}
         ended: dict[str, Action] = {}
         settled: list[Node] = []
         for unit in left:
-            node, server = nodes.get(unit.target), _server(unit, nodes, servers)
+            node, server = nodes.get(unit.target), servers.get(unit.target)
             problem = ""
             if node is not None and node.status is NodeStatus.RECOVERING and server is not None:
                 if server.id not in asked:
@@ -64,11 +64,6 @@ class Reboots:
         except CoveyError as error:
             return f"Failed in rebooting server: {error.message}"
         return ""
-
-
-def _server(unit: Action, nodes: Mapping[str, Node], servers: Mapping[ServerId, Server]) -> Server | None:
-    node = nodes.get(unit.target)
-    return None if node is None or node.server_id is None else servers.get(node.server_id)
 
 
 def _problem(node: Node | None) -> str:

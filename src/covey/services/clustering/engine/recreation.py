@@ -8,6 +8,7 @@ from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.ids import GroupId
 from covey.ports import Clock, Store, Transaction
 from covey.services.clustering.engine.growth import Growth
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import placement
 from covey.services.clustering.engine.removal import Removal
 from covey.services.clustering.engine.run import Later, Run, Step, still
@@ -28,13 +29,13 @@ class Recreation:
             left = [unit for unit in units_of(tx, run.action, Verb.NODE_RECOVER) if not unit.is_over]
             found = tx.clustering.nodes.by_ids([unit.target for unit in left])
             ill = {node.id: node for node in found if node.status is NodeStatus.RECOVERING}
-            here = {server.id for server in tx.servers.by_ids([n.server_id for n in ill.values() if n.server_id])}
-            gone = _where_they_can_be(tx, [node for node in ill.values() if node.server_id not in here])
+            here = servers_of(tx, ill.values())
+            gone = _where_they_can_be(tx, [node for node in ill.values() if node.id not in here])
         if not ill:
             return self.growth.settle(run, Verb.NODE_RECOVER)
         if len(gone) == len(ill):
             return self.growth.build(run, gone)
-        self._let_go(run, [unit for unit in left if unit.target in ill and ill[unit.target].server_id in here], ill)
+        self._let_go(run, [unit for unit in left if unit.target in here], ill)
         return Later(LOOK_AGAIN_S)
 
     def _let_go(self, run: Run, units: Sequence[Action], nodes: dict[str, Node]) -> None:

@@ -11,7 +11,7 @@ from covey.model.clustering.specs import Document
 from covey.model.errors import CoveyError, NotFound, Unavailable
 from covey.ports import Clock, NewUuid, Store, Transaction
 from covey.services.clustering.engine.growth import Change, changes, same
-from covey.services.clustering.engine.members import leave
+from covey.services.clustering.engine.members import leave, servers_of
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
 from covey.services.clustering.engine.units import begun, derived, keep, over, progress, units_of, wait
 from covey.services.servers import Servers
@@ -53,9 +53,7 @@ class Removal:
             units = units_of(tx, run.action, *_VERBS)
             left = [unit for unit in units if not unit.is_over]
             nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in left])}
-            ids = [node.server_id for node in nodes.values() if node.server_id is not None]
-            here = {server.id for server in tx.servers.by_ids(ids)}
-        has_server = {node.id for node in nodes.values() if node.server_id in here}
+            has_server = set(servers_of(tx, nodes.values()))
         asked, refused = self._ask_some(run, left, nodes, has_server)
         gone = [unit for unit in left if unit.target not in has_server or unit.verb is Verb.NODE_LEAVE]
         if force:  # whatever keeps a server keeps it without a node

@@ -17,6 +17,7 @@ from covey.model.flavors import Flavor
 from covey.model.servers import Server, VmState
 from covey.ports import Clock, Store, Transaction
 from covey.services.clustering.engine.growth import profile_of
+from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, about, metadata_of, name_of
 from covey.services.clustering.engine.run import Ended, Run, Step, still
 from covey.services.clustering.engine.units import begun, keep, over, progress, units_of
@@ -127,15 +128,14 @@ class Reprofiling:
 
 def _pupils(tx: Transaction, units: Sequence[Action], request_id: str) -> list[_Pupil]:
     nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in units])}
-    ids = [node.server_id for node in nodes.values() if node.server_id is not None]
-    servers = {server.id: server for server in tx.servers.by_ids(ids)}
-    moved = {entry.server_id for entry in tx.actions.of_request(ids, request_id)}
+    servers = servers_of(tx, nodes.values())
+    moved = {entry.server_id for entry in tx.actions.of_request([s.id for s in servers.values()], request_id)}
     profiles = {profile: profile_of(tx, profile) for profile in {node.profile_id for node in nodes.values()}}
     found: list[_Pupil] = []
     for unit in units:
         node = nodes.get(unit.target)
         if node is not None:
-            server = None if node.server_id is None else servers.get(node.server_id)
+            server = servers.get(node.id)
             asked = server is not None and server.id in moved
             found.append(_Pupil(unit, node, server, profiles[node.profile_id], asked))
     return found
