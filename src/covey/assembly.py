@@ -67,6 +67,7 @@ class Assembled:
     services: Services
     store: Store
     clock: Clock
+    live: LiveFleet
     builds: Builds
     journeys: Journeys
     rebalances: RebalanceSteps
@@ -170,6 +171,7 @@ def assemble(
         ),
         store=store,
         clock=now,
+        live=live,
         builds=Builds(store, now, driver, places, _standing(servers), announcements, scheduler.max_attempts),
         journeys=Journeys(store, now, driver, places, announcements),
         rebalances=RebalanceSteps(store, now, replace(planner, lanes=Lanes()), moves),  # workers take no lane

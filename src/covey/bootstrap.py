@@ -97,6 +97,8 @@ def wsgi(chosen: Chosen, *, work: bool = False, stopping: threading.Event | None
     if work and conf.worker.threads:
         for _ in range(conf.worker.threads):
             made.worker().start()
+    if work and chosen.only_api in {None, "compute"}:
+        threading.Thread(target=made.live.get_ready, name="covey-ready", daemon=True).start()
     parts = app.Parts(
         services=made.services,
         store=store,

@@ -46,12 +46,15 @@ class Tab:
     page: Page
     answers: list[Response] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)  # pieces of the stream of events
 
     def __post_init__(self) -> None:
         self.page.set_default_timeout(PATIENCE_MS)
         self.page.on("response", self._keep)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("console", self._hear)
+        self.page.expose_function("alsoHeard", self._listen)
+        self.page.add_init_script(_LISTEN_IN)
 
     def sign_in(self, name: str, password: str) -> None:
         self.page.goto(f"{self.url}/dashboard/")
@@ -67,12 +70,12 @@ class Tab:
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
 
     def received(self) -> str:
-        """All that the service told this tab, but the stream of events, which has no end and is tested elsewhere."""
-        found = []
+        """All that the service told this tab."""
+        found = ["".join(self.heard)]
         for answer in self.answers:
-            if answer.url.endswith("/events"):
-                continue
             found.append(f"{answer.url}\n{answer.all_headers()}")
+            if answer.url.endswith("/events"):
+                continue  # it has no end, and was heard as it came
             with suppress(BrowserError):  # given up by the page, which had moved on
                 found.append(answer.text())
         return "\n".join(found)
@@ -93,11 +96,25 @@ class Tab:
     def _keep(self, answer: Response) -> None:
         self.answers.append(answer)
 
+    def _listen(self, piece: str) -> None:
+        self.heard.append(piece)
+
     def _hear(self, said: ConsoleMessage) -> None:
         if said.type == "error":
             self.complaints.append(said.text)
 
 
+# The page reads its stream of events as ever, and so do we.
+_LISTEN_IN = """
+const ask = window.fetch;
+window.fetch = async (...asked) => {
+  const answer = await ask(...asked);
+  if (!answer.ok || !answer.url.endsWith("/events")) return answer;
+  const [theirs, ours] = answer.body.tee();
+  ours.pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({ write: alsoHeard })).catch(() => {});
+  return new Response(theirs, answer);
+};
+"""
 _THEME = """theme => {
   document.documentElement.dataset.theme = theme;
   document.dispatchEvent(new CustomEvent("theme"));

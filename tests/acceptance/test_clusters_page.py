@@ -6,21 +6,23 @@ from pathlib import Path
 
 from tests.acceptance.clustering_client import clustering
 from tests.acceptance.conftest import Demo
+from tests.acceptance.pages import Block, blocks_of
 from tests.acceptance.processes import Session
 from tests.acceptance.storm import wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "clusters.md"
-BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ACTION = re.compile(r"action:? ([0-9a-f-]{36})")
 OVER = {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 
 def test_the_commands_of_the_page_about_clusters(demo: Demo, tmp_path: Path) -> None:
-    files, growth, changes = BLOCK.findall(PAGE.read_text())
-    *others, last = changes.splitlines()
+    files, growth, changes, refusal = blocks_of(PAGE, {})
+    *others, last = changes.text.splitlines()
     with Session(clustering(demo.cloud("demo"))) as session:
-        run(session, files, tmp_path)
-        run(session, growth, tmp_path)
+        run(session, files.text, tmp_path)
+        run(session, growth.text, tmp_path)
         assert [row["status"] for row in session.json("cluster members list shop")] == ["ACTIVE"] * 8
+        refuse(session, refusal)
         run(session, "\n".join(others), tmp_path)
         assert session.json("cluster show shop")["status"] == "ACTIVE"
         assert len(session.json("cluster members list shop")) == 6
@@ -38,9 +40,20 @@ def run(session: Session, text: str, directory: Path) -> None:
         wait(session, session.text(wanted.replace(" --wait", "")))
 
 
+def refuse(session: Session, refusal: Block) -> None:
+    """A request that is accepted, and what the page shows of its end; the action has another id here than there."""
+    (grow, accepted), (look, ended) = refusal.commands
+    said = session.text(grow.removeprefix("openstack "))
+    there, here = ACTION.findall(accepted[0] + said)
+    assert said.split() == accepted[0].replace(there, here).split()
+    wait(session, said)
+    told = session.text(look.removeprefix("openstack ").replace(there[:8], here))
+    assert told.split() == " ".join(ended).split()
+
+
 def wait(session: Session, said: str) -> None:
     """Until what a command began is over; the client's own --wait looks every few seconds only."""
-    found = re.search(r"action:? ([0-9a-f-]{36})", said)
+    found = ACTION.search(said)
     if found is not None:
         wait_until(lambda: session.json(f"cluster action show {found[1]}")["status"] in OVER, said)
     elif "desired_capacity" in said:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import requests
+from playwright.sync_api import expect
 
+from tests.acceptance.browser import Tab, chromium
 from tests.acceptance.clustering_client import clustering
 from tests.acceptance.keystone import Keystone, running_keystone
 from tests.acceptance.processes import Cloud, Covey, Session, running_covey
@@ -131,6 +133,38 @@ def test_a_password_buys_a_token_for_the_dashboard(region: Region) -> None:
         assert (refused.status_code, PASSWORDS["demo"] in refused.text) == (401, False)
     assert requests.post(f"{page}/session", json={"name": "demo"}, timeout=TIMEOUT_S).status_code == 400
     assert PASSWORDS["demo"] not in region.covey.log
+
+
+def test_people_sign_in_by_the_form_stay_signed_in_and_sign_out(region: Region) -> None:
+    with chromium() as browser:
+        tab = Tab(region.covey.url, browser.new_page())
+        page, signed_in = tab.page, tab.page.get_by_role("heading", name="Where your servers are")
+        page.goto(f"{region.covey.url}/dashboard/")
+        expect(page.get_by_label("Domain")).to_have_value("Default")
+        for field, text in {"Name": "demo", "Password": "a guess", "Project": "demo"}.items():
+            page.get_by_label(field).fill(text)
+        page.get_by_role("button", name="Sign in").click()
+        wrong = page.get_by_role("alert").get_by_text("The name, the password, the project or the domain is wrong.")
+        expect(wrong).to_be_visible()
+        tab.pictures("sign-in-keystone")
+        assert [said for said in tab.complaints if "401" not in said] == []  # the browser tells of the refusal
+        tab.complaints.clear()
+
+        page.get_by_label("Password").fill(PASSWORDS["demo"])
+        page.get_by_role("button", name="Sign in").click()
+        expect(signed_in).to_be_visible()
+        page.reload()
+        expect(signed_in).to_be_visible()
+        expect(page.get_by_text("You have no servers yet.")).to_be_visible()
+        expect(page.locator("#who")).to_contain_text("live")
+        expect(page.get_by_role("link", name="Health")).to_have_count(0)
+
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", name="Sign in to Covey")).to_be_visible()
+        page.reload()
+        expect(page.get_by_label("Password")).to_have_value("")
+        assert page.evaluate("sessionStorage.length + document.cookie.length") == 0
+        assert not tab.complaints
 
 
 def test_a_members_day(region: Region, member: Session) -> None:

@@ -1,49 +1,10 @@
 """The stream of what changed: everything for operators, their own for tenants, and only so many streams at once."""
 
-import json
-from typing import Any
-
-import falcon.testing
 import pytest
 
 from tests.functional.clusters import SERVER, speaking
 from tests.functional.fleets import BuildCloud, Cloud
-
-Events = dict[str, list[str]]
-
-
-class Listener:
-    """Somebody who keeps a page open."""
-
-    def __init__(self, cloud: Cloud, token: str, seconds: int = 60) -> None:
-        environ = falcon.testing.create_environ(
-            "/dashboard/events", headers={"X-Auth-Token": token}, query_string=f"seconds={seconds}"
-        )
-        self.headers: dict[str, str] = {}
-        self.status = ""
-        self.body: Any = cloud.service.app(environ, self._start)
-        self.pieces = iter(self.body)
-
-    def _start(self, status: str, headers: list[tuple[str, str]], _: Any = None) -> Any:
-        self.status, self.headers = status, dict(headers)
-
-    def next(self) -> Events:
-        """The next events, whenever they come."""
-        piece = b":"
-        while piece.startswith(b":"):
-            piece = next(self.pieces)
-        lines = [event.split("\n") for event in piece.decode().strip().split("\n\n")]
-        return {kind.removeprefix("event: "): json.loads(data[6:]).get("ids") for kind, data in lines}
-
-    def close(self) -> None:
-        self.body.close()
-
-
-def listening(cloud: Cloud, token: str) -> Listener:
-    listener = Listener(cloud, token)
-    assert listener.headers["content-type"] == "text/event-stream"
-    assert listener.next() == {"hello": None}
-    return listener
+from tests.functional.streams import Listener, listening
 
 
 def test_everybody_hears_of_their_own_and_operators_of_everything(cloud: Cloud) -> None:

@@ -1,6 +1,7 @@
 """The fleet as a map: everything for operators, their own for tenants; one host, and the fleet's health."""
 
 import pytest
+import sqlalchemy as sa
 
 from tests.functional.client import Client
 from tests.functional.fleets import BuildCloud
@@ -52,6 +53,15 @@ def test_a_tenant_sees_their_own_servers_and_no_host_by_its_name(racks: Scoped) 
     assert not set(seen["hosts"]["name"]) & {f"node-{i}" for i in range(1, 6)}
     empty = ("state", "vcpus_used", "vcpus", "memory_used", "memory", "disk_used", "disk")
     assert all(seen["hosts"][column] == [] for column in empty)
+
+
+def test_what_was_got_ready_is_not_read_again_for_the_first_visitor(racks: Scoped) -> None:
+    racks.assembled.live.get_ready()
+    asked: list[str] = []
+    sa.event.listen(racks.connection, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    assert len(dashboard(racks.admin).get("/data/fleet").json["hosts"]["name"]) == 5
+    assert asked
+    assert not [statement for statement in asked if "inventories" in statement]
 
 
 def test_the_map_is_kept_while_nothing_changes_and_never_longer(racks: Scoped) -> None:

@@ -18,6 +18,7 @@ from tests.build import NOW, a_host
 from tests.functional.client import Answer, Client
 from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud, Moody
 from tests.functional.scopes import surrogate
+from tests.functional.streams import listening
 
 HOSTS = [f"xq-host-{number}7f3a" for number in range(1, 6)]
 RACKS = {
@@ -46,8 +47,11 @@ class Walk:
         self.statuses.add(answer.status)
         assert answer.status < 500, f"{what}: {answer.text}"
         told = "\n".join([answer.text, *answer.headers, *answer.headers.values()])
+        self.search(f"{what} answers {answer.status}", told)
+
+    def search(self, what: str, told: str) -> None:
         found = [secret for secret in self.secrets if secret in told]
-        assert not found, f"{what} answers {answer.status} with {found}: {told}"
+        assert not found, f"{what} with {found}: {told}"
 
     def ask(self, client: Client, route: str, method: str, body: Any = None, query: str = "") -> None:
         """One route with each key that it can have."""
@@ -304,6 +308,48 @@ def test_the_dashboard_tells_a_tenant_no_more(walk: Walk, roles: str) -> None:
             walk.ask(alice, route, method, body, query)
     assert walk.asked == set(routes)
     assert walk.statuses >= {200, 400, 403, 404}
+
+
+def _others_have_a_day(walk: Walk) -> None:
+    """Another project's group, server and quota; hosts and aggregates, in an operator's hands."""
+    cloud, admin = walk.cloud, walk.cloud.admin
+    group = cloud.group("affinity", client=cloud.bob)
+    server = cloud.boot(cloud.bob, name="xq-bobs", group=group)
+    walk.secrets |= {group, server}
+    cloud.did(admin, server, "migrate")
+    cloud.set_quota("db", instances=77)
+    cloud.set_host(HOSTS[1], status="disabled", disabled_reason="xq-fan")
+    assert admin.post("/os-aggregates/98765403/action", {"remove_host": {"host": HOSTS[4]}}).status == 200
+    assert admin.put("/os-aggregates/98765402", {"aggregate": {"name": "xq-renamed"}}).status == 200
+
+
+def _an_operator_moves_things(walk: Walk) -> None:
+    """The tenant's own servers go elsewhere, and a group of theirs is mended."""
+    cloud = walk.cloud
+    for action, body in {"migrate": None, "os-migrateLive": LIVE}.items():
+        walk.servers.append(cloud.boot())
+        cloud.did(cloud.admin, walk.servers[-1], action, body)
+    assert cloud.admin.post(f"/os-server-groups/{walk.groups[0]}/action", {"rebalance": {}}).status == 202
+    cloud.settle()
+
+
+def test_the_dashboards_events_are_of_a_tenants_own_things_only(walk: Walk) -> None:
+    cloud = walk.cloud
+    cloud.assembled.services.dashboard.watch.clock = itertools.count().__next__  # it is never too late for news
+    alice, admin = listening(cloud, "alice:web"), listening(cloud, "admin:operators")
+    for happen, subjects in ((_an_operator_moves_things, {"servers", "groups"}), (_others_have_a_day, {"servers"})):
+        happen(walk)
+        walk.servers.append(cloud.boot())
+        heard = alice.next()
+        assert heard.keys() <= subjects
+        assert walk.servers[-1] in heard["servers"]
+        assert {told for ids in heard.values() for told in ids} <= {*walk.servers, *walk.groups}
+        admin.next()
+    walk.search("GET /events", alice.told)
+    with pytest.raises(AssertionError, match="GET /events with"):
+        walk.search("GET /events", admin.told)
+    alice.close()
+    admin.close()
 
 
 def test_the_walk_would_notice(walk: Walk) -> None:

@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from covey.model.aggregates import Aggregate
 from covey.model.changes import Cursor, Use
+from covey.model.errors import Unavailable
 from covey.model.hosts import Host
 from covey.model.ids import HostId, ProjectId
 from covey.model.inventory import Inventory, ResourceClass
@@ -48,6 +49,11 @@ class LiveFleet:
         self._sight: Sight | None = None
         self._cursor = Cursor(0)
         self._looked_at = 0.0
+
+    def get_ready(self) -> None:
+        """Look at the fleet once, so that the first who needs it does not wait; without a database, they have to."""
+        with suppress(Unavailable), self._store.read() as tx, self.fresh(tx):
+            pass
 
     @contextmanager
     def fresh(self, tx: Transaction) -> Iterator[Sight]:

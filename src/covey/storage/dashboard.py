@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam, func, select
 
-from covey.model.ids import GroupId, HostId, ProjectId, ServerId
+from covey.model.ids import AggregateId, GroupId, HostId, ProjectId, ServerId
 from covey.model.news import Backlog, Subject, Trace
 from covey.storage.bulk import execute
 from covey.storage.tables import (
@@ -102,6 +102,7 @@ _TRACES = sa.union_all(
 _PLACED = "SELECT s.host_id, s.id FROM servers s WHERE s.host_id IS NOT NULL{mine}"
 _GROUPED = "SELECT m.server_id, m.group_id FROM instance_group_members m{mine}"
 _NAMES = "SELECT id, name FROM instance_groups{mine}"
+_AGGREGATES = "SELECT id, name FROM aggregates"
 _MEMBERS = """
     SELECT m.group_id, m.server_id, s.host_id FROM instance_group_members m JOIN servers s ON s.id = m.server_id
     WHERE m.group_id IN ?
@@ -145,6 +146,11 @@ class DashboardRows:
     def group_names(self, project: ProjectId | None) -> Sequence[tuple[GroupId, str]]:
         """Every group."""
         found: list[tuple[GroupId, str]] = self._of(project, _NAMES, " WHERE project_id = ?")
+        return found
+
+    def aggregate_names(self) -> Sequence[tuple[AggregateId, str]]:
+        """Every aggregate, without its hosts."""
+        found: list[tuple[AggregateId, str]] = execute(self._connection, _AGGREGATES).fetchall()
         return found
 
     def members(self, groups: Sequence[GroupId]) -> Sequence[tuple[GroupId, ServerId, HostId | None]]:

@@ -158,7 +158,7 @@ def _chosen(scopes: Sequence[ScopeRef], wanted: str | None) -> ScopeRef:
 
 def _domain_names(tx: Transaction, scope: ScopeRef) -> dict[str, str]:
     """What operators call the domains, by identifier; hosts go by their names anyway."""
-    return {} if scope.id is None else {str(each.id): each.name for each in tx.aggregates.in_scope(scope.id)}
+    return {} if scope.id is None else {str(each): name for each, name in tx.dashboard.aggregate_names()}
 
 
 def _all_hosts(fleet: Fleet, scope: ScopeRef) -> HostColumns:

@@ -92,7 +92,7 @@ class GroupPages:
             order = {server: i for i, server in enumerate(found.members)}
             members = sorted(tx.servers.by_ids(found.members), key=lambda server: order[server.id])
             latest = tx.rebalances.latest(found.id)
-            names = {str(each.id): each.name for each in tx.aggregates.all()} if disguise.sees_all else {}
+            names = {str(each): name for each, name in tx.dashboard.aggregate_names()} if disguise.sees_all else {}
             placed = {str(server.id): server.host_id for server in members if server.host_id is not None}
             with self.live.fresh(tx) as sight:
                 places = list(places_of([server.host_id for server in members], scopes, sight.fleet, disguise))

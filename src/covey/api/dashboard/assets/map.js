@@ -6,7 +6,7 @@ import { takeHold } from "./gestures.js";
 import { CELL, arrange, hostAt, keyOf, neighbour } from "./layout.js";
 import { STEPS, byHost, drawRings, drawScene, uses } from "./scene.js";
 
-const MARGIN = 0.3; // of the screen, drawn on each side beyond it
+const MARGIN = 0.2; // of the screen, drawn on each side beyond it
 const STRETCH = 2; // so far a picture may be stretched until it is drawn anew
 const SHARPEN_MS = 120;
 const LARGEST_CELL_PX = 220;
@@ -127,6 +127,8 @@ export class FleetMap {
     this.size = { width: Math.max(box.width, 50), height: Math.max(box.height, 50) };
     this.canvas.width = Math.round(this.size.width * this.dpr);
     this.canvas.height = Math.round(this.size.height * this.dpr);
+    this.picture.width = Math.round(this.size.width * (1 + 2 * MARGIN) * this.dpr);
+    this.picture.height = Math.round(this.size.height * (1 + 2 * MARGIN) * this.dpr);
     this.plan = arrange(this.fleet, this.size);
   }
 
@@ -212,10 +214,10 @@ export class FleetMap {
     this.colours ??= palette(STEPS);
     const [wide, high] = [size.width * (1 + 2 * MARGIN), size.height * (1 + 2 * MARGIN)];
     const { picture } = this;
-    picture.width = Math.round(wide * dpr);
-    picture.height = Math.round(high * dpr);
     const origin = { x: view.x + Math.round(size.width * MARGIN), y: view.y + Math.round(size.height * MARGIN) };
     const ctx = picture.getContext("2d");
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.clearRect(0, 0, picture.width, picture.height);
     ctx.setTransform(view.scale * dpr, 0, 0, view.scale * dpr, origin.x * dpr, origin.y * dpr);
     const window = { x: -origin.x / view.scale, y: -origin.y / view.scale, w: wide / view.scale, h: high / view.scale };
     drawScene(ctx, this, window, view.scale);

@@ -4,7 +4,8 @@
 import { CELL } from "./layout.js";
 
 export const STEPS = 8; // shades of how full a host is
-const MARKS_FROM = 11; // pixels of a cell, from which on servers are drawn one by one
+const MARKS_FROM = 11; // pixels of a cell, from which on servers are drawn one by one,
+const MOST_MARKS = 20000; // unless there are more than a frame has time for
 const NAMES_FROM = 54;
 const DOWN = 2;
 
@@ -47,9 +48,14 @@ export function drawScene(ctx, scene, window, scale) {
     box.rows.filter((row) => plan.y[row] + CELL >= window.y && plan.y[row] <= window.y + window.h),
   );
   drawCells(ctx, scene, rows, scale);
-  if (CELL * scale >= MARKS_FROM) drawMarks(ctx, scene, rows, scale);
+  if (CELL * scale >= MARKS_FROM && servers(scene, rows) <= MOST_MARKS) drawMarks(ctx, scene, rows, scale);
   else drawChosenCells(ctx, scene, rows);
   if (CELL * scale >= NAMES_FROM) drawNames(ctx, scene, rows, scale);
+}
+
+/** How many servers are on these hosts. */
+function servers({ placed }, rows) {
+  return rows.reduce((sum, row) => sum + placed.start[row + 1] - placed.start[row], 0);
 }
 
 function drawBoxes(ctx, { plan, colours }, boxes, scale) {

@@ -11,7 +11,7 @@ const STATES = ["up", "disabled", "down"];
 const MOST_ROWS = 200;
 const MOST_LOOKED_AT = 20; // groups with something wrong, whose offenders are marked
 const FILLS = [
-  ["fullest", "the fullest resource"],
+  ["fullest", "fullest resource"],
   ["vcpus", "VCPUs"],
   ["memory", "memory"],
   ["disk", "disk"],

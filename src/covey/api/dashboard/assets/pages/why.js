@@ -102,7 +102,7 @@ export function why(main, { id, page }) {
       !got.refused && got.fault ? note("bad", el("p", {}, got.fault)) : null,
       section(
         got.refused ? "What was asked for" : "Why it is where it is",
-        got.refused ? null : placement(got.placement),
+        got.refused ? null : placement(got.placement, got.group_id),
         facts([
           ["Id", el("code", {}, got.id)],
           ["Flavor", got.flavor],
@@ -164,7 +164,7 @@ function refusal(got) {
   ];
 }
 
-function placement({ decision, host, moving_to: next, hostId }) {
+function placement({ decision, host, moving_to: next, hostId }, group) {
   const some =
     decision.hosts === undefined
       ? "Some hosts could take it"
@@ -179,7 +179,7 @@ function placement({ decision, host, moving_to: next, hostId }) {
           ? ["It is on a host that you know as ", short(hostId), "."]
           : "It has no place.",
     ),
-    el("p", {}, `${some}; the group's wishes and free room ranked those, and this one came first.`),
+    el("p", {}, `${some}; ${group ? "the group's wishes and " : ""}free room ranked those, and this one came first.`),
     decision.attempts > 1
       ? el(
           "p",
