@@ -4,11 +4,9 @@ import subprocess
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import bcrypt
 import pytest
-import requests
 import yaml
 
 from tests.acceptance.processes import BESIDE_PYTHON, Covey, environment, running_covey
@@ -38,53 +36,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
         yield covey
 
 
-def asked(service: Covey, user: str, method: str, path: str, body: Any = None) -> Any:
-    """What the service answers."""
-    answer = requests.request(
-        method,
-        f"{service.url}/compute/v2.1{path}",
-        json=body,
-        auth=(user, PASSWORD),
-        headers={"OpenStack-API-Version": "compute 2.1000"},
-        timeout=30,
-    )
-    answer.raise_for_status()
-    return answer.json()
-
-
-def real_things(service: Covey, user: str) -> dict[str, str]:
-    """An id for each kind of path, of something that is there and the user's own."""
-    flavor = asked(service, user, "GET", "/flavors")["flavors"][0]["id"]
-    images = requests.get(f"{service.url}/image/v2/images", auth=(user, PASSWORD), timeout=30).json()["images"]
-    wanted = {"name": "web", "policies": ["anti-affinity:rack"]}
-    group = asked(service, user, "POST", "/os-server-groups", {"server_group": wanted})["server_group"]["id"]
-    boot = {"name": "web", "flavorRef": flavor, "imageRef": images[0]["id"], "networks": "none"}
-    new = {"server": boot, "os:scheduler_hints": {"group": group}}
-    server = asked(service, user, "POST", "/servers", new)["server"]["id"]
-    return {"/servers/": server, "/os-server-groups/": group, "/flavors/": flavor}
-
-
-def configured(tmp_path: Path, things: dict[str, str]) -> Path:
-    """Our configuration, and paths that lead to real things in it; what deletes them is left to chance."""
-    text = (ROOT / "schemathesis.toml").read_text()
-    for path, key in things.items():
-        text += f"""
-[[operations]]
-include-path-regex = "^{path}"
-exclude-method = "DELETE"
-parameters."path.key" = "{key}"
-"""
-    config = tmp_path / "schemathesis.toml"
-    config.write_text(text)
-    return config
-
-
 @pytest.mark.parametrize("user", ["operator", "tenant"])
 def test_schemathesis_finds_nothing_with_all_its_checks(service: Covey, tmp_path: Path, user: str) -> None:
     done = subprocess.run(
         [
-            *(BESIDE_PYTHON / "st", "--config-file", configured(tmp_path, real_things(service, user))),
-            *("run", f"{service.url}/compute/v2.1/openapi.json", "--auth", f"{user}:{PASSWORD}", "--checks", "all"),
+            *(BESIDE_PYTHON / "st", "run", f"{service.url}/compute/v2.1/openapi.json"),
+            *("--auth", f"{user}:{PASSWORD}", "--checks", "all"),
         ],
         cwd=ROOT,
         env=environment(tmp_path),

@@ -135,6 +135,12 @@ def test_a_description_is_set_changed_and_taken_away(admin: Client) -> None:
     assert (missing.status, missing.message) == (404, "Flavor none could not be found.")
 
 
+def test_links_lead_to_a_flavor_whose_id_has_spaces(admin: Client) -> None:
+    links = create(admin, "f1", id="very small").json["flavor"]["links"]
+    assert [link["href"] for link in links] == [f"{HOST}/v2.1/flavors/very%20small", f"{HOST}/flavors/very%20small"]
+    assert admin.get("/flavors/very%20small").json["flavor"]["id"] == "very small"
+
+
 class TestListing:
     """Order, pages and filters."""
 
@@ -157,6 +163,10 @@ class TestListing:
     def test_a_marker_begins_after_a_flavor(self, admin: Client) -> None:
         assert names(admin.get("/flavors/detail", marker="c", limit="9")) == ["d", "e"]
         assert names(admin.get("/flavors", marker="e")) == []
+
+    def test_a_marker_need_not_be_among_those_that_are_wanted(self, admin: Client) -> None:
+        assert names(admin.get("/flavors", marker="b", minDisk="3")) == ["d", "e"]
+        assert names(admin.get("/flavors", marker="b", is_public="False")) == []
 
     def test_links_keep_what_was_asked(self, admin: Client) -> None:
         (link,) = admin.get("/flavors/detail", limit="1", sort_dir="desc", is_public="None").json["flavors_links"]

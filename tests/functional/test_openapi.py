@@ -26,13 +26,21 @@ class Reader:
         method, path = request.split(" ")
         path, _, query = path.partition("?")
         answer = client.ask(method, path, json=body, query_string=query)
-        template = self._template(method, path)
+        template = self.template(method, path)
         self._check(template, method, answer)
         assert answer.status < 300, answer.text
+        if body is not None:
+            self.body_checker(f"{method} {template}").validate(body)
         self.answered.add(f"{method} {template}")
         return next(iter(answer.json.values()), None) if answer.json else None
 
-    def _template(self, method: str, path: str) -> str:
+    def body_checker(self, operation: str) -> jsonschema.Draft202012Validator:
+        """Says whether a body is as the document wants it."""
+        method, template = operation.split(" ")
+        told = self.document["paths"][template][method.lower()]["requestBody"]["content"]["application/json"]
+        return jsonschema.Draft202012Validator(told["schema"], format_checker=jsonschema.FormatChecker(("uuid",)))
+
+    def template(self, method: str, path: str) -> str:
         """As the router does: what is spelt out comes before what is not."""
         for known in sorted(self.document["paths"], key=lambda known: known.count("{")):
             pattern = re.sub(r"{\w+}", "[^/]+", known)
@@ -64,6 +72,29 @@ def test_every_operation_answers_as_the_document_says(build_cloud: BuildCloud) -
     for path in ("/limits", "/extensions", "/extensions/os-aggregates", "/os-keypairs"):
         ask(alice, f"GET {path}")
     assert reader.operations - reader.answered == set()
+
+
+def test_the_document_refuses_what_the_service_refuses_in_a_sentence(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1)
+    reader = Reader(cloud.service.as_(None).get("/openapi.json").json)
+    boot = {"name": "web", "flavorRef": "small", "networks": "none"}
+    rules = {"max_server_per_host": 2}
+    refused: list[tuple[str, Any, str]] = [
+        ("POST /servers", {"server": boot}, "Missing imageRef"),
+        ("POST /servers", {"server": boot | {"imageRef": IMAGE, "availability_zone": "a:b:c:d"}}, "Unable to parse"),
+        ("POST /servers", {"server": boot | {"imageRef": IMAGE, "availability_zone": "a:b", "host": "c"}}, "exclusive"),
+        ("POST /os-server-groups", {"server_group": {"name": "g", "policy": "affinity", "rules": rules}}, "Only anti"),
+        ("POST /os-server-groups", {"server_group": {"name": "g", "policies": ["near:host"]}}, "begins with none"),
+        ("POST /os-server-groups", {"server_group": {"name": "g", "policies": ["affinity:"]}}, "leaves something out"),
+        ("POST /os-aggregates/1/images", {"cache": [{"id": IMAGE}, {"id": IMAGE}]}, "Duplicate images"),
+        ("POST /flavors/small/os-extra_specs", {"extra_specs": {"trait:CUSTOM_A": "yes"}}, "which is not one of"),
+    ]
+    for request, body, sentence in refused:
+        method, path = request.split(" ")
+        answer = cloud.admin.ask(method, path, json=body)
+        assert answer.status == 400, answer.text
+        assert sentence in answer.message
+        assert not reader.body_checker(f"{method} {reader.template(method, path)}").is_valid(body), body
 
 
 def _operators_things(reader: Reader, cloud: Cloud) -> None:

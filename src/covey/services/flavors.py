@@ -36,13 +36,17 @@ class Flavors:
     def find(self, actor: Actor, query: FlavorQuery) -> tuple[list[Flavor], bool]:
         """A page of the flavors that the actor may use, and whether more follow. Raises Invalid for a bad marker."""
         wanted = FlavorFilter(query.is_public, None, query.min_memory_mb, query.min_disk_gb)
+        known = FlavorFilter(is_public=None)
         if not self._is_admin(actor):
             # What a tenant sees is what it may use: the public flavors and those it was given.
             wanted = replace(wanted, is_public=None, visible_to=actor.project_id)
+            known = replace(known, visible_to=actor.project_id)
         with self.store.read() as tx:
             found = tx.flavors.find(wanted, query.sort_key, descending=query.descending)
-        if query.marker is not None:
-            found = _after(found, query.marker)
+            if query.marker is not None:  # which need not be among those that are wanted
+                everything = tx.flavors.find(known, query.sort_key, descending=query.descending)
+                later = {flavor.id for flavor in _after(everything, query.marker)}
+                found = [flavor for flavor in found if flavor.id in later]
         return found[: query.limit], len(found) > query.limit
 
     def get(self, actor: Actor, flavor: str) -> Flavor:

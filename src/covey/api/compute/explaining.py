@@ -18,8 +18,8 @@ ASK = Schema(
         schemas.fields(
             {
                 "flavorRef": {"type": ["string", "integer"], "minLength": 1},
-                "imageRef": {"type": ["string", "null"]},
-                "group": {"type": ["string", "null"]},
+                "imageRef": {"type": ["string", "null"], "minLength": 1},
+                "group": {"type": ["string", "null"], "minLength": 1},
                 "availability_zone": {"type": ["string", "null"]},
                 "project_id": {"type": ["string", "null"]},
             },

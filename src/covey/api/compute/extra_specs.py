@@ -13,7 +13,8 @@ from covey.model.errors import Invalid
 from covey.services.flavors import Flavors as Service
 
 _LONGEST = 255
-_TRAIT = re.compile(r"trait[0-9]*:[A-Z0-9_]+", re.ASCII)
+TRAIT = re.compile(r"trait[0-9]*:[A-Z0-9_]+", re.ASCII)
+TRAIT_VALUES = ("required", "forbidden")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,10 @@ def _texts(req: Request, specs: Mapping[str, object]) -> dict[str, str]:
             raise Invalid(message)
     if req.version >= CHECKED_EXTRA_SPECS:
         for key, value in texts.items():
-            if _TRAIT.fullmatch(key) and value not in {"required", "forbidden"}:
+            if TRAIT.fullmatch(key) and value not in TRAIT_VALUES:
                 message = (
                     f"Validation failed; extra spec '{key}' has the value '{value}', "
-                    "which is not one of ['required', 'forbidden']."
+                    f"which is not one of {[*TRAIT_VALUES]}."
                 )
                 raise Invalid(message)
     return texts

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import falcon
 
@@ -139,12 +139,13 @@ def _access(flavor: str, projects: list[ProjectId]) -> Json:
 
 
 def _show_short(flavor: Flavor, req: Request) -> Json:
+    key = quote(flavor.id)  # which may have spaces
     doc: Json = {
         "id": flavor.id,
         "name": flavor.name,
         "links": [
-            {"rel": "self", "href": req.link(f"/v2.1/flavors/{flavor.id}")},
-            {"rel": "bookmark", "href": req.link(f"/flavors/{flavor.id}")},
+            {"rel": "self", "href": req.link(f"/v2.1/flavors/{key}")},
+            {"rel": "bookmark", "href": req.link(f"/flavors/{key}")},
         ],
     }
     if req.version >= FLAVOR_DESCRIPTION:

@@ -21,6 +21,7 @@ from covey.api.versions import Version, Versioned
 MAX_INT = 2**31 - 1
 
 STRING: JsonSchema = {"type": "string"}
+KEY = "^[a-zA-Z0-9-_:. ]{1,255}$"  # what metadata and extra specs may be called
 NAME: JsonSchema = {"type": "string", "format": "name", "minLength": 1, "maxLength": 255}
 SHORT: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
 ZONE: JsonSchema = {
@@ -73,9 +74,7 @@ AGGREGATE_UPDATE = Schema(
 )
 _METADATA: JsonSchema = {
     "type": "object",
-    "patternProperties": {
-        "^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "null"], "maxLength": 255},
-    },
+    "patternProperties": {KEY: {"type": ["string", "null"], "maxLength": 255}},
     "additionalProperties": False,
 }
 AGGREGATE_ACTIONS = {
@@ -144,9 +143,7 @@ FLAVOR_LIST = Query(
 )
 _SPECS: JsonSchema = {
     "type": "object",
-    "patternProperties": {
-        r"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "number"], "maxLength": 255},
-    },
+    "patternProperties": {KEY: {"type": ["string", "number"], "maxLength": 255}},
     "additionalProperties": False,
 }
 EXTRA_SPECS_CREATE = Schema(body("extra_specs", _SPECS))

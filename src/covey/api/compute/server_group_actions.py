@@ -18,7 +18,8 @@ from covey.services.previews import MOST, MoreServers, Previews
 
 _INSTANCE: JsonSchema = {"type": "string", "format": "uuid"}
 _IMAGE: JsonSchema = {"type": ["string", "null"], "minLength": 1, "maxLength": 255}
-_KIND = {"flavor": schemas.SHORT, "image": _IMAGE, "availability_zone": {"type": ["string", "null"], "maxLength": 255}}
+_ZONE: JsonSchema = {"type": ["string", "null"], "minLength": 1, "maxLength": 255}
+_KIND = {"flavor": schemas.SHORT, "image": _IMAGE, "availability_zone": _ZONE}
 _ADD = schemas.fields({"instance_id": _INSTANCE, "enforce": schemas.BOOLEAN}, "instance_id")
 _REMOVE = schemas.fields({"instance_id": _INSTANCE}, "instance_id")
 _PREVIEW = schemas.fields({**_KIND, "count": {**schemas.POSITIVE, "maximum": MOST}}, "flavor")

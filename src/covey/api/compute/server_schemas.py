@@ -6,6 +6,7 @@ from covey.api.compute import microversions as mv
 from covey.api.compute.schemas import (
     BOOLEAN,
     HOST_NAME,
+    KEY,
     NAME,
     NOT_NEGATIVE,
     POSITIVE,
@@ -19,7 +20,7 @@ from covey.api.versions import Version, Versioned
 _DESCRIPTION: JsonSchema = {"type": ["string", "null"], "format": "printable", "maxLength": 255}
 _METADATA: JsonSchema = {
     "type": "object",
-    "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": "string", "maxLength": 255}},
+    "patternProperties": {KEY: {"type": "string", "maxLength": 255}},
     "additionalProperties": False,
 }
 TAG: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": "^[^,/]*$"}

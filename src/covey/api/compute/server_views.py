@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from covey.api.compute import microversions as mv
 from covey.api.requests import Json, Request
@@ -177,7 +178,7 @@ def _flavor(flavor: Flavor, req: Request) -> Json:
             "swap": flavor.swap_mb,
             "extra_specs": flavor.extra_specs,
         }
-    return {"id": flavor.id, "links": [{"rel": "bookmark", "href": req.link(f"/flavors/{flavor.id}")}]}
+    return {"id": flavor.id, "links": [{"rel": "bookmark", "href": req.link(f"/flavors/{quote(flavor.id)}")}]}
 
 
 # What newer versions show to everybody.

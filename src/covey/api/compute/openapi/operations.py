@@ -32,6 +32,15 @@ def body(schema: Schema | Versioned[Schema]) -> JsonSchema:
     return told
 
 
+def narrowed(schema: JsonSchema, more: JsonSchema) -> JsonSchema:
+    """The schema, with more asked at some places in it: rules that the service has sentences of its own for."""
+    deeper = {
+        key: narrowed(schema[key], part) if isinstance(part, Mapping) and key in schema else part
+        for key, part in more.items()
+    }
+    return {**schema, **deeper}
+
+
 def any_of(forms: Iterable[Schema | Versioned[Schema]]) -> JsonSchema:
     """A body that has one of several forms."""
     return {"anyOf": [body(form) for form in forms]}

@@ -2,6 +2,7 @@
 
 from covey.api.compute import flavors, schemas
 from covey.api.compute.microversions import COVEY
+from covey.api.compute.openapi import rules
 from covey.api.compute.openapi.dialect import any_case
 from covey.api.compute.openapi.operations import Operation, any_of, body, under
 from covey.api.compute.openapi.shapes import ANYTHING, TEXT, UUID, by_name, page, ref, several
@@ -15,10 +16,11 @@ _SERVICE = under("service", ref("Service"))
 _ZONES = under("availabilityZoneInfo", several(ref("Zone")))
 _AMOUNT: JsonSchema = {"type": "string", "pattern": "^[0-9]+$"}
 _TRUTH: JsonSchema = {"type": "string", "pattern": f"^({'|'.join(any_case(word) for word in flavors.WORDS)})$"}
-_FLAVOR_FILTERS: dict[str, JsonSchema] = {"minRam": _AMOUNT, "minDisk": _AMOUNT, "is_public": _TRUTH}
-_SOME_CHANGE: JsonSchema = {
-    "anyOf": [{"required": ["status"]}, {"required": ["forced_down"]}],
-    "not": {"required": ["status", "disabled_reason"], "properties": {"status": {"const": "enabled"}}},
+_FLAVOR_FILTERS: dict[str, JsonSchema] = {
+    "minRam": _AMOUNT,
+    "minDisk": _AMOUNT,
+    "is_public": _TRUTH,
+    "marker": schemas.SHORT,
 }
 _KEY: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
 
@@ -44,7 +46,7 @@ AGGREGATES: dict[str, Operation] = {
         also=(409,),
     ),
     "POST /os-aggregates/{key}/images": Operation(
-        "Accepted, and nothing happens: there are no image data here.", {202: None}, body=body(schemas.CACHE_IMAGES)
+        "Accepted, and nothing happens: there are no image data here.", {202: None}, body=rules.CACHED_IMAGES
     ),
 }
 
@@ -78,11 +80,15 @@ FLAVORS: dict[str, Operation] = {
         "Show a flavor's extra specs.", {200: _SPECS}, schemas.NO_PARAMETERS
     ),
     "POST /flavors/{key}/os-extra_specs": Operation(
-        "Add extra specs.", {200: _SPECS}, body=body(schemas.EXTRA_SPECS_CREATE), also=(409,)
+        "Add extra specs.", {200: _SPECS}, body=rules.EXTRA_SPECS, also=(409,)
     ),
     "GET /flavors/{key}/os-extra_specs/{spec}": Operation("Show one extra spec.", {200: _SPEC}, schemas.NO_PARAMETERS),
     "PUT /flavors/{key}/os-extra_specs/{spec}": Operation(
-        "Set one extra spec; the body names it too.", {200: _SPEC}, body=body(schemas.EXTRA_SPECS_UPDATE), also=(409,)
+        "Set one extra spec; the body names it too.",
+        {200: _SPEC},
+        body=rules.EXTRA_SPEC,
+        also=(409,),
+        narrower={"spec": {"type": "string", "pattern": schemas.KEY}},
     ),
     "DELETE /flavors/{key}/os-extra_specs/{spec}": Operation("Remove one extra spec.", {200: None}),
 }
@@ -111,7 +117,7 @@ HOSTS: dict[str, Operation] = {
         schemas.SERVICE_LIST,
     ),
     "PUT /os-services/{key}": Operation(
-        "Enable, disable or force down a host.", {200: _SERVICE}, body={**body(schemas.SERVICE_UPDATE), **_SOME_CHANGE}
+        "Enable, disable or force down a host.", {200: _SERVICE}, body=rules.SERVICE_CHANGE
     ),
     "DELETE /os-services/{key}": Operation("Take a host out of the fleet.", {204: None}, also=(409,)),
     "GET /os-availability-zone": Operation("List availability zones.", {200: _ZONES}, schemas.NO_PARAMETERS),

@@ -2,6 +2,7 @@
 
 from covey.api.compute import policy_scopes, rebalances, schemas, server_group_actions, server_groups, server_schemas
 from covey.api.compute.explaining import ASK
+from covey.api.compute.openapi import rules
 from covey.api.compute.openapi.operations import Operation, actions, any_of, body, under
 from covey.api.compute.openapi.shapes import TEXT, UUID, by_name, page, ref, several, shape
 from covey.api.validation import JsonSchema
@@ -14,7 +15,8 @@ _GROUP = under("server_group", ref("ServerGroup"))
 _SCOPE = under("policy_scope", ref("PolicyScope"))
 _TIME: JsonSchema = {"type": "string", "format": "date-time"}
 _SPAN = {"changes-since": _TIME, "changes-before": _TIME}
-_REGEX: JsonSchema = {"type": "string", "format": "regex"}
+_LOG = {**_SPAN, "marker": schemas.SHORT}
+_REGEX: JsonSchema = {"type": "string", "format": "python_regex"}
 _AGGREGATE: JsonSchema = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}, UUID]}
 _KEY: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
 
@@ -34,7 +36,7 @@ SERVERS: dict[str, Operation] = {
     "POST /servers": Operation(
         "Ask for servers. One that finds no place is in ERROR afterwards, with the reason as its fault.",
         {202: {"anyOf": [under("server", ref("NewServer")), under("reservation_id", TEXT)]}},
-        body=body(server_schemas.CREATE),
+        body=rules.NEW_SERVER,
         also=(404, 409),
         headers={"Idempotency-Key": _KEY},
     ),
@@ -62,13 +64,14 @@ SERVERS: dict[str, Operation] = {
         {200: _META},
         body=body(server_schemas.META_ITEM),
         also=(409,),
+        narrower={"item": {"type": "string", "pattern": schemas.KEY}},
     ),
     "DELETE /servers/{key}/metadata/{item}": Operation("Remove one item of the metadata.", {204: None}, also=(409,)),
     "GET /servers/{key}/os-instance-actions": Operation(
         "List what was done to a server.",
         {200: page("instanceActions", ref("Action"), "links")},
         server_schemas.ACTION_LIST,
-        narrower=_SPAN,
+        narrower=_LOG,
     ),
     "GET /servers/{key}/os-instance-actions/{request_id}": Operation(
         "Show one thing that was done, step by step.",
@@ -96,7 +99,7 @@ SERVERS: dict[str, Operation] = {
         "List moves, past and present; for administrators.",
         {200: page("migrations", ref("Migration"), "migrations_links")},
         server_schemas.MIGRATIONS,
-        narrower=_SPAN,
+        narrower=_LOG,
     ),
 }
 
@@ -107,7 +110,7 @@ GROUPS: dict[str, Operation] = {
     "POST /os-server-groups": Operation(
         "Create a server group, in any of the three forms.",
         {200: _GROUP},
-        body=any_of(server_groups.CREATE_ANY.values()),
+        body=rules.NEW_GROUP,
         also=(409,),
     ),
     "GET /os-server-groups/{key}": Operation("Show a server group.", {200: _GROUP}, schemas.NO_PARAMETERS),
@@ -115,7 +118,7 @@ GROUPS: dict[str, Operation] = {
         f"{method} /os-server-groups/{{key}}": Operation(
             "Change a server group's name, policies or rules.",
             {200: _GROUP},
-            body=any_of(server_groups.UPDATE.values()),
+            body=rules.GROUP_CHANGE,
             also=(409,),
         )
         for method in ("POST", "PUT")

@@ -1,0 +1,71 @@
+"""What is asked of bodies beyond their schemas, in sentences of the service's own: here as other tools can read it."""
+
+from covey.api.compute import schemas, server_groups, server_schemas
+from covey.api.compute.extra_specs import TRAIT, TRAIT_VALUES
+from covey.api.compute.openapi.operations import body, narrowed
+from covey.api.validation import JsonSchema
+from covey.model.groups import PolicyKind
+
+_HARD_SPREAD = str(PolicyKind.ANTI_AFFINITY)
+_POLICY = f"^({'|'.join(PolicyKind)})(:[a-zA-Z0-9_.-]+(:.+)?)?$"
+_TRAITS: JsonSchema = {"patternProperties": {f"^{TRAIT.pattern}$": {"enum": list(TRAIT_VALUES)}}}
+_NO_HOST_IN_ZONE: JsonSchema = {"properties": {"availability_zone": {"pattern": "^[^:]*:{0,2}$"}}}
+
+
+def _group(**fields: JsonSchema) -> JsonSchema:
+    return {"properties": {"server_group": {"properties": fields}}}
+
+
+# A server starts from an image or from devices, and at most one of its fields names a host.
+_IMAGE: JsonSchema = {"required": ["imageRef"], "properties": {"imageRef": {"minLength": 1}}}
+_DEVICES: tuple[JsonSchema, ...] = tuple(
+    {"required": [name], "properties": {name: {"minItems": 1}}}
+    for name in ("block_device_mapping", "block_device_mapping_v2")
+)
+_SERVER: JsonSchema = {
+    "properties": {"availability_zone": {"pattern": "^[^:]*(:[^:]*){0,2}$"}},
+    "anyOf": [_IMAGE, *_DEVICES],
+    "dependentSchemas": {"host": _NO_HOST_IN_ZONE, "hypervisor_hostname": _NO_HOST_IN_ZONE},
+}
+NEW_SERVER = narrowed(body(server_schemas.CREATE), {"properties": {"server": _SERVER}})
+
+# Rules belong to anti-affinity; other policies go with none.
+_ONE_POLICY = (
+    narrowed(body(server_groups.CREATE_ANY["single"]), _group(policy={"enum": [_HARD_SPREAD]})),
+    narrowed(
+        body(server_groups.CREATE_ANY["single"]),
+        _group(policy={"enum": [kind for kind in PolicyKind if kind != _HARD_SPREAD]}, rules={"maxProperties": 0}),
+    ),
+)
+_SOME_CHANGE: JsonSchema = {"properties": {"server_group": {"required": [], "minProperties": 1}}}
+_POLICIES = _group(policies={"items": {"pattern": _POLICY}})
+NEW_GROUP: JsonSchema = {
+    "anyOf": [
+        body(server_groups.CREATE_ANY["nested"]),
+        *_ONE_POLICY,
+        narrowed(body(server_groups.CREATE_ANY["several"]), _POLICIES),
+    ]
+}
+GROUP_CHANGE: JsonSchema = {
+    "anyOf": [
+        body(server_groups.UPDATE["nested"]),
+        *(narrowed(form, _SOME_CHANGE) for form in _ONE_POLICY),
+        narrowed(body(server_groups.UPDATE["several"]), _POLICIES),
+    ]
+}
+
+# A trait can be required or forbidden.
+EXTRA_SPECS = narrowed(body(schemas.EXTRA_SPECS_CREATE), {"properties": {"extra_specs": _TRAITS}})
+EXTRA_SPEC = narrowed(body(schemas.EXTRA_SPECS_UPDATE), _TRAITS)
+
+# None twice.
+CACHED_IMAGES = narrowed(body(schemas.CACHE_IMAGES), {"properties": {"cache": {"uniqueItems": True}}})
+
+# A host is switched on or off, or forced down; only what is switched off has a reason.
+SERVICE_CHANGE = narrowed(
+    body(schemas.SERVICE_UPDATE),
+    {
+        "anyOf": [{"required": ["status"]}, {"required": ["forced_down"]}],
+        "not": {"required": ["status", "disabled_reason"], "properties": {"status": {"const": "enabled"}}},
+    },
+)

@@ -1,0 +1,124 @@
+"""What there is to speak of in the service that schemathesis tests, seen with the eyes of whoever it asks as."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import requests
+
+_AT_REST_WITHIN_S = 5.0
+_OLDEST_FIRST = "sort_key=created_at&sort_dir=asc"
+
+
+@dataclass
+class Things:
+    """Ids and names of what is there. What stays is asked for once, what schemathesis changes each time."""
+
+    url: str
+    auth: tuple[str, str] | None
+    _down: str | None = None
+
+    @cached_property
+    def flavors(self) -> Mapping[str, str]:
+        """Their names by id; those that schemathesis makes come last."""
+        return {flavor["id"]: flavor["name"] for flavor in self._list(f"/flavors?{_OLDEST_FIRST}")}
+
+    @cached_property
+    def images(self) -> list[str]:
+        """Their ids; what asks least of a host comes first."""
+        found = self._list("/images", self.url.replace("/compute/v2.1", "/image/v2"))
+        return [image["id"] for image in sorted(found, key=len)]
+
+    @cached_property
+    def group(self) -> str:
+        return self._made("/os-server-groups", {"server_group": {"name": "kept", "policies": ["affinity"]}})
+
+    @cached_property
+    def server(self) -> str:
+        wanted = {"name": "kept", "flavorRef": next(iter(self.flavors)), "imageRef": self.images[0], "networks": "none"}
+        return self._made("/servers", {"server": wanted, "os:scheduler_hints": {"group": self.group}})
+
+    @cached_property
+    def by_text(self) -> dict[str, str]:
+        """One thing of each kind that goes by any text; it is there for everything but its deletion."""
+        return {
+            "/servers": self.server,
+            "/os-server-groups": self.group,
+            "/flavors": next(iter(self.flavors)),
+            "/os-policy-scopes": self._made("/os-policy-scopes", {"policy_scope": {"name": "kept"}}),
+        }
+
+    @cached_property
+    def by_number_or_uuid(self) -> dict[str, str]:
+        """The same for the other kinds."""
+        host = next(iter(self.hosts), "")
+        aggregate = self._made("/os-aggregates", {"aggregate": {"name": "kept"}})
+        return {"/os-aggregates": aggregate, "/os-hypervisors": host, "/os-services": host}
+
+    @cached_property
+    def kept(self) -> set[str]:
+        """What other requests need."""
+        return {*self.flavors, *self.by_text.values(), *self.by_number_or_uuid.values()}
+
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """Their names by id; none for those who may not know."""
+        return {host["id"]: host["hypervisor_hostname"] for host in self._list("/os-hypervisors")}
+
+    @property
+    def zones(self) -> list[str]:
+        return [zone["zoneName"] for zone in self._list("/os-availability-zone") if zone["zoneState"]["available"]]
+
+    @property
+    def scopes(self) -> list[str]:
+        return [scope["name"] for scope in self._list("/os-policy-scopes")]
+
+    @property
+    def migrations(self) -> list[str]:
+        return [move["uuid"] for move in self._list("/os-migrations")]
+
+    def deeds(self, server: str) -> list[str]:
+        """The requests that did something to a server."""
+        return [deed["request_id"] for deed in self._list(f"/servers/{server}/os-instance-actions")]
+
+    def flavor_and_host(self, server: str) -> tuple[str | None, str | None]:
+        """What a server has, by name, as soon as nothing is being done to it; neither, if it is gone by then."""
+        deadline = time.monotonic() + _AT_REST_WITHIN_S
+        while True:
+            found = self._ask("GET", f"/servers/{server}").json().get("server", {})
+            if found.get("OS-EXT-STS:task_state") is None or time.monotonic() > deadline:
+                return found.get("flavor", {}).get("original_name"), found.get("OS-EXT-SRV-ATTR:host")
+            time.sleep(0.02)
+
+    def empty(self, aggregate: str) -> None:
+        """Takes its hosts out of an aggregate."""
+        found = self._ask("GET", f"/os-aggregates/{aggregate}").json().get("aggregate", {})
+        for host in found.get("hosts", ()):
+            self._ask("POST", f"/os-aggregates/{aggregate}/action", {"remove_host": {"host": host}})
+
+    def force_down(self, name: str | None) -> None:
+        """Forces this host down and no other; does nothing for those who may not."""
+        if name == self._down:
+            return
+        for host, called in self.hosts.items():
+            if called in {name, self._down}:
+                self._ask("PUT", f"/os-services/{host}", {"forced_down": called == name})
+        self._down = name
+
+    def _list(self, path: str, url: str | None = None) -> list[dict[str, Any]]:
+        answer = self._ask("GET", path, url=url)
+        found: list[dict[str, Any]] = next(iter(answer.json().values())) if answer.ok else []
+        return found
+
+    def _made(self, path: str, body: object) -> str:
+        """The id of a new thing; nothing for those who may not make one."""
+        answer = self._ask("POST", path, body)
+        return str(next(iter(answer.json().values()))["id"]) if answer.ok else ""
+
+    def _ask(self, method: str, path: str, body: object = None, url: str | None = None) -> requests.Response:
+        headers = {"OpenStack-API-Version": "compute 2.1000"}
+        return requests.request(
+            method, f"{url or self.url}{path}", json=body, auth=self.auth, headers=headers, timeout=30
+        )
