@@ -73,7 +73,7 @@ docs: $(VENV)/.demo $(SITE)/installed  ## Build the documentation into site/
 	$(BIN)/python -m docs.openapi
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict --clean
 
-tables: setup  ## Write the reference's tables of options and access rules anew
+tables: setup  ## Write the reference's tables anew, from the code
 	$(BIN)/python -m docs.tables
 
 format: setup  ## Let ruff rewrite what it can

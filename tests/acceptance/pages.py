@@ -1,43 +1,64 @@
 """Follows a page of the guide to the letter: types its commands into a shell, and holds what comes back against it.
 
-A comment right before a block says what is special about it:
+Comments right before a block say what is special about it:
 
+    <!-- first: COMMAND -->     it is run before, out of the reader's sight
     <!-- in another shell -->   it goes on running while the rest of the page is followed
+    <!-- typed: TEXT -->        what is typed wherever the last command asks for something
     <!-- file: NAME -->         the block is what stands in that file
     <!-- ends with: N -->       the status of the last command, instead of 0
     <!-- not run: WHY -->       it can't be run here
 
-A JSON block without a comment is what the last command wrote. An ellipsis stands for whatever there is.
+A JSON block that is no file is what the last command wrote. An ellipsis stands for whatever there is.
 """
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.acceptance.processes import COMMAND_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S, Failed, environment
+from tests.acceptance.processes import (
+    COMMAND_TIMEOUT_S,
+    START_TIMEOUT_S,
+    STOP_TIMEOUT_S,
+    Failed,
+    environment,
+    is_healthy,
+)
 
 ROOT = Path(__file__).parents[2]
-_CLONE = (".venv", "Makefile", "pyproject.toml", "requirements", "src")  # what pages use of a clone
-_BLOCK = re.compile(r"(?:^ *<!-- ([^\n]*?) -->\n)?^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_CLONE = (
+    ".venv",
+    "Makefile",
+    "pyproject.toml",
+    "requirements",
+    "schemathesis.toml",
+    "src",
+    "tests",
+)  # what pages use of a clone
+_NOTE = re.compile(r"<!-- (.*?) -->", re.DOTALL)
+_BLOCK = re.compile(r"((?:^ *<!-- (?:(?!-->).)*? -->\n)*)^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _MARK = "that was all, with status"
 _PREPARED = 'make() { command make -o .venv/.demo "$@"; }'  # what the tests run in is ready
+_WARM = 'openstack() {{ {0}/openstack "$@"; }}; covey() {{ {0}/covey "$@"; }}'
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block, and what the comment before it says."""
+    """One fenced block, and what the comments before it say."""
 
     language: str
     text: str
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def commands(self) -> list[tuple[str, list[str]]]:
@@ -53,8 +74,9 @@ class Block:
         return found
 
     def noted(self, what: str) -> str | None:
-        """What stands after a word of the comment; None without it."""
-        return self.note.removeprefix(what).lstrip(": ") if self.note.startswith(what) else None
+        """What stands in a comment that begins so; None without one."""
+        found = (note.removeprefix(what).lstrip(": ") for note in self.notes if note.startswith(what))
+        return next((" ".join(text.split()) for text in found), None)
 
 
 def blocks_of(page: Path, otherwise: Mapping[str, str]) -> list[Block]:
@@ -63,8 +85,8 @@ def blocks_of(page: Path, otherwise: Mapping[str, str]) -> list[Block]:
     for there, here in otherwise.items():
         text = text.replace(there, here)
     return [
-        Block(language, re.sub(rf"^{indent}", "", inner, flags=re.MULTILINE), note)
-        for note, indent, language, inner in _BLOCK.findall(text)
+        Block(language, re.sub(rf"^{indent}", "", inner, flags=re.MULTILINE), tuple(_NOTE.findall(notes)))
+        for notes, indent, language, inner in _BLOCK.findall(text)
     ]
 
 
@@ -73,8 +95,8 @@ class Reader:
     """Somebody who does what a page says, in a directory that looks like a clone."""
 
     directory: Path
+    warm: Path
     variables: Mapping[str, str] = field(default_factory=dict)
-    not_run: list[str] = field(default_factory=list)
     _shell: subprocess.Popen[str] = field(init=False)
     _others: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _last: str = ""
@@ -93,6 +115,7 @@ class Reader:
             text=True,
         )
         self._type(_PREPARED)
+        self._type(_WARM.format(self.warm))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,10 +132,12 @@ class Reader:
     def follow(self, blocks: list[Block]) -> None:
         """Do it all. Raises Failed at the first thing that is not as the page says."""
         for block in blocks:
-            name = block.noted("file")
+            name, hidden = block.noted("file"), block.noted("first")
             if block.noted("not run") is not None:
-                self.not_run.append(block.note)
-            elif name is not None:
+                continue
+            if hidden is not None:
+                self._run_one(hidden, [])
+            if name is not None:
                 (self.directory / name).write_text(block.text)
             elif block.language == "console":
                 self._run(block)
@@ -122,19 +147,23 @@ class Reader:
                 raise Failed(f"Nothing says what this block is for:\n{block.text}")
 
     def _run(self, block: Block) -> None:
-        if block.note.startswith("in another shell"):
+        if block.noted("in another shell") is not None:
             for command, said in block.commands:
                 self._start(command, said)
             return
-        wanted = int(block.noted("ends with") or 0)
-        for number, (command, lines) in enumerate(block.commands, 1):
-            status, self._last = self._type(command)
-            if status != (wanted if number == len(block.commands) else 0):
-                raise Failed(f"$ {command}\nended with status {status}:\n{self._last}")
-            _expect(lines, self._last, command)
+        *others, (last, lines) = block.commands
+        for command, wanted in others:
+            self._run_one(command, wanted)
+        self._run_one(last, lines, int(block.noted("ends with") or 0), block.noted("typed"))
+
+    def _run_one(self, command: str, lines: list[str], wanted: int = 0, typed: str | None = None) -> None:
+        status, self._last = self._type(command) if typed is None else self._converse(command, typed)
+        if status != wanted:
+            raise Failed(f"$ {command}\nended with status {status}:\n{self._last}")
+        _expect(lines, self._last, command)
 
     def _start(self, command: str, said: list[str]) -> None:
-        """Run it beside the rest, and wait until it has said what the page shows."""
+        """Run it beside the rest, and wait until it has said what the page shows, and answers where it says it is."""
         log = self.directory / f"other-{len(self._others)}.log"
         exported = self._type("export -p")[1]
         with log.open("wb") as output:
@@ -151,12 +180,35 @@ class Reader:
         while True:
             try:
                 _expect(said, log.read_text(), command)
+                _expect_answers(log.read_text(), command)
             except Failed:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
             else:
                 return
+
+    def _converse(self, command: str, typed: str) -> tuple[int, str]:
+        """The same for a command that asks, at a terminal: whatever it asks for, the answer is one."""
+        ours, terminal = pty.openpty()
+        exported = self._type("export -p")[1]
+        process = subprocess.Popen(
+            ["bash", "-c", f"{exported}\n{_WARM.format(self.warm)}\n{command}"],
+            cwd=self.directory,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+        )
+        os.close(terminal)
+        said = b""
+        with suppress(OSError):  # how a terminal tells that nobody is at its other end
+            while part := os.read(ours, 4096):
+                said += part
+                if said.endswith(b": "):
+                    os.write(ours, f"{typed}\n".encode())
+        os.close(ours)
+        return process.wait(COMMAND_TIMEOUT_S), said.decode()
 
     def _type(self, command: str) -> tuple[int, str]:
         """The status of a command, and all that it wrote."""
@@ -181,9 +233,20 @@ def _expect(lines: list[str], output: str, command: str) -> None:
     """Each line of the page is among those that were written. Raises Failed."""
     written = [_squeezed(line) for line in output.splitlines()]
     for line in lines:
-        pattern = ".*".join(map(re.escape, _squeezed(line).split("…")))
-        if not any(re.fullmatch(pattern, candidate) for candidate in written):
+        if not any(_is_like(_squeezed(line), candidate) for candidate in written):
             raise Failed(f"$ {command}\ndid not write this line:\n{line}\nbut:\n{output}")
+
+
+def _expect_answers(output: str, command: str) -> None:
+    """Whatever says where it is, is there. Raises Failed."""
+    for port in re.findall(r"http://127\.0\.0\.1:(\d+)", output):
+        if not is_healthy(int(port)):
+            raise Failed(f"$ {command}\ndoes not answer on port {port}:\n{output}")
+
+
+def _is_like(shown: str, got: str) -> bool:
+    """Whether the one is the other, with an ellipsis for whatever there is."""
+    return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), got, re.DOTALL) is not None
 
 
 def _squeezed(line: str) -> str:
@@ -198,8 +261,10 @@ def _compare(shown: Any, got: Any, where: str) -> None:
             if key not in got:
                 raise Failed(f"{where} has no {key!r}: {got}")
             _compare(value, got[key], f"{where}, {key}")
+    elif isinstance(shown, list) and isinstance(got, list) and shown[-1:] == ["…"] and len(shown) <= len(got) + 1:
+        _compare(shown[:-1], got[: len(shown) - 1], where)
     elif isinstance(shown, list) and isinstance(got, list) and len(shown) == len(got):
         for number, value in enumerate(shown):
             _compare(value, got[number], f"{where}, {number}")
-    elif shown != got and not (isinstance(shown, str) and "…" in shown and isinstance(got, str)):
+    elif shown != got and not (isinstance(shown, str) and isinstance(got, str) and _is_like(shown, got)):
         raise Failed(f"{where} is {got!r}, not {shown!r}")

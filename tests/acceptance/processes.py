@@ -131,13 +131,14 @@ def _wait_until_healthy(running: Covey) -> None:
         status = running.process.poll()
         if status is not None:
             raise Failed(f"Covey ended with status {status}.\n{running.stdout}\n{running.log}")
-        if _is_healthy(running.port):
+        if is_healthy(running.port):
             return
         time.sleep(0.05)
     raise Failed(f"Covey did not answer within {START_TIMEOUT_S:.0f} s.\n{running.log}")
 
 
-def _is_healthy(port: int) -> bool:
+def is_healthy(port: int) -> bool:
+    """Whether a service is there, and ready."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/healthcheck")

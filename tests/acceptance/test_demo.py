@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,26 @@ import pytest
 import requests
 import yaml
 
-from tests.acceptance.processes import COMMAND_TIMEOUT_S, Cloud, Covey, Result, covey, environment, running_covey
+from tests.acceptance.processes import (
+    COMMAND_TIMEOUT_S,
+    START_TIMEOUT_S,
+    Cloud,
+    Covey,
+    Result,
+    covey,
+    environment,
+    running_covey,
+)
 
 DEMO = ("demo", "--data-dir", "my demo")
+
+
+def welcome_of(demo: Covey) -> str:
+    """What it prints once it answers, which is a moment later than that."""
+    give_up_at = time.monotonic() + START_TIMEOUT_S
+    while "Try, in another shell" not in demo.stdout and time.monotonic() < give_up_at:
+        time.sleep(0.05)
+    return demo.stdout
 
 
 def users_in(welcome: str) -> dict[str, tuple[str, str]]:
@@ -58,8 +76,8 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
 
 
 def test_the_demo_prints_where_it_is_and_who_may_come_in(first: Covey) -> None:
-    assert f"http://127.0.0.1:{first.port}/" in first.stdout
-    users = users_in(first.stdout)
+    assert f"http://127.0.0.1:{first.port}/" in welcome_of(first)
+    users = users_in(welcome_of(first))
     assert {name: role for name, (_, role) in users.items()} == {
         "admin": "admin of project admin",
         "demo": "member of project demo",
@@ -71,7 +89,7 @@ def test_the_demo_prints_where_it_is_and_who_may_come_in(first: Covey) -> None:
 
 
 def test_the_commands_that_the_demo_prints_work_as_they_stand(first: Covey) -> None:
-    commands = commands_in(first.stdout)
+    commands = commands_in(welcome_of(first))
     assert len(commands) == 3
     answers = [in_a_shell(command, first.directory) for command in commands]
     assert [answer.status for answer in answers] == [0, 0, 0], answers
@@ -106,12 +124,12 @@ def test_the_demo_fleet_is_24_hosts_in_three_zones_with_flavors_and_images(first
 def test_a_second_start_goes_on_where_the_first_one_stopped(tmp_path: Path) -> None:
     with running_covey(tmp_path, *DEMO) as demo:
         assert "changes made" in demo.log
-        welcome = demo.stdout
+        welcome = welcome_of(demo)
         Cloud(tmp_path / "my demo" / "clouds.yaml", "admin").run("aggregate create --property shelf=3 'of my own'")
     clouds, users, fleet = clouds_in(tmp_path), (tmp_path / "my demo" / "users.yaml").read_bytes(), exported(tmp_path)
     assert "of my own" in fleet
     with running_covey(tmp_path, *DEMO, port=demo.port) as demo:
-        assert users_in(demo.stdout) == users_in(welcome)
+        assert users_in(welcome_of(demo)) == users_in(welcome)
         assert "changes made" not in demo.log
     assert clouds_in(tmp_path) == clouds
     assert (tmp_path / "my demo" / "users.yaml").read_bytes() == users

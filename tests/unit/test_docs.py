@@ -1,53 +1,19 @@
-"""The reference names every option, access rule, error code and microversion that there is, and none that is gone."""
+"""The reference is what the code makes of it: every option, access rule, error code, microversion and notification."""
 
-import importlib
-import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
-import covey.api
-from covey.api import errors as api_errors
 from covey.api.compute import microversions
+from covey.api.errors import STATUS
 from covey.api.versions import Version
-from covey.model.errors import CoveyError
+from covey.services.announcements import Event
 from docs import tables
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)")
-
-
-def rows(page: str, section: str = "") -> list[list[str]]:
-    """Return the cells of every table row, on the whole page or below one of its headings."""
-    text = (REFERENCE / page).read_text()
-    if section:
-        _, _, text = text.partition(f"\n{section}\n")
-        text = text.partition("\n## ")[0]
-    lines = (line.strip() for line in text.splitlines())
-    return [re.split(r"\s+\|\s+", line.strip("| ")) for line in lines if line.startswith(("| `", "| 2."))]
-
-
-def named(page: str, section: str = "") -> set[str]:
-    """Return what stands in the first cell of each row."""
-    return {row[0].strip("`") for row in rows(page, section)}
-
-
-def error_codes() -> dict[str, type[CoveyError]]:
-    """Return every code that has a class, in the model or anywhere below the API."""
-    for module in pkgutil.walk_packages(covey.api.__path__, "covey.api."):
-        importlib.import_module(module.name)
-    classes: set[type[CoveyError]] = set()
-    fresh = set(CoveyError.__subclasses__())
-    while fresh:
-        classes |= fresh
-        fresh = {inner for outer in fresh for inner in outer.__subclasses__()} - classes
-    return {each.code: each for each in classes}
-
-
-def versions() -> dict[str, Version]:
-    return {name: value for name, value in vars(microversions).items() if isinstance(value, Version)}
 
 
 @pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.name)
@@ -60,20 +26,18 @@ def test_every_table_that_the_code_makes_is_on_a_page(name: str) -> None:
     assert any(f"<!-- table: {name} -->" in page.read_text() for page in REFERENCE.glob("*.md"))
 
 
-def test_every_error_code_is_named() -> None:
-    assert error_codes().keys() <= named("errors.md")
+def test_every_error_code_has_a_class_that_says_what_it_means_and_a_status() -> None:
+    assert tables.meaning_of_codes().keys() == STATUS.keys()
+    assert all(tables.meaning_of_codes().values())
 
 
-def test_every_error_code_that_http_knows_stands_with_its_status() -> None:
-    told = {row[0].strip("`"): row[1] for row in rows("errors.md")}
-    assert {code: told.get(code) for code in api_errors.STATUS} == {
-        code: str(status.value) for code, status in api_errors.STATUS.items()
-    }
+def test_every_microversion_says_what_it_changed() -> None:
+    versions = {name for name, value in vars(microversions).items() if isinstance(value, Version)}
+    assert tables.described(microversions).keys() == versions
 
 
-def test_the_microversions_page_names_each_version_and_no_other() -> None:
-    told = {row[1].strip("`"): row[0] for row in rows("microversions.md")}
-    assert told == {name: str(version) for name, version in versions().items()}
+def test_every_notification_says_when_it_is_sent() -> None:
+    assert tables.described(Event).keys() == Event.__members__.keys()
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("docs/**/*.md")], ids=str)

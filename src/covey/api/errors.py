@@ -59,7 +59,7 @@ Render = Callable[[HTTPStatus, str], object]
 NoRoute = Callable[[Request, falcon.Response], None]
 """Answers a path, or a method on a path, that an API does not have."""
 
-_COMPUTE_NAMES = {
+COMPUTE_NAMES = {
     HTTPStatus.BAD_REQUEST: "badRequest",
     HTTPStatus.UNAUTHORIZED: "unauthorized",
     HTTPStatus.FORBIDDEN: "forbidden",
@@ -78,7 +78,7 @@ def compute_fault(status: HTTPStatus, message: str) -> object:
     fault: dict[str, object] = {"code": status.value, "message": message}
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         fault["retryAfter"] = 0
-    return {_COMPUTE_NAMES.get(status, "computeFault"): fault}
+    return {COMPUTE_NAMES.get(status, "computeFault"): fault}
 
 
 def plain_error(status: HTTPStatus, message: str) -> object:

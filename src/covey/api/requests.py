@@ -20,13 +20,13 @@ _MOST_PARAMETERS = 1000
 
 
 class TooLarge(Invalid):
-    """A body that is longer than the service reads."""
+    """A JSON body is longer than `[api] max_body_bytes`."""
 
     code = "too_large"
 
 
 class UnsupportedMedia(Invalid):
-    """A body that is not JSON by its own word."""
+    """The body is of another type than the route reads."""
 
     code = "unsupported_media"
 

@@ -41,10 +41,14 @@ class Versioned(Generic[T]):
         return next(value for since, value in self._since if since <= version)
 
 
-class NotAcceptable(Invalid):
-    """A version that the service does not speak."""
+class OutOfRange(Invalid):
+    """A microversion that is out of range."""
 
     code = "not_acceptable"
+
+
+class NotAcceptable(OutOfRange):
+    """The same, and which one that was: the answer's headers repeat it."""
 
     def __init__(self, asked: Version, spoken: "Spoken") -> None:
         super().__init__(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+_TRY_S = 0.05
 _LOOK_S = 0.5  # how soon a serving process notices that it is alone
 _GARBAGE = (10_000, 20, 20)  # a request makes hundreds of objects and hardly any rings of them: look for those seldom
 _GRACE_S = 30  # for requests under way when the service is told to stop
@@ -77,12 +78,27 @@ def run(options: Chosen, fleet_file: str | None = None, welcome: str = "") -> No
         apply_file(conf, fleet_file)
     # Each serving process builds its own. What keeps it from being built is told here, where a sentence is read.
     bootstrap.wsgi(options)
-    if welcome:
-        click.echo(welcome)
-    log.info("serve.listening", url=f"http://{conf.api.host}:{conf.api.port}", workers=conf.api.workers)
+    threading.Thread(target=_tell_when_up, args=(conf, welcome), name="covey-welcome", daemon=True).start()
     with _shared_metrics(conf.api.workers):
         _granian(conf, options)
     log.info("serve.stopped")
+
+
+def _tell_when_up(conf: cfg.ConfigOpts, welcome: str) -> None:
+    """Whoever reads it tries it at once."""
+    while not _answers(conf.api.host, conf.api.port):
+        time.sleep(_TRY_S)
+    if welcome:
+        click.echo(welcome)
+    log.info("serve.listening", url=f"http://{conf.api.host}:{conf.api.port}", workers=conf.api.workers)
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def refuse_open_doors(conf: cfg.ConfigOpts) -> None:

@@ -16,25 +16,34 @@ class CoveyError(Exception):
 
 
 class NotFound(CoveyError):
-    """There is no such thing, or this actor may not know of it."""
+    """There is no such thing, or this caller may not know of it, or the microversion does not have the route."""
 
     code = "not_found"
 
 
 class Invalid(CoveyError):
-    """The request makes no sense, whatever the state of the service."""
+    """The request makes no sense, whatever the state of the service.
+
+    A bad body, a bad parameter, a bad microversion.
+    """
 
     code = "invalid"
 
 
 class Conflict(CoveyError):
-    """The request makes sense, but not in the present state of the service."""
+    """The request makes sense, but not in the present state of the service.
+
+    A name is taken, a host would be in two zones.
+    """
 
     code = "conflict"
 
 
 class ConcurrentUpdate(Conflict):
-    """Somebody else changed the same thing meanwhile: it is not any more as the request believes."""
+    """Somebody else changed the same thing meanwhile: look at it anew, then try again.
+
+    In the Placement API, a generation that is not the present one.
+    """
 
     code = "concurrent_update"
 
@@ -50,43 +59,43 @@ class DuplicateName(Conflict):
 
 
 class InventoryInUse(Conflict):
-    """Consumers hold allocations of what the request would take away."""
+    """Consumers hold allocations of the inventory that the request would take away."""
 
     code = "inventory_in_use"
 
 
 class ProviderInUse(Conflict):
-    """A resource provider has allocations, or is a host."""
+    """A resource provider that is to be deleted has allocations, or is a host."""
 
     code = "provider_in_use"
 
 
 class ProviderHasChildren(Conflict):
-    """A resource provider has others below it."""
+    """A resource provider that is to be deleted has others below it."""
 
     code = "provider_has_children"
 
 
 class UnknownProvider(Invalid):
-    """The request names a resource provider that does not exist."""
+    """A reshape names a resource provider that does not exist."""
 
     code = "unknown_provider"
 
 
 class Forbidden(CoveyError):
-    """The actor is known and may not do this."""
+    """The caller is known and may not do this. The message of an access rule has the rule's name."""
 
     code = "forbidden"
 
 
 class Unauthorized(CoveyError):
-    """Nobody knows who is asking."""
+    """Nobody knows who is asking. The answer has a `WWW-Authenticate` header that says how to do better."""
 
     code = "unauthorized"
 
 
 class Unavailable(CoveyError):
-    """Something that the service needs, such as its database, does not answer."""
+    """Something that the service needs, its database or Keystone, does not answer."""
 
     code = "unavailable"
 
@@ -98,13 +107,13 @@ class OverQuota(CoveyError):
 
 
 class Busy(CoveyError):
-    """The fleet kept changing under the request; the same request may well succeed in a moment."""
+    """The fleet kept changing under the request; the same request may succeed in a moment."""
 
     code = "busy"
 
 
 class StaleClaim(CoveyError):
-    """Somebody was faster: hosts that had room when they were chosen have none now."""
+    """Inside the service only: a host filled up between the decision and the claim, which is then decided again."""
 
     code = "stale_claim"
 
@@ -114,7 +123,7 @@ class StaleClaim(CoveyError):
 
 
 class DriverFault(CoveyError):
-    """A backend could not do what was decided."""
+    """Inside the service only: a backend could not do what was decided."""
 
     code = "driver_fault"
 
@@ -128,7 +137,10 @@ class NotYet(DriverFault):
 
 
 class NoValidHost(CoveyError):
-    """No host may take the server; says why, counted, and to administrators in full."""
+    """No host may take a server that is to move; the message says why, counted.
+
+    A refused boot is 202 and a server in error with the same sentence.
+    """
 
     code = "no_valid_host"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 
 from covey.model.actions import MoveKind
 from covey.model.flavors import Flavor
@@ -12,15 +13,63 @@ from covey.model.servers import Fault, Power, Server, VmState
 from covey.ports import Clock, Transaction
 
 Payload = dict[str, object]
-Told = tuple[str, Payload]
+
+
+class Event(StrEnum):
+    """What is told, by the names that Nova has for it, and in the words of the reference."""
+
+    GROUP_CREATED = "server_group.create"
+    """A group was made."""
+
+    GROUP_UPDATED = "server_group.update"
+    """A group has another name, other policies or other rules."""
+
+    GROUP_DELETED = "server_group.delete"
+    """A group is gone; `members` are those that it had, and the servers stay."""
+
+    MEMBER_ADDED = "server_group.add_member"
+    """A server is in a group now: one for each that a request puts there, after all their `instance.create.start`.
+    `members` are those of that moment."""
+
+    MEMBER_REMOVED = "server_group.remove_member"
+    """A server was taken out of a group, and stays where it is. One that is deleted has `instance.delete.end` only."""
+
+    CREATE_STARTED = "instance.create.start"
+    """A place is claimed, and a server is being built there."""
+
+    CREATE_ENDED = "instance.create.end"
+    """A server runs."""
+
+    CREATE_FAILED = "instance.create.error"
+    """No host may take a server, and then no `instance.create.start` went before; or every host that it was tried on
+    failed. It holds no place and is in no group."""
+
+    DELETED = "instance.delete.end"
+    """A server is gone. `host` is where it last was."""
+
+    LIVE_MIGRATED = "instance.live_migration_post.end"
+    """A live migration has arrived."""
+
+    RESIZED = "instance.resize_finish.end"
+    """A cold migration or a resize has arrived, with the new flavor, and waits to be confirmed or reverted. Confirming
+    it changes no place and is not told."""
+
+    RETURNED = "instance.resize_revert.end"
+    """A resize was reverted: the server is back where it was, with the flavor that it had."""
+
+    EVACUATED = "instance.rebuild.end"
+    """An evacuated server has arrived elsewhere. As in Nova, that is the end of a rebuild, and the payload is the one
+    of rebuilds."""
+
+
+Told = tuple[Event, Payload]
 
 MOVED = {
-    MoveKind.MIGRATION: "instance.resize_finish.end",
-    MoveKind.RESIZE: "instance.resize_finish.end",
-    MoveKind.LIVE_MIGRATION: "instance.live_migration_post.end",
-    MoveKind.EVACUATION: "instance.rebuild.end",
+    MoveKind.MIGRATION: Event.RESIZED,
+    MoveKind.RESIZE: Event.RESIZED,
+    MoveKind.LIVE_MIGRATION: Event.LIVE_MIGRATED,
+    MoveKind.EVACUATION: Event.EVACUATED,
 }
-RETURNED = "instance.resize_revert.end"
 _POWER = {Power.NONE: "pending", Power.RUNNING: "running", Power.SHUTDOWN: "shutdown"}
 
 
@@ -32,8 +81,8 @@ class Announcements:
     clock: Clock
     zone: str = "nova"  # of hosts that have none of their own
 
-    def group(self, tx: Transaction, event: str, group: Group) -> None:
-        """server_group.create, .update, .delete, .add_member, .remove_member."""
+    def group(self, tx: Transaction, event: Event, group: Group) -> None:
+        """A group, or who is in it, has changed."""
         if self.enabled:
             self._leave(tx, [(event, group_payload(group))])
 
@@ -47,29 +96,29 @@ class Announcements:
         if self.enabled:
             now = tx.servers.by_ids([server.id for server in servers])
             running = [server for server in now if server.vm_state is VmState.ACTIVE]
-            self._leave(tx, [("instance.create.end", self._created(server)) for server in running])
+            self._leave(tx, [(Event.CREATE_ENDED, self._created(server)) for server in running])
 
     def failed(self, tx: Transaction, server: ServerId) -> None:
         """A server that no host could start; its fault, which was written before, says why."""
         if self.enabled and (lost := tx.servers.by_id(server)) is not None:
-            self._leave(tx, [("instance.create.error", self._created(lost))])
+            self._leave(tx, [(Event.CREATE_FAILED, self._created(lost))])
 
     def deleted(self, tx: Transaction, server: Server) -> None:
         """A server that is gone, as it last was."""
         if self.enabled:
             payload = self._acted(replace(server, task=None, power=Power.NONE), self.clock())
-            self._leave(tx, [("instance.delete.end", payload)])
+            self._leave(tx, [(Event.DELETED, payload)])
 
-    def moved(self, tx: Transaction, event: str, server: ServerId) -> None:
-        """A server that is on another host since a moment ago: one of MOVED, or RETURNED."""
+    def moved(self, tx: Transaction, event: Event, server: ServerId) -> None:
+        """A server that is on another host since a moment ago: one of MOVED, or the way back."""
         if self.enabled and (here := tx.servers.by_id(server)) is not None:
-            self._leave(tx, [(event, self._rebuilt(here) if event == "instance.rebuild.end" else self._acted(here))])
+            self._leave(tx, [(event, self._rebuilt(here) if event is Event.EVACUATED else self._acted(here))])
 
     def _leave(self, tx: Transaction, notes: Sequence[Told]) -> None:
         tx.outbox.add(notes, self.clock())
 
     def _begun(self, server: Server) -> Told:
-        event = "instance.create.start" if server.vm_state is VmState.BUILDING else "instance.create.error"
+        event = Event.CREATE_STARTED if server.vm_state is VmState.BUILDING else Event.CREATE_FAILED
         return event, self._created(server)
 
     def _created(self, server: Server) -> Payload:
@@ -160,7 +209,7 @@ def _joined(tx: Transaction, servers: Sequence[Server]) -> list[Told]:
         before = tuple(member for member in group.members if member not in set(ids))
         for number in range(1, len(ids) + 1):
             then = replace(group, members=(*before, *ids[:number]))
-            notes.append(("server_group.add_member", group_payload(then)))
+            notes.append((Event.MEMBER_ADDED, group_payload(then)))
     return notes
 
 

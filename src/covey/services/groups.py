@@ -9,7 +9,7 @@ from covey.model.groups import Group, with_rules
 from covey.model.ids import GroupId
 from covey.model.quotas import UNLIMITED
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
-from covey.services.announcements import Announcements
+from covey.services.announcements import Announcements, Event
 from covey.services.disguise import disguise_for
 from covey.services.policies import Reader
 from covey.services.quotas import Quotas
@@ -82,7 +82,7 @@ class Groups:
             created_at=self.clock(),
         )
         tx.groups.add(group)
-        self.announcements.group(tx, "server_group.create", group)
+        self.announcements.group(tx, Event.GROUP_CREATED, group)
         return disguise.group(group)
 
     def update(self, actor: Actor, group: str, change: GroupChange) -> Group:
@@ -99,7 +99,7 @@ class Groups:
             changed = replace(found, name=change.name or found.name, policies=policies)
             tx.groups.update(changed, self.clock())
             tx.groups.bump([found.id])
-            self.announcements.group(tx, "server_group.update", changed)
+            self.announcements.group(tx, Event.GROUP_UPDATED, changed)
         return disguise.group(changed)
 
     def delete(self, actor: Actor, group: str) -> None:
@@ -112,7 +112,7 @@ class Groups:
         found = self.own(tx, actor, group, "delete")
         tx.groups.lock([found.id])
         tx.groups.delete(found.id)
-        self.announcements.group(tx, "server_group.delete", found)
+        self.announcements.group(tx, Event.GROUP_DELETED, found)
 
     def own(self, tx: Transaction, actor: Actor, group: str, rule: str) -> Group:
         """A group that the actor may see, as it is stored. Raises NotFound, and Forbidden when the rule says no."""

@@ -13,7 +13,7 @@ from covey.model.ids import ServerId
 from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver, Store, Transaction
-from covey.services.announcements import MOVED, RETURNED, Announcements
+from covey.services.announcements import MOVED, Announcements, Event
 from covey.services.moves import ACTION, discharge
 from covey.services.places import Places
 
@@ -213,7 +213,7 @@ class Journeys:
         )
         tx.servers.update(back)
         tx.actions.finish(server.id, "revertResize", ActionEvent("compute_revert_resize", now, now, "Success"))
-        self.announcements.moved(tx, RETURNED, server.id)
+        self.announcements.moved(tx, Event.RETURNED, server.id)
 
 
 _POWER_TASKS = {Task.POWERING_OFF, Task.POWERING_ON, Task.REBOOTING, Task.REBOOTING_HARD}

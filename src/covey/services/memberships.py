@@ -10,7 +10,7 @@ from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
 from covey.ports import Access, Store, Transaction
 from covey.scheduler.verdicts import objections
-from covey.services.announcements import Announcements
+from covey.services.announcements import Announcements, Event
 from covey.services.disguise import disguise_for
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
@@ -49,7 +49,7 @@ class Memberships:
             if enforce:
                 self._refuse_violation(tx, found, joining)
             tx.groups.join(found.id, joining.id)
-            return self._changed(tx, actor, found, "server_group.add_member")
+            return self._changed(tx, actor, found, Event.MEMBER_ADDED)
 
     def remove(self, actor: Actor, group: str, server: str) -> Group:
         """It stays as it is, in no group. Raises NotFound when it is not a member."""
@@ -59,7 +59,7 @@ class Memberships:
                 message = f"Server {server} is not a member of the server group {found.id}."
                 raise NotFound(message)
             tx.groups.leave([ServerId(server)])
-            return self._changed(tx, actor, found, "server_group.remove_member")
+            return self._changed(tx, actor, found, Event.MEMBER_REMOVED)
 
     def _locked(self, tx: Transaction, actor: Actor, group: str) -> Group:
         """Hold the group, as everybody does who decides on a place for a member."""
@@ -91,7 +91,7 @@ class Memberships:
             message = f"Server {joining.id} would break the group's policies where it is: {reasons}."
             raise Conflict(message)
 
-    def _changed(self, tx: Transaction, actor: Actor, group: Group, event: str) -> Group:
+    def _changed(self, tx: Transaction, actor: Actor, group: Group, event: Event) -> Group:
         tx.groups.bump([group.id])
         now = tx.groups.by_id(group.id)
         assert now is not None

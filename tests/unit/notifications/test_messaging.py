@@ -1,10 +1,12 @@
 """How a broker is spoken to, as far as that needs no broker."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from covey.ports import Store
 
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "notifications.md"
 NOTE = Note(7, "server_group.create", {"nova_object.name": "ServerGroupPayload"}, NOW)
 
 
@@ -36,6 +39,17 @@ def test_the_log_has_a_note_as_an_event() -> None:
     log = CapturingLogger()
     Log(cast("FilteringBoundLogger", log)).send(NOTE)
     assert log.calls == [("info", ("notification",), {"event_type": NOTE.event, "payload": NOTE.payload})]
+
+
+def test_a_message_is_the_example_of_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "controller-1")
+    messaging, sent = a_messaging(tmp_path, "[DEFAULT]", "transport_url = fake://"), []
+    monkeypatch.setattr(messaging._transport, "_send_notification", lambda *said, **_: sent.append(said))
+    messaging.send(replace(NOTE, payload={}, created_at=NOW + timedelta(microseconds=1)))
+    ((target, _, message),) = sent
+    assert target.topic == "versioned_notifications.info"
+    example = PAGE.read_text().partition("## A message")[2].partition("```json")[2].partition("```")[0]
+    assert message == json.loads(example)
 
 
 def test_a_note_keeps_its_message_id_and_no_other_has_it() -> None:

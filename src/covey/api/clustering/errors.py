@@ -9,7 +9,7 @@ from covey.api.errors import STATUS, install_unforeseen
 from covey.api.requests import Json, Request
 from covey.model.errors import CoveyError, Invalid
 
-_TYPES = {
+TYPES = {
     "malformed": "HTTPBadRequest",
     "not_in_version": "MethodVersionNotFound",
     "not_acceptable": "InvalidGlobalAPIVersion",
@@ -49,13 +49,13 @@ _PLAIN = frozenset({"no_version", "plain"})  # told as text
 
 
 class Malformed(Invalid):
-    """A request that can't be read: a body or a parameter that is not as the API has it."""
+    """A body or a query of the Clustering API that can't be read."""
 
     code = "malformed"
 
 
 class Plain(Invalid):
-    """A request that can't be read, and is told so in plain text."""
+    """A body or a query of the Clustering API that can't be read, where that API says so in plain text."""
 
     code = "plain"
 
@@ -68,7 +68,7 @@ def install(app: falcon.App[Request, falcon.Response]) -> None:
         if error.code in _PLAIN:
             _text(req, resp, status, error.message)
         else:
-            _answer(req, resp, status, error.message, _TYPES.get(error.code))
+            _answer(req, resp, status, error.message, TYPES.get(error.code))
 
     def no_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
         _text(req, resp, HTTPStatus.NOT_FOUND, "404 Not Found\n\nThe resource could not be found.\n")

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from covey.api.requests import Request
-from covey.api.versions import Spoken, Version
+from covey.api.versions import OutOfRange, Spoken, Version
 from covey.model.errors import Invalid
 
 FIRST = Version(1, 0)
@@ -27,20 +27,14 @@ LATEST = ACTION_CLUSTER
 Responder = TypeVar("Responder", bound=Callable[..., None])
 
 
-class Unacceptable(Invalid):
-    """A version that the API does not speak."""
-
-    code = "not_acceptable"
-
-
 class NoVersion(Invalid):
-    """Something that is no version at all."""
+    """The Clustering API is asked for something that is no microversion."""
 
     code = "no_version"
 
 
 class NotInVersion(Invalid):
-    """A request that the version which was asked for does not have."""
+    """The Clustering API has the request in later microversions only."""
 
     code = "not_in_version"
 
@@ -61,7 +55,7 @@ class ClusteringVersions(Spoken):
 
     def _out_of_range(self, version: Version, text: str) -> Invalid:
         bounds = f"Minimum is '{self.minimum}' and maximum is '{self.maximum}'."
-        return Unacceptable(f"Version '{version}' is not supported by the API. {bounds}")
+        return OutOfRange(f"Version '{version}' is not supported by the API. {bounds}")
 
 
 SPOKEN = ClusteringVersions("clustering", FIRST, LATEST)

@@ -32,19 +32,19 @@ _MOST_DIGITS = 9  # a limit beyond that is none
 
 
 class DuplicateKey(Invalid):
-    """A parameter that may be given only once."""
+    """A query of the Placement API repeats a parameter that may be given only once."""
 
     code = "duplicate_key"
 
 
 class BadValue(Invalid):
-    """A parameter whose value does not fit the others."""
+    """A parameter of a query for allocation candidates does not fit the others."""
 
     code = "bad_value"
 
 
 class MissingValue(Invalid):
-    """Something that has to be there, and is not."""
+    """A query for allocation candidates asks for no resources at all."""
 
     code = "missing_value"
 

@@ -14,7 +14,7 @@ from covey.api.requests import Json, Request
 from covey.model.errors import CoveyError, Invalid
 
 _UNDEFINED = "placement.undefined_code"
-_CODES = {
+CODES = {
     "concurrent_update": "placement.concurrent_update",
     "duplicate_name": "placement.duplicate_name",
     "inventory_in_use": "placement.inventory.inuse",
@@ -61,7 +61,7 @@ def install(app: falcon.App[Request, falcon.Response]) -> None:
     """Makes an application answer every error as Placement does."""
 
     def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
-        _answer(req, resp, STATUS[error.code], error.message, _CODES.get(error.code, _UNDEFINED))
+        _answer(req, resp, STATUS[error.code], error.message, CODES.get(error.code, _UNDEFINED))
 
     def no_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
         _answer(req, resp, HTTPStatus.NOT_FOUND, "")

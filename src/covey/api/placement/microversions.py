@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import falcon
 
-from covey.api.versions import Spoken, Version
+from covey.api.versions import OutOfRange, Spoken, Version
 from covey.model.errors import Invalid
 
 FIRST = Version(1, 0)
@@ -39,12 +39,6 @@ LATEST = Version(1, 39)
 _FORM = re.compile(r"\s*([0-9]{1,9})\s*\.\s*([0-9]{1,9})\s*", re.ASCII)
 
 
-class Unacceptable(Invalid):
-    """A version that the API does not speak."""
-
-    code = "not_acceptable"
-
-
 @dataclass(frozen=True, slots=True)
 class PlacementVersions(Spoken):
     """Of several versions for this service, the last counts; and what is wrong is said in Placement's own words."""
@@ -57,7 +51,7 @@ class PlacementVersions(Spoken):
         return Version(int(found[1]), int(found[2]))
 
     def _out_of_range(self, version: Version, text: str) -> Invalid:
-        return Unacceptable(f"Invalid microversion: Unacceptable version header: {text}")
+        return OutOfRange(f"Invalid microversion: Unacceptable version header: {text}")
 
     def _asked(self, request: falcon.Request) -> str | None:
         for entry in reversed((request.get_header("OpenStack-API-Version") or "").split(",")):

@@ -4,7 +4,7 @@ from covey.model.errors import Conflict, Invalid, NotFound
 
 
 class Ambiguous(Invalid):
-    """A name, or the beginning of an id, that several things have."""
+    """Several clusters, nodes, profiles and so on have the name, or an id that begins so."""
 
     code = "ambiguous"
 
@@ -13,25 +13,25 @@ class Ambiguous(Invalid):
 
 
 class BadSpec(Invalid):
-    """A specification that its type does not allow."""
+    """The specification of a profile or a policy says what its type does not allow."""
 
     code = "bad_spec"
 
 
 class BindingNotFound(NotFound):
-    """A policy that is not attached to the cluster."""
+    """The policy is not attached to the cluster."""
 
     code = "binding_not_found"
 
 
 class Locked(Conflict):
-    """Another action holds the cluster, or the node."""
+    """Another action works on the cluster, or on the node."""
 
     code = "locked"
 
 
 class ActionConflict(Conflict):
-    """Another action of the same kind is under way."""
+    """Another action of the kind is under way."""
 
     code = "action_conflict"
 
@@ -49,25 +49,25 @@ class InProgress(Conflict):
 
 
 class Immutable(Conflict):
-    """An action that is over, or is such that it can't be changed."""
+    """An action that is over can't be cancelled."""
 
     code = "immutable"
 
 
 class StillInUse(Conflict):
-    """Something that others refer to can't be deleted."""
+    """A profile from which something is made, or a policy that is attached, can't be deleted."""
 
     code = "still_in_use"
 
 
 class NotSupported(Conflict):
-    """Something that can't be done in this state."""
+    """It can't be done to a cluster in this state."""
 
     code = "not_supported"
 
 
 class NotOrphan(Conflict):
-    """A node that is in a cluster already."""
+    """The node is in a cluster already."""
 
     code = "not_orphan"
 

@@ -1,0 +1,122 @@
+"""The `openstack` and the `covey` that pages use by the dozen, without their slow start.
+
+Importing either takes seconds, so a child imports both once, and forks for each command: a process of its own, with the
+caller's arguments, directory, environment and streams. The child runs this same file as a script.
+"""
+
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from tests.acceptance.processes import START_TIMEOUT_S, Failed, environment
+
+COMMANDS = {"openstack": "openstackclient.shell", "covey": "covey.cli.main"}  # each has a main()
+_MOST_BYTES = 1 << 17
+_CALLER = """\
+#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+    server.connect({address!r})
+    asked = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [asked], [0, 1, 2])
+    sys.exit(int(server.recv(8) or 70))
+"""
+
+
+@contextmanager
+def warm_commands(directory: Path) -> Iterator[Path]:
+    """A directory with the two commands, for as long as the context lasts. Raises Failed."""
+    address = directory / "socket"
+    with (directory / "output.log").open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name, str(address)],
+            cwd=Path(__file__).parents[2],
+            env=environment(directory),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # what asks for a password asks the caller, not whoever runs the tests
+        )
+    try:
+        _wait_for(address, child)
+        for name in COMMANDS:
+            caller = directory / name
+            caller.write_text(_CALLER.format(python=sys.executable, address=str(address), name=name))
+            caller.chmod(0o755)
+        yield directory
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _wait_for(address: Path, child: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not address.exists():
+        if child.poll() is not None or time.monotonic() > deadline:
+            raise Failed(f"The commands did not get warm:\n{(address.parent / 'output.log').read_text()}")
+        time.sleep(0.05)
+
+
+def _serve(address: str) -> None:
+    _import_all()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen()
+        while True:
+            caller, _ = listener.accept()
+            if os.fork() == 0:
+                _answer(caller)
+            caller.close()
+            with suppress(ChildProcessError):
+                os.waitpid(-1, os.WNOHANG)
+
+
+def _import_all() -> None:
+    """What the commands import, and what the client then finds by entry points."""
+    for module in COMMANDS.values():
+        importlib.import_module(module)
+    cached = importlib.import_module("stevedore._cache")
+    for group in entry_points().groups:
+        if group.startswith(("openstack.", "cliff.formatter.", "keystoneauth1.")):
+            for found in cached.get_group_all(group):
+                with suppress(Exception):  # plugins whose libraries are not there
+                    found.load()
+
+
+def _answer(caller: socket.socket) -> None:
+    """Be the command that is asked for. Does not return."""
+    asked, streams, _, _ = socket.recv_fds(caller, _MOST_BYTES, 3)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    name, arguments, directory, variables = json.loads(asked)
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = [name, *arguments]
+    status = _status_of(COMMANDS[name])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    caller.send(str(status).encode())
+    os._exit(0)
+
+
+def _status_of(module: str) -> int:
+    try:
+        return int(sys.modules[module].main() or 0)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)  # noqa: T201 -- as the interpreter would
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
