@@ -30,6 +30,11 @@ POLICIES: dict[str, tuple[GroupPolicy, ...]] = {
 BATCHES: dict[str, tuple[GroupPolicy, ...]] = {
     "host max 1, rack max 8": (APART, GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK, limit=8)),
     "soft-anti-affinity:rack": (GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY, RACK),),
+    "3 soft policies": (
+        GroupPolicy(PolicyKind.SOFT_AFFINITY, SWITCH),
+        GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY, RACK),
+        GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY),
+    ),
 }
 # It is one thread that waits for nothing: what it takes on a machine of its own is its CPU time.
 ONE_TARGETS_US = {10_000: 100, 100_000: 700}

@@ -1,88 +1,107 @@
-"""What a batch knows as it goes: the candidates, and what each placement did to them."""
+"""What a batch of equal servers knows of its candidates: a column for what is a host's own, domains for what is shared.
+
+All that soft policies say of a host becomes one number, its cost, in which the first policy has the highest digits:
+no sum of later ones outweighs it. Each domain pays its part of the cost, and the host its own.
+"""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from covey.model.groups import HOST, PolicyKind
+from covey.model.ids import ScopeId
+from covey.scheduler import preferences
 from covey.scheduler.ask import Ask
-from covey.scheduler.fleet import Column, Fleet, Rows
-from covey.scheduler.luck import luck
+from covey.scheduler.constraints.room import times_it_fits
+from covey.scheduler.fleet import NEVER, NOWHERE, Domains, Fleet, Rows, counts_by_domain
+from covey.scheduler.luck import Lots
+from covey.scheduler.preferences.soft_policies import SoftPolicy
 
-Luck = NDArray[np.uint64]
+
+@dataclass(slots=True)
+class Domain:
+    """A place with several hosts, as one policy sees it."""
+
+    cost: int = 0  # of one more server here
+    step: int = 0  # what each server that comes adds to the cost
+    left: int = NEVER  # how many more may come
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """How one of the best is drawn."""
+class Shared:
+    """A policy that tells domains apart, not the hosts in them."""
 
-    seed: int
-    subset: int = 1
-
-    def index(self, step: int, size: int) -> int:
-        """Which of `size` candidates, at a step of the batch."""
-        return 0 if size == 1 else int(luck(np.array([step]), self.seed)[0] % np.uint64(size))
-
-
-@dataclass(slots=True)
-class Limit:
-    """A hard anti-affinity policy: how many more each domain may take."""
-
-    domain: NDArray[np.intp]  # of each candidate
-    left: NDArray[np.int64]  # of each domain
-    is_wide: bool = False  # a domain may have several hosts
-
-
-@dataclass(slots=True)
-class Taste:
-    """A soft policy: the score of each domain, which changes as the batch goes."""
-
-    domain: NDArray[np.intp]  # of each candidate
-    score: Column  # of each domain
-    step: float  # by how much one more member changes its domain's score
-    is_wide: bool = False  # a domain may have several hosts
-
-    def of(self, candidate: int) -> float:
-        return self.score.item(self.domain.item(candidate))
+    of: NDArray[np.intp]  # the domain of each candidate
+    domains: list[Domain]
 
 
 @dataclass(slots=True)
 class State:
-    """The candidates (hosts that may take the first server) and what placements did to them."""
+    """The candidates: hosts that may take the first server."""
 
-    ask: Ask
-    fleet: Fleet
-    rows: Rows
-    weight: Column
-    luck: Luck
-    fits: NDArray[np.int64]
-    taken: NDArray[np.int64]
-    limits: list[Limit] = field(default_factory=list)
-    together: list[NDArray[np.intp]] = field(default_factory=list)  # hard affinity that no member decided yet
-    home: int | None = None  # the first candidate that was chosen, which decides it
-    tastes: list[Taste] = field(default_factory=list)
+    rows: Rows  # in the fleet
+    lots: Lots
+    fits: NDArray[np.int64]  # how many servers each takes, as far as it depends on the host alone
+    value: NDArray[np.complex128]  # a part of the cost, negated; and in the imaginary part the weight, which ranks next
+    own_step: int = 0  # what each server that comes adds to the real part of a host's value
+    own_cost: int = 0  # what one in the real part stands for
+    limits: list[Shared] = field(default_factory=list)
+    tastes: list[Shared] = field(default_factory=list)
+    together: list[NDArray[np.intp]] = field(default_factory=list)  # domains by hard affinity that has no member yet
 
-    def may(self, candidate: int) -> bool:
-        """Whether a candidate may take one more."""
-        if self.fits.item(candidate) <= 0:
-            return False
-        for limit in self.limits:
-            if limit.left.item(limit.domain.item(candidate)) <= 0:
-                return False
-        return self.home is None or all(domain[candidate] == domain[self.home] for domain in self.together)
 
-    def place(self, candidate: int) -> None:
-        """One more server is there."""
-        self.fits[candidate] -= 1
-        self.taken[candidate] += 1
-        for limit in self.limits:
-            limit.left[limit.domain[candidate]] -= 1
-        for taste in self.tastes:
-            taste.score[taste.domain[candidate]] += taste.step
-        if self.home is None:
-            self.home = candidate
+def begin(ask: Ask, fleet: Fleet, rows: Rows, lots: Lots) -> State:
+    """As it is before the first placement."""
+    value = np.zeros(rows.size, dtype=np.complex128)
+    value.imag = fleet.weight[rows]
+    state = State(rows, lots, times_it_fits(ask, fleet)[rows], value)
+    if not ask.forced:
+        _add_hard_policies(state, ask, fleet)
+        _add_soft_policies(state, ask, fleet)
+    return state
 
-    def reweigh(self, candidate: int) -> None:
-        """What it weighs after the servers that it took."""
-        row, times = int(self.rows[candidate]), int(self.taken[candidate])
-        self.weight[candidate] = self.fleet.weight_after(row, self.ask.amounts, times)
+
+def _add_hard_policies(state: State, ask: Ask, fleet: Fleet) -> None:
+    for policy in ask.group.policies:
+        if policy.target is not None or policy.kind.is_soft:
+            continue  # what a target rules out, the constraint ruled out for good
+        domains, counts = _counts(policy.scope.id, ask, fleet)
+        of = domains.of_host[state.rows]
+        if policy.kind is PolicyKind.AFFINITY:
+            if not counts[:NOWHERE].any():
+                state.together.append(of)
+        elif policy.scope == HOST:
+            np.minimum(state.fits, policy.limit - counts[of], out=state.fits)
+        else:
+            state.limits.append(Shared(of, [Domain(left=left) for left in (policy.limit - counts).tolist()]))
+
+
+def _add_soft_policies(state: State, ask: Ask, fleet: Fleet) -> None:
+    unit = 1
+    for soft in reversed(preferences.of(ask)):
+        unit *= _add_soft_policy(state, soft, unit, ask, fleet)
+
+
+def _add_soft_policy(state: State, soft: SoftPolicy, unit: int, ask: Ask, fleet: Fleet) -> int:
+    """What the policy makes hosts cost, in units; returns how many of them are more than it can ever tell apart."""
+    if soft.policy.target is not None:
+        worse = soft.scores(ask, fleet)[state.rows] == 0
+        state.tastes.append(Shared(worse.astype(np.intp), [Domain(), Domain(unit)]))
+        return 2
+    step = -1 if soft.policy.kind is PolicyKind.SOFT_AFFINITY else 1
+    domains, counts = _counts(soft.policy.scope.id, ask, fleet)
+    of, costs = domains.of_host[state.rows], step * counts
+    least, most = int(costs.min()), int(costs.max())
+    if soft.policy.scope == HOST:  # of several the first one listed stays, as hosts that tie by it tie by all
+        state.value.real, state.own_step, state.own_cost = -costs[of], -step, unit
+    else:
+        of_domains = [Domain(cost * unit, step * unit) for cost in costs.tolist()]
+        of_domains[NOWHERE] = Domain((most + ask.count + 1) * unit)
+        state.tastes.append(Shared(of, of_domains))
+    return most - least + 2 * ask.count + 2
+
+
+def _counts(scope: ScopeId | None, ask: Ask, fleet: Fleet) -> tuple[Domains, NDArray[np.int64]]:
+    domains = fleet.domains(scope)
+    return domains, counts_by_domain(domains, fleet, ask.group.places)

@@ -5,13 +5,12 @@ import numpy as np
 from covey.model.ids import HostId
 from covey.scheduler import batch, preferences
 from covey.scheduler.ask import Ask
-from covey.scheduler.batch_state import Draw
 from covey.scheduler.constraints import MOVING, STANDING, Constraint
 from covey.scheduler.constraints.named_hosts import NamedHosts
 from covey.scheduler.constraints.room import Room
 from covey.scheduler.decision import Decision
 from covey.scheduler.fleet import Fleet, Mask
-from covey.scheduler.luck import luck, pick
+from covey.scheduler.luck import Draw, pick
 
 _REMEMBERED = 256  # standing masks
 
@@ -28,7 +27,7 @@ def decide(ask: Ask, fleet: Fleet, seed: int, subset: int = 1) -> Decision:
         chosen = [pick(preferences.best(ask, fleet, may), seed)]
     elif candidates:
         rows = np.flatnonzero(may)
-        chosen = batch.choose(ask, fleet, rows, luck(fleet.ids[rows], seed), Draw(seed, subset))
+        chosen = batch.choose(ask, fleet, rows, Draw(seed, subset))
     hosts = tuple(HostId(host) for host in fleet.ids[chosen].tolist()) if chosen else ()
     return Decision(hosts if len(hosts) >= ask.minimum else (), hosts, candidates, seed)
 

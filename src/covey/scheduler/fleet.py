@@ -1,6 +1,6 @@
 """Fleet: every host in columns, a row a host, and how changes bring it up to date."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -138,7 +138,7 @@ class Fleet:
         largest = self.capacity.max(axis=1, initial=1).astype(np.float64)
         likes = (self.weights.cpu, self.weights.ram, self.weights.disk)
         self._per_unit = tuple(like / float(most) for like, most in zip(likes, largest, strict=True))
-        self.weight = self._weigh(self.free)
+        self.weight = self._weigh(*self.free)
         picky = any(units != ANY_AMOUNT for host in self.hosts for units in host.units)
         self.units = np.array([host.units for host in self.hosts], dtype=np.int64).T.copy() if picky else None
         self._forget_sizes()
@@ -150,7 +150,7 @@ class Fleet:
         """Room is taken on a host, or given back where amounts are negative."""
         free = self.free[:, row]
         free -= amounts
-        self.weight[row] = self._weigh(free)
+        self.weight[row] = self._weigh(*free)
         if self._sizes:
             self._fits[:, row] = (free >= self._wanted).all(axis=1)
             if self._given is not None:
@@ -161,7 +161,7 @@ class Fleet:
         for kind in range(len(RESOURCES)):
             np.subtract.at(self.free[kind], rows, amounts[kind])
         free = self.free[:, rows]
-        self.weight[rows] = self._weigh(free)
+        self.weight[rows] = self._weigh(*free)
         if self._sizes:
             self._fits[:, rows] = (free[None] >= self._wanted[:, :, None]).all(axis=1)
             if self._given is not None:
@@ -220,15 +220,21 @@ class Fleet:
         other._forget_sizes()  # noqa: SLF001 -- it is one of us
         return other
 
-    def weight_after(self, row: int, amounts: Sequence[int], times: int) -> float:
-        """What a host would weigh with so much less room."""
-        left = [free - amount * times for free, amount in zip(self.free[:, row].tolist(), amounts, strict=True)]
-        return float(self._weigh(left))
+    def weight_after(self, amounts: tuple[int, int, int]) -> Callable[[int, int], float]:
+        """What the host of a row would weigh, had it taken so much so many times."""
+        weigh: Callable[..., float] = self._weigh
+        free, (vcpus, memory_mb, disk_gb) = self.free.item, amounts
 
-    def _weigh(self, free: Any) -> Any:  # noqa: ANN401 -- one host's numbers, or everybody's columns
+        def weight(row: int, times: int) -> float:
+            left = free(0, row) - vcpus * times, free(1, row) - memory_mb * times, free(2, row) - disk_gb * times
+            return weigh(*left)
+
+        return weight
+
+    def _weigh(self, vcpus: Any, memory_mb: Any, disk_gb: Any) -> Any:  # noqa: ANN401 -- a host's numbers, or columns
         """Step by step, so that equal room weighs equally to the last bit, in a column and alone."""
         cpu, ram, disk = self._per_unit
-        return free[0] * cpu + free[1] * ram + free[2] * disk
+        return vcpus * cpu + memory_mb * ram + disk_gb * disk
 
     @property
     def zones(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ import pytest
 from covey.model.groups import GroupPolicy
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain
+from covey.scheduler.fleet import Weights
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -158,6 +159,49 @@ def test_a_thousand_on_three_hundred_hosts_in_ten_racks(
     assert chosen.total() == placed
     assert {chosen[number] for number in range(1, 301)} <= held | ({chosen.total() % 8} if 0 in held else set())
     assert decide(ask(*policies, count=1000, minimum=placed + 1), many, 7).chosen == ()
+
+
+MIXES: dict[str, tuple[GroupPolicy, ...]] = {
+    "no policy": (),
+    "rather apart": (rather_apart(),),
+    "rather together in racks": (rather_together(RACK),),
+    "one a host, rather apart in racks": (apart(), rather_apart(RACK)),
+    "two a host, five a rack, rather together below switches": (
+        *(apart(limit=2), apart(RACK, limit=5)),
+        rather_together(SWITCH),
+    ),
+    "rather apart in hosts, then in racks": (rather_apart(), rather_apart(RACK)),
+    "rather together below switches, apart in racks and hosts": (
+        *(rather_together(SWITCH), rather_apart(RACK)),
+        rather_apart(),
+    ),
+    "rather apart in racks, together below switches": (rather_apart(RACK), rather_together(SWITCH)),
+    "rather below one switch, apart in racks": (rather_together(SWITCH, "1001"), rather_apart(RACK)),
+    "in one rack, rather apart in hosts": (together(RACK, "3"), rather_apart()),
+}
+
+
+@pytest.mark.parametrize("policies", MIXES.values(), ids=MIXES)
+@pytest.mark.parametrize("across", [False, True], ids=["racks below switches", "racks across switches"])
+def test_a_batch_goes_where_its_servers_would_have_gone_one_by_one(
+    policies: tuple[GroupPolicy, ...], across: bool
+) -> None:
+    """No two hosts weigh the same at any time, so that there is one right answer."""
+    many = [host(n, (8, 80000 + n * 7919 % 601 * 13, 1000)) for n in range(1, 602)]
+    racks = [domain(n, *range(n * 20 - 19, n * 20 + 1)) for n in range(1, 31)]  # the last host is in none
+    below = [range(1 + n, 602, 3) if across else range(1 + n * 200, 201 + n * 200) for n in range(3)]
+    switches = [domain(1001 + n, *hosts, scope=SWITCH) for n, hosts in enumerate(below)]
+    whole = fleet(*many, *racks, *switches, weights=Weights(cpu=0, disk=0))
+    places: Counter[int] = Counter({5: 1, 300: 2})
+    batch = decide(ask(*policies, places=places, count=100), whole, 1).chosen
+    one_by_one = []
+    for _ in batch:
+        (pick,) = decide(ask(*policies, places=dict(places)), whole, 1).chosen
+        one_by_one.append(pick)
+        whole.take_for([pick], ask().amounts)
+        places[pick] += 1
+    assert len(batch) == 100
+    assert list(batch) == one_by_one
 
 
 def test_a_batch_takes_the_roomiest_first_and_every_host_in_the_end() -> None:

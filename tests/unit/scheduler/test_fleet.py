@@ -72,7 +72,7 @@ def test_hosts_that_are_equal_weigh_the_same_to_the_last_bit_whatever_happened_b
         among.take(row, (1, 2, 3))
     among.take_many(np.arange(1, 39, 2), np.tile(np.array([[1], [2], [3]]), 19))
     assert len(set(among.weight.tolist())) == 1
-    assert among.weight_after(0, (1, 1, 1), 1) == fleet(*(host(n, (3, 7, 11), (2, 3, 4)) for n in (1, 2))).weight[0]
+    assert among.weight_after((1, 1, 1))(0, 1) == fleet(*(host(n, (3, 7, 11), (2, 3, 4)) for n in (1, 2))).weight[0]
 
 
 def test_room_is_taken_and_given_back() -> None:
