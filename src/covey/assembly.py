@@ -114,7 +114,6 @@ def assemble(
     announcements = Announcements(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
     quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
     flavors, images = Flavors(store, access, now), Images(store, access, now)
-    leaders = 1 if conf.database.connection.startswith("sqlite") else 2
     handover = Handover(conf.worker.lease_s)
     boots = Boots(
         store,
@@ -161,7 +160,7 @@ def assemble(
             images=images,
             memberships=Memberships(store, access, live, groups, servers, quotas, announcements),
             moves=moves,
-            placement=Placement.on(store, access, now, new_uuid, leaders, lanes),
+            placement=Placement.on(store, access, now, new_uuid, lanes),
             power=power,
             previews=Previews(store, access, groups, servers, live, tell),
             quotas=quotas,

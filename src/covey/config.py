@@ -38,6 +38,12 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             help="How many of them run at once, while the others wait for a commit or for Keystone. More than a few "
             "get into each other's way.",
         ),
+        cfg.BoolOpt(
+            "one_processor",
+            default=True,
+            help="Whether each process stays on the processor where the system put it. It runs Python on one at a time "
+            "anyway, and handing over between several costs it a fifth of its speed. Linux only.",
+        ),
         cfg.StrOpt(
             "auth_strategy",
             default="basic",

@@ -18,7 +18,7 @@ import click
 import structlog
 from oslo_config import cfg
 
-from covey import bootstrap, logs
+from covey import bootstrap, logs, processors
 from covey.api.app import APIS
 from covey.api.metrics import SHARED_DIRECTORY
 from covey.bootstrap import Chosen
@@ -158,11 +158,13 @@ def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
         log_level=LogLevels.error,
         respawn_failed_workers=True,
         workers_kill_timeout=_GRACE_S,
-    ).serve(target_loader=partial(_load, options), wrap_loader=False)
+    ).serve(target_loader=partial(_load, options, settled=conf.api.one_processor), wrap_loader=False)
 
 
-def _load(options: Chosen) -> "WSGIApplication":
+def _load(options: Chosen, *, settled: bool) -> "WSGIApplication":
     """Runs in each serving process, which ends when the one that watches over it was killed."""
+    if settled:
+        processors.stay()
     threading.Thread(target=_end_with, args=(os.getppid(),), name="covey-parent", daemon=True).start()
     gc.set_threshold(*_GARBAGE)
     return bootstrap.wsgi(options, work=True, stopping=_told_to_stop())

@@ -103,8 +103,7 @@ class Boots:
     _known: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        # A second one under way would make both smaller, and a batch costs little more for many than for few.
-        self._batches = Batches(self._answer, leaders=1, lanes=self.lanes)
+        self._batches = Batches(self._answer, lanes=self.lanes)
 
     def boot(self, boot: Boot) -> list[Server]:
         """The new servers: each with a place, or all in error. Raises OverQuota, Invalid, Busy."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from covey import processors
 from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.claims import amounts_of
@@ -75,7 +76,7 @@ class Planner:
 
     def think(self, seen: Seen) -> Plan:
         """What to do about it. Nobody waits meanwhile: not for a lane, and not for a transaction."""
-        with self.lanes.aside():
+        with self.lanes.aside(), processors.anywhere():
             return plan(seen.group.policies, seen.members, seen.fleet, self.seed(), patience_s=self.patience_s)
 
     def _member(self, server: Server) -> Member:

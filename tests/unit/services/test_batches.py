@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from covey.lanes import Lanes
 from covey.services.batches import Batches
 
@@ -50,9 +48,8 @@ def at_once(tasks: Sequence[Callable[[], object]]) -> list[object]:
     return results
 
 
-@pytest.mark.parametrize("leaders", [1, 2, 4])
-def test_ten_thousand_asks_all_get_their_own_answer(leaders: int) -> None:
-    batches: Batches[int, int] = Batches(doubled, lanes=Lanes(4), leaders=leaders)
+def test_ten_thousand_asks_all_get_their_own_answer() -> None:
+    batches: Batches[int, int] = Batches(doubled, lanes=Lanes(4))
     each = ASKS // ASKERS
 
     def asker(first: int) -> Callable[[], object]:
@@ -64,9 +61,7 @@ def test_ten_thousand_asks_all_get_their_own_answer(leaders: int) -> None:
         assert got == [str(number) if number % 2 else 2 * number for number in numbers]
 
 
-@pytest.mark.parametrize("leaders", [1, 2, 4])
-def test_when_all_is_quiet_every_leadership_is_free_again(leaders: int) -> None:
-    """A lead that is handed to somebody who has one already would be lost, and the work would slow down for good."""
+def test_there_is_one_batch_at_a_time() -> None:
     running = most = 0
     lock = threading.Lock()
 
@@ -80,17 +75,13 @@ def test_when_all_is_quiet_every_leadership_is_free_again(leaders: int) -> None:
             running -= 1
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=leaders, largest=4)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), largest=4)
     for _ in range(10):
         at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
-    assert most == leaders
-    most = 0
-    at_once([lambda: [batches.ask(number) for number in range(20)]] * ASKERS)
-    assert most == leaders, "as many lead at the end as at the beginning"
+    assert most == 1
 
 
-@pytest.mark.parametrize("leaders", [1, 3])
-def test_no_batch_is_larger_than_the_largest(leaders: int) -> None:
+def test_no_batch_is_larger_than_the_largest() -> None:
     sizes: list[int] = []
 
     def answer(questions: Sequence[int]) -> Sequence[int]:
@@ -98,7 +89,7 @@ def test_no_batch_is_larger_than_the_largest(leaders: int) -> None:
         time.sleep(0.002)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=leaders, largest=5)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), largest=5)
     at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
     assert sum(sizes) == 10 * ASKERS
     assert max(sizes) == 5
@@ -114,7 +105,7 @@ def test_those_who_wait_while_one_leads_are_answered_together() -> None:
         go_on.wait(PATIENCE_S)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=1)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4))
     with ThreadPoolExecutor(6) as pool:
         first = pool.submit(batches.ask, 0)
         assert entered.wait(PATIENCE_S)
@@ -137,7 +128,7 @@ def test_what_goes_wrong_with_a_batch_reaches_all_of_it_and_the_next_one_works()
             raise Refused(message)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), leaders=1, largest=3)
+    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), largest=3)
     with ThreadPoolExecutor(6) as pool:
         first = pool.submit(outcome, batches, 0)
         assert entered.wait(PATIENCE_S)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import bcrypt
 
+from covey import processors
 from covey.api.authentication import Project
 from covey.api.authentication.users_file import User, UsersFile
 from covey.lanes import Lanes
@@ -53,7 +54,7 @@ class Basic:
         user = self._remembered(fingerprint)
         if user is None:
             # Requests of one client come together when its password was forgotten: one checks, the others wait.
-            with self._lanes.aside(), self._checking.setdefault(fingerprint, threading.Lock()):
+            with self._lanes.aside(), processors.anywhere(), self._checking.setdefault(fingerprint, threading.Lock()):
                 user = self._remembered(fingerprint) or self._check(header, fingerprint)
             self._checking.pop(fingerprint, None)
         return user.actor

@@ -32,12 +32,12 @@ class Placement:
     usages: Usages
 
     @classmethod
-    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, leaders: int, lanes: Lanes) -> Self:
+    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, lanes: Lanes) -> Self:
         """All of it on one store."""
         live = LiveProviders()
         return cls(
             aggregates=ProviderAggregates(store, access, clock),
-            allocations=Allocations(store, access, clock, leaders, lanes, live),
+            allocations=Allocations(store, access, clock, lanes, live),
             candidates=Candidates(store, access, live),
             inventories=Inventories(store, access, clock),
             providers=Providers(store, access, clock, new_uuid),

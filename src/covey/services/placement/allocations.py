@@ -27,13 +27,12 @@ class Allocations:
     store: Store
     access: Access
     clock: Clock
-    leaders: int = 1
     lanes: Lanes = field(default_factory=Lanes)
     live: LiveProviders = field(default_factory=LiveProviders)
     _batches: Batches[Sequence[Wanted], None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._batches = Batches(self.write, leaders=self.leaders, lanes=self.lanes)
+        self._batches = Batches(self.write, lanes=self.lanes)
 
     def of_consumer(self, actor: Actor, consumer: str) -> Holding | None:
         """All that a consumer holds; None when that is nothing."""

@@ -1,0 +1,33 @@
+"""A process stays on one processor, and what may run anywhere runs anywhere."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from covey import processors
+
+_STAYS = """
+import os, threading
+from covey import processors
+before = os.sched_getaffinity(0)
+processors.stay()
+seen = []
+threading.Thread(target=lambda: seen.append(os.sched_getaffinity(0))).start()
+with processors.anywhere():
+    away = os.sched_getaffinity(0)
+print(len(os.sched_getaffinity(0)), seen[0] == os.sched_getaffinity(0), away == before, before >= seen[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells on which processor a thread is")
+def test_a_process_stays_where_it_is_with_all_its_threads_except_when_it_says_so() -> None:
+    done = subprocess.run([sys.executable, "-c", _STAYS], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["1", "True", "True", "True"]
+
+
+def test_who_never_stayed_is_left_alone() -> None:
+    before = os.sched_getaffinity(0)
+    with processors.anywhere():
+        assert os.sched_getaffinity(0) == before
