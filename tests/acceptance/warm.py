@@ -83,6 +83,8 @@ def _import_all() -> None:
     """What the commands import, and what the client then finds by entry points."""
     for module in COMMANDS.values():
         importlib.import_module(module)
+    for module, _ in importlib.import_module(COMMANDS["covey"]).COMMANDS.values():
+        importlib.import_module(module)
     cached = importlib.import_module("stevedore._cache")
     for group in entry_points().groups:
         if group.startswith(("openstack.", "cliff.formatter.", "keystoneauth1.")):
