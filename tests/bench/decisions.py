@@ -39,7 +39,8 @@ BATCHES: dict[str, tuple[GroupPolicy, ...]] = {
 # It is one thread that waits for nothing: what it takes on a machine of its own is its CPU time.
 ONE_TARGETS_US = {10_000: 100, 100_000: 700}
 SCOPES_TARGET = 1.5
-BATCH, BATCH_TARGET_US = 1_000, 5_000
+BATCH = 1_000
+BATCH_TARGETS_US = {1_000: 5_000, 10_000: 5_000, 100_000: 20_000}
 _LONGEST_S = 8.0  # for the repeats of one row
 
 
@@ -132,7 +133,9 @@ def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -
             timing, placed = batch(made, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)
             cpu[name, size] = timing.cpu_us, placed
             what = f"decide, {size:,} hosts, batch of {BATCH:,}, {name}"
-            yield timing.row(what, f"{placed:,} placed", *_at_most(BATCH_TARGET_US if placed == BATCH else None))
+            yield timing.row(
+                what, f"{placed:,} placed", *_at_most(BATCH_TARGETS_US.get(size) if placed == BATCH else None)
+            )
     few, many = min(sizes), max(sizes)
     for name in {**POLICIES, **BATCHES} if few < many else ():
         (small, placed), (large, more_placed) = cpu[name, few], cpu[name, many]

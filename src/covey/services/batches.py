@@ -2,7 +2,7 @@
 
 A thread that asks becomes the leader if there is none, and works for everybody who is waiting. When it is done it hands
 the lead to the first of those who came meanwhile, and wakes the ones that it worked for. There is one leader: with two,
-each batch would be half as large, and one costs little more for many than for few.
+each batch would be half as large.
 """
 
 import threading
@@ -15,7 +15,8 @@ from covey.lanes import Lanes, Nap
 Q = TypeVar("Q")
 A = TypeVar("A")
 
-_GATHER_S = 0.002  # a batch costs the same for one as for many, so a busy leader lets a few more gather
+_GATHER_S = 0.002  # a batch costs little more for many than for few, so a busy leader lets a few more gather,
+_ENOUGH = 8  # unless so many wait already
 
 
 class _Entry(Generic[Q, A]):
@@ -60,7 +61,7 @@ class Batches(Generic[Q, A]):
         return mine.answer  # type: ignore[return-value]
 
     def _lead(self) -> None:
-        if self._is_busy:
+        if self._is_busy and len(self._waiting) < _ENOUGH:
             time.sleep(_GATHER_S)
         with self._lock:
             self._is_busy = len(self._waiting) > 1
