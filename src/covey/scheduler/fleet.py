@@ -20,6 +20,7 @@ Rows = NDArray[np.intp]
 NOWHERE = -1  # the domain of a host that is in none
 NEVER = 2**62  # more than any host has
 _WORTH_IT = 4  # hosts in a stretch, on average
+_FEW = 8  # less than one host in so many
 MOST_SIZES = 32  # of servers whose fit is remembered
 RESOURCES = ("VCPU", "MEMORY_MB", "DISK_GB")
 
@@ -300,6 +301,16 @@ def highest(scores: Column, may: Mask) -> Mask:
     among = np.where(may, scores, -np.inf)
     mask: Mask = (among == among.max()) & may
     return mask
+
+
+def best_rows(scores: Column, may: Mask) -> Rows:
+    """The rows of the same; where few may, it is quicker to look at those alone."""
+    if np.count_nonzero(may) * _FEW > may.size:
+        return np.flatnonzero(highest(scores, may))
+    rows = np.flatnonzero(may)
+    theirs = scores[rows]
+    best: Rows = rows[theirs == theirs.max()]
+    return best
 
 
 def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArray[np.int64]]:

@@ -2,10 +2,8 @@
 
 from typing import Protocol
 
-import numpy as np
-
 from covey.scheduler.ask import Ask
-from covey.scheduler.fleet import Column, Fleet, Mask, Rows, highest
+from covey.scheduler.fleet import Column, Fleet, Mask, Rows, best_rows
 from covey.scheduler.preferences.soft_policies import SoftPolicy
 
 
@@ -28,4 +26,4 @@ def best(ask: Ask, fleet: Fleet, may: Mask) -> Rows:
     """Those that no other beats, by the soft policies and then by the operator's weighers; somebody must be allowed."""
     for preference in of(ask):
         may = preference.best(ask, fleet, may)
-    return np.flatnonzero(highest(fleet.weight, may))
+    return best_rows(fleet.weight, may)
