@@ -96,9 +96,15 @@ class Assembled:
 
 
 def assemble(
-    conf: cfg.ConfigOpts, store: Store, access: Access, now: Clock, new_uuid: NewUuid, lanes: Lanes
+    conf: cfg.ConfigOpts,
+    store: Store,
+    access: Access,
+    now: Clock,
+    new_uuid: NewUuid,
+    lanes: Lanes,
+    overtaken: Callable[[], None] = lambda: None,
 ) -> Assembled:
-    """Every use case, by the operator's options."""
+    """Every use case, by the operator's options; `overtaken` is told of every claim that has to be decided again."""
     scheduler = conf.scheduler
     weights = Weights(
         scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier
@@ -126,6 +132,7 @@ def assemble(
         handover,
         scheduler.host_subset_size,
         lanes=lanes,
+        overtaken=overtaken,
     )
     servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
     places = Places(store, live, _seed, tell, scheduler.host_subset_size)

@@ -93,7 +93,8 @@ def wsgi(chosen: Chosen, *, work: bool = False, stopping: threading.Event | None
     access = OsloAccess(conf)
     lanes = Lanes(conf.api.lanes)
     authenticate, projects = _authentication(conf, lanes)
-    made = assembly.assemble(conf, store, access, now, new_uuid, lanes)
+    metrics = Metrics()
+    made = assembly.assemble(conf, store, access, now, new_uuid, lanes, metrics.count_overtaken)
     if work and conf.worker.threads:
         for _ in range(conf.worker.threads):
             made.worker().start()
@@ -108,7 +109,7 @@ def wsgi(chosen: Chosen, *, work: bool = False, stopping: threading.Event | None
         authenticate=authenticate,
         projects=projects,
         settings=settings(conf),
-        metrics=Metrics(),
+        metrics=metrics,
         sign_in=_sign_in(conf, lanes),
         stopping=stopping or threading.Event(),
     )

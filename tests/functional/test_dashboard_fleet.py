@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.functional.client import Client
-from tests.functional.fleets import BuildCloud
+from tests.functional.fleets import IMAGE, BuildCloud
 from tests.functional.scopes import Scoped, scoped
 
 
@@ -125,6 +125,17 @@ def test_health_tells_what_is_wrong(racks: Scoped) -> None:
     assert seen["claims"]["p50_ms"] is not None
     racks.settle()
     assert dashboard(racks.admin).get("/data/health").json["jobs"]["waiting"] == 0
+
+
+def test_health_counts_claims_that_others_overtook(racks: Scoped) -> None:
+    racks.ask_for(racks.alice)  # so the fleet is in memory
+    with racks.connection.begin() as connection:  # then four hosts lose all their room, and the log does not tell
+        full = "UPDATE inventories SET used = total WHERE provider_id IN (SELECT id FROM hosts WHERE name <> 'node-5')"
+        connection.execute(sa.text(full))
+    body = {"server": {"name": "late", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}
+    statuses = [racks.alice.post("/servers", body).status for _ in range(5)]
+    assert statuses == [202] * 5
+    assert dashboard(racks.admin).get("/data/health").json["claims"]["lost_races"] >= 1
 
 
 @pytest.mark.parametrize("path", ["/data/hosts/node-1", "/data/hosts/nowhere", "/data/health"])

@@ -1,4 +1,4 @@
-"""What /metrics shows: requests by route and status, and how long they took."""
+"""What /metrics shows: requests by route and status, how long they took, and races that were lost."""
 
 import os
 
@@ -30,6 +30,16 @@ class Metrics:
             buckets=_BUCKETS_S,
             registry=self._registry,
         )
+
+        self._overtaken = Counter(
+            "covey_claims_overtaken_total",
+            "Claims that were decided again, because others were faster.",
+            registry=self._registry,
+        )
+
+    def count_overtaken(self) -> None:
+        """Notes a claim that has to be decided again."""
+        self._overtaken.inc()
 
     def count(self, api: str, route: str, method: str, status: int, seconds: float) -> None:
         """Notes one answered request."""

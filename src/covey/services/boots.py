@@ -99,6 +99,7 @@ class Boots:
     subset: int = 1
     attempts: int = 8
     lanes: Lanes = field(default_factory=Lanes)
+    overtaken: Callable[[], None] = lambda: None  # told of every claim that has to be decided again
     _batches: Batches[Boot, list[Server]] = field(init=False)
     _known: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
 
@@ -125,6 +126,7 @@ class Boots:
                 return self._try(boots, avoid, then)
             except StaleClaim as stale:
                 avoid |= stale.hosts  # somebody was faster there: look again with fresh eyes, elsewhere
+                self.overtaken()
         return [Busy("The fleet kept changing under this request. Try again in a moment.")] * len(boots)
 
     def _try(

@@ -14,15 +14,18 @@ def claims(text: str) -> Json:
     """Requests for servers since the service started: how many, how they ended, and how soon most were answered."""
     statuses: Counter[str] = Counter()
     buckets: list[tuple[float, float]] = []  # (seconds, how many took no longer)
+    lost = 0
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if sample.labels.items() >= _BOOTS.items():
+            if sample.name == "covey_claims_overtaken_total":
+                lost += int(sample.value)
+            elif sample.labels.items() >= _BOOTS.items():
                 if sample.name == "covey_http_requests_total":
                     statuses[sample.labels["status"]] += int(sample.value)
                 elif sample.name == "covey_http_request_seconds_bucket":
                     buckets.append((float(sample.labels["le"]), sample.value))
     within = {name: _within(sorted(buckets), share) for name, share in _SHARES.items()}
-    return {"requests": sum(statuses.values()), "statuses": statuses, "lost_races": statuses["503"], **within}
+    return {"requests": sum(statuses.values()), "statuses": statuses, "lost_races": lost, **within}
 
 
 def _within(buckets: list[tuple[float, float]], share: float) -> float | None:
