@@ -21,7 +21,9 @@ print(len(os.sched_getaffinity(0)), seen[0] == os.sched_getaffinity(0), away == 
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells on which processor a thread is")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells on which processor a thread is")
+
+
 def test_a_process_stays_where_it_is_with_all_its_threads_except_when_it_says_so() -> None:
     done = subprocess.run([sys.executable, "-c", _STAYS], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["1", "True", "True", "True"]

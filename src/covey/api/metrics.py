@@ -30,7 +30,6 @@ class Metrics:
             buckets=_BUCKETS_S,
             registry=self._registry,
         )
-
         self._overtaken = Counter(
             "covey_claims_overtaken_total",
             "Claims that were decided again, because others were faster.",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_TRY_S = 0.05
+_TRY_S = 0.05  # how often it is tried whether the service answers
 _LOOK_S = 0.5  # how soon a serving process notices that it is alone
 _GARBAGE = (10_000, 20, 20)  # a request makes hundreds of objects and hardly any rings of them: look for those seldom
 _GRACE_S = 30  # for requests under way when the service is told to stop
@@ -158,12 +158,12 @@ def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
         log_level=LogLevels.error,
         respawn_failed_workers=True,
         workers_kill_timeout=_GRACE_S,
-    ).serve(target_loader=partial(_load, options, settled=conf.api.one_processor), wrap_loader=False)
+    ).serve(target_loader=partial(_load, options, stays=conf.api.one_processor), wrap_loader=False)
 
 
-def _load(options: Chosen, *, settled: bool) -> "WSGIApplication":
+def _load(options: Chosen, *, stays: bool) -> "WSGIApplication":
     """Runs in each serving process, which ends when the one that watches over it was killed."""
-    if settled:
+    if stays:
         processors.stay()
     threading.Thread(target=_end_with, args=(os.getppid(),), name="covey-parent", daemon=True).start()
     gc.set_threshold(*_GARBAGE)
