@@ -5,7 +5,7 @@ from pathlib import Path
 
 import falcon.testing
 
-from covey.bootstrap import Chosen, wsgi
+from covey.bootstrap import Settings, wsgi
 
 PLACE = Path(__file__).parent / "reference" / "openapi.json"
 _QUIET = (
@@ -17,7 +17,7 @@ _QUIET = (
 
 def document() -> dict[str, object]:
     """The document, with a URL that is right for a service of one's own."""
-    service = falcon.testing.TestClient(wsgi(Chosen(overrides=_QUIET)))
+    service = falcon.testing.TestClient(wsgi(Settings(overrides=_QUIET)))
     told: dict[str, object] = service.simulate_get("/compute/v2.1/openapi.json").json
     return told | {"servers": [{"url": "http://127.0.0.1:8774/compute/v2.1"}]}
 

@@ -11,50 +11,50 @@ from typing import Any
 from oslo_config import cfg
 
 from covey.drivers.simulated import Simulated
-from covey.lanes import Lanes
 from covey.model.clustering.limits import Limits
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
 from covey.notifications import sender
 from covey.ports import Access, Clock, NewUuid, Store
-from covey.scheduler.ask import Standing
+from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation
 from covey.scheduler.fleet import Weights
+from covey.scheduler.request_spec import HostRequirements
 from covey.services import Services
 from covey.services.aggregates import Aggregates
 from covey.services.announcements import Announcements
 from covey.services.audits import Audits
-from covey.services.boots import Boots
 from covey.services.builds import Builds
 from covey.services.clustering import Clustering
 from covey.services.clustering.engine.attachments import Attachments
+from covey.services.clustering.engine.executor import Executor
 from covey.services.clustering.engine.handlers import handlers_on
 from covey.services.clustering.engine.policy_checks import PolicyChecks
 from covey.services.clustering.engine.policy_groups import PolicyGroups
-from covey.services.clustering.engine.turns import Turns
 from covey.services.clustering.engines import Heartbeat
 from covey.services.dashboard import Dashboard
+from covey.services.destinations import Destinations
 from covey.services.explaining import Explaining
 from covey.services.flavors import Flavors
 from covey.services.groups import Groups
-from covey.services.handover import Handover
 from covey.services.histories import Histories
 from covey.services.hosts import Hosts
 from covey.services.images import Images
-from covey.services.journeys import Journeys
 from covey.services.live_fleet import LiveFleet
+from covey.services.local_queue import LocalQueue
 from covey.services.memberships import Memberships
 from covey.services.moves import Moves
 from covey.services.placement import Placement
-from covey.services.places import Places
 from covey.services.power import Power
 from covey.services.previews import Previews
 from covey.services.quotas import Quotas
 from covey.services.rebalance_steps import RebalanceSteps
 from covey.services.rebalances import Planner, Rebalances
-from covey.services.recent import Recent
 from covey.services.scopes import Scopes
+from covey.services.server_creation import ServerCreation
+from covey.services.server_tasks import ServerTasks
 from covey.services.servers import Servers
+from covey.services.ttl_cache import TtlCache
 from covey.worker import Worker
 
 RECENT_S = 1.0  # how long a flavor or an image that was looked up serves further boots
@@ -69,11 +69,11 @@ class Assembled:
     clock: Clock
     live: LiveFleet
     builds: Builds
-    journeys: Journeys
+    server_tasks: ServerTasks
     rebalances: RebalanceSteps
-    turns: Turns
+    executor: Executor
     send: Callable[[], int]
-    handover: Handover
+    local_queue: LocalQueue
     heartbeat: Heartbeat
     lease_s: float
     idle_s: float
@@ -84,11 +84,11 @@ class Assembled:
             self.store,
             self.clock,
             self.builds,
-            self.journeys,
+            self.server_tasks,
             self.rebalances,
-            self.turns,
+            self.executor,
             self.send,
-            self.handover,
+            self.local_queue,
             lease_s=self.lease_s,
             idle_s=self.idle_s,
             beat=self.heartbeat.beat,
@@ -101,8 +101,8 @@ def assemble(
     access: Access,
     now: Clock,
     new_uuid: NewUuid,
-    lanes: Lanes,
-    overtaken: Callable[[], None] = lambda: None,
+    request_slots: RequestSlots,
+    claim_conflict: Callable[[], None] = lambda: None,
 ) -> Assembled:
     """Every use case, by the operator's options; `overtaken` is told of every claim that has to be decided again."""
     scheduler = conf.scheduler
@@ -120,8 +120,8 @@ def assemble(
     announcements = Announcements(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
     quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
     flavors, images = Flavors(store, access, now), Images(store, access, now)
-    handover = Handover(conf.worker.lease_s)
-    boots = Boots(
+    local_queue = LocalQueue(conf.worker.lease_s)
+    server_creation = ServerCreation(
         store,
         live,
         new_uuid,
@@ -129,17 +129,19 @@ def assemble(
         quotas.defaults,
         tell,
         announcements,
-        handover,
+        local_queue,
         scheduler.host_subset_size,
-        lanes=lanes,
-        overtaken=overtaken,
+        request_slots=request_slots,
+        claim_conflict=claim_conflict,
     )
-    servers = Servers(store, access, now, boots, flavors, images, announcements, Recent(RECENT_S), Recent(RECENT_S))
-    places = Places(store, live, _seed, tell, scheduler.host_subset_size)
+    servers = Servers(
+        store, access, now, server_creation, flavors, images, announcements, TtlCache(RECENT_S), TtlCache(RECENT_S)
+    )
+    places = Destinations(store, live, _seed, tell, scheduler.host_subset_size)
     groups = Groups(store, access, now, new_uuid, quotas, announcements)
     driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed, now)
     moves = Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in)
-    planner = Planner(servers, live, lanes, _seed, scheduler.rebalance_patience_s)
+    planner = Planner(servers, live, request_slots, _seed, scheduler.rebalance_patience_s)
     power, limits = Power(store, access, now, servers), _limits(conf.clustering)
     attachments = Attachments(store, _unguessable, PolicyGroups(groups, _unguessable))
     checks = PolicyChecks(store, access, now, limits, scheduler.default_availability_zone)
@@ -167,7 +169,7 @@ def assemble(
             images=images,
             memberships=Memberships(store, access, live, groups, servers, quotas, announcements),
             moves=moves,
-            placement=Placement.on(store, access, now, new_uuid, lanes),
+            placement=Placement.on(store, access, now, new_uuid, request_slots),
             power=power,
             previews=Previews(store, access, groups, servers, live, tell),
             quotas=quotas,
@@ -179,11 +181,13 @@ def assemble(
         clock=now,
         live=live,
         builds=Builds(store, now, driver, places, _standing(servers), announcements, scheduler.max_attempts),
-        journeys=Journeys(store, now, driver, places, announcements),
-        rebalances=RebalanceSteps(store, now, replace(planner, lanes=Lanes()), moves),  # workers take no lane
-        turns=Turns(store, now, _unguessable, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
+        server_tasks=ServerTasks(store, now, driver, places, announcements),
+        rebalances=RebalanceSteps(
+            store, now, replace(planner, request_slots=RequestSlots()), moves
+        ),  # workers take no lane
+        executor=Executor(store, now, _unguessable, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
         send=sender(conf, store),
-        handover=handover,
+        local_queue=local_queue,
         heartbeat=Heartbeat(store, now, new_uuid(), socket.gethostname()),
         lease_s=conf.worker.lease_s,
         idle_s=conf.worker.idle_s,
@@ -204,10 +208,10 @@ def _seed() -> int:
 
 
 def _standing(servers: Servers) -> Any:  # noqa: ANN401 -- a function of a server
-    def standing(server: Server) -> Standing:
-        return servers.standing_for(server.project_id, server.flavor, server.wanted)
+    def requirements(server: Server) -> HostRequirements:
+        return servers.requirements_for(server.project_id, server.flavor, server.wanted)
 
-    return standing
+    return requirements
 
 
 def _nothing(_: Explanation) -> str:

@@ -18,13 +18,13 @@ from covey.access import OsloAccess
 from covey.api import app
 from covey.api.authentication import Authenticator, Projects
 from covey.api.authentication.basic import Basic
-from covey.api.authentication.trusting import Trusting
+from covey.api.authentication.noauth import NoAuth
 from covey.api.authentication.users_file import UsersFile
 from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.metrics import Metrics
-from covey.lanes import Lanes
 from covey.model.errors import Invalid, Unavailable
 from covey.model.inventory import ResourceClass
+from covey.request_slots import RequestSlots
 from covey.services.fleets import Fleets
 from covey.services.overview import Overview
 from covey.services.overview import overview as look_over
@@ -40,7 +40,7 @@ Application: TypeAlias = "WSGIApplication"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Settings:
     """What an operator chose on the command line; None leaves the word to the file and the environment."""
 
     config_files: tuple[str, ...] = ()
@@ -77,12 +77,12 @@ def new_uuid() -> str:
 def engine(conf: cfg.ConfigOpts) -> sa.Engine:
     """The database that the options name. Raises Invalid."""
     connected: sa.Engine = databases.connect(
-        conf.database.connection, pool_size=conf.database.pool_size or 2 * conf.api.lanes + 4
+        conf.database.connection, pool_size=conf.database.pool_size or 2 * conf.api.request_slots + 4
     )
     return connected
 
 
-def wsgi(chosen: Chosen, *, work: bool = False, stopping: threading.Event | None = None) -> Application:
+def wsgi(chosen: Settings, *, work: bool = False, stopping: threading.Event | None = None) -> Application:
     """The service as a WSGI application; each serving process builds its own, and most do their own work.
 
     Once `stopping` is set, no request waits any longer for something to tell.
@@ -91,16 +91,16 @@ def wsgi(chosen: Chosen, *, work: bool = False, stopping: threading.Event | None
     logs.configure(conf.log.level, conf.log.format)
     store = Store(engine(conf))
     access = OsloAccess(conf)
-    lanes = Lanes(conf.api.lanes)
-    authenticate, projects = _authentication(conf, lanes)
+    request_slots = RequestSlots(conf.api.request_slots)
+    authenticate, projects = _authentication(conf, request_slots)
     metrics = Metrics()
-    made = assembly.assemble(conf, store, access, now, new_uuid, lanes, metrics.count_overtaken)
+    made = assembly.assemble(conf, store, access, now, new_uuid, request_slots, metrics.count_claim_conflict)
     if work and conf.worker.threads:
         for _ in range(conf.worker.threads):
             made.worker().start()
     if work and chosen.only_api in {None, "compute"}:
         threading.Thread(target=made.live.get_ready, name="covey-ready", daemon=True).start()
-    parts = app.Parts(
+    parts = app.AppParts(
         services=made.services,
         store=store,
         access=access,
@@ -110,10 +110,10 @@ def wsgi(chosen: Chosen, *, work: bool = False, stopping: threading.Event | None
         projects=projects,
         settings=settings(conf),
         metrics=metrics,
-        sign_in=_sign_in(conf, lanes),
+        sign_in=_sign_in(conf, request_slots),
         stopping=stopping or threading.Event(),
     )
-    return lanes.guard(_with_cors(conf, app.build(parts, chosen.only_api)))
+    return request_slots.guard(_with_cors(conf, app.build(parts, chosen.only_api)))
 
 
 def _with_cors(conf: cfg.ConfigOpts, served: Application) -> Application:
@@ -141,7 +141,7 @@ def settings(conf: cfg.ConfigOpts) -> app.Settings:
 
 def workers(conf: cfg.ConfigOpts, number: int) -> list[Worker]:
     """Loops that carry out committed work, for a process that does nothing else."""
-    made = assembly.assemble(conf, Store(engine(conf)), OsloAccess(conf), now, new_uuid, Lanes())
+    made = assembly.assemble(conf, Store(engine(conf)), OsloAccess(conf), now, new_uuid, RequestSlots())
     return [made.worker() for _ in range(number)]
 
 
@@ -187,27 +187,27 @@ def prepare(conf: cfg.ConfigOpts) -> None:
         connected.dispose()
 
 
-def _authentication(conf: cfg.ConfigOpts, lanes: Lanes) -> tuple[Authenticator, Projects | None]:
+def _authentication(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> tuple[Authenticator, Projects | None]:
     match conf.api.auth_strategy:
         case "keystone":
             from covey.api.authentication.keystone import Keystone  # noqa: PLC0415 -- slow to import, seldom needed
 
-            return Keystone(conf, lanes), None
+            return Keystone(conf, request_slots), None
         case "none":
-            trusting = Trusting()
-            return trusting, trusting
+            noauth = NoAuth()
+            return noauth, noauth
         case _:
-            basic = Basic(UsersFile(Path(conf.api.users_file)), conf.api.basic_remember_s, lanes)
+            basic = Basic(UsersFile(Path(conf.api.users_file)), conf.api.basic_remember_s, request_slots)
             return basic, basic
 
 
-def _sign_in(conf: cfg.ConfigOpts, lanes: Lanes) -> SignIn | None:
+def _sign_in(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> SignIn | None:
     """How the dashboard gets tokens, where there are any; the authenticator has made the options known."""
     if conf.api.auth_strategy != "keystone":
         return None
     options = conf.keystone_authtoken
     verify = False if options.insecure else options.cafile or True
-    return KeystoneSignIn(options.www_authenticate_uri or options.auth_url, lanes, verify)
+    return KeystoneSignIn(options.www_authenticate_uri or options.auth_url, request_slots, verify)
 
 
 def absolute(files: Sequence[str]) -> tuple[str, ...]:

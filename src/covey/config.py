@@ -31,7 +31,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
         ),
         cfg.IntOpt("threads", default=64, min=1, max=256, help="How many requests each process handles at once."),
         cfg.IntOpt(
-            "lanes",
+            "request_slots",
             default=2,
             min=1,
             max=256,
@@ -39,7 +39,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "get into each other's way.",
         ),
         cfg.BoolOpt(
-            "one_processor",
+            "cpu_pinning",
             default=True,
             help="Whether each process stays on the processor where the system put it. It runs Python on one at a time "
             "anyway, and handing over between several costs it a fifth of its speed. Linux only.",

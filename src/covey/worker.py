@@ -12,11 +12,11 @@ from covey.model.errors import CoveyError, Unavailable
 from covey.model.work import Job
 from covey.ports import Clock, Store
 from covey.services.builds import Builds
-from covey.services.clustering.engine.turns import Turns
+from covey.services.clustering.engine.executor import Executor
 from covey.services.clustering.requests import JOB
-from covey.services.handover import Handover
-from covey.services.journeys import Journeys
+from covey.services.local_queue import LocalQueue
 from covey.services.rebalance_steps import RebalanceSteps
+from covey.services.server_tasks import ServerTasks
 
 log = structlog.get_logger()
 
@@ -31,11 +31,11 @@ class Worker:
     store: Store
     clock: Clock
     builds: Builds
-    journeys: Journeys
+    server_tasks: ServerTasks
     rebalances: RebalanceSteps
-    turns: Turns
+    executor: Executor
     send: Callable[[], int]  # tells what the outbox holds; how much that was
-    handover: Handover
+    local_queue: LocalQueue
     lease_s: float = 30.0
     idle_s: float = 0.2
     beat: Callable[[], None] = lambda: None  # says that this process is there
@@ -64,7 +64,7 @@ class Worker:
 
     def _start_own(self) -> int:
         """What this process claimed; if that fails, the jobs are due for anybody when their lease is over."""
-        servers = self.handover.take(_MOST)
+        servers = self.local_queue.take(_MOST)
         if servers:
             self.builds.start(servers)
         return len(servers)
@@ -104,15 +104,15 @@ class Worker:
                     self.rebalances.turn(job)
             case _ if verb == JOB:
                 for job in jobs:
-                    self.turns.turn(job)
+                    self.executor.turn(job)
             case _:
-                one: Callable[[Job], None] = getattr(self.journeys, verb)
+                one: Callable[[Job], None] = getattr(self.server_tasks, verb)
                 for job in jobs:
                     one(job)
 
     def start(self) -> threading.Thread:
         """Run in a thread of this process, which does not keep the process alive."""
-        self.handover.takers += 1
+        self.local_queue.takers += 1
         thread = threading.Thread(target=self.run, name="covey-worker", daemon=True)
         thread.start()
         return thread

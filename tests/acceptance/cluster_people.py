@@ -21,7 +21,7 @@ PLENTY = dict.fromkeys(("INSTANCES", "CORES", "RAM", "SERVER_GROUP_MEMBERS"), "-
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """A running service, and the clouds.yaml of its users."""
 
     url: str
@@ -36,7 +36,7 @@ class Place:
 class Person:
     """Somebody at a prompt, with files for specifications. What the client does not show is asked of the API."""
 
-    place: Place
+    place: Destination
     user: str
     say: Session
 
@@ -126,7 +126,7 @@ class Person:
 
 
 @contextmanager
-def a_place(directory: Path, database: str, fleet: Mapping[str, Any]) -> Iterator[Place]:
+def a_place(directory: Path, database: str, fleet: Mapping[str, Any]) -> Iterator[Destination]:
     """A service with that fleet, an operator and a tenant."""
     for name, (project, role) in USERS.items():
         done = covey(directory, "user", "add", name, "--project", project, "--role", role, "--password", "secret")
@@ -139,7 +139,7 @@ def a_place(directory: Path, database: str, fleet: Mapping[str, Any]) -> Iterato
         file = directory / "clouds.yaml"
         file.write_text(yaml.safe_dump({"clouds": {name: _cloud(service.url, name) for name in USERS}}))
         rows = engine.connect(database)
-        yield Place(service.url, file, rows)
+        yield Destination(service.url, file, rows)
         rows.dispose()
 
 

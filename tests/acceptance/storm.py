@@ -234,7 +234,7 @@ class Town:
 
     groups: list[str] = field(default_factory=list)  # of the first project and the second, in turn
     booted: dict[str, str] = field(default_factory=dict)  # names, and the servers that were acknowledged
-    batches: dict[str, tuple[int, int]] = field(default_factory=dict)  # names, fewest, most; acknowledged
+    group_commit: dict[str, tuple[int, int]] = field(default_factory=dict)  # names, fewest, most; acknowledged
     made_groups: set[str] = field(default_factory=set)
     doomed: dict[str, str] = field(default_factory=dict)  # what somebody asked to delete, whatever came of it; names
     tally: Counter[str] = field(default_factory=Counter)
@@ -318,7 +318,7 @@ class Resident:
         answer = self.say("boot many", "POST", "/compute/v2.1/servers", body, project=project, key=name)
         if answer is not None and answer.status == 202:
             with self.town.lock:
-                self.town.batches[name] = (fewest, most)
+                self.town.group_commit[name] = (fewest, most)
 
     def delete(self) -> None:
         project = self.dice.choice(PROJECTS)
@@ -341,8 +341,8 @@ class Resident:
     def end_move(self) -> None:
         """Confirm or revert a move that waits for it."""
         project = self.dice.choice(PROJECTS)
-        wish = self.dice.choice(["confirmResize", "revertResize"])
-        self._act_on(self._listed(project, "VERIFY_RESIZE"), wish, {wish: None}, project)
+        request = self.dice.choice(["confirmResize", "revertResize"])
+        self._act_on(self._listed(project, "VERIFY_RESIZE"), request, {request: None}, project)
 
     def shelve(self) -> None:
         project = self.dice.choice(PROJECTS)
@@ -465,7 +465,7 @@ def lost(connected: sa.Engine, town: Town) -> list[str]:
     found += [f"{count} servers are called {name}" for name, count in names.items() if count > 1]
     left = Counter(row.name.partition("-")[0] for row in rows.servers)
     gone = Counter(name for server, name in town.doomed.items() if server not in there)
-    for name, (fewest, most) in town.batches.items():
+    for name, (fewest, most) in town.group_commit.items():
         if not fewest <= left[name] + gone[name] <= most:
             found.append(f"{name} brought {left[name]} + {gone[name]} servers, not {fewest} to {most}")
     return found

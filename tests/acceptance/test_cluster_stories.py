@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from covey.storage import tables
-from tests.acceptance.cluster_people import USERS, Person, Place, a_place
+from tests.acceptance.cluster_people import USERS, Destination, Person, a_place
 from tests.acceptance.invariants import violations
 from tests.acceptance.processes import Session
 from tests.acceptance.storm import wait_until
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::P
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Destination]:
     """A service of these stories' own."""
     directory = tmp_path_factory.mktemp("clusters")
     with a_place(directory, f"sqlite:///{directory}/covey.sqlite", FLEET) as made:
@@ -56,7 +56,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module")
-def people(place: Place) -> Iterator[dict[str, Person]]:
+def people(place: Destination) -> Iterator[dict[str, Person]]:
     with ExitStack() as stack:
         yield {n: Person(place, n, stack.enter_context(Session(place.cloud(n)))) for n in USERS}
 
@@ -78,14 +78,14 @@ def acme(people: dict[str, Person]) -> Person:
 
 
 @pytest.fixture(autouse=True)
-def _everything_is_left_as_it_was(place: Place) -> Iterator[None]:
+def _everything_is_left_as_it_was(place: Destination) -> Iterator[None]:
     before = counted(place)
     yield
     assert counted(place) == before
     assert violations(place.rows, idle=True) == []
 
 
-def counted(place: Place) -> dict[str, int]:
+def counted(place: Destination) -> dict[str, int]:
     """How many rows there are of all that clusters bring."""
     with place.rows.connect() as connection:
         return {t.name: connection.scalar(sa.select(sa.func.count()).select_from(t)) or 0 for t in LEFT}
@@ -196,7 +196,7 @@ def test_note_a_zone_counts_without_the_extension(admin: Person, acme: Person) -
     acme.delete("zonal")
 
 
-def test_s1_and_s2_by_the_sdk(place: Place, acme: Person) -> None:
+def test_s1_and_s2_by_the_sdk(place: Destination, acme: Person) -> None:
     with connect(place.cloud("acme")) as cloud:
         group = cloud.compute.create_server_group(name="sdk", policy="anti-affinity")
         said = {"flavor": "tiny", "image": "linux", "scheduler_hints": {"group": "sdk"}}

@@ -73,7 +73,7 @@ class Sky:
             client, dice = storm.Client(self.ports), random.Random(SEED + number)  # noqa: S311 -- chance, not secrecy
             while not over.is_set():
                 time.sleep(dice.uniform(0, 0.2))
-                body = wish(dice)
+                body = request(dice)
                 try:
                     answer = self._ask(client, dice.choice(self.clusters), body)
                 except (OSError, http.client.HTTPException):
@@ -103,7 +103,7 @@ class Sky:
         return made
 
 
-def wish(dice: random.Random) -> dict[str, Any]:
+def request(dice: random.Random) -> dict[str, Any]:
     """A request for another size."""
     number = dice.randint(1, 3)
     exact = {"adjustment_type": "EXACT_CAPACITY", "number": dice.randint(0, MOST)}

@@ -123,8 +123,8 @@ def enrol(me: Person) -> None:
         candidates = [me.dice.choice(members)]
         me.act("remove_instance", group, {"instance_id": candidates[0]})
     if candidates:
-        wish = {"instance_id": me.dice.choice(candidates), "enforce": me.dice.random() < 0.3}
-        me.act("add_instance", me.group(), wish)
+        request = {"instance_id": me.dice.choice(candidates), "enforce": me.dice.random() < 0.3}
+        me.act("add_instance", me.group(), request)
 
 
 def rename(me: Person) -> None:

@@ -34,10 +34,10 @@ Amounts = Mapping[str, Mapping[str, int]]  # by provider, by class
 Wishes = Mapping[str, Amounts]  # by consumer
 
 
-def body(wish: Amounts, generation: int | None) -> dict[str, Any]:
+def body(request: Amounts, generation: int | None) -> dict[str, Any]:
     """What is sent for one consumer. Its type is none that servers have: those are the service's own to account for."""
     return {
-        "allocations": {provider: {"resources": amounts} for provider, amounts in wish.items()},
+        "allocations": {provider: {"resources": amounts} for provider, amounts in request.items()},
         "project_id": "web",
         "user_id": "clerk",
         "consumer_generation": generation,
@@ -107,7 +107,7 @@ class Books:
 
     def _room(self, refusal: Refusal) -> tuple[str, str] | None:
         for provider, kind in refusal.lacking:
-            wanted = sum(wish.get(provider, {}).get(kind, 0) for wish in refusal.wishes.values())
+            wanted = sum(request.get(provider, {}).get(kind, 0) for request in refusal.wishes.values())
             others = (self.held[each] for each in self.held.keys() - refusal.wishes.keys())
             most = sum(_most(each, refusal, provider, kind) for each in others)
             if most + wanted <= self.capacity[provider][kind]:
@@ -250,7 +250,7 @@ class Clerk:
         return False
 
     def send(self, wishes: Wishes, before: Mapping[str, dict[str, Any]], *, many: bool) -> storm.Answer:
-        bodies = {who: body(wish, before[who].get("consumer_generation")) for who, wish in wishes.items()}
+        bodies = {who: body(request, before[who].get("consumer_generation")) for who, request in wishes.items()}
         if many:
             return self.ask("post", "POST", "/placement/allocations", bodies)
         (who,) = wishes
@@ -267,14 +267,14 @@ class Clerk:
         return self.books.note(what, self.client.ask(method, path, body, of=self.number + self.asked))
 
     def _written(self, wishes: Wishes, before: Mapping[str, dict[str, Any]], sent: float, answered: float) -> None:
-        counted = {provider for wish in wishes.values() for provider in wish}
-        for who, wish in wishes.items():
-            if not wish:  # what was given up counts too; only one's own is given up so, which nobody else changes
+        counted = {provider for request in wishes.values() for provider in request}
+        for who, request in wishes.items():
+            if not request:  # what was given up counts too; only one's own is given up so, which nobody else changes
                 counted |= before[who]["allocations"].keys()
         with self.books.lock:
             self.books.writes.update(counted)
-            for who, wish in wishes.items():
-                self.books.held[who].append(Held(sent, answered, wish))
+            for who, request in wishes.items():
+                self.books.held[who].append(Held(sent, answered, request))
         for who in wishes.keys() & set(self.own):
             after = self.look(who)
             expected = before[who].get("consumer_generation", 0) + 1 if wishes[who] else None
@@ -370,8 +370,8 @@ def check_retries(clerk: Clerk, rows: sa.Engine) -> None:
         for who in refusal.wishes:
             for provider, amounts in resources(clerk.look(who)).items():
                 left[provider].update(amounts)
-        for wish in refusal.wishes.values():
-            for provider, amounts in wish.items():
+        for request in refusal.wishes.values():
+            for provider, amounts in request.items():
                 left[provider].subtract(amounts)
         fits = all(amount >= 0 for of in left.values() for amount in of.values())
         assert clerk.write(refusal.wishes, many=len(refusal.wishes) > 1) == fits, (refusal, left)
@@ -413,9 +413,9 @@ def check_doors(client: storm.Client, books: Books, rows: sa.Engine, processes: 
             storm.delete_named(rows, client, name)
 
 
-def write(client: storm.Client, of: int, who: str, wish: Amounts) -> bool:
+def write(client: storm.Client, of: int, who: str, request: Amounts) -> bool:
     """A new consumer's allocations; whether there was room for them."""
-    answer = client.ask("PUT", f"/placement/allocations/{who}", body(wish, None), of=of)
+    answer = client.ask("PUT", f"/placement/allocations/{who}", body(request, None), of=of)
     assert answer.status == 204 or FULL.search(answer.json["errors"][0]["detail"]), answer
     return answer.status == 204
 

@@ -34,17 +34,17 @@ def test_people_read_of_a_few_hosts_and_programs_of_all(tmp_path: Path) -> None:
             connection.execute(sa.text(statement))
     connected.dispose()
     nowhere = "7 hosts are in no domain of the scope rack: n3, n4, n5, n6, n7 and 2 more."
-    torn = "1 host is in more than one domain of the scope rack, so out of reach of its policies: n1 (r1, r2)."
+    ambiguous = "1 host is in more than one domain of the scope rack, so out of reach of its policies: n1 (r1, r2)."
 
     people = covey(tmp_path, "status", "--database", database)
     assert people.status == 1
     told = [line.strip() for line in people.stdout.splitlines() if "attention" in line]
-    assert told == [f"attention: {nowhere}", f"attention: {torn}"]
+    assert told == [f"attention: {nowhere}", f"attention: {ambiguous}"]
     assert "n8" not in people.stdout
 
     programs = covey(tmp_path, "status", "--json", "--database", database)
     assert programs.status == 1
     report = json.loads(programs.stdout)
-    assert report["warnings"] == [nowhere, torn]
+    assert report["warnings"] == [nowhere, ambiguous]
     assert report["hosts_in_no_domain"] == {"rack": [f"n{n}" for n in range(3, 10)]}
     assert report["hosts_in_several_domains"] == {"rack": {"n1": ["r1", "r2"]}}

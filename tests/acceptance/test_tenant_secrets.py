@@ -177,7 +177,9 @@ def _populate(site: Site) -> None:
 
 def routes(api: str = "compute") -> list[tuple[str, str]]:
     """Every route of an API, also one that comes later, with its methods."""
-    mounted: Any = app.build(create_autospec(app.Parts, instance=True, projects=None, settings=app.Settings(9, 9, "n")))
+    mounted: Any = app.build(
+        create_autospec(app.AppParts, instance=True, projects=None, settings=app.Settings(9, 9, "n"))
+    )
     return [
         (route.path, method.method)
         for route in falcon.inspect.inspect_routes(mounted._below[api])

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import ScopeId
-from covey.scheduler.ask import Ask
 from covey.scheduler.decide import decide
 from covey.scheduler.decision import Decision
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.request_spec import RequestSpec
 from tests.bench import fleets
 from tests.bench.table import Row, Target, percentile
 
@@ -111,8 +111,8 @@ def batch(
     return timed(call, repeats, lambda decision: placed.append(len(decision.chosen))), min(placed)
 
 
-def _ask(policies: tuple[GroupPolicy, ...], members: list[int], count: int = 1) -> Ask:
-    return Ask(*fleets.AMOUNTS, count=count, group=GroupView(policies, {row + 1: 1 for row in members}))
+def _ask(policies: tuple[GroupPolicy, ...], members: list[int], count: int = 1) -> RequestSpec:
+    return RequestSpec(*fleets.AMOUNTS, count=count, group=GroupView(policies, {row + 1: 1 for row in members}))
 
 
 def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -> Iterator[Row]:

@@ -25,11 +25,16 @@ class Hosts:
 
 def hosts(number: int, groups: int = 64) -> Hosts:
     """The same for the same number."""
-    luck = random.Random(f"{SEED}-{number}")  # noqa: S311 -- to be the same each time
+    tie_breaking = random.Random(f"{SEED}-{number}")  # noqa: S311 -- to be the same each time
     used = [
-        (luck.randrange(VCPUS * 2), luck.randrange(MEMORY_MB // 2), luck.randrange(DISK_GB // 2)) for _ in range(number)
+        (
+            tie_breaking.randrange(VCPUS * 2),
+            tie_breaking.randrange(MEMORY_MB // 2),
+            tie_breaking.randrange(DISK_GB // 2),
+        )
+        for _ in range(number)
     ]
-    return Hosts(used, [luck.sample(range(number), MEMBERS) for _ in range(groups)])
+    return Hosts(used, [tie_breaking.sample(range(number), MEMBERS) for _ in range(groups)])
 
 
 def fleet(made: Hosts) -> Fleet:

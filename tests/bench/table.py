@@ -43,13 +43,13 @@ class Row:
     targets: tuple[Target, ...] = ()
     note: str = ""
 
-    def verdicts(self) -> str:
+    def violations(self) -> str:
         return ", ".join(f"{target} {_VERDICT[target.met_by(self)]}" for target in self.targets)
 
     def cells(self) -> tuple[str, ...]:
         numbers = (self.p50_ms, self.p99_ms, self.cpu_us, self.per_second)
         ratio = "" if self.ratio is None else f"x{number(self.ratio)}"
-        return (self.what, *map(number, numbers), ratio, self.verdicts(), self.note)
+        return (self.what, *map(number, numbers), ratio, self.violations(), self.note)
 
     def document(self) -> dict[str, Any]:
         """The same for programs."""

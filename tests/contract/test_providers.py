@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import command
 
 from covey.model.access import Actor
-from covey.model.allocations import Wanted
+from covey.model.allocations import AllocationRequest
 from covey.model.changes import Use
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid, Overtaken
 from covey.model.ids import AggregateId, HostId, ProjectId, UserId
@@ -100,7 +100,7 @@ def test_a_consumer_that_many_make_at_once_is_made_once(store: Store) -> None:
     with store.write() as tx:
         key = add(tx, "card")
         tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(100)}})
-    wanted = [Wanted(CONSUMER, {key: {"VGPU": 1}})]
+    wanted = [AllocationRequest(CONSUMER, {key: {"VGPU": 1}})]
 
     def write() -> None:
         with store.write() as tx:
@@ -122,7 +122,7 @@ def test_who_rewrites_and_who_gives_back_the_same_things_never_spoil_the_books(s
 
     def rewrite(shift: int) -> None:
         held = {key: {"VCPU": 1 + shift, "VGPU": 2} for key in keys[shift:]}
-        ledger.replace(operator, Wanted(CONSUMER, held, "web", "alice"))
+        ledger.replace(operator, AllocationRequest(CONSUMER, held, "web", "alice"))
 
     def give_back() -> None:
         with suppress(Overtaken), store.write() as tx:
@@ -151,8 +151,8 @@ def test_of_writers_that_arrive_together_each_has_its_own_answer(store: Store) -
         tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(4)}})
     names = [str(uuid.UUID(int=100 + i)) for i in range(7)]
 
-    def one(who: int, amount: int, generation: int | None = None, on: str = key) -> list[Wanted]:
-        return [Wanted(names[who], {on: {"VGPU": amount}}, checked=True, generation=generation)]
+    def one(who: int, amount: int, generation: int | None = None, on: str = key) -> list[AllocationRequest]:
+        return [AllocationRequest(names[who], {on: {"VGPU": amount}}, checked=True, generation=generation)]
 
     assert ledger.write([one(0, 1), one(1, 1)]) == [None, None]
     assert len(times) == 1, "they share a transaction"
@@ -179,14 +179,14 @@ def test_a_picture_of_the_providers_that_is_old_spoils_nothing(store: Store) -> 
         pass
 
     def write(who: int, **amounts: int) -> BaseException | None:
-        wanted = Wanted(str(uuid.UUID(int=100 + who)), {key: amounts}, checked=True)
+        wanted = AllocationRequest(str(uuid.UUID(int=100 + who)), {key: amounts}, checked=True)
         (answer,) = ledger.write([[wanted]])
         return answer
 
     assert write(0, VGPU=3) is None
-    assert [str(write(who, **wish)).partition("'")[0] for who, wish in enumerate(({"VGPU": 4}, {"VGPU": 2}), 1)] == [
-        "Unable to allocate inventory: Unable to create allocation for "
-    ] * 2
+    assert [
+        str(write(who, **request)).partition("'")[0] for who, request in enumerate(({"VGPU": 4}, {"VGPU": 2}), 1)
+    ] == ["Unable to allocate inventory: Unable to create allocation for "] * 2
     assert "Inventory for 'FPGA' on resource provider" in str(write(3, FPGA=1))
     assert isinstance(write(0, VGPU=1), ConcurrentUpdate)
     with store.write() as tx:

@@ -135,12 +135,12 @@ def test_renaming_a_scope_back_and_forth_while_its_groups_change_ends_well(store
 
 def test_two_who_change_different_things_of_a_scope_both_get_their_way(scopes: Scopes) -> None:
     scope = scopes.create(ADMIN, NewScope("rack")).scope
-    for wish in (True, False) * ROUNDS:
+    for request in (True, False) * ROUNDS:
         changes = [
-            ScopeChange(allow_identifiers=wish),
-            ScopeChange(obfuscate_identifiers=wish),
-            ScopeChange(name=f"rack-{wish}"),
+            ScopeChange(allow_identifiers=request),
+            ScopeChange(obfuscate_identifiers=request),
+            ScopeChange(name=f"rack-{request}"),
         ]
         assert losers(at_once([partial(scopes.update, ADMIN, scope.id, change) for change in changes])) == []
         now = scopes.get(ADMIN, scope.id).scope
-        assert (now.allow_identifiers, now.obfuscate_identifiers, now.name) == (wish, wish, f"rack-{wish}")
+        assert (now.allow_identifiers, now.obfuscate_identifiers, now.name) == (request, request, f"rack-{request}")

@@ -4,7 +4,7 @@ from typing import Any
 
 from covey.model.errors import DriverFault
 from covey.model.work import Job
-from covey.services.handover import Handover
+from covey.services.local_queue import LocalQueue
 from covey.storage.store import Store
 from covey.worker import Worker
 from tests.build import LATER, NOW
@@ -33,7 +33,7 @@ class Trying:
 
 def test_a_job_that_fails_is_left_for_later_and_the_others_are_done_at_once(store: Store) -> None:
     trying: Any = Trying(store)
-    worker = Worker(store, lambda: LATER, trying, trying, trying, trying, lambda: 0, Handover(30), lease_s=30)
+    worker = Worker(store, lambda: LATER, trying, trying, trying, trying, lambda: 0, LocalQueue(30), lease_s=30)
     with store.write() as tx:
         for verb, server in (
             ("destroy", "unlucky"),

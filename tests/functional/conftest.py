@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from covey import bootstrap
-from covey.bootstrap import Chosen
+from covey.bootstrap import Settings
 from covey.model.hosts import NewHost
 from covey.storage import engine
 from covey.storage.store import Store
@@ -145,4 +145,4 @@ def _build(
     # A file, since one test's file is never another's: what is overridden in process outlives the test.
     written = directory / "covey.conf"
     written.write_text("".join(f"[{group}]\n{option} = {value}\n" for group, option, value in options))
-    return bootstrap.wsgi(Chosen(config_files=(str(written),), only_api=only_api))
+    return bootstrap.wsgi(Settings(config_files=(str(written),), only_api=only_api))

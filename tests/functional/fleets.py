@@ -13,12 +13,11 @@ import sqlalchemy as sa
 from covey import bootstrap, logs
 from covey.access import OsloAccess
 from covey.api import app
-from covey.api.authentication.trusting import Trusting
+from covey.api.authentication.noauth import NoAuth
 from covey.api.metrics import Metrics
 from covey.assembly import Assembled, assemble
-from covey.bootstrap import Chosen
+from covey.bootstrap import Settings
 from covey.drivers.simulated import Simulated
-from covey.lanes import Lanes
 from covey.model.errors import DriverFault
 from covey.model.flavors import Flavor
 from covey.model.hosts import NewHost
@@ -28,6 +27,7 @@ from covey.model.inventory import Inventory, ResourceClass
 from covey.model.servers import Server
 from covey.model.work import Job
 from covey.ports import Driver
+from covey.request_slots import RequestSlots
 from covey.services.clustering.requests import JOB
 from covey.storage import engine, tables
 from covey.storage.documents import load
@@ -275,8 +275,8 @@ class Cloud:
 
     def _check_fleet(self, used: dict[tuple[int, str], int]) -> None:
         """What the process believes is what the rows say."""
-        with self.store.read() as tx, self.assembled.journeys.places.live.fresh(tx) as sight:
-            fleet = sight.fleet
+        with self.store.read() as tx, self.assembled.server_tasks.places.live.fresh(tx) as snapshot:
+            fleet = snapshot.fleet
             believed = {
                 (int(host), str(kind)): int(fleet.capacity[i, row] - fleet.free[i, row])
                 for row, host in enumerate(fleet.ids)
@@ -388,13 +388,15 @@ def _cloud(
         ("api", "explain_to_tenants", "counts"),
         ("scheduler", "max_attempts", 3),
     )
-    conf = Chosen(overrides=(*defaults, *overrides)).load()
+    conf = Settings(overrides=(*defaults, *overrides)).load()
     logs.configure("error", "json")
-    access, time, trusting, metrics = OsloAccess(conf), Time(), Trusting(), Metrics()
-    made = assemble(conf, store, access, time, bootstrap.new_uuid, Lanes(), metrics.count_overtaken)
-    made = replace(made, builds=replace(made.builds, driver=driver), journeys=replace(made.journeys, driver=driver))
+    access, time, noauth, metrics = OsloAccess(conf), Time(), NoAuth(), Metrics()
+    made = assemble(conf, store, access, time, bootstrap.new_uuid, RequestSlots(), metrics.count_claim_conflict)
+    made = replace(
+        made, builds=replace(made.builds, driver=driver), server_tasks=replace(made.server_tasks, driver=driver)
+    )
     settings = bootstrap.settings(conf)
-    parts = app.Parts(made.services, store, access, time, bootstrap.new_uuid, trusting, trusting, settings, metrics)
+    parts = app.AppParts(made.services, store, access, time, bootstrap.new_uuid, noauth, noauth, settings, metrics)
     for group, option, _ in overrides:  # options are the process's: what was set for one cloud is unset for the next
         conf.clear_override(option, group)
     return Cloud(Service(app.build(parts)), made, store, connected, time)

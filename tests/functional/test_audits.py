@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from covey.model.servers import Placed
+from covey.model.servers import PlacementRecord
 from covey.storage import tables
 from covey.storage.documents import dump
 from tests.build import NOW
@@ -290,7 +290,7 @@ def _insert_members(racks: Scoped, group: str, number: int) -> list[str]:
         "vcpus": 1,
         "memory_mb": 1,
         "disk_gb": 0,
-        "decision": dump(Placed()),
+        "decision": dump(PlacementRecord()),
         "created_at": NOW,
         "updated_at": NOW,
     }

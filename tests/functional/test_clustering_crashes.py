@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from covey.model.work import Job
-from covey.services.clustering.engine.turns import Turns
+from covey.services.clustering.engine.executor import Executor
 from covey.storage import tables
 from covey.storage.store import Store, Transaction
 from covey.worker import Worker
@@ -46,7 +46,7 @@ class Mortal:
 
 @pytest.fixture
 def mortal(monkeypatch: pytest.MonkeyPatch) -> Mortal:
-    fate, write, turn = Mortal(), Store.write, Turns.turn
+    fate, write, turn = Mortal(), Store.write, Executor.turn
 
     @contextmanager
     def mortal_write(store: Store) -> Iterator[Transaction]:
@@ -54,15 +54,15 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> Mortal:
         with write(store) as tx:
             yield tx
 
-    def mortal_turn(turns: Turns, job: Job) -> None:
+    def mortal_turn(executor: Executor, job: Job) -> None:
         fate.armed = True
         try:
-            turn(turns, job)
+            turn(executor, job)
         finally:
             fate.armed = False
 
     monkeypatch.setattr(Store, "write", mortal_write)
-    monkeypatch.setattr(Turns, "turn", mortal_turn)
+    monkeypatch.setattr(Executor, "turn", mortal_turn)
     return fate
 
 
@@ -110,9 +110,9 @@ def test_whoever_dies_over_an_operation_has_it_done_once(alice: Tenant, mortal: 
 def test_workers_who_take_the_same_turns_do_everything_once(alice: Tenant) -> None:
     over = threading.Event()
 
-    def work(mine: Worker, luck: Random) -> None:
+    def work(mine: Worker, tie_breaking: Random) -> None:
         while not over.is_set():
-            mine.lease_s = luck.choice((0.0, LEASE_S))  # without a lease, what one takes the others take too
+            mine.lease_s = tie_breaking.choice((0.0, LEASE_S))  # without a lease, what one takes the others take too
             mine.once()
 
     def outlast(answer: Answer) -> None:

@@ -30,7 +30,7 @@ class Slow:
 
 
 def test_a_turn_that_was_overtaken_does_not_fail_what_the_other_did(cloud: Cloud) -> None:
-    alice, turns = a_tenant(cloud, cloud.alice), cloud.assembled.turns
+    alice, executor = a_tenant(cloud, cloud.alice), cloud.assembled.executor
     alice.create()
     alice.attach(policy("affinity", servergroup={"policies": "anti-affinity"}))
     answer = alice.ask("scale_out", count=3)  # there is one place for each, so a second growth would not fit
@@ -38,13 +38,13 @@ def test_a_turn_that_was_overtaken_does_not_fail_what_the_other_did(cloud: Cloud
     def job() -> Job:
         return next(job for job in cloud.jobs() if job.verb == "cluster")
 
-    scaling = Slow(turns.handlers[Verb.CLUSTER_SCALE_OUT], lambda: turns.turn(job()))
-    replace(turns, handlers={**turns.handlers, Verb.CLUSTER_SCALE_OUT: scaling}).turn(job())
+    scaling = Slow(executor.handlers[Verb.CLUSTER_SCALE_OUT], lambda: executor.turn(job()))
+    replace(executor, handlers={**executor.handlers, Verb.CLUSTER_SCALE_OUT: scaling}).turn(job())
     assert alice.action(answer)["status"] == "WAITING"
     late = job()
     cloud.settle()
     assert (alice.action(answer)["status"], alice.sizes) == ("SUCCEEDED", (3, 3))
-    turns.turn(late)
+    executor.turn(late)
     alice.check()
 
 
@@ -63,7 +63,7 @@ def test_a_turn_takes_as_many_statements_for_many_nodes_as_for_few(build_cloud: 
         while alice.action(answer)["status"] != "SUCCEEDED":
             job = next(job for job in cloud.jobs() if job.verb == "cluster")
             said.clear()
-            cloud.assembled.turns.turn(job)
+            cloud.assembled.executor.turn(job)
             counts.append(len(said))
             cloud.step()
         return counts

@@ -76,8 +76,10 @@ def test_it_is_there_beside_all_apis_only_and_unless_it_is_switched_off(build: B
 def test_an_answer_is_packed_for_who_takes_that(cloud: Cloud) -> None:
     for number in range(20):
         cloud.group("anti-affinity", client=cloud.admin if number % 2 else cloud.bob)
-    asking = dashboard(cloud.admin).sending(Accept_Encoding="gzip, deflate")
-    packed: Any = asking.http.simulate_get("/dashboard/data/groups", headers={"X-Auth-Token": "admin"} | asking.headers)
+    action_requests = dashboard(cloud.admin).sending(Accept_Encoding="gzip, deflate")
+    packed: Any = action_requests.http.simulate_get(
+        "/dashboard/data/groups", headers={"X-Auth-Token": "admin"} | action_requests.headers
+    )
     plain = dashboard(cloud.admin).get("/data/groups")
     assert packed.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed.content).decode() == plain.text

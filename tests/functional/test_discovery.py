@@ -9,7 +9,7 @@ from tests.functional.conftest import Build
 
 HOST = "http://falconframework.org"  # what Falcon's test client calls the machine
 MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}]
-NOWHERE = ("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")
+NO_DOMAIN = ("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_the_identity_api_has_one_version(stranger: Client) -> None:
 
 
 def test_no_document_needs_the_database(build: Build) -> None:
-    service = build(NOWHERE)
+    service = build(NO_DOMAIN)
     for path in ("/", "/compute/", "/compute/v2.1", "/image/v2", "/identity/v3", "/healthcheck/live", "/metrics"):
         assert service.as_(None).below("").get(path).status in {200, 300}, path
 
@@ -159,7 +159,7 @@ def test_the_service_is_ready_and_alive(stranger: Client) -> None:
 
 
 def test_without_its_database_the_service_lives_but_is_not_ready(build: Build) -> None:
-    service = build(NOWHERE)
+    service = build(NO_DOMAIN)
     stranger = service.as_(None).below("")
     message = "The database does not answer. Try again in a moment."
     ready = stranger.get("/healthcheck")

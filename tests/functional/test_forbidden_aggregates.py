@@ -199,8 +199,8 @@ class TestMoves:
     def test_live_migrate_to_a_host_that_was_named(self, world: tuple[Cloud, bool]) -> None:
         cloud, _ = world
         server = cloud.boot_on("plain-1")
-        wish = {"host": "licensed-1", "block_migration": "auto"}
-        self.moved(cloud, server, cloud.act(cloud.admin, server, "os-migrateLive", wish), can=False)
+        request = {"host": "licensed-1", "block_migration": "auto"}
+        self.moved(cloud, server, cloud.act(cloud.admin, server, "os-migrateLive", request), can=False)
 
     def test_resize(self, world: tuple[Cloud, bool]) -> None:
         cloud, can = world
@@ -299,13 +299,13 @@ def test_servers_that_a_change_left_behind_are_told(build_cloud: BuildCloud) -> 
     stays = [cloud.boot_on("licensed-1", imageRef=LINUX) for _ in range(7)]
     cloud.boot_on("licensed-2", imageRef=LINUX, flavorRef=flavor(cloud, "win", **{WINDOWS: "required"}))
     cloud.boot_on("plain-1", imageRef=LINUX)
-    assert overview(cloud.store, "nova", isolates=True).strays == ()
+    assert overview(cloud.store, "nova", isolates=True).misplaced_servers == ()
     require(cloud, licensed_path(cloud), **{WINDOWS: "required"})
     seen = overview(cloud.store, "nova", isolates=True)
-    assert [stray.server for stray in seen.strays] == sorted(stays)
-    assert {(stray.host, stray.aggregates, stray.project_id) for stray in seen.strays} == {
+    assert [stray.server for stray in seen.misplaced_servers] == sorted(stays)
+    assert {(stray.host, stray.aggregates, stray.project_id) for stray in seen.misplaced_servers} == {
         ("licensed-1", ("licensed",), "web")
     }
     few = ", ".join(sorted(stays)[:5])
     assert f"7 servers are in an aggregate that requires traits not asked for: {few} and 2 more." in seen.warnings
-    assert overview(cloud.store, "nova").strays == ()
+    assert overview(cloud.store, "nova").misplaced_servers == ()

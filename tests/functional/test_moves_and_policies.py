@@ -342,10 +342,10 @@ def test_no_member_moves_while_another_is_on_its_way(cloud: Cloud) -> None:
 def test_a_member_on_its_way_back_lets_the_group_grow(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     cloud.boot_on("node-1", group)
-    strays = [cloud.boot_on("node-2", group), cloud.boot_on("node-3", group)]
-    for stray in strays:
+    misplaced_servers = [cloud.boot_on("node-2", group), cloud.boot_on("node-3", group)]
+    for stray in misplaced_servers:
         cloud.did(cloud.admin, stray, "migrate", {"host": "node-1"})
-    assert cloud.hosts([*strays, cloud.boot(group=group)]) == ["node-1"] * 3
+    assert cloud.hosts([*misplaced_servers, cloud.boot(group=group)]) == ["node-1"] * 3
 
 
 # What else a move looks at

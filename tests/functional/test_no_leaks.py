@@ -200,7 +200,7 @@ def _bodies(route: str, walk: Walk) -> list[Any]:
     policies = [["anti-affinity:rack"], [f"affinity:zone:{zone}", f"soft-affinity:zone:{zone}"], ["affinity:zone:1"]]
     groups: list[Any] = [{"server_group": {"name": "n", "policies": wanted}} for wanted in policies]
     server = {"name": "n", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}
-    boots: list[Any] = [
+    server_creation: list[Any] = [
         {"server": server | more, "os:scheduler_hints": hints}
         for more in ({}, {"flavorRef": "giant"}, {"availability_zone": "nova:elsewhere"}, {"host": "elsewhere"})
         for hints in ({}, {"group": walk.groups[0]}, {"group": NOBODY}, {"different_host": walk.servers[:3]})
@@ -211,7 +211,7 @@ def _bodies(route: str, walk: Walk) -> list[Any]:
         for verb, more in (("add_instance", {"enforce": True}), ("add_instance", {}), ("remove_instance", {}))
     ]
     known = {
-        "/servers": boots,
+        "/servers": server_creation,
         "/servers/{key}/action": SERVER_ACTIONS,
         "/servers/{key}": [{"server": {"name": "renamed"}}],
         "/os-server-groups": groups,

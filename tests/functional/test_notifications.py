@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from covey.model.errors import Unavailable
-from covey.model.work import Note
+from covey.model.work import Notification
 from covey.notifications.sender import Sender
 from covey.storage import engine, tables
 from covey.storage.store import Store
@@ -170,7 +170,7 @@ class Listener:
     away: bool = False
     meanwhile: Any = None
 
-    def send(self, note: Note) -> None:
+    def send(self, note: Notification) -> None:
         if self.away:
             raise Unavailable("nobody is there")
         if self.meanwhile is not None:

@@ -38,9 +38,9 @@ def shown(cloud: Cloud, group: str, client: Client | None = None) -> dict[str, A
     return doc
 
 
-def finish(cloud: Cloud, group: str, turns: int = 100) -> dict[str, Any]:
+def finish(cloud: Cloud, group: str, executor: int = 100) -> dict[str, Any]:
     """Work and wait until the rebalance is over."""
-    for _ in range(turns):
+    for _ in range(executor):
         cloud.settle()
         if not cloud.jobs():
             return shown(cloud, group)
@@ -173,7 +173,7 @@ def dying(cloud: Cloud) -> Assembled:
             raise KeyboardInterrupt
 
     made = cloud.assembled
-    return replace(made, journeys=replace(made.journeys, driver=Killed()))
+    return replace(made, server_tasks=replace(made.server_tasks, driver=Killed()))
 
 
 def test_killed_between_the_claim_of_a_move_and_writing_it_down(

@@ -8,8 +8,8 @@ from itertools import product
 
 from covey.model.groups import GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import HostId
-from covey.scheduler.ask import Ask
 from covey.scheduler.fleet import AggregateRecord, HostRecord, Weights
+from covey.scheduler.request_spec import RequestSpec
 
 Hosts = Sequence[HostRecord]
 Aggregates = Sequence[AggregateRecord]
@@ -20,27 +20,27 @@ TOGETHER = {PolicyKind.AFFINITY, PolicyKind.SOFT_AFFINITY}
 ALMOST = Fraction(1, 10**9)  # columns are floats; hosts that are closer than this weigh the same
 
 
-def feasible(ask: Ask, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
+def feasible(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
     """The hosts that may take one server of the ask."""
-    return {host.id for host in hosts if _may(ask, host, hosts, aggregates)}
+    return {host.id for host in hosts if _may(spec, host, hosts, aggregates)}
 
 
-def softly_best(ask: Ask, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
+def softly_best(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
     """Those who may and whom nobody beats by the soft policies, in the order of their listing."""
-    left = [host for host in hosts if _may(ask, host, hosts, aggregates)]
-    if ask.count > 1 and not ask.forced and not _is_begun(ask, hosts, aggregates):
-        fits = {host.id: _fit_from(ask, host.id, hosts, aggregates) for host in left}
+    left = [host for host in hosts if _may(spec, host, hosts, aggregates)]
+    if spec.count > 1 and not spec.forced and not _is_begun(spec, hosts, aggregates):
+        fits = {host.id: _fit_from(spec, host.id, hosts, aggregates) for host in left}
         left = [host for host in left if fits[host.id] == max(fits.values())]
-    for policy in () if ask.forced else ask.group.policies:
+    for policy in () if spec.forced else spec.group.policies:
         if policy.kind.is_soft and left:
-            scores = {host.id: _score(policy, ask, host, hosts, aggregates) for host in left}
+            scores = {host.id: _score(policy, spec, host, hosts, aggregates) for host in left}
             left = [host for host in left if scores[host.id] == max(scores.values())]
     return {host.id for host in left}
 
 
-def best(ask: Ask, hosts: Hosts, aggregates: Aggregates, weights: Weights) -> set[HostId]:
+def best(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates, weights: Weights) -> set[HostId]:
     """Those whom nobody beats, by the soft policies and then by the weighers."""
-    left = softly_best(ask, hosts, aggregates)
+    left = softly_best(spec, hosts, aggregates)
     weighs = {host.id: weight(host, hosts, weights) for host in hosts if host.id in left}
     return {host for host in left if weighs[host] >= max(weighs.values()) - ALMOST}
 
@@ -54,26 +54,26 @@ def weight(host: HostRecord, hosts: Hosts, weights: Weights) -> Fraction:
     return total
 
 
-def after(ask: Ask, hosts: Hosts, pick: HostId) -> tuple[Ask, list[HostRecord]]:
+def after(spec: RequestSpec, hosts: Hosts, pick: HostId) -> tuple[RequestSpec, list[HostRecord]]:
     """The same question with one server of it placed: its room is taken, and it is a member of the group."""
-    places = dict(ask.group.places)
+    places = dict(spec.group.places)
     places[pick] = places.get(pick, 0) + 1
-    return replace(ask, group=replace(ask.group, places=places)), [
-        replace(host, used=_more(host.used, ask.amounts)) if host.id == pick else host for host in hosts
+    return replace(spec, group=replace(spec.group, places=places)), [
+        replace(host, used=_more(host.used, spec.amounts)) if host.id == pick else host for host in hosts
     ]
 
 
 def in_turn(
-    ask: Ask,
+    spec: RequestSpec,
     hosts: Hosts,
-    candidates: Callable[[Ask, Hosts], set[HostId]],
+    candidates: Callable[[RequestSpec, Hosts], set[HostId]],
     choose: Callable[[int, set[HostId]], HostId],
 ) -> list[HostId]:
     """One after another, each seeing the ones before, until the count is reached or nobody is left."""
     picks: list[HostId] = []
-    while len(picks) < ask.count and (among := candidates(ask, hosts)):
+    while len(picks) < spec.count and (among := candidates(spec, hosts)):
         picks.append(choose(len(picks), among))
-        ask, hosts = after(ask, hosts, picks[-1])
+        spec, hosts = after(spec, hosts, picks[-1])
     return picks
 
 
@@ -84,62 +84,62 @@ def domains_of(host: HostRecord, scope: ScopeRef, aggregates: Aggregates) -> lis
     return [str(aggregate.id) for aggregate in aggregates if aggregate.scope == scope.id and host.id in aggregate.hosts]
 
 
-def members_in(domain: str, scope: ScopeRef, ask: Ask, hosts: Hosts, aggregates: Aggregates) -> int:
+def members_in(domain: str, scope: ScopeRef, spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> int:
     """How many of the group hold a place in a domain. A host in two domains counts as being in neither."""
-    return sum(ask.group.places.get(h.id, 0) for h in hosts if domains_of(h, scope, aggregates) == [domain])
+    return sum(spec.group.places.get(h.id, 0) for h in hosts if domains_of(h, scope, aggregates) == [domain])
 
 
-def outcomes(ask: Ask) -> list[Ask]:
+def outcomes(spec: RequestSpec) -> list[RequestSpec]:
     """All that may become of the group: each member that moves keeps one of its two places."""
-    found: list[Ask] = []
-    for left in product(*ask.group.movers):
-        places = Counter(ask.group.places) - Counter(left)
-        found.append(replace(ask, group=replace(ask.group, places=dict(places), movers=())))
+    found: list[RequestSpec] = []
+    for left in product(*spec.group.movers):
+        places = Counter(spec.group.places) - Counter(left)
+        found.append(replace(spec, group=replace(spec.group, places=dict(places), movers=())))
     return found
 
 
-def _is_begun(ask: Ask, hosts: Hosts, aggregates: Aggregates) -> bool:
+def _is_begun(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> bool:
     """Whether every policy that keeps the group together has a member to be together with, or there is none."""
-    policies = [p for p in ask.group.policies if p.kind is PolicyKind.AFFINITY and p.target is None]
+    policies = [p for p in spec.group.policies if p.kind is PolicyKind.AFFINITY and p.target is None]
     return all(
-        any(len(domains_of(h, p.scope, aggregates)) == 1 and ask.group.places.get(h.id) for h in hosts)
+        any(len(domains_of(h, p.scope, aggregates)) == 1 and spec.group.places.get(h.id) for h in hosts)
         for p in policies
     )
 
 
-def _fit_from(ask: Ask, first: HostId, hosts: Hosts, aggregates: Aggregates) -> int:
+def _fit_from(spec: RequestSpec, first: HostId, hosts: Hosts, aggregates: Aggregates) -> int:
     """How many of the batch fit when its first is there, wherever the others go."""
     picks = in_turn(
-        ask,
+        spec,
         hosts,
-        lambda ask, hosts: feasible(ask, hosts, aggregates),
+        lambda spec, hosts: feasible(spec, hosts, aggregates),
         lambda step, among: min(among) if step else first,
     )
     return len(picks)
 
 
-def _may(ask: Ask, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
-    if not _is_named(ask, host) or not _has_room(ask, host):
+def _may(spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
+    if not _is_named(spec, host) or not _has_room(spec, host):
         return False
-    return ask.forced or (
+    return spec.forced or (
         host.enabled
         and host.up
-        and ask.standing.zone in {None, host.zone or DEFAULT_ZONE}
-        and ask.standing.required_traits <= host.traits
-        and not ask.standing.forbidden_traits & host.traits
-        and _may_enter(ask, host, aggregates)
-        and all(_holds(p, ask, host, hosts, aggregates) for p in ask.group.policies if not p.kind.is_soft)
+        and spec.requirements.zone in {None, host.zone or DEFAULT_ZONE}
+        and spec.requirements.required_traits <= host.traits
+        and not spec.requirements.forbidden_traits & host.traits
+        and _may_enter(spec, host, aggregates)
+        and all(_holds(p, spec, host, hosts, aggregates) for p in spec.group.policies if not p.kind.is_soft)
     )
 
 
-def _is_named(ask: Ask, host: HostRecord) -> bool:
-    only = ask.standing.only_hosts
-    return (only is None or host.id in only) and host.id not in ask.standing.other_hosts
+def _is_named(spec: RequestSpec, host: HostRecord) -> bool:
+    only = spec.requirements.only_hosts
+    return (only is None or host.id in only) and host.id not in spec.requirements.other_hosts
 
 
-def _has_room(ask: Ask, host: HostRecord) -> bool:
+def _has_room(spec: RequestSpec, host: HostRecord) -> bool:
     """What is not asked for is not looked at: a server without a disk fits where disks are over-full."""
-    kinds = zip(host.capacity, host.used, ask.amounts, host.units, strict=True)
+    kinds = zip(host.capacity, host.used, spec.amounts, host.units, strict=True)
     return all(
         used + wanted <= capacity and units.least <= wanted <= units.most and wanted % units.step == 0
         for capacity, used, wanted, units in kinds
@@ -147,15 +147,15 @@ def _has_room(ask: Ask, host: HostRecord) -> bool:
     )
 
 
-def _may_enter(ask: Ask, host: HostRecord, aggregates: Aggregates) -> bool:
+def _may_enter(spec: RequestSpec, host: HostRecord, aggregates: Aggregates) -> bool:
     mine = [aggregate for aggregate in aggregates if host.id in aggregate.hosts]
     kept_for = {project for aggregate in mine for project in aggregate.projects}
-    if kept_for and ask.standing.project_id not in kept_for:
+    if kept_for and spec.requirements.project_id not in kept_for:
         return False
-    return all(aggregate.traits <= ask.standing.required_traits for aggregate in mine)
+    return all(aggregate.traits <= spec.requirements.required_traits for aggregate in mine)
 
 
-def _holds(policy: GroupPolicy, ask: Ask, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
+def _holds(policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
     """A hard policy, for one host."""
     mine = domains_of(host, policy.scope, aggregates)
     if len(mine) > 1:
@@ -164,18 +164,18 @@ def _holds(policy: GroupPolicy, ask: Ask, host: HostRecord, hosts: Hosts, aggreg
         return (policy.target in mine) == (policy.kind in TOGETHER)
     if not mine:
         return False
-    here = members_in(mine[0], policy.scope, ask, hosts, aggregates)
+    here = members_in(mine[0], policy.scope, spec, hosts, aggregates)
     if policy.kind is PolicyKind.ANTI_AFFINITY:
         return here < policy.limit
     places = {place for other in hosts for place in domains_of(other, policy.scope, aggregates)}
-    for later in outcomes(ask):
+    for later in outcomes(spec):
         held = {place for place in places if members_in(place, policy.scope, later, hosts, aggregates)}
         if held and mine[0] not in held:
             return False
     return True
 
 
-def _score(policy: GroupPolicy, ask: Ask, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> Score:
+def _score(policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> Score:
     """A soft policy, for one host: first whether it is anywhere, then how well it is placed."""
     mine = domains_of(host, policy.scope, aggregates)
     if policy.target is not None:
@@ -183,7 +183,7 @@ def _score(policy: GroupPolicy, ask: Ask, host: HostRecord, hosts: Hosts, aggreg
         return 1, int(as_wanted)
     if len(mine) != 1:
         return 0, 0
-    here = members_in(mine[0], policy.scope, ask, hosts, aggregates)
+    here = members_in(mine[0], policy.scope, spec, hosts, aggregates)
     return 1, here if policy.kind in TOGETHER else -here
 
 

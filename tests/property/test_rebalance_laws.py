@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
-from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
 from covey.scheduler.rebalancing import Member, Move, Plan, places_of, plan
-from covey.scheduler.verdicts import violations
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
+from covey.scheduler.violations import violations
 from tests.property import reference
 from tests.property.test_scheduler_laws import SCOPES
 
 law = settings(max_examples=300, deadline=None, derandomize=True)
 
-Places = Mapping[str, HostId]
+Destinations = Mapping[str, HostId]
 Values = tuple[int, ...]
 
 
@@ -40,7 +40,7 @@ class World:
 
     # The design's words, in loops.
 
-    def values(self, places: Places) -> Values:
+    def values(self, places: Destinations) -> Values:
         """How badly each policy is broken."""
         return tuple(self._value(policy, places) for policy in self.policies)
 
@@ -48,7 +48,7 @@ class World:
         pairs = list(zip(self.policies, values, strict=True))
         return sum(v for p, v in pairs if not p.kind.is_soft), *(v for p, v in pairs if p.kind.is_soft)
 
-    def _value(self, policy: GroupPolicy, places: Places) -> int:
+    def _value(self, policy: GroupPolicy, places: Destinations) -> int:
         names = (
             [h.name for h in self.hosts]
             if policy.scope == HOST
@@ -69,14 +69,14 @@ class World:
         most = max((count[name] for name in names), default=0)
         return lost + max(0, most - min((count[name] for name in usable), default=most) - 1)
 
-    def allows(self, places: Places, move: Move, bounds: Values) -> bool:
+    def allows(self, places: Destinations, move: Move, bounds: Values) -> bool:
         """One step: the scheduler would choose this host, and no hard policy gets worse, nor a soft one for nothing."""
         member = next(m for m in self.members if m.id == move.member)
         if not member.movable or places[member.id] != move.source or move.source == move.destination:
             return False
         others: Counter[int] = Counter(host for name, host in places.items() if name != member.id)
-        ask = Ask(*member.amounts, standing=member.standing, group=GroupView(self.policies, others))
-        if move.destination not in reference.feasible(ask, self._used(places), self.aggregates):
+        spec = RequestSpec(*member.amounts, requirements=member.requirements, group=GroupView(self.policies, others))
+        if move.destination not in reference.feasible(spec, self._used(places), self.aggregates):
             return False
         now, then = self.values(places), self.values({**places, member.id: move.destination})
         better = self.rank(then) < self.rank(now)
@@ -85,7 +85,7 @@ class World:
             for policy, n, t, bound in zip(self.policies, now, then, bounds, strict=True)
         )
 
-    def _used(self, places: Places) -> list[HostRecord]:
+    def _used(self, places: Destinations) -> list[HostRecord]:
         """The hosts, with the room that the members take where they are now."""
         used = {h.id: list(h.used) for h in self.hosts}
         for member in self.members:
@@ -103,7 +103,7 @@ class World:
         )
         return next((rank, moves) for rank, moves, _, end in ranked if self._can_reach(start, end))
 
-    def _can_reach(self, start: Places, end: Places) -> bool:
+    def _can_reach(self, start: Destinations, end: Destinations) -> bool:
         bounds = tuple(map(max, self.values(start), self.values(end)))
         if any(
             e > s and not p.kind.is_soft
@@ -144,7 +144,7 @@ def worlds(draw: st.DrawFn) -> World:
             f"m{i}",
             HostId(host),
             (amount, 1, 0),
-            Standing(other_hosts=elsewhere if i in picky else frozenset()),
+            HostRequirements(other_hosts=elsewhere if i in picky else frozenset()),
             i not in stuck,
         )
         for i, (host, amount) in enumerate(zip(at, sizes, strict=True))
@@ -180,7 +180,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(tuple(policies), members, hosts, tuple(aggregates))
 
 
-def steps(world: World, found: Plan) -> Iterator[tuple[Places, Move]]:
+def steps(world: World, found: Plan) -> Iterator[tuple[Destinations, Move]]:
     places = dict(places_of(world.members))
     for move in found.moves:
         yield dict(places), move

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ProjectId, ScopeId
 from covey.model.inventory import ANY_AMOUNT, Units
-from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.decide import allowed, decide
-from covey.scheduler.explain import explain, verdicts
+from covey.scheduler.explain import explain, violations
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.property import reference
 
 law = settings(max_examples=200, deadline=None, derandomize=True)
@@ -32,7 +32,7 @@ FIRST_AGGREGATE = 9001  # far from any number that a sentence counts
 class World:
     """A fleet and what is wanted of it."""
 
-    ask: Ask
+    spec: RequestSpec
     hosts: tuple[HostRecord, ...]
     aggregates: tuple[AggregateRecord, ...]
     weights: Weights
@@ -41,10 +41,10 @@ class World:
         return Fleet(self.hosts, self.aggregates, self.weights)
 
     def feasible(self) -> set[HostId]:
-        return reference.feasible(self.ask, self.hosts, self.aggregates)
+        return reference.feasible(self.spec, self.hosts, self.aggregates)
 
     def best(self) -> set[HostId]:
-        return reference.best(self.ask, self.hosts, self.aggregates, self.weights)
+        return reference.best(self.spec, self.hosts, self.aggregates, self.weights)
 
 
 def amounts(least: int, most: int) -> st.SearchStrategy[tuple[int, int, int]]:
@@ -135,7 +135,7 @@ def some_movers(hosts: Sequence[HostRecord]) -> st.SearchStrategy[tuple[tuple[in
 
 
 @st.composite
-def some_standing(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> Standing:
+def some_standing(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> HostRequirements:
     """Mostly nothing special is asked for, or one thing."""
     ids = [host.id for host in hosts] + [STRANGER]
     few_hosts, traits = st.frozensets(st.sampled_from(ids), max_size=3), st.frozensets(st.sampled_from(TRAITS))
@@ -148,7 +148,7 @@ def some_standing(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> Standing:
     }
     asked = draw(st.sampled_from([[], [], [], *([name] for name in special), list(special)]))
     fields: dict[str, Any] = {name: draw(special[name]) for name in asked}
-    return Standing(draw(st.sampled_from([*PROJECTS, None])), **fields)
+    return HostRequirements(draw(st.sampled_from([*PROJECTS, None])), **fields)
 
 
 @st.composite
@@ -163,10 +163,10 @@ def worlds(draw: st.DrawFn, most: int = 1, sizes: Sequence[int] = (3, 8, 12), le
     places.update(host for mover in movers for host in mover)
     group = GroupView(draw(some_policies(hosts, aggregates)), dict(places), movers)
     count = draw(st.integers(1, most))
-    standing = draw(some_standing(hosts))
+    requirements = draw(some_standing(hosts))
     multipliers = st.sampled_from([1.0, 1.0, 0.0, -1.0, 0.5, 3.0])
     return World(
-        Ask(*wanted, count, draw(st.integers(1, count)), standing, group),
+        RequestSpec(*wanted, count, draw(st.integers(1, count)), requirements, group),
         hosts,
         aggregates,
         Weights(draw(multipliers), draw(multipliers), draw(multipliers)),
@@ -180,7 +180,7 @@ seeds = st.integers(0, 2**64 - 1)
 @given(world=worlds())
 def test_who_may_is_what_the_design_says(world: World) -> None:
     fleet = world.fleet()
-    assert set(fleet.ids[allowed(world.ask, fleet)].tolist()) == world.feasible()
+    assert set(fleet.ids[allowed(world.spec, fleet)].tolist()) == world.feasible()
 
 
 @wide_law
@@ -192,15 +192,15 @@ def test_a_group_on_the_move_stays_together_whatever_its_moves_come_to(
     resting = data.draw(st.lists(st.sampled_from([host.id for host in world.hosts]), max_size=1))
     places: Counter[int] = Counter([*resting, *(host for mover in movers for host in mover)])
     group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(places), movers)
-    world = replace(world, ask=replace(world.ask, group=group, standing=Standing()))
+    world = replace(world, spec=replace(world.spec, group=group, requirements=HostRequirements()))
     fleet = world.fleet()
-    assert set(fleet.ids[allowed(world.ask, fleet)].tolist()) == world.feasible()
+    assert set(fleet.ids[allowed(world.spec, fleet)].tolist()) == world.feasible()
 
 
 @law
 @given(world=worlds(), seed=seeds)
 def test_nobody_beats_the_chosen_one(world: World, seed: int) -> None:
-    decision = decide(world.ask, world.fleet(), seed)
+    decision = decide(world.spec, world.fleet(), seed)
     assert decision.candidates == len(world.feasible())
     assert decision.seed == seed
     assert len(decision.chosen) == min(1, decision.candidates)
@@ -209,7 +209,7 @@ def test_nobody_beats_the_chosen_one(world: World, seed: int) -> None:
 
 def is_plain(world: World) -> bool:
     """Whether how many fit does not depend on the order: no two scopes wider than a host keep the group apart."""
-    hard = [p for p in world.ask.group.policies if not p.kind.is_soft and p.target is None]
+    hard = [p for p in world.spec.group.policies if not p.kind.is_soft and p.target is None]
     wide = {p.scope for p in hard if p.kind is PolicyKind.ANTI_AFFINITY} - {HOST}
     return len(wide) < 2 or not any(p.kind is PolicyKind.AFFINITY for p in hard)
 
@@ -217,22 +217,22 @@ def is_plain(world: World) -> bool:
 @wide_law
 @given(world=worlds(most=10).filter(is_plain), seed=seeds)
 def test_in_a_batch_nobody_beats_the_chosen_one_at_any_step(world: World, seed: int) -> None:
-    decision = decide(world.ask, world.fleet(), seed)
+    decision = decide(world.spec, world.fleet(), seed)
 
     def the_same(step: int, best: set[HostId]) -> HostId:
         assert step < len(decision.fitting), "one more fits"
         assert decision.fitting[step] in best, f"step {step}"
         return decision.fitting[step]
 
-    assert decision.fitting == tuple(reference.in_turn(world.ask, world.hosts, _best_of(world), the_same))
+    assert decision.fitting == tuple(reference.in_turn(world.spec, world.hosts, _best_of(world), the_same))
 
 
 @law
 @given(world=worlds(most=10), seed=seeds)
 def test_a_batch_is_all_that_fits_up_to_its_count_or_nothing_below_its_minimum(world: World, seed: int) -> None:
-    decision = decide(world.ask, world.fleet(), seed)
-    assert len(decision.fitting) <= world.ask.count
-    assert decision.chosen == (decision.fitting if len(decision.fitting) >= world.ask.minimum else ())
+    decision = decide(world.spec, world.fleet(), seed)
+    assert len(decision.fitting) <= world.spec.count
+    assert decision.chosen == (decision.fitting if len(decision.fitting) >= world.spec.minimum else ())
 
 
 @law
@@ -241,10 +241,10 @@ def test_equal_inputs_decide_equally_in_whatever_order_the_hosts_come(
     world: World, seed: int, subset: int, keys: list[int]
 ) -> None:
     fleet = world.fleet()
-    decision = decide(world.ask, fleet, seed, subset)
-    assert decide(world.ask, fleet, seed, subset) == decision
+    decision = decide(world.spec, fleet, seed, subset)
+    assert decide(world.spec, fleet, seed, subset) == decision
     hosts = [world.hosts[key] for key in keys if key < len(world.hosts)]
-    assert decide(world.ask, replace(world, hosts=tuple(hosts)).fleet(), seed, subset) == decision
+    assert decide(world.spec, replace(world, hosts=tuple(hosts)).fleet(), seed, subset) == decision
 
 
 @slow_law
@@ -252,7 +252,7 @@ def test_equal_inputs_decide_equally_in_whatever_order_the_hosts_come(
 def test_over_many_seeds_everybody_who_ties_for_best_is_chosen(world: World) -> None:
     """With sizes that floats can divide by, so that those who weigh the same do so to the last bit."""
     fleet = world.fleet()
-    assert {pick for seed in range(120) for pick in decide(world.ask, fleet, seed).chosen} == world.best()
+    assert {pick for seed in range(120) for pick in decide(world.spec, fleet, seed).chosen} == world.best()
 
 
 @law
@@ -264,7 +264,7 @@ def test_equal_hosts_tie_whatever_happened_to_them_before(
     for row, taken in takes:
         fleet.take(row % len(fleet), taken)
         fleet.take(row % len(fleet), [-amount for amount in taken])
-    assert decide(world.ask, fleet, 1) == decide(world.ask, world.fleet(), 1)
+    assert decide(world.spec, fleet, 1) == decide(world.spec, world.fleet(), 1)
 
 
 @law
@@ -279,7 +279,7 @@ def test_one_more_host_like_another_never_makes_a_possible_request_impossible(
         for aggregate in world.aggregates
     )
     grown = replace(world, hosts=(*world.hosts, twin), aggregates=aggregates)
-    assert bool(decide(grown.ask, grown.fleet(), seed).chosen) >= bool(decide(world.ask, world.fleet(), seed).chosen)
+    assert bool(decide(grown.spec, grown.fleet(), seed).chosen) >= bool(decide(world.spec, world.fleet(), seed).chosen)
 
 
 @law
@@ -288,10 +288,10 @@ def test_one_more_empty_host_never_makes_a_possible_batch_impossible(
     world: World, seed: int, room: tuple[int, int, int]
 ) -> None:
     """Of a group with one hard policy at most; where several pull, one after another is not the most."""
-    hard = [p for p in world.ask.group.policies if not p.kind.is_soft and p.target is None]
-    assume(world.ask.count == 1 or len(hard) < 2)
+    hard = [p for p in world.spec.group.policies if not p.kind.is_soft and p.target is None]
+    assume(world.spec.count == 1 or len(hard) < 2)
     grown = replace(world, hosts=(*world.hosts, HostRecord(HostId(100), "node-100", room, (0, 0, 0))))
-    before, now = (decide(w.ask, w.fleet(), seed) for w in (world, grown))
+    before, now = (decide(w.spec, w.fleet(), seed) for w in (world, grown))
     assert len(now.fitting) >= len(before.fitting)
     assert bool(now.chosen) >= bool(before.chosen)
 
@@ -299,9 +299,9 @@ def test_one_more_empty_host_never_makes_a_possible_batch_impossible(
 @law
 @given(world=worlds(most=10), seed=seeds, subset=st.integers(1, 3))
 def test_no_decision_breaks_a_capacity(world: World, seed: int, subset: int) -> None:
-    chosen = Counter(decide(world.ask, world.fleet(), seed, subset).chosen)
+    chosen = Counter(decide(world.spec, world.fleet(), seed, subset).chosen)
     for host in world.hosts:
-        for capacity, used, wanted in zip(host.capacity, host.used, world.ask.amounts, strict=True):
+        for capacity, used, wanted in zip(host.capacity, host.used, world.spec.amounts, strict=True):
             taken = wanted * chosen[host.id]
             assert not taken or used + taken <= capacity
 
@@ -309,8 +309,8 @@ def test_no_decision_breaks_a_capacity(world: World, seed: int, subset: int) -> 
 @law
 @given(world=worlds(most=10), seed=seeds, subset=st.integers(1, 3))
 def test_no_decision_breaks_a_hard_policy(world: World, seed: int, subset: int) -> None:
-    chosen = Counter(decide(world.ask, world.fleet(), seed, subset).chosen)
-    for policy in world.ask.group.policies:
+    chosen = Counter(decide(world.spec, world.fleet(), seed, subset).chosen)
+    for policy in world.spec.group.policies:
         if policy.kind is PolicyKind.ANTI_AFFINITY:
             _stays_apart(policy, world, chosen)
         elif policy.kind is PolicyKind.AFFINITY:
@@ -318,7 +318,7 @@ def test_no_decision_breaks_a_hard_policy(world: World, seed: int, subset: int) 
 
 
 def _stays_apart(policy: GroupPolicy, world: World, chosen: Counter[HostId]) -> None:
-    new, before = _by_domain(policy, world, chosen), _by_domain(policy, world, world.ask.group.places)
+    new, before = _by_domain(policy, world, chosen), _by_domain(policy, world, world.spec.group.places)
     if policy.target is not None:
         assert not new[policy.target]
     else:
@@ -330,8 +330,8 @@ def _stays_together(policy: GroupPolicy, world: World, chosen: Counter[HostId]) 
     if policy.target is not None:
         assert set(new) <= {policy.target}
         return
-    for later in reference.outcomes(world.ask):
-        before = +_by_domain(policy, replace(world, ask=later), later.group.places)
+    for later in reference.outcomes(world.spec):
+        before = +_by_domain(policy, replace(world, spec=later), later.group.places)
         assert set(new) <= set(before) if before else len(new) <= 1, "whatever the moves come to"
 
 
@@ -341,7 +341,7 @@ def _by_domain(policy: GroupPolicy, world: World, places: object) -> Counter[str
     found = Counter[str]()
     for host in world.hosts:
         domains = reference.domains_of(host, policy.scope, world.aggregates)
-        for domain in domains if places is not world.ask.group.places or len(domains) == 1 else []:
+        for domain in domains if places is not world.spec.group.places or len(domains) == 1 else []:
             found[domain] += places.get(host.id, 0)
     return found
 
@@ -350,13 +350,13 @@ def _by_domain(policy: GroupPolicy, world: World, places: object) -> Counter[str
 @given(world=worlds(most=6), seed=seeds)
 def test_an_explanation_counts_every_refused_host_once(world: World, seed: int) -> None:
     fleet = world.fleet()
-    placed = decide(world.ask, fleet, seed).fitting
-    ask, hosts = world.ask, world.hosts
+    placed = decide(world.spec, fleet, seed).fitting
+    spec, hosts = world.spec, world.hosts
     for pick in placed:
-        ask, hosts = _after(ask, hosts, pick)
-    told = explain(world.ask, fleet, placed)
+        spec, hosts = _after(spec, hosts, pick)
+    told = explain(world.spec, fleet, placed)
     lost = sum((reason.lost.astype(int) for reason in told.reasons), np.zeros(len(fleet), dtype=int))
-    may = reference.feasible(ask, hosts, world.aggregates)
+    may = reference.feasible(spec, hosts, world.aggregates)
     assert lost.tolist() == [int(host.id not in may) for host in hosts]
     assert sum(reason.count for reason in told.reasons) == len(hosts) - len(may)
     assert [r.count for r in told.reasons] == sorted((r.count for r in told.reasons), reverse=True)
@@ -366,7 +366,7 @@ def test_an_explanation_counts_every_refused_host_once(world: World, seed: int) 
 @given(world=worlds(most=6), seed=seeds)
 def test_what_a_tenant_reads_names_no_host_and_no_aggregate(world: World, seed: int) -> None:
     fleet = world.fleet()
-    told = explain(world.ask, fleet, decide(world.ask, fleet, seed).fitting)
+    told = explain(world.spec, fleet, decide(world.spec, fleet, seed).fitting)
     for sentence in told.sentence(), told.without_numbers():
         assert "node-" not in sentence
         assert "900" not in sentence
@@ -378,7 +378,7 @@ def test_what_a_tenant_reads_names_no_host_and_no_aggregate(world: World, seed: 
 def test_verdicts_are_against_those_who_may_not(world: World) -> None:
     fleet = world.fleet()
     may = world.feasible()
-    told = verdicts(world.ask, fleet)
+    told = violations(world.spec, fleet)
     assert list(told) == [host.name for host in world.hosts]
     assert {host.id for host in world.hosts if told[host.name] is None} == may
     assert "" not in told.values()
@@ -389,35 +389,35 @@ def test_verdicts_are_against_those_who_may_not(world: World) -> None:
 def test_a_subset_draws_from_the_few_best_of_those_that_the_soft_policies_leave(
     world: World, seed: int, subset: int
 ) -> None:
-    decision = decide(world.ask, world.fleet(), seed, subset)
+    decision = decide(world.spec, world.fleet(), seed, subset)
 
     def the_same(step: int, few: set[HostId]) -> HostId:
         assert step < len(decision.fitting), "one more fits"
         assert decision.fitting[step] in few, f"step {step}"
         return decision.fitting[step]
 
-    assert decision.fitting == tuple(reference.in_turn(world.ask, world.hosts, _few_best_of(world, subset), the_same))
+    assert decision.fitting == tuple(reference.in_turn(world.spec, world.hosts, _few_best_of(world, subset), the_same))
 
 
 @slow_law
 @given(world=worlds(sizes=(8,)), subset=st.integers(2, 4))
 def test_over_many_seeds_all_of_the_few_best_are_drawn(world: World, subset: int) -> None:
-    fleet, few = world.fleet(), _few_best_of(world, subset)(world.ask, world.hosts)
-    assert {pick for seed in range(160) for pick in decide(world.ask, fleet, seed, subset).chosen} == few
+    fleet, few = world.fleet(), _few_best_of(world, subset)(world.spec, world.hosts)
+    assert {pick for seed in range(160) for pick in decide(world.spec, fleet, seed, subset).chosen} == few
 
 
 @law
 @given(world=worlds(most=4, least=1), which=st.integers(0, 7), seed=seeds)
 def test_a_forced_ask_needs_nothing_but_room_on_the_host_that_it_names(world: World, which: int, seed: int) -> None:
     host = world.hosts[which % len(world.hosts)]
-    standing = replace(world.ask.standing, only_hosts=frozenset({host.id}), other_hosts=frozenset())
-    ask = replace(world.ask, standing=standing, forced=True)
-    kinds = zip(host.capacity, host.used, ask.amounts, strict=True)
+    requirements = replace(world.spec.requirements, only_hosts=frozenset({host.id}), other_hosts=frozenset())
+    spec = replace(world.spec, requirements=requirements, forced=True)
+    kinds = zip(host.capacity, host.used, spec.amounts, strict=True)
     fits = max(0, min((capacity - used) // wanted for capacity, used, wanted in kinds if wanted))
-    fits *= all(units.give(wanted) for units, wanted in zip(host.units, ask.amounts, strict=True))
-    decision = decide(ask, world.fleet(), seed)
-    assert decision.fitting == (host.id,) * min(ask.count, fits)
-    verdict = verdicts(ask, world.fleet())[host.name]
+    fits *= all(units.give(wanted) for units, wanted in zip(host.units, spec.amounts, strict=True))
+    decision = decide(spec, world.fleet(), seed)
+    assert decision.fitting == (host.id,) * min(spec.count, fits)
+    verdict = violations(spec, world.fleet())[host.name]
     assert (verdict is None) == (fits > 0)
 
 
@@ -431,12 +431,12 @@ def test_room_that_was_taken_is_as_if_it_had_never_been_there(
     world: World, takes: list[tuple[int, tuple[int, int, int]]], way: str
 ) -> None:
     fleet, hosts = world.fleet(), list(world.hosts)
-    allowed(world.ask, fleet)  # what is remembered of it must not be remembered wrongly
+    allowed(world.spec, fleet)  # what is remembered of it must not be remembered wrongly
     other = fleet.copy()
-    allowed(world.ask, other)
+    allowed(world.spec, other)
     rows = [number % len(hosts) for number, _ in takes]
     for row, (_, taken) in zip(rows, takes, strict=True):
-        hosts[row] = reference.after(_taking(taken, world.ask), hosts, hosts[row].id)[1][row]
+        hosts[row] = reference.after(_taking(taken, world.spec), hosts, hosts[row].id)[1][row]
         if way == "one by one":
             other.take(row, taken)
         elif way == "by host":
@@ -444,12 +444,12 @@ def test_room_that_was_taken_is_as_if_it_had_never_been_there(
     if way == "all at once":
         columns = np.array([taken for _, taken in takes], dtype=np.int64).reshape(-1, 3).T
         other.take_many(np.array(rows, dtype=np.intp), columns)
-    _the_same(other, replace(world, hosts=tuple(hosts)).fleet(), world.ask)
-    _the_same(fleet, world.fleet(), world.ask)  # a copy is nobody else's
+    _the_same(other, replace(world, hosts=tuple(hosts)).fleet(), world.spec)
+    _the_same(fleet, world.fleet(), world.spec)  # a copy is nobody else's
 
 
-def _taking(taken: tuple[int, int, int], ask: Ask) -> Ask:
-    return replace(ask, vcpus=taken[0], memory_mb=taken[1], disk_gb=taken[2])
+def _taking(taken: tuple[int, int, int], spec: RequestSpec) -> RequestSpec:
+    return replace(spec, vcpus=taken[0], memory_mb=taken[1], disk_gb=taken[2])
 
 
 @law
@@ -458,31 +458,31 @@ def test_the_same_room_is_taken_on_each_of_many_hosts(
     world: World, numbers: list[int], taken: tuple[int, int, int]
 ) -> None:
     fleet, hosts = world.fleet(), list(world.hosts)
-    allowed(world.ask, fleet)
+    allowed(world.spec, fleet)
     picks = [hosts[number % len(hosts)].id for number in numbers]
     fleet.take_for(picks, taken)
     for pick in picks:
-        hosts = reference.after(_taking(taken, world.ask), hosts, pick)[1]
-    _the_same(fleet, replace(world, hosts=tuple(hosts)).fleet(), world.ask)
+        hosts = reference.after(_taking(taken, world.spec), hosts, pick)[1]
+    _the_same(fleet, replace(world, hosts=tuple(hosts)).fleet(), world.spec)
 
 
-def _the_same(one: Fleet, other: Fleet, ask: Ask) -> None:
+def _the_same(one: Fleet, other: Fleet, spec: RequestSpec) -> None:
     """To the last bit: hosts that are equal have to tie, whatever became of them before."""
     assert np.array_equal(one.free, other.free)
     assert np.array_equal(one.capacity, other.capacity)
     assert np.array_equal(one.weight, other.weight)
-    assert np.array_equal(allowed(ask, one), allowed(ask, other))
+    assert np.array_equal(allowed(spec, one), allowed(spec, other))
 
 
-def _best_of(world: World) -> Callable[[Ask, reference.Hosts], set[HostId]]:
-    return lambda ask, hosts: reference.best(ask, hosts, world.aggregates, world.weights)
+def _best_of(world: World) -> Callable[[RequestSpec, reference.Hosts], set[HostId]]:
+    return lambda spec, hosts: reference.best(spec, hosts, world.aggregates, world.weights)
 
 
-def _few_best_of(world: World, subset: int) -> Callable[[Ask, reference.Hosts], set[HostId]]:
+def _few_best_of(world: World, subset: int) -> Callable[[RequestSpec, reference.Hosts], set[HostId]]:
     """All that can be among the few, whichever way their ties fall."""
 
-    def few(ask: Ask, hosts: reference.Hosts) -> set[HostId]:
-        left = reference.softly_best(ask, hosts, world.aggregates)
+    def few(spec: RequestSpec, hosts: reference.Hosts) -> set[HostId]:
+        left = reference.softly_best(spec, hosts, world.aggregates)
         weighs = {host.id: reference.weight(host, hosts, world.weights) for host in hosts if host.id in left}
         enough = sorted(weighs.values(), reverse=True)[:subset]
         return {host for host in left if weighs[host] >= enough[-1] - reference.ALMOST}
@@ -490,6 +490,8 @@ def _few_best_of(world: World, subset: int) -> Callable[[Ask, reference.Hosts], 
     return few
 
 
-def _after(ask: Ask, hosts: tuple[HostRecord, ...], pick: HostId) -> tuple[Ask, tuple[HostRecord, ...]]:
-    ask, later = reference.after(ask, hosts, pick)
-    return ask, tuple(later)
+def _after(
+    spec: RequestSpec, hosts: tuple[HostRecord, ...], pick: HostId
+) -> tuple[RequestSpec, tuple[HostRecord, ...]]:
+    spec, later = reference.after(spec, hosts, pick)
+    return spec, tuple(later)

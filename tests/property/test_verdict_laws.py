@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from covey.model.groups import GroupPolicy, PolicyKind
 from covey.model.ids import HostId
 from covey.scheduler.decide import decide
-from covey.scheduler.verdicts import objections, violations
+from covey.scheduler.violations import objections, violations
 from tests.property import reference
 from tests.property.test_scheduler_laws import World, law, seeds, wide_law, worlds
 
@@ -18,7 +18,7 @@ Broken = set[tuple[GroupPolicy, str | None, frozenset[str]]]
 
 def members_of(world: World) -> dict[str, HostId]:
     """A name for everybody who holds a place."""
-    places = Counter(world.ask.group.places)
+    places = Counter(world.spec.group.places)
     return {f"member-{number}": HostId(host) for number, host in enumerate(places.elements())}
 
 
@@ -27,7 +27,7 @@ def broken(world: World) -> Broken:
     ids = {host.id: host for host in world.hosts}
     placed = {name: ids[host] for name, host in members_of(world).items() if host in ids}
     found: Broken = set()
-    for policy in world.ask.group.policies:
+    for policy in world.spec.group.policies:
         where = {name: reference.domains_of(host, policy.scope, world.aggregates) for name, host in placed.items()}
         for place, members in _broken(policy, where, world):
             if members:
@@ -70,7 +70,7 @@ def _names(policy: GroupPolicy, world: World) -> list[str]:
 
 
 def found(world: World) -> Broken:
-    judged = violations(world.ask.group.policies, members_of(world), world.fleet())
+    judged = violations(world.spec.group.policies, members_of(world), world.fleet())
     return {(violation.policy, violation.domain, frozenset(violation.members)) for violation in judged}
 
 
@@ -84,7 +84,7 @@ def test_exactly_the_broken_policies_are_found(world: World) -> None:
 @given(world=worlds(least=1))
 def test_a_member_that_nothing_speaks_against_breaks_no_hard_policy_and_the_other_way_round(world: World) -> None:
     """Both read the same policies: one asks who may come, the other who should not be there."""
-    fleet, group = world.fleet(), world.ask.group
+    fleet, group = world.fleet(), world.spec.group
     known = {host: number for host, number in group.places.items() if HostId(host) in fleet.row_of}
     against = []
     for host, number in known.items():
@@ -109,20 +109,20 @@ def _hard(world: World) -> set[tuple[GroupPolicy, str | None]]:
 @given(world=worlds(least=1), seed=seeds, number=st.integers(1, 6))
 def test_what_is_placed_one_by_one_never_adds_a_hard_violation(world: World, seed: int, number: int) -> None:
     for step in range(number):
-        chosen = decide(world.ask, world.fleet(), seed + step).chosen
+        chosen = decide(world.spec, world.fleet(), seed + step).chosen
         if not chosen:
             return
         before = _hard(world)
-        ask, hosts = reference.after(world.ask, world.hosts, chosen[0])
-        world = replace(world, ask=ask, hosts=tuple(hosts))
+        spec, hosts = reference.after(world.spec, world.hosts, chosen[0])
+        world = replace(world, spec=spec, hosts=tuple(hosts))
         assert _hard(world) <= before
 
 
 @law
 @given(world=worlds(least=1, most=8), seed=seeds)
 def test_a_group_that_only_the_scheduler_placed_has_no_hard_violation(world: World, seed: int) -> None:
-    world = replace(world, ask=replace(world.ask, group=replace(world.ask.group, places={})))
-    for host in decide(world.ask, world.fleet(), seed).chosen:
-        ask, hosts = reference.after(world.ask, world.hosts, host)
-        world = replace(world, ask=ask, hosts=tuple(hosts))
+    world = replace(world, spec=replace(world.spec, group=replace(world.spec.group, places={})))
+    for host in decide(world.spec, world.fleet(), seed).chosen:
+        spec, hosts = reference.after(world.spec, world.hosts, host)
+        world = replace(world, spec=spec, hosts=tuple(hosts))
     assert _hard(world) == set()

@@ -42,7 +42,7 @@ from covey.api.identity import projects as identity_api
 from covey.api.image import discovery as image_discovery
 from covey.api.image.images import Images
 from covey.api.metrics import Metrics
-from covey.api.middleware import Edge
+from covey.api.middleware import RequestMiddleware
 from covey.api.mounts import Mounts
 from covey.api.operations import Health, Index, MetricsPage
 from covey.api.placement import discovery as placement_discovery
@@ -87,7 +87,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AppParts:
     """What the resources are built from."""
 
     services: Services
@@ -103,7 +103,7 @@ class Parts:
     stopping: threading.Event = field(default_factory=threading.Event)  # set when requests should come to an end
 
 
-def build(parts: Parts, only: str | None = None) -> "WSGIApplication":
+def build(parts: AppParts, only: str | None = None) -> "WSGIApplication":
     """All APIs below their paths, or one of them alone at the root."""
     below: dict[str, WSGIApplication] = {"healthcheck": _health(parts), "metrics": _metrics(parts)}
     if only is not None:
@@ -116,14 +116,14 @@ def build(parts: Parts, only: str | None = None) -> "WSGIApplication":
     return Mounts(below, _plain([("/", Index(sorted(below)), None)]))
 
 
-def _clustering(parts: Parts) -> Api:
+def _clustering(parts: AppParts) -> Api:
     edge = _edge(parts, "clustering", clustering_discovery.is_open, spoken=clustering_versions.SPOKEN)
     app = _app(edge, clustering_routes(parts), errors.plain_error, errors.no_such_route)
     clustering_errors.install(app)
     return app
 
 
-def _compute(parts: Parts) -> Api:
+def _compute(parts: AppParts) -> Api:
     services, settings = parts.services, parts.settings
     aggregates = Aggregates(services.aggregates)
     flavors = Flavors(services.flavors, parts.new_uuid, settings.max_limit)
@@ -221,7 +221,7 @@ def _compute(parts: Parts) -> Api:
     return app
 
 
-def _dashboard(parts: Parts) -> Api:
+def _dashboard(parts: AppParts) -> Api:
     edge = _edge(parts, "dashboard", dashboard_session.is_open)
     edge = replace(edge, authenticate=dashboard_session.Unprompted(parts.authenticate))
     app = _app(edge, dashboard_routes(parts), errors.plain_error, errors.no_such_route)
@@ -229,7 +229,7 @@ def _dashboard(parts: Parts) -> Api:
     return app
 
 
-def _image(parts: Parts) -> Api:
+def _image(parts: AppParts) -> Api:
     versions = image_discovery.Versions()
     images = Images(parts.services.images, parts.clock, parts.new_uuid, parts.settings.max_limit)
     routes: list[Route] = [
@@ -244,7 +244,7 @@ def _image(parts: Parts) -> Api:
     return _app(edge, routes, errors.plain_error, errors.no_such_route)
 
 
-def _placement(parts: Parts) -> "WSGIApplication":
+def _placement(parts: AppParts) -> "WSGIApplication":
     services, clock = parts.services.placement, parts.clock
     providers = ResourceProviders(services.providers, clock)
     inventories = Inventories(services.inventories, clock)
@@ -281,7 +281,7 @@ def _placement(parts: Parts) -> "WSGIApplication":
         routes_options=True,
     )
     app = _app(edge, routes, errors.plain_error, errors.no_such_route)
-    app.add_middleware(placement_errors.Manners(_methods(routes)))
+    app.add_middleware(placement_errors.MethodPolicy(_methods(routes)))
     placement_errors.install(app)
     return typeless_when_empty(app)
 
@@ -295,7 +295,7 @@ def _methods(routes: Iterable[Route]) -> dict[str, list[str]]:
     }
 
 
-def _identity(parts: Parts, projects: Projects) -> Api:
+def _identity(parts: AppParts, projects: Projects) -> Api:
     versions = identity_api.Versions()
     lookup = identity_api.ProjectLookup(projects, parts.access)
     routes: list[Route] = [
@@ -308,16 +308,16 @@ def _identity(parts: Parts, projects: Projects) -> Api:
     return _app(edge, routes, errors.plain_error, errors.no_such_route)
 
 
-def _health(parts: Parts) -> Api:
+def _health(parts: AppParts) -> Api:
     health = Health(parts.store)
     return _plain([("/", health, None), ("/live", health, "live")])
 
 
-def _metrics(parts: Parts) -> Api:
+def _metrics(parts: AppParts) -> Api:
     return _plain([("/", MetricsPage(parts.metrics), None)])
 
 
-_BUILDERS: dict[str, Callable[[Parts], "WSGIApplication"]] = {
+_BUILDERS: dict[str, Callable[[AppParts], "WSGIApplication"]] = {
     "clustering": _clustering,
     "compute": _compute,
     "image": _image,
@@ -325,9 +325,9 @@ _BUILDERS: dict[str, Callable[[Parts], "WSGIApplication"]] = {
 }
 
 
-def _edge(parts: Parts, api: str, is_open: Callable[[Request], bool], **more: Any) -> Edge:  # noqa: ANN401
+def _edge(parts: AppParts, api: str, is_open: Callable[[Request], bool], **more: Any) -> RequestMiddleware:  # noqa: ANN401
     settings = parts.settings
-    return Edge(
+    return RequestMiddleware(
         api,
         parts.authenticate,
         parts.metrics,
@@ -343,7 +343,9 @@ def _plain(routes: Iterable[Route]) -> Api:
     return _app(None, routes, errors.plain_error, errors.no_such_route)
 
 
-def _app(edge: Edge | None, routes: Iterable[Route], render: errors.Render, no_route: errors.NoRoute) -> Api:
+def _app(
+    edge: RequestMiddleware | None, routes: Iterable[Route], render: errors.Render, no_route: errors.NoRoute
+) -> Api:
     app: Api = falcon.App(request_type=Request, middleware=[edge] if edge else [])
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)

@@ -30,15 +30,15 @@ class Metrics:
             buckets=_BUCKETS_S,
             registry=self._registry,
         )
-        self._overtaken = Counter(
-            "covey_claims_overtaken_total",
+        self._claim_conflicts = Counter(
+            "covey_claim_conflicts_total",
             "Claims that were decided again, because others were faster.",
             registry=self._registry,
         )
 
-    def count_overtaken(self) -> None:
+    def count_claim_conflict(self) -> None:
         """Notes a claim that has to be decided again."""
-        self._overtaken.inc()
+        self._claim_conflicts.inc()
 
     def count(self, api: str, route: str, method: str, status: int, seconds: float) -> None:
         """Notes one answered request."""

@@ -13,14 +13,14 @@ import structlog
 from covey.api.authentication import Authenticator
 from covey.api.metrics import Metrics
 from covey.api.requests import Request
-from covey.api.versions import NotAcceptable, Spoken, Version
+from covey.api.versions import NotAcceptable, Version, VersionRange
 from covey.model.errors import Invalid
 
 log = structlog.get_logger("covey.http")
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class RequestMiddleware:
     """One API's way of meeting its callers."""
 
     api: str
@@ -29,7 +29,7 @@ class Edge:
     is_open: Callable[[Request], bool]  # discovery, which needs no identity
     max_body_bytes: int
     public_url: str | None = None
-    spoken: Spoken | None = None
+    spoken: VersionRange | None = None
     rewrite: Callable[[Request], None] | None = None
     id_header: str | None = None
     root_has_version: bool = False  # whether even the document of all versions is asked for in one of them
@@ -67,7 +67,7 @@ class Edge:
             resp.set_header("WWW-Authenticate", self.authenticate.challenge)
         self._account(req, resp.status_code)
 
-    def _version(self, req: Request, spoken: Spoken) -> Version:
+    def _version(self, req: Request, spoken: VersionRange) -> Version:
         try:
             return spoken.chosen_by(req)
         except NotAcceptable as error:

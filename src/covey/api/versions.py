@@ -50,7 +50,7 @@ class OutOfRange(Invalid):
 class NotAcceptable(OutOfRange):
     """The same, and which one that was: the answer's headers repeat it."""
 
-    def __init__(self, asked: Version, spoken: "Spoken") -> None:
+    def __init__(self, asked: Version, spoken: "VersionRange") -> None:
         super().__init__(
             f"Version {asked} is not supported by the API. Minimum is {spoken.minimum} and maximum is {spoken.maximum}."
         )
@@ -58,7 +58,7 @@ class NotAcceptable(OutOfRange):
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class VersionRange:
     """The versions that one API speaks, and the headers by which its callers choose."""
 
     service: str

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import yaml
 
-from covey.bootstrap import Chosen
+from covey.bootstrap import Settings
 from covey.cli.serve import run
 from covey.cli.users import with_user, write
 
@@ -35,7 +35,7 @@ def demo(port: int, data_dir: Path) -> None:
     passwords = _passwords(data_dir)
     _write_clouds(data_dir, port, passwords)
     home = data_dir.resolve()
-    options = Chosen(
+    options = Settings(
         overrides=(
             ("api", "port", port),
             ("api", "host", "127.0.0.1"),

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from covey import bootstrap
-from covey.bootstrap import Chosen
+from covey.bootstrap import Settings
 
 _FILES = click.option(
     "--config-file",
@@ -25,12 +25,12 @@ def chooses_database(command: Callable[..., Any]) -> Callable[..., Any]:
     return _FILES(_DATABASE(command))
 
 
-def chosen(config_files: tuple[str, ...], database: str | None, **overrides: object) -> Chosen:
+def chosen(config_files: tuple[str, ...], database: str | None, **overrides: object) -> Settings:
     """What the command line says, over what the files say; overrides are named group__option."""
     named = {key: value for key, value in overrides.items() if value is not None}
     if database is not None:
         named["database__connection"] = database
     parts = ((key.partition("__"), value) for key, value in named.items())
-    return Chosen(
+    return Settings(
         bootstrap.absolute(config_files), tuple((group, option, value) for (group, _, option), value in parts)
     )

@@ -18,10 +18,10 @@ import click
 import structlog
 from oslo_config import cfg
 
-from covey import bootstrap, logs, processors
+from covey import bootstrap, cpu_affinity, logs
 from covey.api.app import APIS
 from covey.api.metrics import SHARED_DIRECTORY
-from covey.bootstrap import Chosen
+from covey.bootstrap import Settings
 from covey.cli.fleet import apply_file
 from covey.cli.options import chooses_database, chosen
 from covey.model.errors import Invalid
@@ -67,7 +67,7 @@ def serve(
     run(options.alone(api), fleet_file)
 
 
-def run(options: Chosen, fleet_file: str | None = None, welcome: str = "") -> None:
+def run(options: Settings, fleet_file: str | None = None, welcome: str = "") -> None:
     """Serve as chosen; returns when the service was told to stop. Raises Invalid for what can't be served."""
     conf = options.load()
     refuse_open_doors(conf)
@@ -137,7 +137,7 @@ def _shared_metrics(workers: int) -> Iterator[None]:
         yield
 
 
-def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
+def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
     # Imported late: it starts a Rust runtime, which no other command needs.
     from granian import Granian  # noqa: PLC0415
     from granian.constants import HTTPModes, Interfaces  # noqa: PLC0415
@@ -158,13 +158,13 @@ def _granian(conf: cfg.ConfigOpts, options: Chosen) -> None:
         log_level=LogLevels.error,
         respawn_failed_workers=True,
         workers_kill_timeout=_GRACE_S,
-    ).serve(target_loader=partial(_load, options, stays=conf.api.one_processor), wrap_loader=False)
+    ).serve(target_loader=partial(_load, options, stays=conf.api.cpu_pinning), wrap_loader=False)
 
 
-def _load(options: Chosen, *, stays: bool) -> "WSGIApplication":
+def _load(options: Settings, *, stays: bool) -> "WSGIApplication":
     """Runs in each serving process, which ends when the one that watches over it was killed."""
     if stays:
-        processors.stay()
+        cpu_affinity.stay()
     threading.Thread(target=_end_with, args=(os.getppid(),), name="covey-parent", daemon=True).start()
     gc.set_threshold(*_GARBAGE)
     return bootstrap.wsgi(options, work=True, stopping=_told_to_stop())

@@ -64,7 +64,7 @@ def _astray(seen: Overview | None) -> dict[str, object]:
     return {
         "servers_in_forbidden_aggregates": [
             {"server": each.server, "project_id": each.project_id, "host": each.host, "aggregates": each.aggregates}
-            for each in (seen.strays if seen else ())
+            for each in (seen.misplaced_servers if seen else ())
         ]
     }
 
@@ -74,5 +74,5 @@ def _misplaced(seen: Overview | None) -> dict[str, object]:
     found = seen.misplaced if seen else ()
     return {
         "hosts_in_no_domain": {each.scope: each.nowhere for each in found if each.nowhere},
-        "hosts_in_several_domains": {each.scope: dict(each.torn) for each in found if each.torn},
+        "hosts_in_several_domains": {each.scope: dict(each.ambiguous) for each in found if each.ambiguous},
     }

@@ -175,7 +175,7 @@ def _flags(parsed_args: Namespace) -> Json:
     return {flag: getattr(parsed_args, flag) for flag in FLAGS if hasattr(parsed_args, flag)}
 
 
-def _change(asking: Command, scope: str, changes: Json) -> None:
+def _change(action_requests: Command, scope: str, changes: Json) -> None:
     if not changes:
         raise CommandError("Nothing to change: give at least one option.")
-    asking.api.put(URL, scope, body={"policy_scope": changes})
+    action_requests.api.put(URL, scope, body={"policy_scope": changes})

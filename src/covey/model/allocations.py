@@ -42,7 +42,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AllocationRequest:
     """All that a consumer is to hold from now on. No generation is checked unless one is given, be it None."""
 
     consumer: str

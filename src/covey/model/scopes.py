@@ -36,7 +36,7 @@ class Misplaced:
 
     scope: str
     nowhere: tuple[str, ...]
-    torn: tuple[tuple[str, tuple[str, ...]], ...]  # each with the domains that it is in
+    ambiguous: tuple[tuple[str, tuple[str, ...]], ...]  # each with the domains that it is in
 
 
 def misplaced(scope: Scope, hosts: Iterable[str], domains: Iterable[Aggregate]) -> Misplaced:
@@ -49,5 +49,5 @@ def misplaced(scope: Scope, hosts: Iterable[str], domains: Iterable[Aggregate]) 
     return Misplaced(
         scope.name,
         nowhere=tuple(host for host in hosts if host not in places),
-        torn=tuple((host, tuple(names)) for host, names in places.items() if len(names) > 1),
+        ambiguous=tuple((host, tuple(names)) for host, names in places.items() if len(names) > 1),
     )

@@ -99,7 +99,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlacementRequest:
     """What was asked of a server's place; kept, to decide again by."""
 
     image_id: str | None = None
@@ -134,7 +134,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacementRecord:
     """Why a server is where it is: enough to tell, and to decide the same again."""
 
     seed: int = 0
@@ -166,9 +166,9 @@ class Server:
     second_host_id: HostId | None = None
     second_host_name: str | None = None
     group_id: GroupId | None = None
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: PlacementRequest = field(default_factory=PlacementRequest)
     details: Details = field(default_factory=Details)
-    placed: Placed = field(default_factory=Placed)
+    placed: PlacementRecord = field(default_factory=PlacementRecord)
     fault: Fault | None = None
     tags: frozenset[str] = frozenset()
     zone: str | None = None  # of the host that it is on

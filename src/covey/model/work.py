@@ -17,7 +17,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Notification:
     """Something that happened, to be told to whoever listens."""
 
     id: int

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from covey.model.work import Note
+from covey.model.work import Notification
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,5 +13,5 @@ class Log:
 
     log: structlog.typing.FilteringBoundLogger = field(default_factory=structlog.get_logger)
 
-    def send(self, note: Note) -> None:
+    def send(self, note: Notification) -> None:
         self.log.info("notification", event_type=note.event, payload=note.payload)

@@ -12,7 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from covey.model.errors import Invalid, Unavailable
-from covey.model.work import Note
+from covey.model.work import Notification
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # oslo.service, which it imports, still offers Eventlet; nothing here uses that
@@ -34,7 +34,7 @@ class Messaging:
         self._publisher_id = f"nova-api:{socket.gethostname()}"
         self._aside = Aside(patience_s)
 
-    def send(self, note: Note) -> None:
+    def send(self, note: Notification) -> None:
         """Raises Unavailable when the broker does not take it."""
         priority = "ERROR" if note.event.endswith(".error") else "INFO"
         target = oslo_messaging.Target(topic=f"{_TOPIC}.{priority.lower()}")
@@ -118,6 +118,6 @@ def _transport(conf: cfg.ConfigOpts) -> Any:  # noqa: ANN401 -- the library has 
     return transport
 
 
-def _message_id(note: Note) -> str:
+def _message_id(note: Notification) -> str:
     """The same each time that a note is sent, so that a listener can tell a repetition from news."""
     return str(uuid.uuid5(_NAMESPACE, f"{note.id} {note.created_at.isoformat()} {note.event}"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from covey.model.errors import Unavailable
-from covey.model.work import Note
+from covey.model.work import Notification
 from covey.ports import Notifier, Store
 
 log = structlog.get_logger()
@@ -56,7 +56,7 @@ class Sender:
                     tx.outbox.told(told)
         return len(told)
 
-    def _tell(self, notes: Sequence[Note], told: list[int]) -> None:
+    def _tell(self, notes: Sequence[Notification], told: list[int]) -> None:
         enough_at = self.monotonic() + _BUDGET_S
         for note in notes:
             self.notifier.send(note)
@@ -64,7 +64,7 @@ class Sender:
             if self.monotonic() > enough_at:
                 return
 
-    def _pause(self, why: Unavailable, oldest: Note) -> None:
+    def _pause(self, why: Unavailable, oldest: Notification) -> None:
         log.warning("notifications.waiting", reason=why.message, since=str(oldest.created_at), pause_s=self._pause_s)
         self._resume_at = self.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

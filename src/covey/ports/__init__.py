@@ -7,7 +7,7 @@ from typing import Protocol
 
 from covey.model.access import Actor, Target
 from covey.model.servers import Server
-from covey.model.work import Note
+from covey.model.work import Notification
 from covey.ports.clustering import ClusteringRows
 from covey.ports.dashboard import DashboardRows
 from covey.ports.fleet import AggregateRows, ChangeRows, FlavorRows, HostRows, ImageRows, QuotaRows, ScopeRows
@@ -101,7 +101,7 @@ class Driver(Protocol):
 class Notifier(Protocol):
     """Tells others what happened."""
 
-    def send(self, note: Note) -> None:
+    def send(self, note: Notification) -> None:
         """Tell it, at least once. Raises Unavailable when nobody takes it, soon enough for others to wait for."""
 
 

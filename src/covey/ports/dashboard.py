@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from covey.model.event_feed import Backlog, ChangeMarker
 from covey.model.ids import AggregateId, GroupId, HostId, ProjectId, ServerId
-from covey.model.news import Backlog, Trace
 
 
 class DashboardRows(Protocol):
     """Many rows at once, each with few columns; of one project, or of all."""
 
-    def traces(self) -> list[Trace]: ...
+    def traces(self) -> list[ChangeMarker]: ...
     def placed(self, project: ProjectId | None) -> Sequence[tuple[HostId, ServerId, GroupId | None]]: ...
     def group_names(self, project: ProjectId | None) -> Sequence[tuple[GroupId, str]]: ...
     def aggregate_names(self) -> Sequence[tuple[AggregateId, str]]: ...

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from covey.model.work import Job, Note
+from covey.model.work import Job, Notification
 
 
 class WorkRows(Protocol):
@@ -30,5 +30,5 @@ class OutboxRows(Protocol):
     def turn(self) -> AbstractContextManager[bool]:
         """Whether nobody else is telling; if so, nobody else begins to while the block lasts."""
 
-    def oldest(self, most: int) -> list[Note]: ...
+    def oldest(self, most: int) -> list[Notification]: ...
     def told(self, ids: Sequence[int]) -> None: ...

@@ -11,26 +11,26 @@ estimated: the best by those heaps is the best of all.
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.scheduler.ask import Ask
 from covey.scheduler.batch_state import State, begin
 from covey.scheduler.fleet import Fleet, Rows
-from covey.scheduler.leaders import Leaders
-from covey.scheduler.luck import Draw
+from covey.scheduler.ranking import Ranking
+from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.tie_breaking import TieKeys
 
 
-def choose(ask: Ask, fleet: Fleet, rows: Rows, draw: Draw) -> list[int]:
+def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, draw: TieKeys) -> list[int]:
     """The rows for as many servers as fit, up to the ask's count."""
-    state = begin(ask, fleet, rows, draw.lots(fleet.ids[rows]))
-    if state.together and ask.count > 1:
-        most = rows[_take_most(state, ask.count)]
-        state = begin(ask, fleet, most, draw.lots(fleet.ids[most]))
-    leaders = Leaders(state, fleet.weight_after(ask.amounts))
+    state = begin(spec, fleet, rows, draw.lots(fleet.ids[rows]))
+    if state.together and spec.count > 1:
+        most = rows[_take_most(state, spec.count)]
+        state = begin(spec, fleet, most, draw.lots(fleet.ids[most]))
+    ranking = Ranking(state, fleet.weight_after(spec.amounts))
     chosen: list[int] = []
-    for step in range(ask.count):
-        best = leaders.best() if draw.subset == 1 else draw.one_of(leaders.few(draw.subset), step)
+    for step in range(spec.count):
+        best = ranking.best() if draw.subset == 1 else draw.one_of(ranking.few(draw.subset), step)
         if best is None:
             break
-        chosen.append(leaders.place(best))
+        chosen.append(ranking.place(best))
     return chosen
 
 

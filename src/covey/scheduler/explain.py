@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covey.model.ids import HostId
-from covey.scheduler.ask import Ask
-from covey.scheduler.constraints import MOVING, STANDING, Constraint
+from covey.scheduler.constraints import DYNAMIC, STATIC, Constraint
 from covey.scheduler.constraints.named_hosts import NamedHosts
 from covey.scheduler.constraints.room import Room
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,48 +35,48 @@ class Explanation:
         return "hosts " + ", ".join(reason.many for reason in self.reasons) if self.reasons else "no host may"
 
 
-def explain(ask: Ask, fleet: Fleet, placed: tuple[HostId, ...] = ()) -> Explanation:
+def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = ()) -> Explanation:
     """Why no host takes another server of the ask, after those of its batch that did fit."""
-    ask, fleet = _after(ask, fleet, placed)
+    spec, fleet = _after(spec, fleet, placed)
     alive = np.ones(len(fleet), dtype=np.bool_)
     found: list[Reason] = []
-    for constraint in _asked(ask):
-        column = constraint.allows(ask, fleet)
+    for constraint in _asked(spec):
+        column = constraint.allows(spec, fleet)
         if column is None:
             continue
         lost = alive & ~column
         if lost.any():
-            found += [reason for reason in constraint.reasons(ask, fleet, lost) if reason.count]
+            found += [reason for reason in constraint.reasons(spec, fleet, lost) if reason.count]
             alive &= column
     found.sort(key=lambda reason: -reason.count)
-    return Explanation(len(fleet), tuple(found), len(placed), ask.count)
+    return Explanation(len(fleet), tuple(found), len(placed), spec.count)
 
 
-def verdicts(ask: Ask, fleet: Fleet) -> dict[str, str | None]:
+def violations(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
     """For each host by name: None if it may, else the first sentence against it."""
     told: dict[str, str | None] = {host.name: None for host in fleet.hosts}
     alive = np.ones(len(fleet), dtype=np.bool_)
-    for constraint in _asked(ask):
-        column = constraint.allows(ask, fleet)
+    for constraint in _asked(spec):
+        column = constraint.allows(spec, fleet)
         if column is None:
             continue
         for row in np.flatnonzero(alive & ~column).tolist():
-            told[fleet.hosts[row].name] = constraint.why_not(ask, fleet, row)
+            told[fleet.hosts[row].name] = constraint.why_not(spec, fleet, row)
         alive &= column
     return told
 
 
-def _asked(ask: Ask) -> tuple[Constraint, ...]:
-    return (NamedHosts(), Room()) if ask.forced else (*STANDING, *MOVING)
+def _asked(spec: RequestSpec) -> tuple[Constraint, ...]:
+    return (NamedHosts(), Room()) if spec.forced else (*STATIC, *DYNAMIC)
 
 
-def _after(ask: Ask, fleet: Fleet, placed: tuple[HostId, ...]) -> tuple[Ask, Fleet]:
+def _after(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...]) -> tuple[RequestSpec, Fleet]:
     """The question as the next server of the batch would put it."""
     if not placed:
-        return ask, fleet
+        return spec, fleet
     later = fleet.copy()
-    places = dict(ask.group.places)
+    places = dict(spec.group.places)
     for host in placed:
-        later.take(later.row_of[host], ask.amounts)
+        later.take(later.row_of[host], spec.amounts)
         places[host] = places.get(host, 0) + 1
-    return replace(ask, group=replace(ask.group, places=places)), later
+    return replace(spec, group=replace(spec.group, places=places)), later

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from covey.model.ids import HostId, ProjectId, ScopeId
 from covey.model.inventory import ANY_AMOUNT, Units
-from covey.scheduler.ask import Standing
+from covey.scheduler.request_spec import HostRequirements
 
 T = TypeVar("T", bound=np.generic)
 Mask = NDArray[np.bool_]
 Column = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-NOWHERE = -1  # the domain of a host that is in none
+NO_DOMAIN = -1  # the domain of a host that is in none
 NEVER = 2**62  # more than any host has
 _WORTH_IT = 4  # hosts in a stretch, on average
 _FEW = 8  # less than one host in so many
@@ -57,7 +57,7 @@ class Domains:
     """One scope: which domain each host is in, and which hosts each domain has."""
 
     of_host: NDArray[np.intp]  # a row a host; NOWHERE where it is in none, or torn
-    torn: Mask  # hosts that outside hands put in two domains: no policy of the scope can be sure of them
+    ambiguous: Mask  # hosts that outside hands put in two domains: no policy of the scope can be sure of them
     names: tuple[str, ...]  # the real identifier of each domain
     _sorted: Rows  # hosts by domain, so that each domain is a slice
     _starts: Rows
@@ -67,12 +67,12 @@ class Domains:
 
     def number(self, name: str) -> int:
         """The number of the domain with that real identifier; one that no host has when there is none."""
-        return self._numbers.get(name, NOWHERE - 1)
+        return self._numbers.get(name, NO_DOMAIN - 1)
 
     def spread(self, of_domain: NDArray[T]) -> NDArray[T]:
         """A value for each domain (and one for nowhere at the end) becomes a value for each host."""
         if self._is_host:
-            return of_domain[:NOWHERE]
+            return of_domain[:NO_DOMAIN]
         if self._runs is None:
             return of_domain[self.of_host]
         domains, lengths, _ = self._runs
@@ -115,7 +115,7 @@ class Fleet:
     free: NDArray[np.int64] = field(init=False)
     units: NDArray[np.int64] | None = field(init=False)  # least, most and step; None if all hosts give any amount
     weight: Column = field(init=False)
-    standing_masks: dict[Standing, Mask] = field(init=False, default_factory=dict)
+    static_masks: dict[HostRequirements, Mask] = field(init=False, default_factory=dict)
     _sizes: dict[tuple[int, ...], int] = field(init=False, default_factory=dict)
     _wanted: NDArray[np.int64] = field(init=False)
     _fits: NDArray[np.bool_] = field(init=False)
@@ -271,21 +271,21 @@ class Fleet:
             whole = np.zeros(len(self), dtype=np.bool_)
             return _domains(np.arange(len(self), dtype=np.intp), names, whole, is_host=True)
         members = [aggregate for aggregate in self.aggregates if aggregate.scope == scope]
-        of_host = np.full(len(self), NOWHERE, dtype=np.intp)
+        of_host = np.full(len(self), NO_DOMAIN, dtype=np.intp)
         in_two = np.zeros(len(self), dtype=np.bool_)
         for number, aggregate in enumerate(members):
             rows = self.rows(aggregate.hosts)
-            in_two[rows[of_host[rows] != NOWHERE]] = True
+            in_two[rows[of_host[rows] != NO_DOMAIN]] = True
             of_host[rows] = number
-        of_host[in_two] = NOWHERE
+        of_host[in_two] = NO_DOMAIN
         return _domains(of_host, tuple(str(aggregate.id) for aggregate in members), in_two)
 
 
-def _domains(of_host: NDArray[np.intp], names: tuple[str, ...], torn: Mask, *, is_host: bool = False) -> Domains:
+def _domains(of_host: NDArray[np.intp], names: tuple[str, ...], ambiguous: Mask, *, is_host: bool = False) -> Domains:
     by_domain = np.argsort(of_host, kind="stable")
     starts = np.searchsorted(of_host[by_domain], np.arange(len(names) + 1))
     numbers = {name: i for i, name in enumerate(names)}
-    return Domains(of_host, torn, names, by_domain, starts, numbers, None if is_host else _runs(of_host), is_host)
+    return Domains(of_host, ambiguous, names, by_domain, starts, numbers, None if is_host else _runs(of_host), is_host)
 
 
 def _runs(of_host: NDArray[np.intp]) -> tuple[Rows, Rows, Rows] | None:

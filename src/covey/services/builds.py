@@ -14,11 +14,11 @@ from covey.model.ids import HostId, ServerId
 from covey.model.servers import Fault, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver, Store, Transaction
-from covey.scheduler.ask import Standing
 from covey.scheduler.explain import Explanation
 from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
-from covey.services.places import Place, Places
+from covey.services.destinations import Destination, Destinations
 
 log = structlog.get_logger()
 
@@ -32,8 +32,8 @@ class Builds:
     store: Store
     clock: Clock
     driver: Driver
-    places: Places
-    standing: Callable[[Server], Standing]
+    places: Destinations
+    requirements: Callable[[Server], HostRequirements]
     announcements: Announcements
     attempts: int = 3
 
@@ -130,10 +130,10 @@ class Builds:
         told = self.places.tell(Explanation(server.placed.hosts, (failed_to,)))
         why = NoValidHost(f"No valid host was found. {told}", fault.message)
         if len(avoid) < self.attempts and not server.wanted.forced:
-            standing = self.standing(server)
-            standing = replace(standing, other_hosts=standing.other_hosts | frozenset(avoid))
+            requirements = self.requirements(server)
+            requirements = replace(requirements, other_hosts=requirements.other_hosts | frozenset(avoid))
             try:  # before anything is given back: who waits to look at the fleet holds no room that others wait for
-                self._claim(tx, server, self.places.choose(server, group, standing), avoid)
+                self._claim(tx, server, self.places.choose(server, group, requirements), avoid)
             except NoValidHost as none_left:
                 why = none_left
             else:
@@ -141,7 +141,7 @@ class Builds:
         self.places.release(tx, server.id)
         self._give_up(tx, server, why)
 
-    def _claim(self, tx: Transaction, server: Server, place: Place, avoid: tuple[HostId, ...]) -> None:
+    def _claim(self, tx: Transaction, server: Server, place: Destination, avoid: tuple[HostId, ...]) -> None:
         now, tries = self.clock(), len(avoid) + 1
         self.places.relocate(tx, server.id, place.host_id, server.flavor)
         placed = replace(server.placed, seed=place.seed, candidates=place.candidates, avoid=avoid, attempts=tries)

@@ -7,12 +7,12 @@ from covey.model.claims import amounts_of
 from covey.model.errors import Invalid
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId, ProjectId
-from covey.model.servers import Server, Wanted
+from covey.model.servers import PlacementRequest, Server
 from covey.ports import Access, Store
-from covey.scheduler.ask import Ask
 from covey.scheduler.constraints.isolation import forbidden
-from covey.scheduler.explain import explain, verdicts
+from covey.scheduler.explain import explain, violations
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.request_spec import RequestSpec
 from covey.services.live_fleet import LiveFleet
 from covey.services.servers import Servers, image_traits
 
@@ -32,7 +32,7 @@ class Question:
 class Query:
     """What is asked of placement: an ask, and the aggregates that it may not enter, by uuid."""
 
-    ask: Ask
+    spec: RequestSpec
     forbidden: tuple[str, ...]
 
 
@@ -60,9 +60,9 @@ class Explaining:
         flavor = self.servers.flavor_for(actor, question.flavor)
         image = self.servers.image_for(actor, question.image)
         required, unwanted = image_traits(image)
-        wanted = Wanted(zone=question.zone, image_required_traits=required, image_forbidden_traits=unwanted)
+        wanted = PlacementRequest(zone=question.zone, image_required_traits=required, image_forbidden_traits=unwanted)
         project = ProjectId(question.project_id or actor.project_id)
-        standing = self.servers.standing_for(project, flavor, wanted)
+        requirements = self.servers.requirements_for(project, flavor, wanted)
         with self.store.read() as tx:
             view = GroupView()
             if question.group is not None:
@@ -71,19 +71,19 @@ class Explaining:
                     message = f"Instance group {question.group} could not be found."
                     raise Invalid(message)
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
-            ask = Ask(*amounts_of(flavor), standing=standing, group=view)
-            with self.live.fresh(tx) as sight:
-                told = explain(ask, sight.fleet).sentence()
-                return Told(told, verdicts(ask, sight.fleet), _query(ask, sight.fleet))
+            spec = RequestSpec(*amounts_of(flavor), requirements=requirements, group=view)
+            with self.live.fresh(tx) as snapshot:
+                told = explain(spec, snapshot.fleet).sentence()
+                return Told(told, violations(spec, snapshot.fleet), _query(spec, snapshot.fleet))
 
     def query_for(self, actor: Actor, server: Server) -> Query | None:
         """What would be asked for the server if it moved now; None for those who may not ask for explanations."""
         if not self.access.allows(actor, "covey:placement:explain"):
             return None
-        standing = self.servers.standing_for(server.project_id, server.flavor, server.wanted)
-        with self.store.read() as tx, self.live.fresh(tx) as sight:
-            return _query(Ask(*amounts_of(server.flavor), standing=standing), sight.fleet)
+        requirements = self.servers.requirements_for(server.project_id, server.flavor, server.wanted)
+        with self.store.read() as tx, self.live.fresh(tx) as snapshot:
+            return _query(RequestSpec(*amounts_of(server.flavor), requirements=requirements), snapshot.fleet)
 
 
-def _query(ask: Ask, fleet: Fleet) -> Query:
-    return Query(ask, tuple(sorted(aggregate.uuid for aggregate in forbidden(ask, fleet))))
+def _query(spec: RequestSpec, fleet: Fleet) -> Query:
+    return Query(spec, tuple(sorted(aggregate.uuid for aggregate in forbidden(spec, fleet))))

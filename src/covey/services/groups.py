@@ -10,7 +10,7 @@ from covey.model.ids import GroupId
 from covey.model.quotas import UNLIMITED
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
 from covey.services.announcements import Announcements, Event
-from covey.services.disguise import disguise_for
+from covey.services.obfuscation import disguise_for
 from covey.services.policies import Reader
 from covey.services.quotas import Quotas
 
@@ -52,8 +52,8 @@ class Groups:
         everywhere = everywhere and self.access.allows(actor, f"{_RULE}index:all_projects")
         with self.store.read() as tx:
             found = tx.groups.find(None if everywhere else actor.project_id, offset, limit)
-            disguise = disguise_for(tx, self.access, actor, actor.project_id)  # who sees other projects' sees all
-            return [disguise.group(group) for group in found]
+            obfuscation = disguise_for(tx, self.access, actor, actor.project_id)  # who sees other projects' sees all
+            return [obfuscation.group(group) for group in found]
 
     def get(self, actor: Actor, group: str) -> Group:
         """Raises NotFound, also for another project's group."""
@@ -69,8 +69,8 @@ class Groups:
     def create_in(self, tx: Transaction, actor: Actor, new: NewGroup) -> Group:
         """The same, as part of something larger."""
         self.access.require(actor, f"{_RULE}create", Target(project_id=actor.project_id))
-        disguise = disguise_for(tx, self.access, actor, actor.project_id)
-        policies = Reader(tx, self.access, actor, disguise).read(new.policies, new.rules)
+        obfuscation = disguise_for(tx, self.access, actor, actor.project_id)
+        policies = Reader(tx, self.access, actor, obfuscation).read(new.policies, new.rules)
         self._refuse_over_quota(tx, actor)
         group = Group(
             id=GroupId(self.new_uuid()),
@@ -83,24 +83,24 @@ class Groups:
         )
         tx.groups.add(group)
         self.announcements.group(tx, Event.GROUP_CREATED, group)
-        return disguise.group(group)
+        return obfuscation.group(group)
 
     def update(self, actor: Actor, group: str, change: GroupChange) -> Group:
         """A new name, new policies, or both. Its servers stay where they are, whatever that breaks. Raises Invalid."""
         with self.store.write() as tx:
             tx.groups.lock([GroupId(group)])
             found = self.own(tx, actor, group, "update")
-            disguise = disguise_for(tx, self.access, actor, found.project_id)
+            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
             policies = found.policies
             if change.policies is not None:
-                policies = Reader(tx, self.access, actor, disguise).read(change.policies, change.rules or {})
+                policies = Reader(tx, self.access, actor, obfuscation).read(change.policies, change.rules or {})
             elif change.rules is not None:
                 policies = with_rules(tuple(replace(p, limit=1, limited=False) for p in policies), change.rules)
             changed = replace(found, name=change.name or found.name, policies=policies)
             tx.groups.update(changed, self.clock())
             tx.groups.bump([found.id])
             self.announcements.group(tx, Event.GROUP_UPDATED, changed)
-        return disguise.group(changed)
+        return obfuscation.group(changed)
 
     def delete(self, actor: Actor, group: str) -> None:
         """Its members stay as they are, in no group. Raises NotFound."""

@@ -16,14 +16,14 @@ from covey.model.ids import HostId, ProjectId
 from covey.model.inventory import Inventory, ResourceClass
 from covey.ports import NewUuid, Store, Transaction
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
-from covey.services import heap
+from covey.services import gc_tuning
 
 _TENANTS = "filter_tenant_id"
 IDLE_S = 1200  # after so long without a look the log may have been cleared: start anew
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FleetSnapshot:
     """A look at the fleet. The tag marks what this look's claims write to the log, so that they count once."""
 
     fleet: Fleet
@@ -46,7 +46,7 @@ class LiveFleet:
         self._default_zone = default_zone
         self._isolates = isolates  # aggregates that require traits are closed to requests that do not
         self._lock = threading.Lock()
-        self._sight: Sight | None = None
+        self._sight: FleetSnapshot | None = None
         self._cursor = Cursor(0)
         self._looked_at = 0.0
 
@@ -56,37 +56,37 @@ class LiveFleet:
             pass
 
     @contextmanager
-    def fresh(self, tx: Transaction) -> Iterator[Sight]:
+    def fresh(self, tx: Transaction) -> Iterator[FleetSnapshot]:
         """The fleet as this transaction sees it; nobody else decides meanwhile."""
         with self._lock:
             yield self._refreshed(tx)
 
-    def undo(self, sight: Sight, hosts: Sequence[HostId], amounts: tuple[int, int, int]) -> None:
+    def undo(self, snapshot: FleetSnapshot, hosts: Sequence[HostId], amounts: tuple[int, int, int]) -> None:
         """Give back room that a claim took in memory, and that did not come true."""
         with self._lock:
-            if self._sight is sight and hosts:
-                sight.fleet.take_for(hosts, tuple(-amount for amount in amounts))
+            if self._sight is snapshot and hosts:
+                snapshot.fleet.take_for(hosts, tuple(-amount for amount in amounts))
 
-    def _refreshed(self, tx: Transaction) -> Sight:
+    def _refreshed(self, tx: Transaction) -> FleetSnapshot:
         now = time.monotonic()
-        sight, idle = self._sight, now - self._looked_at > IDLE_S
+        snapshot, idle = self._sight, now - self._looked_at > IDLE_S
         self._looked_at = now
-        if sight is None or idle:
+        if snapshot is None or idle:
             return self._load()
-        changes = tx.changes.since(self._cursor, sight.tag)
+        changes = tx.changes.since(self._cursor, snapshot.tag)
         self._cursor = changes.cursor
         if changes.structure:
             return self._load()
-        _apply(changes.uses, sight.fleet)
-        return sight
+        _apply(changes.uses, snapshot.fleet)
+        return snapshot
 
-    def _load(self) -> Sight:
+    def _load(self) -> FleetSnapshot:
         with self._store.read() as tx:
             self._cursor = tx.changes.begin()
             hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
         fleet = build_fleet(hosts, aggregates, self._weights, self._default_zone, isolates=self._isolates)
-        self._sight = Sight(fleet, self._new_tag())
-        heap.settle(len(hosts))
+        self._sight = FleetSnapshot(fleet, self._new_tag())
+        gc_tuning.settle(len(hosts))
         return self._sight
 
 

@@ -9,11 +9,11 @@ from covey.model.ids import GroupId, ServerId
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
 from covey.ports import Access, Store, Transaction
-from covey.scheduler.verdicts import objections
+from covey.scheduler.violations import objections
 from covey.services.announcements import Announcements, Event
-from covey.services.disguise import disguise_for
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
+from covey.services.obfuscation import disguise_for
 from covey.services.quotas import Quotas
 from covey.services.servers import Servers
 
@@ -84,8 +84,8 @@ class Memberships:
         """Raises Conflict unless hard policies would let it be where it is; while it moves, at both ends."""
         view = tx.groups.states({group.id: group.version})[group.id].view()
         hosts = [host for host in (joining.host_id, joining.second_host_id) if host is not None]
-        with self.store.read() as outside, self.live.fresh(outside) as sight:
-            broken = [objection for host in hosts for objection in objections(view, host, sight.fleet)]
+        with self.store.read() as outside, self.live.fresh(outside) as snapshot:
+            broken = [objection for host in hosts for objection in objections(view, host, snapshot.fleet)]
         if broken:
             reasons = "; ".join(dict.fromkeys(broken))
             message = f"Server {joining.id} would break the group's policies where it is: {reasons}."

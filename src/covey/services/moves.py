@@ -14,9 +14,9 @@ from covey.model.ids import ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
-from covey.scheduler.ask import Standing
+from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
-from covey.services.places import Place, Places
+from covey.services.destinations import Destination, Destinations
 from covey.services.servers import Servers, refuse_locked, refuse_small, refuse_state
 
 _AT_REST = (VmState.ACTIVE, VmState.STOPPED)
@@ -42,7 +42,7 @@ _TASK = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MoveRequest:
     """A move that somebody asks for; a forced one asks no policy."""
 
     kind: MoveKind
@@ -62,25 +62,25 @@ class Moves:
     clock: Clock
     new_uuid: NewUuid
     servers: Servers
-    places: Places
+    places: Destinations
     announcements: Announcements
     limits: Callable[[Transaction, ProjectId], dict[str, int]]
     attempts: int = 5
 
-    def begin(self, actor: Actor, server: str, wish: Wish, rule: str) -> None:
+    def begin(self, actor: Actor, server: str, request: MoveRequest, rule: str) -> None:
         """Decide where to, claim it, and leave the rest to a worker.
 
         Raises NoValidHost with the reasons when no host may take it; the server stays as it is, and its log
         says so too.
         """
-        self._authorize(actor, server, rule, wish)
+        self._authorize(actor, server, rule, request)
         for _ in range(self.attempts):
             try:
                 with suppress(StaleClaim), self.store.write() as tx:
-                    self._begin(tx, actor, ServerId(server), wish)
+                    self._begin(tx, actor, ServerId(server), request)
                     return
             except NoValidHost as why:
-                self._log_refusal(actor, ServerId(server), wish, why)
+                self._log_refusal(actor, ServerId(server), request, why)
                 raise
         raise Busy("The fleet kept changing under this request. Try again in a moment.")
 
@@ -137,20 +137,20 @@ class Moves:
         Without a zone it goes to the one that it once asked for, if any, unless it is unpinned from it.
         """
         rule = "os_compute_api:os-shelve:" + ("unshelve" if host is None else "unshelve_to_host")
-        wish = Wish(MoveKind.MIGRATION, request_id, host)
-        self._authorize(actor, server, rule, wish)
+        request = MoveRequest(MoveKind.MIGRATION, request_id, host)
+        self._authorize(actor, server, rule, request)
         for _ in range(self.attempts):
             try:
                 with suppress(StaleClaim), self.store.write() as tx:
-                    self._unshelve(tx, actor, server, wish, zone, unpin=unpin)
+                    self._unshelve(tx, actor, server, request, zone, unpin=unpin)
                     return
             except NoValidHost as why:
-                self._log_refusal(actor, ServerId(server), wish, why, "unshelve")
+                self._log_refusal(actor, ServerId(server), request, why, "unshelve")
                 raise
         raise Busy("The fleet kept changing under this request. Try again in a moment.")
 
     def _unshelve(
-        self, tx: Transaction, actor: Actor, server: str, wish: Wish, zone: str | None, *, unpin: bool
+        self, tx: Transaction, actor: Actor, server: str, request: MoveRequest, zone: str | None, *, unpin: bool
     ) -> None:
         now = self.clock()
         found, group = self._locked(tx, actor, server, "os_compute_api:os-shelve:unshelve")
@@ -159,38 +159,40 @@ class Moves:
         if zone is not None or unpin:
             self._refuse_unknown_zone(zone)
             found = replace(found, wanted=replace(found.wanted, zone=zone))
-        destination = self._destination(tx, wish, found)
-        place = self.places.choose(found, group, self._standing(found, wish, destination))
+        destination = self._destination(tx, request, found)
+        place = self.places.choose(found, group, self._standing(found, request, destination))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
         self.places.take(tx, found.id, place.host_id, found.flavor)
         placed = replace(found.placed, seed=place.seed, candidates=place.candidates, avoid=())
         tx.servers.update(replace(found, host_id=place.host_id, task=Task.UNSHELVING, placed=placed, updated_at=now))
         self.places.touch(tx, found.group_id)
-        tx.actions.add(found, "unshelve", wish.request_id, actor, now)
+        tx.actions.add(found, "unshelve", request.request_id, actor, now)
         tx.work.add("unshelve", found.id, now)
 
-    def _begin(self, tx: Transaction, actor: Actor, server: ServerId, wish: Wish) -> None:
+    def _begin(self, tx: Transaction, actor: Actor, server: ServerId, request: MoveRequest) -> None:
         found, group = self._locked(tx, actor, server, None)
         refuse_locked(found, actor, self.access)
-        refuse_state(found, _ON_THE_WIRE[wish.kind], *_MOVABLE[wish.kind])
-        source = self._source(tx, found, wish)
-        if wish.flavor is not None:
-            _refuse_same_size(found, wish.flavor)
-            refuse_small(wish.flavor, tx.images.by_id(found.wanted.image_id or ""))
-            self._refuse_over_quota(tx, found, wish.flavor)
-        destination = self._destination(tx, wish, found)
-        standing = self._standing(found, wish, destination)
-        place = self.places.choose(found, group, standing, flavor=wish.flavor, forced=wish.forced)
-        self._claim(tx, actor, found, source, place, wish)
+        refuse_state(found, _ON_THE_WIRE[request.kind], *_MOVABLE[request.kind])
+        source = self._source(tx, found, request)
+        if request.flavor is not None:
+            _refuse_same_size(found, request.flavor)
+            refuse_small(request.flavor, tx.images.by_id(found.wanted.image_id or ""))
+            self._refuse_over_quota(tx, found, request.flavor)
+        destination = self._destination(tx, request, found)
+        requirements = self._standing(found, request, destination)
+        place = self.places.choose(found, group, requirements, flavor=request.flavor, forced=request.forced)
+        self._claim(tx, actor, found, source, place, request)
 
-    def _claim(self, tx: Transaction, actor: Actor, server: Server, source: Host, place: Place, wish: Wish) -> None:
-        now, flavor = self.clock(), wish.flavor or server.flavor
+    def _claim(
+        self, tx: Transaction, actor: Actor, server: Server, source: Host, place: Destination, request: MoveRequest
+    ) -> None:
+        now, flavor = self.clock(), request.flavor or server.flavor
         move = Migration(
             uuid=self.new_uuid(),
             server_id=server.id,
             project_id=server.project_id,
             user_id=server.user_id,
-            kind=wish.kind,
+            kind=request.kind,
             status="preparing",
             source=source.name,
             destination=place.host_name,
@@ -203,17 +205,17 @@ class Moves:
         self.places.take(tx, server.id, place.host_id, flavor)
         self._charge(tx, move)
         tx.migrations.add(move)
-        tx.actions.add(server, ACTION[wish.kind], wish.request_id, actor, now)
+        tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)
         placed = replace(server.placed, seed=place.seed, candidates=place.candidates, hosts=place.hosts)
-        moving = replace(server, second_host_id=place.host_id, task=_TASK[wish.kind], placed=placed, updated_at=now)
+        moving = replace(server, second_host_id=place.host_id, task=_TASK[request.kind], placed=placed, updated_at=now)
         tx.servers.update(moving)
         self.places.touch(tx, server.group_id)
-        tx.work.add("move", server.id, now, {"migration": move.uuid, "stopped": wish.stopped})
+        tx.work.add("move", server.id, now, {"migration": move.uuid, "stopped": request.stopped})
 
-    def _authorize(self, actor: Actor, server: str, rule: str, wish: Wish) -> None:
+    def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
         with self.store.read() as tx:
             self.servers.own(tx, actor, server, rule)
-            named = wish.host is not None and wish.kind in {MoveKind.MIGRATION, MoveKind.LIVE_MIGRATION}
+            named = request.host is not None and request.kind in {MoveKind.MIGRATION, MoveKind.LIVE_MIGRATION}
             if named and rule.startswith("os_compute_api:os-migrate-server"):
                 self.servers.own(tx, actor, server, f"{rule}:host")
 
@@ -226,37 +228,37 @@ class Moves:
             self.servers.own(tx, actor, server, rule)
         return found, group
 
-    def _source(self, tx: Transaction, server: Server, wish: Wish) -> Host:
+    def _source(self, tx: Transaction, server: Server, request: MoveRequest) -> Host:
         if server.host_id is None:
-            message = f"Cannot '{_ON_THE_WIRE[wish.kind]}' instance {server.id} while it is on no host"
+            message = f"Cannot '{_ON_THE_WIRE[request.kind]}' instance {server.id} while it is on no host"
             raise Conflict(message)
         source = tx.hosts.by_id(server.host_id)
         assert source is not None
-        if wish.kind is MoveKind.EVACUATION and source.up:
+        if request.kind is MoveKind.EVACUATION and source.up:
             message = f"Compute service of {source.name} is still in use."
             raise Invalid(message)
         return source
 
-    def _destination(self, tx: Transaction, wish: Wish, server: Server) -> Host | None:
-        if wish.host is None:
+    def _destination(self, tx: Transaction, request: MoveRequest, server: Server) -> Host | None:
+        if request.host is None:
             return None
-        found = tx.hosts.by_name(wish.host)
+        found = tx.hosts.by_name(request.host)
         if found is None:
-            evacuating = wish.kind is MoveKind.EVACUATION
-            error = NotFound(f"Compute host {wish.host} not found.") if evacuating else None
-            raise error or Invalid(f"Compute host {wish.host} could not be found.")
+            evacuating = request.kind is MoveKind.EVACUATION
+            error = NotFound(f"Compute host {request.host} not found.") if evacuating else None
+            raise error or Invalid(f"Compute host {request.host} could not be found.")
         if found.id == server.host_id:
             message = "Cannot migrate to the host where the server exists."
             raise Invalid(message)
         return found
 
-    def _standing(self, server: Server, wish: Wish, destination: Host | None) -> Standing:
+    def _standing(self, server: Server, request: MoveRequest, destination: Host | None) -> HostRequirements:
         """What it asks of a host; a destination of the time when it was created no longer counts."""
         wanted = replace(server.wanted, hosts=(), forced=False)
-        standing = self.servers.standing_for(server.project_id, wish.flavor or server.flavor, wanted)
+        requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, wanted)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
-        only = standing.only_hosts if destination is None else frozenset({destination.id})
-        return replace(standing, only_hosts=only, other_hosts=standing.other_hosts | here)
+        only = requirements.only_hosts if destination is None else frozenset({destination.id})
+        return replace(requirements, only_hosts=only, other_hosts=requirements.other_hosts | here)
 
     def _finished(self, tx: Transaction, server: Server) -> Migration:
         found = tx.migrations.find(server=server.id, statuses=("finished",))
@@ -266,8 +268,8 @@ class Moves:
         return found[0]
 
     def _refuse_unknown_zone(self, zone: str | None) -> None:
-        with self.store.read() as outside, self.places.live.fresh(outside) as sight:
-            if zone is not None and zone not in sight.fleet.zones:
+        with self.store.read() as outside, self.places.live.fresh(outside) as snapshot:
+            if zone is not None and zone not in snapshot.fleet.zones:
                 message = "The requested availability zone is not available"
                 raise Invalid(message)
 
@@ -295,14 +297,14 @@ class Moves:
                 raise StaleClaim(frozenset())
 
     def _log_refusal(
-        self, actor: Actor, server: ServerId, wish: Wish, why: NoValidHost, action: str | None = None
+        self, actor: Actor, server: ServerId, request: MoveRequest, why: NoValidHost, action: str | None = None
     ) -> None:
         """A refused move is not silent: the server's log has the counted reasons."""
-        now, verb = self.clock(), action or ACTION[wish.kind]
+        now, verb = self.clock(), action or ACTION[request.kind]
         with self.store.write() as tx:
             found = tx.servers.by_id(server)
             if found is not None:
-                tx.actions.add(found, verb, wish.request_id, actor, now)
+                tx.actions.add(found, verb, request.request_id, actor, now)
                 event = ActionEvent("conductor_schedule", now, now, "Error", why.message, why.details)
                 tx.actions.finish(server, verb, event)
 

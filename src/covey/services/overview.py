@@ -8,7 +8,7 @@ from covey.model.flavors import FlavorFilter
 from covey.model.images import ImageFilter
 from covey.model.scopes import Misplaced, misplaced
 from covey.ports import Store
-from covey.services.strays import Stray, strays
+from covey.services.misplaced_servers import MisplacedServer, misplaced_servers
 
 _TOLD = 5  # hosts by name, in a sentence
 
@@ -27,7 +27,7 @@ class Overview:
     images: int
     warnings: tuple[str, ...]
     misplaced: tuple[Misplaced, ...] = ()
-    strays: tuple[Stray, ...] = ()
+    misplaced_servers: tuple[MisplacedServer, ...] = ()
 
 
 def overview(store: Store, default_zone: str, *, isolates: bool = False) -> Overview:
@@ -36,7 +36,7 @@ def overview(store: Store, default_zone: str, *, isolates: bool = False) -> Over
         hosts, aggregates, scopes = tx.hosts.find(), tx.aggregates.all(), tx.scopes.all()
         in_use = tx.scopes.in_use()
         flavors, images = tx.flavors.find(FlavorFilter(is_public=None)), tx.images.find(ImageFilter())
-        astray = strays(tx) if isolates else []
+        astray = misplaced_servers(tx) if isolates else []
     domains = Counter(aggregate.scope for aggregate in aggregates if aggregate.scope)
     zones = Counter(host.zone or default_zone for host in hosts)
     warnings = []
@@ -62,18 +62,18 @@ def overview(store: Store, default_zone: str, *, isolates: bool = False) -> Over
         flavors=len(flavors),
         images=len(images),
         warnings=tuple(warnings),
-        misplaced=tuple(each for each in wrong if each.nowhere or each.torn),
-        strays=tuple(astray),
+        misplaced=tuple(each for each in wrong if each.nowhere or each.ambiguous),
+        misplaced_servers=tuple(astray),
     )
 
 
 def _sentences(wrong: Misplaced) -> Iterator[str]:
     if wrong.nowhere:
         yield f"{_counted(wrong.nowhere)} in no domain of the scope {wrong.scope}: {_told(wrong.nowhere)}."
-    if wrong.torn:
-        told = _told([f"{host} ({', '.join(domains)})" for host, domains in wrong.torn])
+    if wrong.ambiguous:
+        told = _told([f"{host} ({', '.join(domains)})" for host, domains in wrong.ambiguous])
         yield (
-            f"{_counted(wrong.torn)} in more than one domain of the scope {wrong.scope}, "
+            f"{_counted(wrong.ambiguous)} in more than one domain of the scope {wrong.scope}, "
             f"so out of reach of its policies: {told}."
         )
 

@@ -8,7 +8,7 @@ from covey.model.errors import Forbidden, Invalid
 from covey.model.groups import HOST, GroupPolicy, PolicyKind, ScopeRef, check_policies, with_rules
 from covey.model.scopes import HOST_SCOPE, Scope
 from covey.ports import Access, Transaction
-from covey.services.disguise import Disguise
+from covey.services.obfuscation import Obfuscation
 
 _USE, _USE_IDENTIFIER = "os_compute_api:os-policy-scopes:use", "os_compute_api:os-policy-scopes:use_identifier"
 
@@ -20,12 +20,12 @@ class Reader:
     tx: Transaction
     access: Access
     actor: Actor
-    disguise: Disguise
+    obfuscation: Obfuscation
 
     def read(self, texts: Sequence[str], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
         """Raises Invalid for what makes no sense, Forbidden for a scope that is not the caller's to use."""
         policies = with_rules(tuple(self._policy(text) for text in texts), rules)
-        check_policies(policies, self.disguise.policy)
+        check_policies(policies, self.obfuscation.policy)
         return policies
 
     def _policy(self, text: str) -> GroupPolicy:
@@ -53,7 +53,7 @@ class Reader:
         """The scope of that name; None is the implicit one."""
         if name == HOST_SCOPE:
             return None
-        found = next((scope for scope in self.disguise.scopes.values() if scope.name == name), None)
+        found = next((scope for scope in self.obfuscation.scopes.values() if scope.name == name), None)
         if found is None:
             message = f"There is no policy scope {name!r}."
             raise Invalid(message)
@@ -62,7 +62,7 @@ class Reader:
     def _domain(self, scope: Scope, given: str) -> str:
         """The real identifier of the domain that the caller knows by this one."""
         for real in map(str, self.tx.scopes.domains(scope.id)):
-            if given == self.disguise.kept(scope, real):
+            if given == self.obfuscation.kept(scope, real):
                 return real
         message = (
             f"The policy scope {scope.name!r} has no {given!r}. `GET /os-policy-scopes/{scope.id}` lists what it has."
@@ -70,6 +70,6 @@ class Reader:
         raise Invalid(message)
 
     def _require(self, rule: str, scope: str) -> None:
-        if not self.access.allows(self.actor, rule, Target(project_id=self.disguise.project_id, scope_name=scope)):
+        if not self.access.allows(self.actor, rule, Target(project_id=self.obfuscation.project_id, scope_name=scope)):
             message = f"Policy doesn't allow {rule} to be performed: the policy scope {scope!r} is not open to you."
             raise Forbidden(message)

@@ -7,17 +7,17 @@ from covey.model.access import Actor
 from covey.model.claims import amounts_of
 from covey.model.groups import Group
 from covey.model.ids import HostId
-from covey.model.servers import Wanted
+from covey.model.servers import PlacementRequest
 from covey.ports import Access, Store, Transaction
-from covey.scheduler.ask import Ask
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
-from covey.services.audits import Places, places_of, scopes_of
-from covey.services.boots import refuse_unknown_zone
-from covey.services.disguise import disguise_for
+from covey.scheduler.request_spec import RequestSpec
+from covey.services.audits import Destinations, places_of, scopes_of
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
+from covey.services.obfuscation import disguise_for
+from covey.services.server_creation import refuse_unknown_zone
 from covey.services.servers import Servers, image_traits, refuse_small
 
 MOST = 10_000  # servers that are decided on: as many as anybody could want
@@ -40,7 +40,7 @@ class Preview:
 
     group: Group
     asked: int
-    placements: Sequence[Places]
+    placements: Sequence[Destinations]
     reason: str | None
 
     @property
@@ -67,26 +67,26 @@ class Previews:
         required, forbidden = image_traits(image)
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "preview")
-            wanted = Wanted(zone=more.zone, image_required_traits=required, image_forbidden_traits=forbidden)
-            ask = Ask(
+            wanted = PlacementRequest(zone=more.zone, image_required_traits=required, image_forbidden_traits=forbidden)
+            spec = RequestSpec(
                 *amounts_of(flavor),
                 count=more.count,
                 minimum=1,
-                standing=self.servers.standing_for(found.project_id, flavor, wanted),
+                requirements=self.servers.requirements_for(found.project_id, flavor, wanted),
                 group=tx.groups.states({found.id: found.version})[found.id].view(),
             )
-            return self._decided(tx, actor, found, ask)
+            return self._decided(tx, actor, found, spec)
 
-    def _decided(self, tx: Transaction, actor: Actor, group: Group, ask: Ask) -> Preview:
-        disguise = disguise_for(tx, self.access, actor, group.project_id)
-        with self.live.fresh(tx) as sight:
-            refuse_unknown_zone(ask.standing, sight.fleet)
-            chosen = decide(ask, sight.fleet, _SEED).chosen
-            reason = self._reason(ask, sight.fleet, chosen) if len(chosen) < ask.count else None
-            placements = list(places_of(chosen, scopes_of(group), sight.fleet, disguise))
-            return Preview(group, ask.count, placements, reason)
+    def _decided(self, tx: Transaction, actor: Actor, group: Group, spec: RequestSpec) -> Preview:
+        obfuscation = disguise_for(tx, self.access, actor, group.project_id)
+        with self.live.fresh(tx) as snapshot:
+            refuse_unknown_zone(spec.requirements, snapshot.fleet)
+            chosen = decide(spec, snapshot.fleet, _SEED).chosen
+            reason = self._reason(spec, snapshot.fleet, chosen) if len(chosen) < spec.count else None
+            placements = list(places_of(chosen, scopes_of(group), snapshot.fleet, obfuscation))
+            return Preview(group, spec.count, placements, reason)
 
-    def _reason(self, ask: Ask, fleet: Fleet, chosen: tuple[HostId, ...]) -> str:
+    def _reason(self, spec: RequestSpec, fleet: Fleet, chosen: tuple[HostId, ...]) -> str:
         """What stands against one more; nobody asked for as many as there could be, so how many did fit is left out."""
-        why = explain(ask, fleet, chosen)
-        return self.tell(replace(why, placed=0) if ask.count == MOST else why)
+        why = explain(spec, fleet, chosen)
+        return self.tell(replace(why, placed=0) if spec.count == MOST else why)

@@ -13,7 +13,7 @@ from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.model.servers import Server, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Store
-from covey.services.moves import Moves, Wish
+from covey.services.moves import MoveRequest, Moves
 from covey.services.rebalances import Planner, movable
 
 log = structlog.get_logger()
@@ -83,9 +83,9 @@ class RebalanceSteps:
             return
         live = server.vm_state is VmState.ACTIVE
         kind = MoveKind.LIVE_MIGRATION if live else MoveKind.MIGRATION
-        wish = Wish(kind, found.request_id, step.destination)
+        request = MoveRequest(kind, found.request_id, step.destination)
         try:
-            self.moves.begin(_on_behalf_of(found), step.server_id, wish, _MAY_LOOK)
+            self.moves.begin(_on_behalf_of(found), step.server_id, request, _MAY_LOOK)
         except Busy:
             self._keep(found, found, later=True)
         except (NoValidHost, Conflict, Invalid, NotFound) as error:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from covey import processors
-from covey.lanes import Lanes
+from covey import cpu_affinity
 from covey.model.access import Actor
 from covey.model.claims import amounts_of
 from covey.model.errors import Conflict, NotFound
@@ -13,11 +12,12 @@ from covey.model.ids import HostId
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.model.servers import Server, VmState
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.request_slots import RequestSlots
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member, Move, Plan, plan, still_right
-from covey.services.disguise import Disguise, disguise_for
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
+from covey.services.obfuscation import Obfuscation, disguise_for
 from covey.services.servers import Servers
 
 _AT_REST = {VmState.ACTIVE, VmState.STOPPED}
@@ -31,7 +31,7 @@ class Planned:
     plan: Plan
     steps: tuple[Step, ...]
     left: tuple[Step, ...]
-    disguise: Disguise
+    obfuscation: Obfuscation
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Planner:
 
     servers: Servers
     live: LiveFleet
-    lanes: Lanes
+    request_slots: RequestSlots
     seed: Callable[[], int]
     patience_s: float
 
@@ -71,12 +71,12 @@ class Planner:
         """The group as the transaction sees it."""
         found = [server for server in tx.servers.by_ids(group.members) if server.host_id is not None]
         members = [self._member(server) for server in found]
-        with self.live.fresh(tx) as sight:
-            return Seen(group, members, sight.fleet.copy())
+        with self.live.fresh(tx) as snapshot:
+            return Seen(group, members, snapshot.fleet.copy())
 
     def think(self, seen: Seen) -> Plan:
         """What to do about it. Nobody waits meanwhile: not for a lane, and not for a transaction."""
-        with self.lanes.aside(), processors.anywhere():
+        with self.request_slots.aside(), cpu_affinity.anywhere():
             return plan(seen.group.policies, seen.members, seen.fleet, self.seed(), patience_s=self.patience_s)
 
     def _member(self, server: Server) -> Member:
@@ -85,8 +85,8 @@ class Planner:
         host = server.second_host_id if moving else server.host_id
         assert host is not None
         wanted = replace(server.wanted, hosts=(), forced=False)  # as for every other move
-        standing = self.servers.standing_for(server.project_id, server.flavor, wanted)
-        return Member(server.id, host, amounts_of(server.flavor), standing, movable(server))
+        requirements = self.servers.requirements_for(server.project_id, server.flavor, wanted)
+        return Member(server.id, host, amounts_of(server.flavor), requirements, movable(server))
 
 
 def movable(server: Server) -> bool:
@@ -109,16 +109,16 @@ class Rebalances:
         """The fewest moves that put the group right; changes nothing. Raises NotFound."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance:plan")
-            disguise = disguise_for(tx, self.access, actor, found.project_id)
+            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
             seen = self.planner.look(tx, found)
         thought = self.planner.think(seen)
-        return Planned(found, thought, seen.steps(thought.moves), seen.steps(thought.left), disguise)
+        return Planned(found, thought, seen.steps(thought.moves), seen.steps(thought.left), obfuscation)
 
-    def start(self, actor: Actor, group: str, request_id: str) -> tuple[Rebalance, Disguise]:
+    def start(self, actor: Actor, group: str, request_id: str) -> tuple[Rebalance, Obfuscation]:
         """Begin to put the group right. Raises NotFound, and Conflict while another rebalance of it runs."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance")
-            disguise = disguise_for(tx, self.access, actor, found.project_id)
+            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
             seen = self.planner.look(tx, found)
         steps = seen.steps(self.planner.think(seen).moves)
         now = self.clock()
@@ -139,9 +139,9 @@ class Rebalances:
             tx.rebalances.add(new)
             if steps:
                 tx.work.add("rebalance", new.id, now)
-        return new, disguise
+        return new, obfuscation
 
-    def show(self, actor: Actor, group: str) -> tuple[Rebalance, Disguise]:
+    def show(self, actor: Actor, group: str) -> tuple[Rebalance, Obfuscation]:
         """The latest one of the group. Raises NotFound."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance:plan")

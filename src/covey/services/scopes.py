@@ -13,8 +13,8 @@ from covey.model.ids import ProjectId, ScopeId
 from covey.model.scopes import IMPLICIT, Scope
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
 from covey.services.aggregates import existing
-from covey.services.disguise import Disguise, disguise_for
 from covey.services.domains import join, refuse_implicit
+from covey.services.obfuscation import Obfuscation, disguise_for
 
 _RULE = "os_compute_api:os-policy-scopes:"
 _TOLD = 3  # of those who are in the way, by name
@@ -72,12 +72,12 @@ class Scopes:
         self.access.require(actor, f"{_RULE}index", Target(project_id=actor.project_id))
         self._require_as_tenant(actor, tenant)
         with self.store.read() as tx:
-            disguise = disguise_for(tx, self.access, actor, actor.project_id)
+            obfuscation = disguise_for(tx, self.access, actor, actor.project_id)
             domains: dict[ScopeId | None, list[Aggregate]] = defaultdict(list)
             for aggregate in tx.aggregates.all():
                 domains[aggregate.scope].append(aggregate)
             return [
-                _seen(scope, domains[scope.id], disguise, tenant)
+                _seen(scope, domains[scope.id], obfuscation, tenant)
                 for scope in _all(tx)
                 if self.access.allows(actor, f"{_RULE}show", _target(actor, scope))
             ]
@@ -180,8 +180,8 @@ class Scopes:
             self.access.require(actor, f"{_RULE}show:as_tenant")
 
     def _shown(self, tx: Transaction, actor: Actor, scope: Scope, tenant: ProjectId | None = None) -> SeenScope:
-        disguise = disguise_for(tx, self.access, actor, actor.project_id)
-        return _seen(scope, tx.aggregates.in_scope(scope.id), disguise, tenant)
+        obfuscation = disguise_for(tx, self.access, actor, actor.project_id)
+        return _seen(scope, tx.aggregates.in_scope(scope.id), obfuscation, tenant)
 
 
 def new_namespace() -> str:
@@ -193,11 +193,11 @@ def _target(actor: Actor, scope: Scope) -> Target:
     return Target(project_id=actor.project_id, scope_name=scope.name)
 
 
-def _seen(scope: Scope, domains: Sequence[Aggregate], disguise: Disguise, tenant: ProjectId | None) -> SeenScope:
-    if disguise.sees_all:
+def _seen(scope: Scope, domains: Sequence[Aggregate], obfuscation: Obfuscation, tenant: ProjectId | None) -> SeenScope:
+    if obfuscation.sees_all:
         whole = (SeenDomain(str(each.id), each, _surrogate(scope, tenant, str(each.id))) for each in domains)
         return SeenScope(scope, tuple(whole), shows_namespace=True)
-    known = (disguise.kept(scope, str(domain.id)) for domain in domains if scope.allow_identifiers)
+    known = (obfuscation.kept(scope, str(domain.id)) for domain in domains if scope.allow_identifiers)
     return SeenScope(scope, tuple(map(SeenDomain, _sorted(known))), shows_namespace=False)
 
 

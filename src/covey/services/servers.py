@@ -8,14 +8,14 @@ from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.flavors import Flavor
 from covey.model.ids import GroupId, HostId, ProjectId
 from covey.model.images import Image
-from covey.model.servers import Details, Server, ServerFilter, Task, VmState, Wanted
+from covey.model.servers import Details, PlacementRequest, Server, ServerFilter, Task, VmState
 from covey.ports import Access, Clock, Store, Transaction
-from covey.scheduler.ask import Standing
+from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
-from covey.services.boots import Boot, Boots, Then
 from covey.services.flavors import Flavors
 from covey.services.images import Images
-from covey.services.recent import Recent
+from covey.services.server_creation import Boot, ServerCreation, Then
+from covey.services.ttl_cache import TtlCache
 
 _RULE = "os_compute_api:servers:"
 _NOWHERE = HostId(0)  # a forced host that does not exist has no room, which the fault will say
@@ -52,20 +52,20 @@ class Servers:
     store: Store
     access: Access
     clock: Clock
-    boots: Boots
+    server_creation: ServerCreation
     flavors: Flavors
     images: Images
     announcements: Announcements
-    recent_flavors: Recent[tuple[str, str], Flavor]
-    recent_images: Recent[tuple[str, str], Image]
+    recent_flavors: TtlCache[tuple[str, str], Flavor]
+    recent_images: TtlCache[tuple[str, str], Image]
 
     def create(self, actor: Actor, new: NewServer) -> list[Server]:
         """The new servers. Raises Invalid for what makes no sense, OverQuota, Busy."""
-        return self.boots.boot(self._boot(actor, new))
+        return self.server_creation.boot(self._boot(actor, new))
 
     def create_together(self, actor: Actor, new: Sequence[NewServer], then: Then) -> None:
         """Several requests and what follows, or nothing of it. Raises NoValidHost, and all that create does."""
-        self.boots.boot_together([self._boot(actor, each) for each in new], then)
+        self.server_creation.boot_together([self._boot(actor, each) for each in new], then)
 
     def _boot(self, actor: Actor, new: NewServer) -> Boot:
         own = Target(project_id=actor.project_id, user_id=actor.user_id)
@@ -77,7 +77,7 @@ class Servers:
         flavor, image = self.flavor_for(actor, new.flavor), self.image_for(actor, new.image)
         refuse_small(flavor, image)
         wanted = self._wanted(new, image)
-        standing = self.standing_for(actor.project_id, flavor, wanted)
+        requirements = self.requirements_for(actor.project_id, flavor, wanted)
         return Boot(
             project_id=actor.project_id,
             user_id=actor.user_id,
@@ -87,7 +87,7 @@ class Servers:
             details=replace(new.details, image_properties=image.properties)
             if image and image.properties
             else new.details,
-            standing=standing,
+            requirements=requirements,
             request_id=new.request_id,
             now=self.clock(),
             group_id=None if new.group is None else GroupId(new.group),
@@ -148,14 +148,14 @@ class Servers:
             tx.work.drop(found.id)
             tx.work.add("destroy", found.id, now)
 
-    def standing_for(self, project: ProjectId, flavor: Flavor, wanted: Wanted) -> Standing:
+    def requirements_for(self, project: ProjectId, flavor: Flavor, wanted: PlacementRequest) -> HostRequirements:
         """What a server asks of any host, whatever its use and its group."""
         only: frozenset[HostId] | None = frozenset(wanted.hosts) if wanted.hosts else None
         if wanted.same_host:
             near = self._hosts_of(wanted.same_host)
             only = near if only is None else only & near
         specs = flavor.extra_specs
-        return Standing(
+        return HostRequirements(
             project_id=project,
             zone=wanted.zone,
             required_traits=required_traits(flavor, wanted),
@@ -198,9 +198,9 @@ class Servers:
             message = "Can not find requested image"
             raise Invalid(message) from error
 
-    def _wanted(self, new: NewServer, image: Image | None) -> Wanted:
+    def _wanted(self, new: NewServer, image: Image | None) -> PlacementRequest:
         required, forbidden = image_traits(image)
-        return Wanted(
+        return PlacementRequest(
             image_id=new.image,
             zone=new.zone,
             hosts=self._destination(new),
@@ -262,7 +262,7 @@ def traits(specs: Mapping[str, str], word: str) -> list[str]:
     return [key.partition(":")[2] for key, value in specs.items() if key.startswith("trait") and value == word]
 
 
-def required_traits(flavor: Flavor, wanted: Wanted) -> frozenset[str]:
+def required_traits(flavor: Flavor, wanted: PlacementRequest) -> frozenset[str]:
     """The traits that flavor and image together require of a host."""
     return frozenset(traits(flavor.extra_specs, "required")) | frozenset(wanted.image_required_traits)
 

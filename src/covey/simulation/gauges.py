@@ -89,5 +89,5 @@ def _skew(world: World, scope: str) -> tuple[float, float]:
             policy.kind in _APART and policy.target is None and policy.scope.name == scope
             for policy in group.view.policies
         )
-    found = world.roll.skews(spread, world.fleet, None if scope == HOST.name else world.start.scopes[scope])
+    found = world.member_table.skews(spread, world.fleet, None if scope == HOST.name else world.start.scopes[scope])
     return (float(found.mean()), float(found.max())) if found.size else (np.nan, np.nan)

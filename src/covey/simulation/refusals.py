@@ -6,31 +6,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from covey.model.ids import HostId
-from covey.scheduler.ask import Ask
-from covey.scheduler.constraints import MOVING
+from covey.scheduler.constraints import DYNAMIC
 from covey.scheduler.constraints.zone import Zone
 from covey.scheduler.explain import explain
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
 
 _LIMIT = re.compile(r"hold \d+ of")
 
 
-def leading_reason(ask: Ask, fleet: Fleet, lacking: tuple[HostId, ...] = ()) -> str:
+def leading_reason(spec: RequestSpec, fleet: Fleet, lacking: tuple[HostId, ...] = ()) -> str:
     """Why no host takes one more, also after those that would have done for a batch that is too large.
 
     In the words of an explanation, but without numbers, so that alike refusals add up. Hosts that could never do,
     being down or in another zone, have no say unless all are such: an explanation spends most of its time on
     them, and the decision before remembered them.
     """
-    alive = fleet.standing_masks[ask.standing]
+    alive = fleet.static_masks[spec.requirements]
     if lacking or not alive.any():
-        return _most(explain(ask, fleet, lacking).reasons, Zone().allows(ask, fleet))
+        return _most(explain(spec, fleet, lacking).reasons, Zone().allows(spec, fleet))
     found: list[Reason] = []
-    for constraint in MOVING:
-        column = constraint.allows(ask, fleet)
+    for constraint in DYNAMIC:
+        column = constraint.allows(spec, fleet)
         if column is not None:
-            found += constraint.reasons(ask, fleet, alive & ~column)
+            found += constraint.reasons(spec, fleet, alive & ~column)
             alive = alive & column
     return _most(found)
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from covey.model.groups import HOST
 from covey.model.ids import HostId
-from covey.scheduler.verdicts import violations
+from covey.scheduler.violations import violations
+from covey.simulation.events import Event
 from covey.simulation.gauges import Gauges, History
-from covey.simulation.happenings import Happening
 from covey.simulation.start import Start
 from covey.simulation.what_ifs import WhatIf
 from covey.simulation.world import Clock, Counts, World
@@ -45,7 +45,7 @@ class Replay:
     """How a stream is replayed. Times are of decisions alone, by the clock; nothing else depends on it."""
 
     start: Start
-    stream: Sequence[Happening]
+    stream: Sequence[Event]
     clock: Clock
     seed: int = 0
     evacuate: bool = False  # servers of failed hosts find other places
@@ -59,11 +59,11 @@ class Replay:
         gauges.look(world, 0.0)
         turn = int(len(self.stream) * at) if what_ifs else -1
         every, now = max(1, len(self.stream) // LOOKS), 0.0
-        for number, happening in enumerate(self.stream):
+        for number, event in enumerate(self.stream):
             if number == turn:
                 self._change(world, gauges, what_ifs, now)
-            now = happening.at
-            self._happen(world, happening, self.seed + number)
+            now = event.at
+            self._happen(world, event, self.seed + number)
             if (number + 1) % every == 0:
                 gauges.look(world, now)
                 progress(every)
@@ -75,17 +75,17 @@ class Replay:
         places = {name: hosts[seat.row].name for name, seat in world.servers.items()}
         return Outcome(world.counts, gauges.history(), fate(world), np.array(world.decision_s), places)
 
-    def _happen(self, world: World, happening: Happening, seed: int) -> None:
-        if happening.boot is not None:
-            world.boot(happening.boot, seed)
-        elif happening.delete is not None:
-            world.delete(happening.delete)
-        elif happening.grow is not None:
-            world.grow(happening.grow, seed)
-        elif happening.fail is not None:
-            world.fail([world.row(happening.fail)], seed, evacuate=self.evacuate)
-        elif happening.recover is not None:
-            world.recover([world.row(happening.recover)])
+    def _happen(self, world: World, event: Event, seed: int) -> None:
+        if event.boot is not None:
+            world.boot(event.boot, seed)
+        elif event.delete is not None:
+            world.delete(event.delete)
+        elif event.grow is not None:
+            world.grow(event.grow, seed)
+        elif event.fail is not None:
+            world.fail([world.row(event.fail)], seed, evacuate=self.evacuate)
+        elif event.recover is not None:
+            world.recover([world.row(event.recover)])
 
     def _change(self, world: World, gauges: Gauges, what_ifs: Sequence[WhatIf], now: float) -> None:
         """With a look before and after, so that what it did is seen."""

@@ -28,7 +28,7 @@ def measure(
     """The same stream on a fleet of each size."""
     for size in sizes:
         start = Synthetic(hosts=size, zones=min(3, size)).start()
-        stream = generate(start, Workload(boots=_DECISIONS, churn=0.0, growth=0.0), seed)
+        stream = generate(start, Workload(server_creation=_DECISIONS, churn=0.0, growth=0.0), seed)
         times = Replay(start, stream, clock, seed).run().decision_s[_DECISIONS // 2 :]
         p50, p99 = np.percentile(times, [50, 99])
         progress(1)

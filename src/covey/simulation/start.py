@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from covey.model.errors import Invalid
 from covey.model.groups import HOST, GroupPolicy, PolicyKind, ScopeRef, check_policies, with_rules
 from covey.model.ids import HostId, ScopeId
-from covey.scheduler.ask import Standing
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from covey.scheduler.request_spec import HostRequirements
 
 Amounts = tuple[int, int, int]
 
-NO_WISHES, USUAL_WEIGHTS = Standing(), Weights()
+NO_WISHES, USUAL_WEIGHTS = HostRequirements(), Weights()
 
 _TOLD = 5  # names in a sentence about one that there is not
 _WITH_TARGET = 3  # parts of a policy
@@ -32,7 +32,7 @@ class Running:
     name: str
     host: HostId
     amounts: Amounts
-    standing: Standing = NO_WISHES
+    requirements: HostRequirements = NO_WISHES
     group: str | None = None
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from covey.model.errors import Invalid
 from covey.model.groups import HOST
-from covey.simulation.happenings import Boot, Grow, Happening
+from covey.simulation.events import Boot, Event, Grow
 from covey.simulation.start import Start
 
 DAY_S = 86_400
@@ -29,7 +29,7 @@ class Mix:
 class Workload:
     """How much happens. Shares are from 0 to 1; without boots, enough to fill what is free."""
 
-    boots: int | None = None
+    server_creation: int | None = None
     days: float = 30.0
     churn: float = 0.2  # servers that are deleted
     growth: float = 0.1  # servers that come as a group's growth, many in one decision
@@ -54,7 +54,7 @@ def usual_mix(start: Start) -> tuple[Mix, ...]:
     return tuple(each for each in found if each.share)
 
 
-def generate(start: Start, workload: Workload, seed: int) -> list[Happening]:
+def generate(start: Start, workload: Workload, seed: int) -> list[Event]:
     """The same for the same seed. Raises Invalid for a fleet without flavors, and policies that make no sense."""
     if not start.sizes:
         raise Invalid("The fleet has no flavors, so nobody knows which servers to ask for.")
@@ -63,10 +63,12 @@ def generate(start: Start, workload: Workload, seed: int) -> list[Happening]:
     for each in mix:
         start.policies(*_read(each.policies))
     weights = _weights(start)
-    boots = _enough(start, weights, workload.churn) if workload.boots is None else workload.boots
+    server_creation = (
+        _enough(start, weights, workload.churn) if workload.server_creation is None else workload.server_creation
+    )
     zones = sorted({host.zone or start.default_zone for host in start.hosts})
     domains = {scope: sum(1 for _ in start.domains(scope)) for scope in start.scopes} | {HOST.name: len(start.hosts)}
-    return _Stream(start, workload, mix, weights, chance, zones, domains).happenings(boots)
+    return _Stream(start, workload, mix, weights, chance, zones, domains).events(server_creation)
 
 
 def _weights(start: Start) -> NDArray[np.float64]:
@@ -113,8 +115,8 @@ class _Stream:
     zones: list[str]
     domains: dict[str, int]  # how many, by scope
 
-    def happenings(self, boots: int) -> list[Happening]:
-        sizes = self._group_sizes(boots)
+    def events(self, server_creation: int) -> list[Event]:
+        sizes = self._group_sizes(server_creation)
         found = [*self._failures()]
         if sizes.size:
             kind = self.chance.choice(len(self.mix), sizes.size, p=self._shares())
@@ -126,7 +128,7 @@ class _Stream:
                 policies = self.mix[kind[i]].policies
                 where = self.zones[zone[i]] if zoned[i] and self._may_ask_for_zone(policies) else None
                 found += self._group(f"g{i + 1}", members, policies, int(flavor[i]), where, float(born[i]))
-        return sorted(found, key=lambda happening: happening.at)
+        return sorted(found, key=lambda event: event.at)
 
     @property
     def _seconds(self) -> float:
@@ -136,17 +138,19 @@ class _Stream:
         shares = np.array([each.share for each in self.mix])
         return np.asarray(shares / shares.sum())
 
-    def _group_sizes(self, boots: int) -> NDArray[np.int64]:
+    def _group_sizes(self, server_creation: int) -> NDArray[np.int64]:
         """Small groups are more usual than large ones; the last is cut short."""
-        number = boots // SMALLEST + 1
+        number = server_creation // SMALLEST + 1
         logs = self.chance.uniform(np.log(SMALLEST), np.log(LARGEST + 1), number)
         sizes = np.exp(logs).astype(np.int64)
-        ends = np.minimum(np.cumsum(sizes), boots)
-        return np.diff(ends, prepend=0)[: int(np.searchsorted(ends, boots)) + 1] if boots else ends[:0]
+        ends = np.minimum(np.cumsum(sizes), server_creation)
+        return (
+            np.diff(ends, prepend=0)[: int(np.searchsorted(ends, server_creation)) + 1] if server_creation else ends[:0]
+        )
 
     def _group(
         self, name: str, members: int, texts: tuple[str, ...], flavor: int, zone: str | None, born: float
-    ) -> list[Happening]:
+    ) -> list[Event]:
         """Its servers come within two days, some in one go at a later time, and some leave."""
         policies, rules = _read(texts)
         rules = rules or self._rules(policies, members, zone)
@@ -158,16 +162,16 @@ class _Stream:
         leaving = self.chance.random(single) < self.workload.churn
         size = self.start.sizes[flavor]
         group = name if policies else None
-        found: list[Happening] = []
+        found: list[Event] = []
         for n, (at, goes, until) in enumerate(zip(times.tolist(), leaving.tolist(), leaves.tolist(), strict=True)):
             server = f"{name}-{n + 1}"
             boot = Boot(server, *size.amounts, 1, 1, group, policies, rules, zone, size.traits)
-            found.append(Happening(at, boot))
+            found.append(Event(at, boot))
             if goes:
-                found.append(Happening(until, delete=server))
+                found.append(Event(until, delete=server))
         if grown:
             later = float(times[-1] + self.chance.random() * (self._seconds - times[-1]))
-            found.append(Happening(later, grow=Grow(name, grown)))
+            found.append(Event(later, grow=Grow(name, grown)))
         return found
 
     def _may_ask_for_zone(self, policies: tuple[str, ...]) -> bool:
@@ -183,15 +187,15 @@ class _Stream:
                 found[f"max_server_per_{_scope(policy)}"] = -(-members // domains)
         return found
 
-    def _failures(self) -> list[Happening]:
+    def _failures(self) -> list[Event]:
         number = min(self.workload.failures, len(self.start.hosts))
         rows = self.chance.choice(len(self.start.hosts), number, replace=False)
         downs = self.chance.random(number) * self._seconds
         ups = downs + self.chance.exponential(DAY_S, number)
         names = [self.start.hosts[row].name for row in rows.tolist()]
         return [
-            happening
+            event
             for name, down, up in zip(names, downs.tolist(), ups.tolist(), strict=True)
-            for happening in (Happening(down, fail=name), Happening(up, recover=name))
-            if happening.at <= self._seconds
+            for event in (Event(down, fail=name), Event(up, recover=name))
+            if event.at <= self._seconds
         ]

@@ -8,13 +8,13 @@ import numpy as np
 from covey.model.errors import Invalid
 from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
-from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.decide import decide
 from covey.scheduler.decision import Decision
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
-from covey.simulation.happenings import Boot, Grow
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
+from covey.simulation.events import Boot, Grow
+from covey.simulation.member_table import MemberTable
 from covey.simulation.refusals import leading_reason
-from covey.simulation.roll import Roll
 from covey.simulation.start import Amounts, Start
 
 Clock = Callable[[], float]
@@ -26,7 +26,7 @@ class Seat:
 
     row: int
     amounts: Amounts
-    standing: Standing
+    requirements: HostRequirements
     group: str | None = None
     member: int = 0  # its number on the roll, where it has a group
 
@@ -39,7 +39,7 @@ class Group:
     view: GroupView
     wanted: int = 0
     made: int = 0  # servers that ever were asked for
-    latest: tuple[Amounts, Standing] | None = None  # what growth is like
+    latest: tuple[Amounts, HostRequirements] | None = None  # what growth is like
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class World:
         self.fleet: Fleet = start.fleet()
         self.groups: dict[str, Group] = {}
         self.servers: dict[str, Seat] = {}
-        self.roll = Roll()
+        self.member_table = MemberTable()
         self.counts = Counts()
         self.decision_s: list[float] = []
         self._clock = clock
@@ -76,11 +76,11 @@ class World:
         for name, policies in start.groups.items():
             self._add_group(name, policies)
         for server in start.servers:
-            self._seat(server.name, self.fleet.row_of[server.host], server.amounts, server.standing, server.group)
+            self._seat(server.name, self.fleet.row_of[server.host], server.amounts, server.requirements, server.group)
             if server.group is not None:
                 group = self.groups[server.group]
                 group.wanted, group.made = group.wanted + 1, group.made + 1
-                group.latest = server.amounts, server.standing
+                group.latest = server.amounts, server.requirements
 
     def boot(self, boot: Boot, seed: int) -> None:
         """Raises Invalid for a name that is taken, a zone without hosts, and policies that make no sense."""
@@ -90,9 +90,9 @@ class World:
         if boot.group is not None and boot.group not in self.groups:
             self._add_group(boot.group, self.start.policies(boot.policies, boot.rules))
         names = [boot.name] if boot.count == 1 else [f"{boot.name}-{n + 1}" for n in range(boot.count)]
-        standing = Standing(zone=boot.zone, required_traits=frozenset(boot.traits))
+        requirements = HostRequirements(zone=boot.zone, required_traits=frozenset(boot.traits))
         amounts = boot.vcpus, boot.memory_mb, boot.disk_gb
-        self._boot(names, amounts, standing, boot.group, boot.minimum, seed)
+        self._boot(names, amounts, requirements, boot.group, boot.minimum, seed)
 
     def grow(self, grow: Grow, seed: int) -> None:
         """Raises Invalid for a group that never had a server."""
@@ -138,7 +138,7 @@ class World:
             seat = self._leave(name)
             if not self._move(name, seat, seed):
                 self.counts.stuck += 1
-                self._seat(name, seat.row, seat.amounts, seat.standing, seat.group, take=True)
+                self._seat(name, seat.row, seat.amounts, seat.requirements, seat.group, take=True)
 
     def add_hosts(self, count: int, scope: str) -> None:
         """So many more hosts for each domain of a scope, each like the domain's first. Raises Invalid."""
@@ -164,7 +164,13 @@ class World:
         return self._rows[host]
 
     def _boot(
-        self, names: Sequence[str], amounts: Amounts, standing: Standing, group: str | None, minimum: int, seed: int
+        self,
+        names: Sequence[str],
+        amounts: Amounts,
+        requirements: HostRequirements,
+        group: str | None,
+        minimum: int,
+        seed: int,
     ) -> None:
         for name in names:
             if name in self.servers or name in self._unplaced:
@@ -172,39 +178,39 @@ class World:
         if group is not None:
             mine = self.groups[group]
             mine.wanted, mine.made = mine.wanted + len(names), mine.made + len(names)
-            mine.latest = amounts, standing
-        ask = Ask(*amounts, len(names), minimum, standing, self._view(group))
-        decision = self._decide(ask, seed)
+            mine.latest = amounts, requirements
+        spec = RequestSpec(*amounts, len(names), minimum, requirements, self._view(group))
+        decision = self._decide(spec, seed)
         for name, host in zip(names, decision.chosen, strict=False):
-            self._seat(name, self.fleet.row_of[host], amounts, standing, group, take=True)
+            self._seat(name, self.fleet.row_of[host], amounts, requirements, group, take=True)
         placed = len(decision.chosen)
         self.counts.asked += len(names)
         self.counts.placed += placed
         if placed < len(names):
             self._unplaced |= dict.fromkeys(names[placed:], group)
-            self._refuse(ask, decision, group, len(names) - placed)
+            self._refuse(spec, decision, group, len(names) - placed)
 
     def _move(self, name: str, seat: Seat, seed: int) -> bool:
         """Whether a server that left its place found another one."""
-        ask = Ask(*seat.amounts, standing=seat.standing, group=self._view(seat.group))
-        decision = self._decide(ask, seed + seat.row)
+        spec = RequestSpec(*seat.amounts, requirements=seat.requirements, group=self._view(seat.group))
+        decision = self._decide(spec, seed + seat.row)
         if not decision.chosen:
-            self._refuse(ask, decision, seat.group, 1)
+            self._refuse(spec, decision, seat.group, 1)
             return False
-        self._seat(name, self.fleet.row_of[decision.chosen[0]], seat.amounts, seat.standing, seat.group, take=True)
+        self._seat(name, self.fleet.row_of[decision.chosen[0]], seat.amounts, seat.requirements, seat.group, take=True)
         self.counts.moved += 1
         return True
 
-    def _decide(self, ask: Ask, seed: int) -> Decision:
+    def _decide(self, spec: RequestSpec, seed: int) -> Decision:
         before = self._clock()
-        decision = decide(ask, self.fleet, seed, self.start.subset)
+        decision = decide(spec, self.fleet, seed, self.start.subset)
         self.decision_s.append(self._clock() - before)
         return decision
 
-    def _refuse(self, ask: Ask, decision: Decision, group: str | None, number: int) -> None:
+    def _refuse(self, spec: RequestSpec, decision: Decision, group: str | None, number: int) -> None:
         """Count, by the reason against one more: after those that got a place, or would have had all fitted."""
         lacking = () if decision.chosen else decision.fitting
-        reason = leading_reason(replace(ask, group=self._view(group)), self.fleet, lacking)
+        reason = leading_reason(replace(spec, group=self._view(group)), self.fleet, lacking)
         counts = self.counts
         counts.refused += number
         if reason not in counts.reasons:
@@ -224,15 +230,22 @@ class World:
         self.groups[name] = Group(len(self.groups), GroupView(policies))
 
     def _seat(
-        self, name: str, row: int, amounts: Amounts, standing: Standing, group: str | None, *, take: bool = False
+        self,
+        name: str,
+        row: int,
+        amounts: Amounts,
+        requirements: HostRequirements,
+        group: str | None,
+        *,
+        take: bool = False,
     ) -> None:
         if take:
             self.fleet.take(row, amounts)
         member = 0
         if group is not None:
-            member = self.roll.add(self.groups[group].number, row)
+            member = self.member_table.add(self.groups[group].number, row)
             self._count(group, row, 1)
-        self.servers[name] = Seat(row, amounts, standing, group, member)
+        self.servers[name] = Seat(row, amounts, requirements, group, member)
         self._on.setdefault(row, {})[name] = None
 
     def _leave(self, name: str) -> Seat:
@@ -241,7 +254,7 @@ class World:
         vcpus, memory_mb, disk_gb = seat.amounts
         self.fleet.take(seat.row, (-vcpus, -memory_mb, -disk_gb))
         if seat.group is not None:
-            self.roll.remove(seat.member)
+            self.member_table.remove(seat.member)
             self._count(seat.group, seat.row, -1)
         return seat
 
@@ -267,7 +280,7 @@ class World:
             hosts[row] = replace(host, enabled=is_enabled, up=is_up)
             self.fleet.takes[row] = is_enabled and is_up
         self.fleet.hosts = hosts
-        self.fleet.standing_masks.clear()
+        self.fleet.static_masks.clear()
 
     def _rebuild(self, added: list[HostRecord], aggregates: list[AggregateRecord]) -> None:
         """The fleet with more hosts, whose ids are the highest, so that all others keep their rows."""

@@ -13,7 +13,7 @@ from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, HostId, ScopeId
 from covey.storage import mirror
 from covey.storage.changes import FleetChanges
-from covey.storage.refusals import refused_as
+from covey.storage.integrity_errors import refused_as
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
 from covey.storage.tables import instance_group_policy_scopes as scopes
 

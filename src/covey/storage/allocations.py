@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import and_, delete, func, select
 
 from covey.model.actions import UNDER_WAY
-from covey.model.allocations import INSTANCE, MIGRATION, Allocation, Consumer, Holding, Opened, Usage, Wanted
+from covey.model.allocations import INSTANCE, MIGRATION, Allocation, AllocationRequest, Consumer, Holding, Opened, Usage
 from covey.model.errors import Overtaken
 from covey.storage.bulk import execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
@@ -90,7 +90,11 @@ class Allocations:
         return self._holdings(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
 
     def open(
-        self, wanted: Sequence[Wanted], now: datetime, new: Sequence[Allocation] = (), amounts: Sequence[Amount] = ()
+        self,
+        wanted: Sequence[AllocationRequest],
+        now: datetime,
+        new: Sequence[Allocation] = (),
+        amounts: Sequence[Amount] = (),
     ) -> Opened:
         """Renews consumers, and counts a write of each provider that they want something of, or give up for nothing.
 
@@ -110,7 +114,7 @@ class Allocations:
             refused = self._add(new, amounts)
         return Opened(renewed(), held(), dict(providers.fetchall()), by_provider(stocks.fetchall()), refused())
 
-    def renew(self, wanted: Sequence[Wanted], now: datetime) -> tuple[dict[str, int], list[Allocation]]:
+    def renew(self, wanted: Sequence[AllocationRequest], now: datetime) -> tuple[dict[str, int], list[Allocation]]:
         """Counts a write of each consumer, which holds nothing any more; tells what generation it had, and all it held.
 
         Those that were not there are made; theirs was 0, which no other has.
@@ -119,16 +123,16 @@ class Allocations:
             renewed, held = self._renew(wanted, now), self._drop(wanted)
         return renewed(), held()
 
-    def _renew(self, wanted: Sequence[Wanted], now: datetime) -> Callable[[], dict[str, int]]:
+    def _renew(self, wanted: Sequence[AllocationRequest], now: datetime) -> Callable[[], dict[str, int]]:
         rows = sorted((w.consumer, w.project_id, w.user_id, w.kind, 1, str(now)) for w in wanted)
         cursors = insert_rows(self._connection, consumers, _CONSUMER, rows, _OR_COUNT_WRITE)
         return lambda: dict(row for cursor in cursors for row in cursor.fetchall())
 
-    def _drop(self, wanted: Sequence[Wanted]) -> Callable[[], list[Allocation]]:
+    def _drop(self, wanted: Sequence[AllocationRequest]) -> Callable[[], list[Allocation]]:
         cursor = execute(self._connection, _DROP, [w.consumer for w in wanted]) if wanted else None
         return lambda: [Allocation(*row) for row in cursor.fetchall()] if cursor else []
 
-    def hold(self, wanted: Sequence[Wanted]) -> dict[str, Consumer]:
+    def hold(self, wanted: Sequence[AllocationRequest]) -> dict[str, Consumer]:
         """Holds consumers; those that were not there are made, with generation 0, which no other has.
 
         Raises Overtaken when one was given up at the same moment.

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam, func, select
 
+from covey.model.event_feed import Backlog, ChangeMarker, Subject
 from covey.model.ids import AggregateId, GroupId, HostId, ProjectId, ServerId
-from covey.model.news import Backlog, Subject, Trace
 from covey.storage.bulk import execute
 from covey.storage.tables import (
     aggregates,
@@ -121,13 +121,13 @@ class DashboardRows:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def traces(self) -> list[Trace]:
+    def traces(self) -> list[ChangeMarker]:
         """Signs of all that happened lately, in one statement."""
         rows = self._connection.execute(_TRACES).all()
         jobs = {row.mark for row in rows if row.mark.startswith(_JOB_MARK)}
         fleeting = jobs if len(jobs) == _JOBS else set()  # of a long list, those that left it may just be older
         return [
-            Trace(
+            ChangeMarker(
                 Subject(subject),
                 None if project is None else ProjectId(project),
                 thing,

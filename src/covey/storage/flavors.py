@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import FlavorId, ProjectId
-from covey.storage.refusals import refused_as
+from covey.storage.integrity_errors import refused_as
 from covey.storage.tables import flavor_access, flavor_extra_specs, flavors
 
 _ROWS = select(

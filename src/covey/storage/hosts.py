@@ -14,7 +14,7 @@ from covey.model.inventory import Inventory, ResourceClass, Units
 from covey.storage import mirror
 from covey.storage.bulk import execute
 from covey.storage.changes import FleetChanges
-from covey.storage.refusals import refused_as
+from covey.storage.integrity_errors import refused_as
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 from covey.storage.traits import Traits
 

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
-from covey.storage.refusals import refused_as
+from covey.storage.integrity_errors import refused_as
 from covey.storage.tables import image_properties, image_tags, images
 
 _ROWS = select(images)

@@ -11,8 +11,8 @@ from covey.model.errors import DuplicateName
 from covey.model.providers import MOST, InventoryRecord, Provider, ProviderFilter, ProviderRecord
 from covey.storage.bulk import execute, pipeline
 from covey.storage.changes import FleetChanges
+from covey.storage.integrity_errors import refused_as
 from covey.storage.inventories import COLUMNS, record
-from covey.storage.refusals import refused_as
 from covey.storage.tables import hosts, inventories, provider_aggregates, provider_traits
 from covey.storage.tables import resource_providers as providers
 

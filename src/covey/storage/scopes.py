@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, GroupId, ScopeId
 from covey.model.scopes import Scope
-from covey.storage.refusals import refused_as
+from covey.storage.integrity_errors import refused_as
 from covey.storage.tables import aggregates
 from covey.storage.tables import instance_group_policies as policies
 from covey.storage.tables import instance_group_policy_scopes as scopes

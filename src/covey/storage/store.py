@@ -20,11 +20,11 @@ from covey.storage.groups import Groups
 from covey.storage.hosts import Hosts
 from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.images import Images
+from covey.storage.integrity_errors import refused_in_the_end
 from covey.storage.inventories import Inventories
 from covey.storage.providers import Providers
 from covey.storage.quotas import Quotas
 from covey.storage.rebalances import Rebalances
-from covey.storage.refusals import refused_in_the_end
 from covey.storage.resource_classes import ResourceClasses
 from covey.storage.scopes import Scopes
 from covey.storage.servers import Servers

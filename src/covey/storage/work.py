@@ -9,7 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from covey.model.work import Job, Note
+from covey.model.work import Job, Notification
 from covey.storage.bulk import execute, insert_rows
 from covey.storage.documents import dump, load
 from covey.storage.tables import outbox, work
@@ -104,9 +104,9 @@ class Outbox:
             with _held(f"{self._connection.engine.url.database}-outbox") as mine:
                 yield mine
 
-    def oldest(self, most: int) -> list[Note]:
+    def oldest(self, most: int) -> list[Notification]:
         rows = self._connection.execute(_NOTES, {"most": most})
-        return [Note(row.id, row.event, load(row.payload, dict[str, object]), row.created_at) for row in rows]
+        return [Notification(row.id, row.event, load(row.payload, dict[str, object]), row.created_at) for row in rows]
 
     def told(self, ids: Sequence[int]) -> None:
         """Forget them."""

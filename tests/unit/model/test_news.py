@@ -1,27 +1,32 @@
 """What two looks at the database tell."""
 
+from covey.model.event_feed import ChangeMarker, EventFeed, Subject, event_feed
 from covey.model.ids import ProjectId
-from covey.model.news import News, Subject, Trace, news
 
 WEB, DB = ProjectId("web"), ProjectId("db")
 
 
-def a_trace(mark: str, thing: str | None = "s", project: ProjectId | None = WEB, *, lasting: bool = False) -> Trace:
-    return Trace(Subject.SERVERS, project, thing, mark, lasting)
+def a_trace(
+    mark: str, thing: str | None = "s", project: ProjectId | None = WEB, *, lasting: bool = False
+) -> ChangeMarker:
+    return ChangeMarker(Subject.SERVERS, project, thing, mark, lasting)
 
 
 def test_nothing_new_is_no_news() -> None:
-    assert news([a_trace("1")], [a_trace("1")]) == []
+    assert event_feed([a_trace("1")], [a_trace("1")]) == []
 
 
 def test_what_is_one_of_the_newest_no_longer_is_no_news() -> None:
-    assert news([a_trace("1", "old", DB)], [a_trace("2", "new")]) == [News(Subject.SERVERS, WEB, ("new",))]
+    assert event_feed([a_trace("1", "old", DB)], [a_trace("2", "new")]) == [EventFeed(Subject.SERVERS, WEB, ("new",))]
 
 
 def test_what_was_being_done_and_is_done_is_news() -> None:
-    assert news([a_trace("1", lasting=True)], []) == [News(Subject.SERVERS, WEB, ("s",))]
+    assert event_feed([a_trace("1", lasting=True)], []) == [EventFeed(Subject.SERVERS, WEB, ("s",))]
 
 
 def test_each_project_gets_its_own_once() -> None:
     now = [a_trace("1", "b"), a_trace("2", "a"), a_trace("3", "c", DB), a_trace("4", None)]
-    assert sorted(news([], now), key=str) == [News(Subject.SERVERS, DB, ("c",)), News(Subject.SERVERS, WEB, ("a", "b"))]
+    assert sorted(event_feed([], now), key=str) == [
+        EventFeed(Subject.SERVERS, DB, ("c",)),
+        EventFeed(Subject.SERVERS, WEB, ("a", "b")),
+    ]

@@ -18,7 +18,7 @@ def domain(name: str, *hosts: str, scope: str | None = RACK.id) -> Aggregate:
 
 
 @pytest.mark.parametrize(
-    ("domains", "nowhere", "torn"),
+    ("domains", "nowhere", "ambiguous"),
     [
         pytest.param([], ("a", "b", "c"), (), id="no domain has nobody"),
         pytest.param([domain("r1", "a", "b"), domain("r2", "c")], (), (), id="everybody is somewhere"),
@@ -38,9 +38,9 @@ def domain(name: str, *hosts: str, scope: str | None = RACK.id) -> Aggregate:
     ],
 )
 def test_hosts_that_are_not_in_exactly_one_domain_are_found(
-    domains: list[Aggregate], nowhere: tuple[str, ...], torn: tuple[tuple[str, tuple[str, ...]], ...]
+    domains: list[Aggregate], nowhere: tuple[str, ...], ambiguous: tuple[tuple[str, tuple[str, ...]], ...]
 ) -> None:
-    assert misplaced(RACK, ["a", "b", "c"], domains) == Misplaced("rack", nowhere, torn)
+    assert misplaced(RACK, ["a", "b", "c"], domains) == Misplaced("rack", nowhere, ambiguous)
 
 
 def test_the_implicit_scope_never_changes() -> None:

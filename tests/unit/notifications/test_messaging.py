@@ -15,7 +15,7 @@ from structlog.testing import CapturingLogger
 
 from covey import config, notifications
 from covey.model.errors import Invalid, Unavailable
-from covey.model.work import Note
+from covey.model.work import Notification
 from covey.notifications.log import Log
 from covey.notifications.messaging import Aside, Messaging, _message_id
 from tests.build import LATER, NOW
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covey.ports import Store
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "notifications.md"
-NOTE = Note(7, "server_group.create", {"nova_object.name": "ServerGroupPayload"}, NOW)
+NOTE = Notification(7, "server_group.create", {"nova_object.name": "ServerGroupPayload"}, NOW)
 
 
 def a_messaging(directory: Path, *lines: str) -> Messaging:

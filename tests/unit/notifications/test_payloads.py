@@ -14,7 +14,7 @@ from covey.model.actions import MoveKind
 from covey.model.flavors import Flavor
 from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import FlavorId, GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
-from covey.model.servers import Details, Fault, Power, Server, Task, VmState, Wanted
+from covey.model.servers import Details, Fault, PlacementRequest, Power, Server, Task, VmState
 from covey.ports import Transaction
 from covey.services.announcements import MOVED, Announcements, Event
 from tests.build import LATER, NOW
@@ -53,7 +53,7 @@ BUILDING = Server(
     host_id=HostId(7),
     host_name="node-07",
     group_id=GROUP.id,
-    wanted=Wanted(image_id="155d900f-4e14-4e4c-a73d-069cbf4541e6"),
+    wanted=PlacementRequest(image_id="155d900f-4e14-4e4c-a73d-069cbf4541e6"),
     details=Details(
         metadata={"role": "front"}, description="the first of them", key_name="my-key", reservation_id="r-npxv0e40"
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from covey.model.errors import Unavailable
-from covey.model.work import Note
+from covey.model.work import Notification
 from covey.notifications.sender import Sender
 from tests.build import NOW
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Box:
     """An outbox, and the store around it."""
 
-    notes: list[Note]
+    notes: list[Notification]
     free: bool = True
     writing: bool = False
 
@@ -45,7 +45,7 @@ class Box:
     def is_empty(self) -> bool:
         return not self.notes
 
-    def oldest(self, most: int) -> list[Note]:
+    def oldest(self, most: int) -> list[Notification]:
         return self.notes[:most]
 
     def told(self, ids: Sequence[int]) -> None:
@@ -65,7 +65,7 @@ class Listener:
     heard: list[int] = field(default_factory=list)
     tries: list[float] = field(default_factory=list)
 
-    def send(self, note: Note) -> None:
+    def send(self, note: Notification) -> None:
         assert not self.box.writing  # nobody else may be kept from writing while we talk
         self.tries.append(self.clock)
         self.clock += self.seconds
@@ -76,8 +76,8 @@ class Listener:
         self.heard.append(note.id)
 
 
-def notes(count: int) -> list[Note]:
-    return [Note(number, "server_group.create", {}, NOW) for number in range(1, count + 1)]
+def notes(count: int) -> list[Notification]:
+    return [Notification(number, "server_group.create", {}, NOW) for number in range(1, count + 1)]
 
 
 def a_sender(count: int, **listener: Any) -> tuple[Sender, Box, Listener]:

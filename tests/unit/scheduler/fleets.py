@@ -5,8 +5,8 @@ from typing import Any
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ScopeId
-from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Mask, Weights
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 
 RACK, SWITCH = ScopeRef(ScopeId("id-of-rack"), "rack"), ScopeRef(ScopeId("id-of-switch"), "switch")
 ROOM = (8, 8192, 100)
@@ -34,19 +34,19 @@ def hosts(number: int, capacity: tuple[int, int, int] = ROOM) -> list[HostRecord
     return [host(n, capacity) for n in range(1, number + 1)]
 
 
-def ask(
+def spec(
     *policies: GroupPolicy,
     places: Mapping[int, int] | None = None,
     movers: tuple[tuple[int, int], ...] = (),
     **fields: Any,
-) -> Ask:
+) -> RequestSpec:
     """One small server, or what the fields say, of a group with those policies, places and members that move."""
     defaults: dict[str, Any] = {"vcpus": 1, "memory_mb": 1024, "disk_gb": 10}
-    return Ask(**defaults | fields, group=GroupView(policies, places or {}, movers))
+    return RequestSpec(**defaults | fields, group=GroupView(policies, places or {}, movers))
 
 
-def standing(**fields: Any) -> Ask:
-    return ask(standing=Standing(**fields))
+def requirements(**fields: Any) -> RequestSpec:
+    return spec(requirements=HostRequirements(**fields))
 
 
 def apart(scope: ScopeRef = HOST, target: str | None = None, limit: int = 1) -> GroupPolicy:

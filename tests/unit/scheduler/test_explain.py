@@ -2,11 +2,11 @@
 
 import pytest
 
-from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.decide import decide
-from covey.scheduler.explain import explain, verdicts
+from covey.scheduler.explain import explain, violations
 from covey.scheduler.fleet import Fleet
-from tests.unit.scheduler.fleets import RACK, apart, ask, domain, fleet, host, hosts, together
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
+from tests.unit.scheduler.fleets import RACK, apart, domain, fleet, host, hosts, spec, together
 
 MIXED = fleet(
     host(1, enabled=False, up=False),
@@ -18,11 +18,11 @@ MIXED = fleet(
 )
 
 SENTENCES = {
-    "there is nobody": (ask(), fleet(), "there are no hosts", "no host may"),
-    "everybody may": (ask(), fleet(*hosts(2)), "of 2 hosts: all may", "no host may"),
-    "one host": (ask(vcpus=9), fleet(host(1)), "of 1 host: 1 lacks VCPUs", "hosts lack VCPUs"),
+    "there is nobody": (spec(), fleet(), "there are no hosts", "no host may"),
+    "everybody may": (spec(), fleet(*hosts(2)), "of 2 hosts: all may", "no host may"),
+    "one host": (spec(vcpus=9), fleet(host(1)), "of 1 host: 1 lacks VCPUs", "hosts lack VCPUs"),
     "one reason for each host, the first against it; most first": (
-        ask(apart(RACK), places={5: 1}),
+        spec(apart(RACK), places={5: 1}),
         MIXED,
         (
             "of 7 hosts: 2 lack VCPUs, 2 already hold 1 of the group in their rack, "
@@ -31,7 +31,9 @@ SENTENCES = {
         "hosts lack VCPUs, already hold 1 of the group in their rack, are disabled, are down, are in no rack",
     ),
     "forced: only the host and its room": (
-        ask(apart(), places={3: 1}, forced=True, standing=Standing(only_hosts=frozenset({3}), zone="az-9")),  # type: ignore[arg-type]
+        spec(
+            apart(), places={3: 1}, forced=True, requirements=HostRequirements(only_hosts=frozenset({3}), zone="az-9")
+        ),  # type: ignore[arg-type]
         MIXED,
         "of 7 hosts: 6 are not the ones asked for, 1 lacks VCPUs",
         "hosts are not the ones asked for, lack VCPUs",
@@ -40,14 +42,14 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize(("wanted", "hosts", "sentence", "without"), SENTENCES.values(), ids=SENTENCES)
-def test_the_sentence(wanted: Ask, hosts: Fleet, sentence: str, without: str) -> None:
+def test_the_sentence(wanted: RequestSpec, hosts: Fleet, sentence: str, without: str) -> None:
     told = explain(wanted, hosts)
     assert told.sentence() == sentence
     assert told.without_numbers() == without
 
 
 def test_what_did_not_fit_of_a_batch_is_told_after_what_did() -> None:
-    wanted, two = ask(apart(limit=3), count=8, minimum=8), fleet(*hosts(2))
+    wanted, two = spec(apart(limit=3), count=8, minimum=8), fleet(*hosts(2))
     decision = decide(wanted, two, 1)
     assert decision.chosen == ()
     told = explain(wanted, two, decision.fitting)
@@ -56,15 +58,15 @@ def test_what_did_not_fit_of_a_batch_is_told_after_what_did() -> None:
 
 
 def test_a_batch_that_filled_its_hosts_ran_out_of_room() -> None:
-    wanted, two = ask(vcpus=3, count=5), fleet(*hosts(2))
+    wanted, two = spec(vcpus=3, count=5), fleet(*hosts(2))
     assert explain(wanted, two, decide(wanted, two, 1).fitting).sentence() == (
         "4 of 5 fit, then of 2 hosts: 2 lack VCPUs"
     )
 
 
 def test_verdicts_tell_administrators_the_first_sentence_against_each_host() -> None:
-    wanted = ask(together(RACK), places={6: 1}, standing=Standing(zone="nova"))
-    assert verdicts(wanted, MIXED) == {
+    wanted = spec(together(RACK), places={6: 1}, requirements=HostRequirements(zone="nova"))
+    assert violations(wanted, MIXED) == {
         "n1": "it is disabled",
         "n2": "it is down",
         "n3": "0 VCPUs are free, 1 asked for",

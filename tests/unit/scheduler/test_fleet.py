@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from covey.model.ids import HostId
-from covey.scheduler.fleet import NOWHERE, Fleet, Weights, counts_by_domain
+from covey.scheduler.fleet import NO_DOMAIN, Fleet, Weights, counts_by_domain
 from tests.unit.scheduler.fleets import RACK, SWITCH, domain, fleet, host, hosts
 
 RACKS = fleet(*hosts(5), domain(11, 1, 2, 99), domain(12, 3), domain(13, 1, 4, scope=SWITCH), domain(14, 5, scope=None))
@@ -13,7 +13,7 @@ RACKS = fleet(*hosts(5), domain(11, 1, 2, 99), domain(12, 3), domain(13, 1, 4, s
 def names_of(number: int, among: Fleet = RACKS) -> str | None:
     domains = among.domains(RACK.id)
     found = int(domains.of_host[among.row_of[HostId(number)]])
-    return None if found == NOWHERE else domains.names[found]
+    return None if found == NO_DOMAIN else domains.names[found]
 
 
 def test_a_domain_is_an_aggregate_of_the_scope() -> None:
@@ -27,17 +27,17 @@ def test_every_host_is_its_own_domain_of_the_host_scope() -> None:
 
 
 def test_a_host_in_two_or_three_domains_is_in_none() -> None:
-    torn = fleet(*hosts(3), domain(1, 1, 2), domain(2, 2, 3), domain(3, 2))
-    assert [names_of(number, torn) for number in (1, 2, 3)] == ["1", None, "2"]
+    ambiguous = fleet(*hosts(3), domain(1, 1, 2), domain(2, 2, 3), domain(3, 2))
+    assert [names_of(number, ambiguous) for number in (1, 2, 3)] == ["1", None, "2"]
 
 
 def test_a_scope_that_nobody_is_in() -> None:
-    assert fleet(*hosts(2)).domains(RACK.id).of_host.tolist() == [NOWHERE, NOWHERE]
+    assert fleet(*hosts(2)).domains(RACK.id).of_host.tolist() == [NO_DOMAIN, NO_DOMAIN]
 
 
 def test_members_are_counted_by_domain_and_strangers_nowhere() -> None:
     counts = counts_by_domain(RACKS.domains(RACK.id), RACKS, {1: 2, 2: 1, 5: 4, 99: 7})
-    assert counts.tolist()[:NOWHERE] == [3, 0]
+    assert counts.tolist()[:NO_DOMAIN] == [3, 0]
     assert counts_by_domain(RACKS.domains(RACK.id), RACKS, {99: 7}).tolist() == [0, 0, 0]
     assert counts_by_domain(RACKS.domains(None), RACKS, {}).tolist() == [0] * 6
 

@@ -7,9 +7,9 @@ import pytest
 
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId, ProjectId
-from covey.scheduler.ask import Standing
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
 from covey.scheduler.rebalancing import Member, Move, Plan, places_of, plan, still_right
+from covey.scheduler.request_spec import HostRequirements
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -24,7 +24,7 @@ from tests.unit.scheduler.fleets import (
     together,
 )
 
-ANYWHERE = Standing()
+ANYWHERE = HostRequirements()
 SMALL: Amounts = (1, 1, 1)
 WIDE: Amounts = (64, 1 << 20, 10_000)
 RACKS = [domain(rack + 1, *range(4 * rack + 1, 4 * rack + 5)) for rack in range(4)]
@@ -32,10 +32,10 @@ SIXTEEN = fleet(*hosts(16, WIDE), *RACKS)
 
 
 def members(
-    *at: int, amounts: Amounts = SMALL, stuck: Iterable[int] = (), standing: Standing = ANYWHERE
+    *at: int, amounts: Amounts = SMALL, stuck: Iterable[int] = (), requirements: HostRequirements = ANYWHERE
 ) -> list[Member]:
     """One on each of the hosts; those whose positions are in `stuck` can't move."""
-    return [Member(f"m{i:04}", HostId(on), amounts, standing, i not in set(stuck)) for i, on in enumerate(at)]
+    return [Member(f"m{i:04}", HostId(on), amounts, requirements, i not in set(stuck)) for i, on in enumerate(at)]
 
 
 def planned(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> Plan:
@@ -195,10 +195,10 @@ def test_hosts_that_would_not_be_chosen_are_not() -> None:
         host(6, zone="elsewhere"),
         domain(1, 5, scope=None, projects=frozenset({ProjectId("other")})),
     )
-    picky = Standing(project_id=ProjectId("web"), zone="nova", forbidden_traits=frozenset({"CUSTOM_A"}))
-    assert planned([apart()], members(1, 1, standing=picky), where).moves == ()
-    easy = Standing(project_id=ProjectId("web"), zone="elsewhere")
-    assert [m.destination for m in planned([apart()], members(1, 1, standing=easy), where).moves] == [6]
+    picky = HostRequirements(project_id=ProjectId("web"), zone="nova", forbidden_traits=frozenset({"CUSTOM_A"}))
+    assert planned([apart()], members(1, 1, requirements=picky), where).moves == ()
+    easy = HostRequirements(project_id=ProjectId("web"), zone="elsewhere")
+    assert [m.destination for m in planned([apart()], members(1, 1, requirements=easy), where).moves] == [6]
 
 
 def test_a_host_that_has_to_be_left_first_makes_an_order() -> None:
@@ -209,7 +209,7 @@ def test_a_host_that_has_to_be_left_first_makes_an_order() -> None:
         host(3, (2, 9, 9)),
         *(domain(n, n) for n in (1, 2, 3)),
     )
-    large = Member("large", HostId(2), (2, 1, 1), Standing(), movable=True)
+    large = Member("large", HostId(2), (2, 1, 1), HostRequirements(), movable=True)
     group = [*members(1, 1, 1), large]
     found = planned([apart(RACK, limit=2)], group, where)
     assert len(found.moves) == 1
@@ -219,8 +219,8 @@ def test_a_host_that_has_to_be_left_first_makes_an_order() -> None:
         host(3, (2, 9, 9), (0, 0, 0), traits=frozenset({"CUSTOM_BIG"})),
         *(domain(n, n) for n in (1, 2, 3)),
     )
-    shy = Standing(forbidden_traits=frozenset({"CUSTOM_BIG"}))
-    group = [*members(1, 1, 1, standing=shy), large]
+    shy = HostRequirements(forbidden_traits=frozenset({"CUSTOM_BIG"}))
+    group = [*members(1, 1, 1, requirements=shy), large]
     found = planned([apart(RACK, limit=2)], group, tight)
     assert [(move.member == "large", move.source, move.destination) for move in found.moves] == [
         (True, 2, 3),
@@ -230,7 +230,7 @@ def test_a_host_that_has_to_be_left_first_makes_an_order() -> None:
 
 
 def one(name: str, on: int, vcpus: int, *only: int) -> Member:
-    wanted = Standing(only_hosts=frozenset(map(HostId, only)) if only else None)
+    wanted = HostRequirements(only_hosts=frozenset(map(HostId, only)) if only else None)
     return Member(name, HostId(on), (vcpus, 1, 1), wanted, movable=True)
 
 
@@ -270,8 +270,8 @@ def test_hosts_too_small_for_what_their_sum_promises_are_looked_at_one_by_one() 
     """Six VCPUs are free in rack 2, but in pieces of one and two: the large one fits twice, not three times."""
     pieces: list[HostRecord] = [host(n, (size, 99, 99)) for n, size in ((2, 2), (3, 1), (4, 1), (5, 2))]
     where = fleet(host(1, (99, 99, 99), (8, 4, 4)), *pieces, domain(1, 1), domain(2, 2, 3, 4, 5))
-    large = [Member(f"l{n}", HostId(1), (2, 1, 1), Standing(), movable=True) for n in range(3)]
-    small = [Member(f"s{n}", HostId(1), (1, 1, 1), Standing(), movable=True) for n in range(2)]
+    large = [Member(f"l{n}", HostId(1), (2, 1, 1), HostRequirements(), movable=True) for n in range(3)]
+    small = [Member(f"s{n}", HostId(1), (1, 1, 1), HostRequirements(), movable=True) for n in range(2)]
     found = planned([together(RACK, "2")], [*large, *small], where)
     assert len(found.moves) == 4
     assert (found.optimal, found.left) == (True, ())
@@ -282,7 +282,7 @@ def test_a_fleet_is_left_as_it_was() -> None:
     before = SIXTEEN.free.copy()
     planned([apart()], members(1, 1, 1), SIXTEEN)
     assert (SIXTEEN.free == before).all()
-    assert SIXTEEN.standing_masks == {}
+    assert SIXTEEN.static_masks == {}
 
 
 # Size

@@ -7,7 +7,7 @@ import pytest
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
-from covey.scheduler.verdicts import Violation, objections, violations
+from covey.scheduler.violations import Violation, objections, violations
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -107,10 +107,10 @@ def test_an_empty_rack_that_takes_nothing_makes_no_spread_uneven() -> None:
 
 
 def test_a_member_in_two_domains_at_once_is_sure_of_neither() -> None:
-    torn = fleet(host(1), host(2), domain(71, 1, 2), domain(72, 1))
+    ambiguous = fleet(host(1), host(2), domain(71, 1, 2), domain(72, 1))
     for policy, domain_shown in ((apart(RACK), None), (together(RACK), None), (apart(RACK, "72"), "72")):
-        assert [(v.domain, v.members) for v in judged([policy], [1, 2], torn)] == [(domain_shown, ("a",))]
-    assert [v.members for v in judged([together(RACK, "71")], [1, 2], torn)] == [("a",)]
+        assert [(v.domain, v.members) for v in judged([policy], [1, 2], ambiguous)] == [(domain_shown, ("a",))]
+    assert [v.members for v in judged([together(RACK, "71")], [1, 2], ambiguous)] == [("a",)]
 
 
 def test_every_policy_is_judged_in_the_order_of_the_list() -> None:

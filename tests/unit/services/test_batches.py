@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from covey.lanes import Lanes
-from covey.services.batches import Batches
+from covey.request_slots import RequestSlots
+from covey.services.group_commit import GroupCommit
 
 ASKERS = 32
 ASKS = 10_000
@@ -22,9 +22,9 @@ def doubled(questions: Sequence[int]) -> Sequence[int | BaseException]:
     return [Refused(str(number)) if number % 2 else 2 * number for number in questions]
 
 
-def outcome(batches: Batches[int, int], question: int) -> int | str:
+def outcome(group_commit: GroupCommit[int, int], question: int) -> int | str:
     try:
-        return batches.ask(question)
+        return group_commit.ask(question)
     except Refused as refused:
         return str(refused)
 
@@ -49,11 +49,11 @@ def at_once(tasks: Sequence[Callable[[], object]]) -> list[object]:
 
 
 def test_ten_thousand_asks_all_get_their_own_answer() -> None:
-    batches: Batches[int, int] = Batches(doubled, lanes=Lanes(4))
+    group_commit: GroupCommit[int, int] = GroupCommit(doubled, request_slots=RequestSlots(4))
     each = ASKS // ASKERS
 
     def asker(first: int) -> Callable[[], object]:
-        return lambda: [outcome(batches, number) for number in range(first, first + each)]
+        return lambda: [outcome(group_commit, number) for number in range(first, first + each)]
 
     answers = at_once([asker(i * each) for i in range(ASKERS)])
     for i, got in enumerate(answers):
@@ -75,9 +75,9 @@ def test_there_is_one_batch_at_a_time() -> None:
             running -= 1
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), largest=4)
+    group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4), largest=4)
     for _ in range(10):
-        at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
+        at_once([lambda: [group_commit.ask(number) for number in range(10)]] * ASKERS)
     assert most == 1
 
 
@@ -89,8 +89,8 @@ def test_no_batch_is_larger_than_the_largest() -> None:
         time.sleep(0.002)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), largest=5)
-    at_once([lambda: [batches.ask(number) for number in range(10)]] * ASKERS)
+    group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4), largest=5)
+    at_once([lambda: [group_commit.ask(number) for number in range(10)]] * ASKERS)
     assert sum(sizes) == 10 * ASKERS
     assert max(sizes) == 5
 
@@ -105,12 +105,12 @@ def test_those_who_wait_while_one_leads_are_answered_together() -> None:
         go_on.wait(PATIENCE_S)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4))
+    group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4))
     with ThreadPoolExecutor(6) as pool:
-        first = pool.submit(batches.ask, 0)
+        first = pool.submit(group_commit.ask, 0)
         assert entered.wait(PATIENCE_S)
-        others = [pool.submit(batches.ask, number) for number in range(1, 6)]
-        while len(batches._waiting) < 5:
+        others = [pool.submit(group_commit.ask, number) for number in range(1, 6)]
+        while len(group_commit._waiting) < 5:
             time.sleep(0.001)
         go_on.set()
         assert [first.result(PATIENCE_S)] + [other.result(PATIENCE_S) for other in others] == list(range(6))
@@ -128,16 +128,16 @@ def test_what_goes_wrong_with_a_batch_reaches_all_of_it_and_the_next_one_works()
             raise Refused(message)
         return questions
 
-    batches: Batches[int, int] = Batches(answer, lanes=Lanes(4), largest=3)
+    group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4), largest=3)
     with ThreadPoolExecutor(6) as pool:
-        first = pool.submit(outcome, batches, 0)
+        first = pool.submit(outcome, group_commit, 0)
         assert entered.wait(PATIENCE_S)
         later = []
         for waiting, number in enumerate((-1, 1, 2, 3, 4), start=1):
-            later.append(pool.submit(outcome, batches, number))
-            while len(batches._waiting) < waiting:
+            later.append(pool.submit(outcome, group_commit, number))
+            while len(group_commit._waiting) < waiting:
                 time.sleep(0.001)
         go_on.set()
         assert first.result(PATIENCE_S) == 0
         assert [each.result(PATIENCE_S) for each in later] == ["a broken batch"] * 3 + [3, 4]
-    assert batches.ask(7) == 7
+    assert group_commit.ask(7) == 7

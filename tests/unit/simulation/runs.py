@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable
 
-from covey.simulation.happenings import Boot, Grow, Happening
+from covey.simulation.events import Boot, Event, Grow
 from covey.simulation.replay import Outcome, Replay
 from covey.simulation.start import Start
 from covey.simulation.synthetic import Synthetic
@@ -20,16 +20,16 @@ def start(hosts: int = 60, zones: int = 3, racks_per_zone: int = 4) -> Start:
 
 
 def stream(
-    begin: Start, seed: int = 1, boots: int | None = None, failures: int = 5, mix: tuple[Mix, ...] = ()
-) -> list[Happening]:
-    return generate(begin, Workload(boots, failures=failures, mix=mix), seed)
+    begin: Start, seed: int = 1, server_creation: int | None = None, failures: int = 5, mix: tuple[Mix, ...] = ()
+) -> list[Event]:
+    return generate(begin, Workload(server_creation, failures=failures, mix=mix), seed)
 
 
 def replayed(
-    happenings: Iterable[Happening], *what_ifs: WhatIf, begin: Start | None = None, at: float = 0.5, **how: bool
+    events: Iterable[Event], *what_ifs: WhatIf, begin: Start | None = None, at: float = 0.5, **how: bool
 ) -> Outcome:
     ticks = itertools.count()
-    return Replay(begin or start(), list(happenings), lambda: next(ticks), **how).run(what_ifs, at)
+    return Replay(begin or start(), list(events), lambda: next(ticks), **how).run(what_ifs, at)
 
 
 def world(begin: Start | None = None) -> World:
@@ -40,8 +40,8 @@ def boot(name: str, group: str | None = None, *policies: str, count: int = 1, **
     return Boot(name, *SMALL, count=count, group=group, policies=policies, **more)  # type: ignore[arg-type]
 
 
-def boots(number: int, group: str | None = None, *policies: str) -> list[Happening]:
-    return [Happening(float(n), boot(f"s{n}", group, *policies)) for n in range(number)]
+def server_creation(number: int, group: str | None = None, *policies: str) -> list[Event]:
+    return [Event(float(n), boot(f"s{n}", group, *policies)) for n in range(number)]
 
 
 def grow(group: str, count: int) -> Grow:

@@ -7,14 +7,14 @@ import pytest
 
 from covey.model.errors import Invalid
 from covey.model.ids import HostId
-from covey.scheduler.ask import Ask
 from covey.scheduler.decide import decide
-from covey.scheduler.verdicts import violations
-from covey.simulation.happenings import Happening, read, written
+from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.violations import violations
+from covey.simulation.events import Event, read, written
 from covey.simulation.replay import Outcome
 from covey.simulation.start import Running
 from covey.simulation.workload import Mix, Workload, generate
-from tests.unit.simulation.runs import SMALL, boot, boots, grow, replayed, start, stream, world
+from tests.unit.simulation.runs import SMALL, boot, grow, replayed, server_creation, start, stream, world
 
 HARD = tuple(
     Mix(policies, 1.0)
@@ -46,7 +46,7 @@ def test_a_recorded_stream_is_replayed_as_it_was() -> None:
 
 
 def test_a_stream_has_as_many_servers_as_asked_for_and_of_every_kind_of_happening() -> None:
-    made = stream(start(), boots=500)
+    made = stream(start(), server_creation=500)
     asked = sum(1 for each in made if each.boot) + sum(each.grow.count for each in made if each.grow)
     assert asked == 500
     assert all(any(getattr(each, kind) for each in made) for kind in ("boot", "grow", "delete", "fail", "recover"))
@@ -56,17 +56,17 @@ def test_a_stream_has_as_many_servers_as_asked_for_and_of_every_kind_of_happenin
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_hard_policy_is_ever_broken_and_no_host_is_overfull(seed: int) -> None:
     cloud = world()
-    for number, happening in enumerate(stream(cloud.start, seed, mix=HARD)):
-        if happening.boot:
-            cloud.boot(happening.boot, number)
-        elif happening.grow:
-            cloud.grow(happening.grow, number)
-        elif happening.delete:
-            cloud.delete(happening.delete)
-        elif happening.fail:
-            cloud.fail([cloud.row(happening.fail)], number, evacuate=True)
-        elif happening.recover:
-            cloud.recover([cloud.row(happening.recover)])
+    for number, event in enumerate(stream(cloud.start, seed, mix=HARD)):
+        if event.boot:
+            cloud.boot(event.boot, number)
+        elif event.grow:
+            cloud.grow(event.grow, number)
+        elif event.delete:
+            cloud.delete(event.delete)
+        elif event.fail:
+            cloud.fail([cloud.row(event.fail)], number, evacuate=True)
+        elif event.recover:
+            cloud.recover([cloud.row(event.recover)])
     cloud.drain(range(5), 1)
     assert sum(n for reason, n in cloud.counts.reasons.items() if "group" in reason) > 50  # there was temptation
     assert cloud.counts.moved > 5
@@ -85,15 +85,15 @@ def test_no_hard_policy_is_ever_broken_and_no_host_is_overfull(seed: int) -> Non
 
 def test_a_place_is_what_the_service_would_have_decided() -> None:
     begin = start()
-    outcome = replayed(boots(1, "g", "soft-anti-affinity:rack"), begin=begin)
-    asked = Ask(*SMALL)
+    outcome = replayed(server_creation(1, "g", "soft-anti-affinity:rack"), begin=begin)
+    asked = RequestSpec(*SMALL)
     fleet = begin.fleet()
     chosen = decide(asked, fleet, seed=0).chosen[0]
     assert outcome.places == {"s0": fleet.hosts[fleet.row_of[chosen]].name}
 
 
 def test_a_refusal_is_counted_by_its_reason_with_how_full_the_fleet_was() -> None:
-    outcome = replayed(boots(4, "g", "anti-affinity:zone"))
+    outcome = replayed(server_creation(4, "g", "anti-affinity:zone"))
     assert outcome.counts.reasons == {"already hold enough of the group in their zone": 1}
     assert (outcome.counts.placed, outcome.counts.refused) == (3, 1)
     assert outcome.fate.whole == 0
@@ -101,14 +101,14 @@ def test_a_refusal_is_counted_by_its_reason_with_how_full_the_fleet_was() -> Non
 
 
 def test_growth_is_one_decision_that_places_what_fits() -> None:
-    happenings = [Happening(0, boot("one", "g", "anti-affinity:zone")), Happening(1, grow=grow("g", 5))]
-    outcome = replayed(happenings)
+    events = [Event(0, boot("one", "g", "anti-affinity:zone")), Event(1, grow=grow("g", 5))]
+    outcome = replayed(events)
     assert sorted(outcome.places) == ["g/2", "g/3", "one"]
     assert (outcome.counts.asked, outcome.counts.refused, outcome.decision_s.size) == (6, 3, 2)
 
 
 def test_a_batch_that_needs_more_than_fit_gets_nothing() -> None:
-    outcome = replayed([Happening(0, boot("s", "g", "anti-affinity:zone", count=5, minimum=4))])
+    outcome = replayed([Event(0, boot("s", "g", "anti-affinity:zone", count=5, minimum=4))])
     assert (outcome.places, outcome.counts.refused) == ({}, 5)
 
 
@@ -143,18 +143,18 @@ def test_a_bad_line_is_refused_with_its_number(line: str | bytes, complaint: str
 
 
 @pytest.mark.parametrize(
-    ("happening", "complaint"),
+    ("event", "complaint"),
     [
-        (Happening(0, delete="nobody"), "The server nobody"),
-        (Happening(0, fail="nowhere"), "no host 'nowhere'"),
-        (Happening(0, grow=grow("nobody", 2)), "The group nobody"),
-        (Happening(0, boot("a", zone="mars")), "the zone 'mars'. There are: zone-a, zone-b, zone-c"),
-        (Happening(0, boot("a", "g", "anti-affinity:shelf")), "no scope 'shelf'. There are: host, rack, zone"),
+        (Event(0, delete="nobody"), "The server nobody"),
+        (Event(0, fail="nowhere"), "no host 'nowhere'"),
+        (Event(0, grow=grow("nobody", 2)), "The group nobody"),
+        (Event(0, boot("a", zone="mars")), "the zone 'mars'. There are: zone-a, zone-b, zone-c"),
+        (Event(0, boot("a", "g", "anti-affinity:shelf")), "no scope 'shelf'. There are: host, rack, zone"),
     ],
 )
-def test_what_makes_no_sense_on_this_fleet_is_refused(happening: Happening, complaint: str) -> None:
+def test_what_makes_no_sense_on_this_fleet_is_refused(event: Event, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint):
-        replayed([happening])
+        replayed([event])
 
 
 def test_a_fleet_without_flavors_has_nothing_to_ask_for() -> None:

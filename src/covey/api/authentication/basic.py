@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import bcrypt
 
-from covey import processors
+from covey import cpu_affinity
 from covey.api.authentication import Project
 from covey.api.authentication.users_file import User, UsersFile
-from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.errors import Unauthorized
+from covey.request_slots import RequestSlots
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -34,11 +34,15 @@ class Basic:
     challenge = 'Basic realm="covey", charset="UTF-8"'
 
     def __init__(
-        self, users: UsersFile, remember_s: float, lanes: Lanes, clock: Callable[[], float] = time.monotonic
+        self,
+        users: UsersFile,
+        remember_s: float,
+        request_slots: RequestSlots,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._users = users
         self._remember_s = remember_s
-        self._lanes = lanes
+        self._slots = request_slots
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._decoy = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(users.bcrypt_rounds))
@@ -54,7 +58,7 @@ class Basic:
         user = self._remembered(fingerprint)
         if user is None:
             # Requests of one client come together when its password was forgotten: one checks, the others wait.
-            with self._lanes.aside(), processors.anywhere(), self._checking.setdefault(fingerprint, threading.Lock()):
+            with self._slots.aside(), cpu_affinity.anywhere(), self._checking.setdefault(fingerprint, threading.Lock()):
                 user = self._remembered(fingerprint) or self._check(header, fingerprint)
             self._checking.pop(fingerprint, None)
         return user.actor

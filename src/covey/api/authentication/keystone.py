@@ -7,10 +7,10 @@ from keystoneauth1.exceptions import AuthPluginException
 from keystonemiddleware.auth_token import AuthProtocol
 from oslo_config import cfg
 
-from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.errors import Invalid, Unauthorized, Unavailable
 from covey.model.ids import ProjectId, UserId
+from covey.request_slots import RequestSlots
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -26,8 +26,8 @@ class Keystone:
     The middleware itself removes identity headers that a caller sent.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, lanes: Lanes) -> None:
-        self._lanes = lanes
+    def __init__(self, conf: cfg.ConfigOpts, request_slots: RequestSlots) -> None:
+        self._slots = request_slots
         try:
             # With delay_auth_decision the middleware would call every token invalid while Keystone is away.
             self._middleware = AuthProtocol(_note, {"oslo_config_config": conf, "delay_auth_decision": False})
@@ -42,7 +42,7 @@ class Keystone:
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         found: dict[str, Any] = {}
         statuses: list[str] = []
-        with self._lanes.aside():  # it may have to ask Keystone
+        with self._slots.aside():  # it may have to ask Keystone
             self._middleware({**environ, _FOUND: found}, lambda status, *_: statuses.append(status))
         if statuses[0].startswith("401"):
             message = "The request you have made requires authentication."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.clustering import views
-from covey.api.clustering.asking import in_query_true
+from covey.api.clustering.action_requests import in_query_true
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import read_object
 from covey.api.clustering.microversions import ACTION_CLUSTER, CANCEL_ACTION, since

@@ -6,7 +6,7 @@ from typing import Any
 
 import falcon
 
-from covey.api.clustering.asking import accepted, asked, data_of, recovery_of
+from covey.api.clustering.action_requests import accepted, asked, data_of, recovery_of
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import boolean, checked, count_of, mapping, text
 from covey.api.clustering.microversions import (
@@ -20,7 +20,7 @@ from covey.api.clustering.microversions import (
 from covey.api.requests import Json, Request
 from covey.model.clustering.actions import Action, Verb
 from covey.services.clustering import Clustering
-from covey.services.clustering.care import Operation
+from covey.services.clustering.health_actions import Operation
 
 Start = Callable[[Request, str, Json], Action]
 
@@ -49,7 +49,9 @@ class ClusterActions:
         given = checked(data_of(data, _NO_MAP), optional=("params", "filters"))
         filters = checked(mapping(given, "filters") or {}, optional=_FILTERS)
         wanted = {field: _several(field, value) for field, value in filters.items() if value is not None}
-        action = self.services.care.operate(req.actor, key, Operation(name, mapping(given, "params") or {}, wanted))
+        action = self.services.health_actions.operate(
+            req.actor, key, Operation(name, mapping(given, "params") or {}, wanted)
+        )
         accepted(req, resp, action.id, {"action": action.id})
 
     def _starts(self) -> Mapping[str, Start]:
@@ -104,16 +106,16 @@ class ClusterActions:
         return self.services.bindings.update(req.actor, key, policy, enabled=enabled)
 
     def _check(self, req: Request, key: str, data: Json) -> Action:
-        return self.services.care.check(req.actor, key, data)
+        return self.services.health_actions.check(req.actor, key, data)
 
     def _recover(self, req: Request, key: str, data: Json) -> Action:
-        return self.services.care.recover(req.actor, key, recovery_of(req, data))
+        return self.services.health_actions.recover(req.actor, key, recovery_of(req, data))
 
     def _complete_lifecycle(self, req: Request, key: str, data: Json) -> Action:
         require(req, COMPLETE_LIFECYCLE)
         token = text(checked(data, ("lifecycle_action_token",)), "lifecycle_action_token")
         assert token is not None
-        return self.services.care.complete_lifecycle(req.actor, key, token)
+        return self.services.health_actions.complete_lifecycle(req.actor, key, token)
 
 
 def _policy(data: Json) -> tuple[str, bool | None]:

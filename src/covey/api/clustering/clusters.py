@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.clustering import views
-from covey.api.clustering.asking import accepted, forced
+from covey.api.clustering.action_requests import accepted, forced
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import boolean, integer, mapping, name_of, read_object, text
 from covey.api.clustering.microversions import CLUSTER_CONFIG, COLLECT, PROFILE_ONLY, since

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from covey.api.requests import Request
-from covey.api.versions import OutOfRange, Spoken, Version
+from covey.api.versions import OutOfRange, Version, VersionRange
 from covey.model.errors import Invalid
 
 FIRST = Version(1, 0)
@@ -43,7 +43,7 @@ class NotInVersion(Invalid):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusteringVersions(Spoken):
+class ClusteringVersions(VersionRange):
     """What is wrong with a version is said in this API's own words."""
 
     def _parsed(self, text: str) -> Version:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import falcon
 
-from covey.api.clustering.asking import accepted, asked, data_of, forced, in_query_true, recovery_of
+from covey.api.clustering.action_requests import accepted, asked, data_of, forced, in_query_true, recovery_of
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import boolean, mapping, name_of, read_object, text
 from covey.api.clustering.microversions import OPERATIONS, TAINTED, since

@@ -22,10 +22,10 @@ from covey.model.clustering.policy_types import POLICY_TYPES
 from covey.model.clustering.profile_types import PROFILE_TYPES
 
 if TYPE_CHECKING:
-    from covey.api.app import Parts, Route
+    from covey.api.app import AppParts, Route
 
 
-def routes(parts: "Parts") -> "list[Route]":
+def routes(parts: "AppParts") -> "list[Route]":
     """Every URL, with what answers it."""
     services, access, versions = parts.services.clustering, parts.access, Versions()
     profiles, policies = Profiles(services.profiles), Policies(services.policies)

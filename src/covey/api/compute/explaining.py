@@ -60,9 +60,9 @@ class PlacementExplain:
 
 def show_query(query: Query) -> str:
     """What the request would ask of GET /allocation_candidates."""
-    amounts = ((kind, amount) for kind, amount in zip(RESOURCES, query.ask.amounts, strict=True) if amount)
-    standing = query.ask.standing
-    traits = [*sorted(standing.required_traits), *(f"!{trait}" for trait in sorted(standing.forbidden_traits))]
+    amounts = ((kind, amount) for kind, amount in zip(RESOURCES, query.spec.amounts, strict=True) if amount)
+    requirements = query.spec.requirements
+    traits = [*sorted(requirements.required_traits), *(f"!{trait}" for trait in sorted(requirements.forbidden_traits))]
     parts = {
         "resources": ",".join(f"{kind}:{amount}" for kind, amount in amounts),
         "required": ",".join(traits),

@@ -1,6 +1,6 @@
 """The Compute API's versions, each constant named for what it changed, and told in the words of the reference."""
 
-from covey.api.versions import Spoken, Version
+from covey.api.versions import Version, VersionRange
 
 FIRST = Version(2, 1)
 """The oldest version, and what a caller gets that asks for none."""
@@ -162,4 +162,4 @@ COVEY = Version(2, 1000)
 changed, audited, previewed and rebalanced. `GET /servers/{id}/placement` and `POST /os-placement-explain` exist, and so
 does `/os-policy-scopes`."""
 
-SPOKEN = Spoken("compute", FIRST, COVEY, legacy_header="X-OpenStack-Nova-API-Version")
+SPOKEN = VersionRange("compute", FIRST, COVEY, legacy_header="X-OpenStack-Nova-API-Version")

@@ -15,7 +15,7 @@ from covey.api.times import seconds
 from covey.api.validation import JsonSchema
 from covey.model.groups import HOST
 from covey.model.rebalances import Rebalance, Step
-from covey.services.disguise import Disguise
+from covey.services.obfuscation import Obfuscation
 from covey.services.rebalances import Planned
 from covey.services.rebalances import Rebalances as Service
 
@@ -55,13 +55,13 @@ class Rebalances:
         resp.status = falcon.HTTP_202
 
 
-def show(rebalance: Rebalance, disguise: Disguise) -> Json:
+def show(rebalance: Rebalance, obfuscation: Obfuscation) -> Json:
     """How far it has come."""
     return {
         "id": rebalance.id,
         "server_group_id": rebalance.group_id,
         "status": rebalance.status,
-        "moves": _moves(rebalance.steps, disguise),
+        "moves": _moves(rebalance.steps, obfuscation),
         "moves_done": rebalance.done,
         "reason": rebalance.reason,
         "created_at": seconds(rebalance.created_at),
@@ -71,25 +71,25 @@ def show(rebalance: Rebalance, disguise: Disguise) -> Json:
 
 def show_plan(planned: Planned) -> Json:
     """What would be done and what that would end; `left` would end more, but there is no order for it."""
-    plan, disguise = planned.plan, planned.disguise
+    plan, obfuscation = planned.plan, planned.obfuscation
     return {
         "server_group_id": planned.group.id,
         "dry_run": True,
-        "moves": _moves(planned.steps, disguise),
-        "left": _moves(planned.left, disguise),
+        "moves": _moves(planned.steps, obfuscation),
+        "left": _moves(planned.left, obfuscation),
         "bound": plan.bound,
         "optimal": plan.optimal,
-        "violations_before": [show_violation(violation, disguise) for violation in plan.before],
-        "violations_after": [show_violation(violation, disguise) for violation in plan.after],
+        "violations_before": [show_violation(violation, obfuscation) for violation in plan.before],
+        "violations_after": [show_violation(violation, obfuscation) for violation in plan.after],
     }
 
 
-def _moves(steps: Iterable[Step], disguise: Disguise) -> list[Json]:
+def _moves(steps: Iterable[Step], obfuscation: Obfuscation) -> list[Json]:
     return [
         {
             "instance_id": step.server_id,
-            "from": disguise.shown(HOST, step.source),
-            "to": disguise.shown(HOST, step.destination),
+            "from": obfuscation.shown(HOST, step.source),
+            "to": obfuscation.shown(HOST, step.destination),
         }
         for step in steps
     ]

@@ -18,7 +18,7 @@ from covey.model.errors import Invalid, NotFound
 from covey.ports import Access
 from covey.services.flavors import Flavors
 from covey.services.histories import Histories
-from covey.services.moves import Moves, Wish
+from covey.services.moves import MoveRequest, Moves
 from covey.services.power import Power
 
 _EVACUATE_STOPPED = Version(2, 95)
@@ -78,8 +78,8 @@ class ServerActions:
                 self._migrate(req, key, inner if inner and req.version >= mv.COLD_MIGRATE_HOST else {})
             case "os-migrateLive":
                 assert inner is not None
-                wish = Wish(MoveKind.LIVE_MIGRATION, req.context.request_id, *_destination(inner))
-                self.moves.begin(req.actor, key, wish, f"{_MIGRATE}migrate_live")
+                request = MoveRequest(MoveKind.LIVE_MIGRATION, req.context.request_id, *_destination(inner))
+                self.moves.begin(req.actor, key, request, f"{_MIGRATE}migrate_live")
             case "evacuate":
                 assert inner is not None
                 self._evacuate(req, resp, key, inner)
@@ -93,13 +93,13 @@ class ServerActions:
         self.moves.unshelve(req.actor, key, req.context.request_id, zone, host, unpin=unpin)
 
     def _migrate(self, req: Request, key: str, inner: Json) -> None:
-        wish = Wish(MoveKind.MIGRATION, req.context.request_id, inner.get("host"))
-        self.moves.begin(req.actor, key, wish, f"{_MIGRATE}migrate")
+        request = MoveRequest(MoveKind.MIGRATION, req.context.request_id, inner.get("host"))
+        self.moves.begin(req.actor, key, request, f"{_MIGRATE}migrate")
 
     def _evacuate(self, req: Request, resp: falcon.Response, key: str, inner: Json) -> None:
         stopped = req.version >= _EVACUATE_STOPPED
-        wish = Wish(MoveKind.EVACUATION, req.context.request_id, *_destination(inner), stopped=stopped)
-        self.moves.begin(req.actor, key, wish, "os_compute_api:os-evacuate")
+        request = MoveRequest(MoveKind.EVACUATION, req.context.request_id, *_destination(inner), stopped=stopped)
+        self.moves.begin(req.actor, key, request, "os_compute_api:os-evacuate")
         resp.status = falcon.HTTP_200
         resp.media = {"adminPass": inner.get("adminPass", "")} if req.version < mv.EVACUATE_NO_SHARED else {}
 
@@ -108,8 +108,8 @@ class ServerActions:
             wanted = self.flavors.get(req.actor, flavor)
         except NotFound as error:
             raise Invalid(error.message) from error
-        wish = Wish(MoveKind.RESIZE, req.context.request_id, flavor=wanted)
-        self.moves.begin(req.actor, key, wish, "os_compute_api:servers:resize")
+        request = MoveRequest(MoveKind.RESIZE, req.context.request_id, flavor=wanted)
+        self.moves.begin(req.actor, key, request, "os_compute_api:servers:resize")
 
 
 def _destination(inner: Json) -> tuple[str | None, bool]:

@@ -4,9 +4,9 @@ from covey.api.compute.microversions import COVEY, OWNER_SHOWN, POLICY_RULES
 from covey.api.requests import Json
 from covey.api.versions import Version
 from covey.model.groups import Group
-from covey.scheduler.verdicts import Violation
+from covey.scheduler.violations import Violation
 from covey.services.audits import Audit
-from covey.services.disguise import Disguise
+from covey.services.obfuscation import Obfuscation
 from covey.services.previews import Preview
 
 
@@ -36,17 +36,17 @@ def show_audit(audit: Audit, *, violations: bool) -> Json:
         "members": [{"instance_id": server, "placements": places} for server, places in audit.members],
     }
     if violations:
-        doc["violations"] = [show_violation(violation, audit.disguise) for violation in audit.violations]
+        doc["violations"] = [show_violation(violation, audit.obfuscation) for violation in audit.violations]
     return {"server_group_policy_audit": doc}
 
 
-def show_violation(violation: Violation, disguise: Disguise) -> Json:
+def show_violation(violation: Violation, obfuscation: Obfuscation) -> Json:
     """A policy that does not hold, with the domain as the caller knows it."""
     policy, domain = violation.policy, violation.domain
     return {
-        "policy": str(disguise.policy(policy)),
+        "policy": str(obfuscation.policy(policy)),
         "scope": policy.scope.name,
-        "domain": None if domain is None else disguise.shown(policy.scope, domain),
+        "domain": None if domain is None else obfuscation.shown(policy.scope, domain),
         "members": list(violation.members),
         "soft": violation.soft,
         "reason": violation.sentence,

@@ -17,7 +17,7 @@ def claims(text: str) -> Json:
     lost = 0
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if sample.name == "covey_claims_overtaken_total":
+            if sample.name == "covey_claim_conflicts_total":
                 lost += int(sample.value)
             elif sample.labels.items() >= _BOOTS.items():
                 if sample.name == "covey_http_requests_total":

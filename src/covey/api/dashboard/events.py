@@ -12,7 +12,7 @@ import msgspec
 from covey.api.dashboard.answers import number
 from covey.api.errors import plain_error
 from covey.api.requests import Request
-from covey.services.dashboard.watch import Ears, Told, Watch
+from covey.services.dashboard.watch import Subscription, Told, Watch
 
 LONGEST_S = 300
 _EVERY_S = 1.0
@@ -20,7 +20,7 @@ _ALIVE_S = 5.0  # after so long without news something is sent all the same: tha
 _COME_BACK_S = 5
 
 
-class Seats:
+class StreamLimit:
     """How many streams a process has; each keeps a thread."""
 
     def __init__(self, number: int) -> None:
@@ -39,8 +39,8 @@ class Stream:
     """One reader. It waits in its own thread, with no lane and no transaction, and ends by itself."""
 
     watch: Watch
-    ears: Ears
-    seats: Seats
+    ears: Subscription
+    seats: StreamLimit
     stopping: threading.Event
     seconds: float
     clock: Callable[[], float] = time.monotonic
@@ -84,7 +84,7 @@ class Events:
     """GET: a stream of server-sent events, or 503 when there are enough of them."""
 
     watch: Watch
-    seats: Seats
+    seats: StreamLimit
     stopping: threading.Event
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:

@@ -139,7 +139,7 @@ def show_health(health: Health) -> Json:
                 "host": stray.host,
                 "aggregates": stray.aggregates,
             }
-            for stray in health.strays
+            for stray in health.misplaced_servers
         ],
         "workers": [
             {"id": engine.id, "host": engine.host, "heard_at": seconds(engine.updated_at), "up": up}
@@ -158,5 +158,5 @@ def _show_misplaced(wrong: Misplaced) -> Json:
     return {
         "scope": wrong.scope,
         "in_none": wrong.nowhere,
-        "in_several": [{"name": host, "domains": domains} for host, domains in wrong.torn],
+        "in_several": [{"name": host, "domains": domains} for host, domains in wrong.ambiguous],
     }

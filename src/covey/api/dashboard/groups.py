@@ -45,7 +45,7 @@ class Groups:
         body = read_body(req, _PREVIEW)
         preview = self.pages.preview(req.actor, key, body["policies"], body.get("rules", {}))
         resp.media = _show(preview.group) | {
-            "violations": [show_violation(violation, preview.disguise) for violation in preview.violations]
+            "violations": [show_violation(violation, preview.obfuscation) for violation in preview.violations]
         }
 
 
@@ -78,7 +78,7 @@ def _show_page(page: GroupPage) -> Json:
             {"id": server.id, "name": server.name, "status": server.status, "places": places}
             for server, places in page.members
         ],
-        "violations": [show_violation(violation, page.disguise) for violation in page.violations],
+        "violations": [show_violation(violation, page.obfuscation) for violation in page.violations],
         "domain_names": page.domain_names,
-        "rebalance": None if page.rebalance is None else rebalances.show(page.rebalance, page.disguise),
+        "rebalance": None if page.rebalance is None else rebalances.show(page.rebalance, page.obfuscation),
     }

@@ -4,28 +4,28 @@ from typing import TYPE_CHECKING
 
 from covey.api.compute.server_views import ServerView
 from covey.api.dashboard.assets import Assets
-from covey.api.dashboard.events import Events, Seats
+from covey.api.dashboard.events import Events, StreamLimit
 from covey.api.dashboard.fleet import Fleet, HealthPage, Hosts, Me
 from covey.api.dashboard.groups import Groups
+from covey.api.dashboard.refusals import Refusals
 from covey.api.dashboard.session import Session
-from covey.api.dashboard.whys import Whys
 
 if TYPE_CHECKING:
-    from covey.api.app import Parts, Route
+    from covey.api.app import AppParts, Route
 
 
-def routes(parts: "Parts") -> "list[Route]":
+def routes(parts: "AppParts") -> "list[Route]":
     """Every URL, with what answers it."""
     services, settings = parts.services.dashboard, parts.settings
     assets = Assets()
     groups = Groups(services.groups, settings.max_limit)
-    whys = Whys(services.whys, ServerView(parts.access, settings.default_zone, settings.tells_counts))
+    refusals = Refusals(services.refusals, ServerView(parts.access, settings.default_zone, settings.tells_counts))
     return [
         ("/", assets, None),
         ("/assets/{name}", assets, "one"),
         ("/assets/{name}/{inner}", assets, "inner"),
         ("/session", Session(settings.auth_strategy, parts.sign_in), None),
-        ("/events", Events(services.watch, Seats(settings.max_streams), parts.stopping), None),
+        ("/events", Events(services.watch, StreamLimit(settings.max_streams), parts.stopping), None),
         ("/data/me", Me(services.fleet, settings.auth_strategy), None),
         ("/data/fleet", Fleet(services.fleet), None),
         ("/data/hosts/{name}", Hosts(services.fleet), None),
@@ -33,6 +33,6 @@ def routes(parts: "Parts") -> "list[Route]":
         ("/data/groups", groups, None),
         ("/data/groups/{key}", groups, "one"),
         ("/data/groups/{key}/preview-policies", groups, "preview"),
-        ("/data/refusals", whys, "refusals"),
-        ("/data/servers/{key}/why", whys, "one"),
+        ("/data/refusals", refusals, "refusals"),
+        ("/data/servers/{key}/why", refusals, "one"),
     ]

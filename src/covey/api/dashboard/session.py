@@ -10,9 +10,9 @@ import falcon
 from covey.api.authentication import Authenticator
 from covey.api.requests import Request, read_body
 from covey.api.validation import JsonSchema, Schema
-from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.errors import Invalid, Unauthorized, Unavailable
+from covey.request_slots import RequestSlots
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -64,7 +64,7 @@ class KeystoneSignIn:
     """Asks Keystone for a token, as any of its clients would."""
 
     auth_url: str
-    lanes: Lanes
+    request_slots: RequestSlots
     verify: bool | str = True
 
     def __call__(self, given: Credentials) -> Ticket:
@@ -81,7 +81,7 @@ class KeystoneSignIn:
             project_domain_name=given.domain,
         )
         try:
-            with self.lanes.aside():
+            with self.request_slots.aside():
                 found = asked.get_access(Session(verify=self.verify, timeout=_PATIENCE_S))
         except exceptions.Unauthorized as error:
             message = "The name, the password, the project or the domain is wrong."

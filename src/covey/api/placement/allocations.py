@@ -15,7 +15,7 @@ from covey.api.requests import Json, Request
 from covey.api.routes import only_from
 from covey.api.validation import is_uuid
 from covey.api.versions import Version
-from covey.model.allocations import UNKNOWN_OWNER, Holding, Wanted
+from covey.model.allocations import UNKNOWN_OWNER, AllocationRequest, Holding
 from covey.model.errors import Invalid
 from covey.ports import Clock
 from covey.services.placement.allocations import Allocations as Service
@@ -65,17 +65,17 @@ class Allocations:
         stamp(req, resp, _newest(holdings, self.clock))
 
 
-def parse_many(body: Mapping[str, Any], version: Version) -> list[Wanted]:
+def parse_many(body: Mapping[str, Any], version: Version) -> list[AllocationRequest]:
     """What many consumers are to hold."""
     return [parse(consumer, entry, version) for consumer, entry in body.items()]
 
 
-def parse(consumer: str, body: Mapping[str, Any], version: Version) -> Wanted:
+def parse(consumer: str, body: Mapping[str, Any], version: Version) -> AllocationRequest:
     """What a consumer is to hold, as a version says it."""
     given = body["allocations"]
     if version < BY_PROVIDER:
         given = {entry["resource_provider"]["uuid"]: entry for entry in given}
-    return Wanted(
+    return AllocationRequest(
         consumer,
         {provider: entry["resources"] for provider, entry in given.items()},
         body["project_id"] if version >= OWNERS else UNKNOWN_OWNER,

@@ -37,7 +37,7 @@ _ANY_ACCEPT = frozenset({"/", "/traits/{name}"})  # what answers without JSON, o
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class MethodPolicy:
     """What is asked of every request before a resource sees it."""
 
     methods: Mapping[str, Sequence[str]]  # by the route's template

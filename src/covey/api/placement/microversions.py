@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import falcon
 
-from covey.api.versions import OutOfRange, Spoken, Version
+from covey.api.versions import OutOfRange, Version, VersionRange
 from covey.model.errors import Invalid
 
 FIRST = Version(1, 0)
@@ -40,7 +40,7 @@ _FORM = re.compile(r"\s*([0-9]{1,9})\s*\.\s*([0-9]{1,9})\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementVersions(Spoken):
+class PlacementVersions(VersionRange):
     """Of several versions for this service, the last counts; and what is wrong is said in Placement's own words."""
 
     def _parsed(self, text: str) -> Version:

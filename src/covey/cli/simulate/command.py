@@ -15,7 +15,7 @@ from covey.cli.simulate import plots, sources, summary
 from covey.cli.simulate.options import LOAD, OUT_OF_NOTHING, takes_options
 from covey.fleet_file import parse
 from covey.model.errors import Invalid
-from covey.simulation.happenings import Happening, read, written
+from covey.simulation.events import Event, read, written
 from covey.simulation.replay import Outcome, Replay
 from covey.simulation.scaling import Timing, measure
 from covey.simulation.start import Start
@@ -103,7 +103,7 @@ def _start(given: Mapping[str, Any]) -> Start:
     return sources.out_of_nothing(conf, *(given[option] for option in OUT_OF_NOTHING))
 
 
-def _stream(start: Start, given: Mapping[str, Any]) -> list[Happening]:
+def _stream(start: Start, given: Mapping[str, Any]) -> list[Event]:
     if given["recording"] is not None:
         with given["recording"].open("rb") as file:
             return read(file, given["recording"].name)

@@ -15,9 +15,9 @@ from covey.model.fleet_plan import inventories, wanted_aggregates
 from covey.model.hosts import Host
 from covey.model.ids import AggregateId, FlavorId, HostId, ScopeId
 from covey.model.inventory import Inventory
-from covey.model.servers import Server, ServerFilter, Wanted
-from covey.scheduler.ask import Standing
+from covey.model.servers import PlacementRequest, Server, ServerFilter
 from covey.scheduler.fleet import Weights
+from covey.scheduler.request_spec import HostRequirements
 from covey.services.live_fleet import build_fleet
 from covey.services.servers import required_traits, traits
 from covey.simulation.start import Amounts, Running, Size, Start
@@ -119,7 +119,7 @@ def _start(
         {aggregate.id: aggregate.name for aggregate in aggregates},
         scopes,
         tuple(
-            Size(amounts_of(flavor), tuple(sorted(required_traits(flavor, Wanted()))))
+            Size(amounts_of(flavor), tuple(sorted(required_traits(flavor, PlacementRequest()))))
             for flavor in flavors
             if any(amounts_of(flavor))
         ),
@@ -132,8 +132,8 @@ def _start(
 def _running(server: Server) -> Running:
     assert server.host_id is not None
     forbidden = {*traits(server.flavor.extra_specs, "forbidden"), *server.wanted.image_forbidden_traits}
-    standing = Standing(
+    requirements = HostRequirements(
         server.project_id, server.wanted.zone, required_traits(server.flavor, server.wanted), frozenset(forbidden)
     )
     group = None if server.group_id is None else str(server.group_id)
-    return Running(server.id, server.host_id, amounts_of(server.flavor), standing, group)
+    return Running(server.id, server.host_id, amounts_of(server.flavor), requirements, group)

@@ -17,14 +17,14 @@ _LARGE = 10**9  # an index that no cluster gets to
 
 def node_name(config: Document, index: int, seed: str) -> str:
     """What a member of a cluster is called. Equal seeds give equal names, so take the node's id."""
-    luck = random.Random(seed)  # noqa: S311 -- a name, not a secret
+    tie_breaking = random.Random(seed)  # noqa: S311 -- a name, not a secret
 
     def part(found: re.Match[str]) -> str:
         length, kind = found.groups()
         if kind == "I":
             return str(index).zfill(int(length or 0))
         letters = string.ascii_lowercase if kind == "r" else string.ascii_letters
-        return "".join(luck.choices(letters + string.digits, k=int(length or _RANDOM)))
+        return "".join(tie_breaking.choices(letters + string.digits, k=int(length or _RANDOM)))
 
     return _PART.sub(part, str(config.get(FORMAT) or _DEFAULT))
 

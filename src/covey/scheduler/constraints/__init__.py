@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from covey.scheduler.ask import Ask
 from covey.scheduler.constraints.affinity import Affinity
 from covey.scheduler.constraints.anti_affinity import AntiAffinity
 from covey.scheduler.constraints.isolation import ForbiddenAggregates, TenantIsolation
@@ -13,23 +12,24 @@ from covey.scheduler.constraints.traits import Traits
 from covey.scheduler.constraints.zone import Zone
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
 
 
 class Constraint(Protocol):
     """Looks at nothing but its arguments, answers for all hosts at once, and can say why."""
 
-    def allows(self, ask: Ask, fleet: Fleet) -> Mask | None:
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
         """Who may; None when it has nothing against anybody."""
 
-    def reasons(self, ask: Ask, fleet: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
         """Why the lost ones may not: every lost host in one reason."""
 
-    def why_not(self, ask: Ask, fleet: Fleet, row: int) -> str:
+    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
         """The same for one host that was refused, with its numbers, for an administrator."""
 
 
 # These hold until the fleet's structure changes, so their product is remembered for each Standing.
-STANDING: tuple[Constraint, ...] = (
+STATIC: tuple[Constraint, ...] = (
     Enabled(),
     Up(),
     NamedHosts(),
@@ -39,4 +39,4 @@ STANDING: tuple[Constraint, ...] = (
     Traits(),
 )
 # These change with every server that comes or goes.
-MOVING: tuple[Constraint, ...] = (Room(), AntiAffinity(), Affinity())
+DYNAMIC: tuple[Constraint, ...] = (Room(), AntiAffinity(), Affinity())

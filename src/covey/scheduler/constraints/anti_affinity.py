@@ -5,32 +5,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from covey.model.groups import HOST, GroupPolicy, PolicyKind
-from covey.scheduler.ask import Ask
 from covey.scheduler.constraints.nowhere import nowhere_reasons, why_nowhere
-from covey.scheduler.fleet import NOWHERE, Fleet, Mask, counts_by_domain, places_by_row
+from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask, counts_by_domain, places_by_row
 from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
 
 
 @dataclass(frozen=True, slots=True)
 class AntiAffinity:
     """Every hard anti-affinity policy of the group."""
 
-    def allows(self, ask: Ask, fleet: Fleet) -> Mask | None:
-        policies = _policies(ask)
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
+        policies = _policies(spec)
         if not policies:
             return None
-        may = _allows(policies[0], ask, fleet)
+        may = _allows(policies[0], spec, fleet)
         for policy in policies[1:]:
-            may = may & _allows(policy, ask, fleet)
+            may = may & _allows(policy, spec, fleet)
         return may
 
-    def reasons(self, ask: Ask, fleet: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
         found, rest = [], lost
-        for policy in _policies(ask):
-            mine = rest & ~_allows(policy, ask, fleet)
+        for policy in _policies(spec):
+            mine = rest & ~_allows(policy, spec, fleet)
             rest = rest & ~mine
             place = policy.scope.name
-            nowhere = mine & (fleet.domains(policy.scope.id).of_host == NOWHERE)
+            nowhere = mine & (fleet.domains(policy.scope.id).of_host == NO_DOMAIN)
             found += nowhere_reasons(fleet.domains(policy.scope.id), place, nowhere)
             if policy.target is not None:
                 avoided = f"in the {place} that the group avoids"
@@ -41,37 +41,37 @@ class AntiAffinity:
                 found.append(Reason(mine & ~nowhere, f"already holds {held}{one}", f"already hold {held}{many}"))
         return found
 
-    def why_not(self, ask: Ask, fleet: Fleet, row: int) -> str:
-        policy = next(p for p in _policies(ask) if not _allows(p, ask, fleet)[row])
+    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+        policy = next(p for p in _policies(spec) if not _allows(p, spec, fleet)[row])
         domains = fleet.domains(policy.scope.id)
         domain = domains.of_host[row]
-        if domain == NOWHERE:
+        if domain == NO_DOMAIN:
             return why_nowhere(domains, policy.scope.name, row)
         if policy.target is not None:
             return f"the group avoids the {policy.scope.name} {policy.target}"
-        count = counts_by_domain(domains, fleet, ask.group.places)[domain]
+        count = counts_by_domain(domains, fleet, spec.group.places)[domain]
         return f"the {policy.scope.name} {domains.names[domain]} holds {count} of the group, at most {policy.limit} may"
 
 
-def _policies(ask: Ask) -> list[GroupPolicy]:
-    return [policy for policy in ask.group.policies if policy.kind is PolicyKind.ANTI_AFFINITY]
+def _policies(spec: RequestSpec) -> list[GroupPolicy]:
+    return [policy for policy in spec.group.policies if policy.kind is PolicyKind.ANTI_AFFINITY]
 
 
-def _allows(policy: GroupPolicy, ask: Ask, fleet: Fleet) -> Mask:
+def _allows(policy: GroupPolicy, spec: RequestSpec, fleet: Fleet) -> Mask:
     domains = fleet.domains(policy.scope.id)
     if policy.target is not None:
         # Being in no domain at all is being outside of this one.
         avoided = domains.number(policy.target)
-        outside: Mask = (domains.of_host != avoided) & ~domains.torn
+        outside: Mask = (domains.of_host != avoided) & ~domains.ambiguous
         return outside
     if policy.scope == HOST:  # the common case touches the members' hosts alone
         may = np.ones(len(fleet), dtype=np.bool_)
-        rows, held = places_by_row(fleet, ask.group.places)
+        rows, held = places_by_row(fleet, spec.group.places)
         may[rows[held >= policy.limit]] = False
         return may
-    counts = counts_by_domain(domains, fleet, ask.group.places)
+    counts = counts_by_domain(domains, fleet, spec.group.places)
     room = counts < policy.limit
-    room[NOWHERE] = False
+    room[NO_DOMAIN] = False
     return domains.spread(room)
 
 

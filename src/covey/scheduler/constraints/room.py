@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covey.scheduler.ask import Ask
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
 
 _WORDS = ("VCPUs", "memory", "disk")
 _UNITS = ("VCPUs", "MB of memory", "GB of disk")
@@ -16,39 +16,39 @@ _UNITS = ("VCPUs", "MB of memory", "GB of disk")
 class Room:
     """Enough VCPUs, memory and disk are free, by the allocation ratios and what is reserved, and given out so."""
 
-    def allows(self, ask: Ask, fleet: Fleet) -> Mask:
-        return fleet.fits(ask.amounts)
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask:
+        return fleet.fits(spec.amounts)
 
-    def reasons(self, ask: Ask, fleet: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
         found, rest = [], lost
-        for free, wanted, word in zip(fleet.free, ask.amounts, _WORDS, strict=True):
+        for free, wanted, word in zip(fleet.free, spec.amounts, _WORDS, strict=True):
             lacks = rest & (free < wanted) & bool(wanted)
             rest = rest & ~lacks
             found.append(Reason(lacks, f"lacks {word}", f"lack {word}"))
-        given = fleet.gives(ask.amounts)
+        given = fleet.gives(spec.amounts)
         if given is not None:
             found.append(Reason(rest & ~given, "gives out no such amounts", "give out no such amounts"))
         return found
 
-    def why_not(self, ask: Ask, fleet: Fleet, row: int) -> str:
+    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
         short = [
             f"{max(0, int(free))} {unit} are free, {wanted} asked for"
-            for free, wanted, unit in zip(fleet.free[:, row], ask.amounts, _UNITS, strict=True)
+            for free, wanted, unit in zip(fleet.free[:, row], spec.amounts, _UNITS, strict=True)
             if wanted and free < wanted
         ]
         odd = [
             f"{unit} are given out from {units.least} to {units.most} in steps of {units.step}, {wanted} asked for"
-            for units, wanted, unit in zip(fleet.hosts[row].units, ask.amounts, _UNITS, strict=True)
+            for units, wanted, unit in zip(fleet.hosts[row].units, spec.amounts, _UNITS, strict=True)
             if not units.give(wanted)
         ]
         return "; ".join(short + odd)
 
 
-def times_it_fits(ask: Ask, fleet: Fleet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def times_it_fits(spec: RequestSpec, fleet: Fleet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """How many servers of this size each host has room for."""
-    wanted = np.array([amount or 1 for amount in ask.amounts], dtype=np.int64)
+    wanted = np.array([amount or 1 for amount in spec.amounts], dtype=np.int64)
     fits = np.maximum(fleet.free, 0) // wanted[:, None]
-    asked = np.array([amount > 0 for amount in ask.amounts])
+    asked = np.array([amount > 0 for amount in spec.amounts])
     smallest: np.ndarray[tuple[int], np.dtype[np.int64]] = fits[asked].min(axis=0)
-    given = fleet.gives(ask.amounts)
+    given = fleet.gives(spec.amounts)
     return smallest if given is None else np.where(given, smallest, 0)

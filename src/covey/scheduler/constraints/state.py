@@ -4,22 +4,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covey.scheduler.ask import Ask
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Enabled:
     """An operator switched some hosts off."""
 
-    def allows(self, _: Ask, fleet: Fleet) -> Mask:
+    def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
         return np.array([host.enabled for host in fleet.hosts], dtype=np.bool_)
 
-    def reasons(self, _: Ask, __: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
         return [Reason(lost, "is disabled", "are disabled")]
 
-    def why_not(self, _: Ask, __: Fleet, ___: int) -> str:
+    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
         return "it is disabled"
 
 
@@ -27,11 +27,11 @@ class Enabled:
 class Up:
     """Some hosts do not answer."""
 
-    def allows(self, _: Ask, fleet: Fleet) -> Mask:
+    def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
         return np.array([host.up for host in fleet.hosts], dtype=np.bool_)
 
-    def reasons(self, _: Ask, __: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
         return [Reason(lost, "is down", "are down")]
 
-    def why_not(self, _: Ask, __: Fleet, ___: int) -> str:
+    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
         return "it is down"

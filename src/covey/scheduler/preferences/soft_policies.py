@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from covey.model.groups import GroupPolicy, PolicyKind
-from covey.scheduler.ask import Ask
-from covey.scheduler.fleet import NOWHERE, Column, Fleet, Mask, counts_by_domain, highest
+from covey.scheduler.fleet import NO_DOMAIN, Column, Fleet, Mask, counts_by_domain, highest
+from covey.scheduler.request_spec import RequestSpec
 
 WORST = -np.inf
 
@@ -17,25 +17,25 @@ class SoftPolicy:
 
     policy: GroupPolicy
 
-    def scores(self, ask: Ask, fleet: Fleet) -> Column:
+    def scores(self, spec: RequestSpec, fleet: Fleet) -> Column:
         domains = fleet.domains(self.policy.scope.id)
         if self.policy.target is not None:
             inside = domains.of_host == domains.number(self.policy.target)
-            better = inside if self._together else ~inside & ~domains.torn
+            better = inside if self._together else ~inside & ~domains.ambiguous
             wanted: Column = better.astype(np.float64)
             return wanted
-        return domains.spread(self.of_counts(counts_by_domain(domains, fleet, ask.group.places)))
+        return domains.spread(self.of_counts(counts_by_domain(domains, fleet, spec.group.places)))
 
-    def best(self, ask: Ask, fleet: Fleet, may: Mask) -> Mask:
+    def best(self, spec: RequestSpec, fleet: Fleet, may: Mask) -> Mask:
         if self.policy.target is not None:
-            return highest(self.scores(ask, fleet), may)
+            return highest(self.scores(spec, fleet), may)
         domains = fleet.domains(self.policy.scope.id)
-        return domains.highest(self.of_counts(counts_by_domain(domains, fleet, ask.group.places)), may)
+        return domains.highest(self.of_counts(counts_by_domain(domains, fleet, spec.group.places)), may)
 
     def of_counts(self, counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Column:
         """The score of each domain that holds so many members."""
         scores = counts.astype(np.float64) if self._together else -counts.astype(np.float64)
-        scores[NOWHERE] = WORST
+        scores[NO_DOMAIN] = WORST
         return scores
 
     @property

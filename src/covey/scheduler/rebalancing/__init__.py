@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
 from covey.scheduler.fleet import Fleet
-from covey.scheduler.rebalancing.case import Case, Member, look_at
-from covey.scheduler.rebalancing.errands import name_hosts
-from covey.scheduler.rebalancing.order import Way, in_order, may_go_on
+from covey.scheduler.rebalancing.assignments import name_hosts
+from covey.scheduler.rebalancing.host_classes import find_spots
+from covey.scheduler.rebalancing.order import MovePlan, in_order, may_go_on
 from covey.scheduler.rebalancing.plans import Move, Plan
-from covey.scheduler.rebalancing.spots import find_spots
-from covey.scheduler.verdicts import violations
+from covey.scheduler.rebalancing.problem import Member, Problem, look_at
+from covey.scheduler.violations import violations
 
 __all__ = ["Member", "Move", "Plan", "places_of", "plan", "still_right"]
 
@@ -48,7 +48,7 @@ def places_of(members: Iterable[Member], moves: Iterable[Move] = ()) -> Mapping[
     return {member.id: member.host for member in members} | {move.member: move.destination for move in moves}
 
 
-def _search(case: Case, seed: int, patience_s: float) -> tuple[Way, int, bool] | None:
+def _search(case: Problem, seed: int, patience_s: float) -> tuple[MovePlan, int, bool] | None:
     """The best way that is found, the fewest moves to its end, and whether that is proved.
 
     Lots of hosts that promised too much are looked at one by one the next time.
@@ -56,7 +56,7 @@ def _search(case: Case, seed: int, patience_s: float) -> tuple[Way, int, bool] |
     from covey.scheduler.rebalancing.solve import solve  # noqa: PLC0415 -- the solver is slow to import, seldom needed
 
     alone: set[int] = set()
-    best: tuple[Way, int, bool] | None = None
+    best: tuple[MovePlan, int, bool] | None = None
     while patience_s > 0:
         spots = find_spots(case, alone)
         end = solve(case, spots, seed, patience_s)
@@ -76,5 +76,5 @@ def _search(case: Case, seed: int, patience_s: float) -> tuple[Way, int, bool] |
 def _own(fleet: Fleet) -> Fleet:
     """The same fleet, which remembers what is asked of it by itself."""
     own = fleet.copy()
-    own.standing_masks = dict(fleet.standing_masks)
+    own.static_masks = dict(fleet.static_masks)
     return own

@@ -8,9 +8,9 @@ from ortools.sat.python.cp_model import CpModel, IntVar, LinearExpr
 
 from covey.model.groups import HOST
 from covey.scheduler.fleet import RESOURCES
-from covey.scheduler.rebalancing.case import Case
+from covey.scheduler.rebalancing.host_classes import HostClass
 from covey.scheduler.rebalancing.measures import Counts, Measure
-from covey.scheduler.rebalancing.spots import Spot
+from covey.scheduler.rebalancing.problem import Problem
 
 Term = LinearExpr | int
 
@@ -22,7 +22,7 @@ class Traffic:
     counts: Counts  # before
     leaving: dict[int, list[IntVar]] = field(default_factory=lambda: defaultdict(list))
     arriving: dict[int, list[IntVar]] = field(default_factory=lambda: defaultdict(list))
-    lots: list[tuple[Spot, list[IntVar]]] = field(default_factory=list)  # empty hosts, each a domain of its own
+    lots: list[tuple[HostClass, list[IntVar]]] = field(default_factory=list)  # empty hosts, each a domain of its own
 
     @property
     def busy(self) -> list[int]:
@@ -37,7 +37,7 @@ class Traffic:
 class Flows:
     """The variables. Members of a kind are alike, so nothing says who goes where."""
 
-    def __init__(self, model: CpModel, case: Case, spots: Sequence[Spot]) -> None:
+    def __init__(self, model: CpModel, case: Problem, spots: Sequence[HostClass]) -> None:
         self.case, self.spots = case, spots
         self.leave = [model.new_int_var(0, len(crew.ids), "") for crew in case.crews]
         self.arrive = {

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.groups import GroupPolicy, PolicyKind
-from covey.scheduler.fleet import NOWHERE, Domains, Fleet, Mask
+from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask
 
 Counts = NDArray[np.int64]  # of members in each domain, and at the end of those that are nowhere
 
@@ -37,13 +37,13 @@ class Measure:
 
     def of(self, counts: Counts) -> int:
         """Zero if the policy holds."""
-        inside, total = counts[:NOWHERE], int(counts.sum())
+        inside, total = counts[:NO_DOMAIN], int(counts.sum())
         if self.target is not None:
             there = int(inside[self.target]) if self.target >= 0 else 0
             return there if self.apart else total - there
         if not self.apart:
             return total - int(inside.max(initial=0))
-        lost = int(counts[NOWHERE])
+        lost = int(counts[NO_DOMAIN])
         if self.policy.kind is PolicyKind.ANTI_AFFINITY:
             return lost + int(np.maximum(inside - self.policy.limit, 0).sum())
         most = int(inside.max(initial=0))
@@ -58,7 +58,7 @@ def measures_of(policies: Iterable[GroupPolicy], fleet: Fleet) -> tuple[Measure,
         domains = fleet.domains(policy.scope.id)
         usable = np.zeros(len(domains.names) + 1, dtype=np.bool_)
         usable[domains.of_host[takes]] = True
-        found.append(Measure(policy, domains, usable[:NOWHERE]))
+        found.append(Measure(policy, domains, usable[:NO_DOMAIN]))
     return tuple(found)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from covey.model.groups import GroupView
 from covey.model.ids import HostId
 from covey.scheduler.decide import allowed
-from covey.scheduler.rebalancing.case import Case
-from covey.scheduler.rebalancing.errands import Errands
+from covey.scheduler.rebalancing.assignments import Assignment
 from covey.scheduler.rebalancing.measures import ranked
 from covey.scheduler.rebalancing.plans import Move
+from covey.scheduler.rebalancing.problem import Problem
 
 _TRIES = 8
 
@@ -25,7 +25,7 @@ class _Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class MovePlan:
     """Moves that can be made one after another, and those for which there is no such order."""
 
     moves: tuple[Move, ...]
@@ -33,7 +33,7 @@ class Way:
     worth: tuple[tuple[int, ...], int]  # what is wrong in the end, and the number of moves; less is better
 
 
-def in_order(case: Case, errands: Errands) -> Way:
+def in_order(case: Problem, errands: Assignment) -> MovePlan:
     """As much of the errands as there is an order for.
 
     A hard policy never gets worse on the way. A soft one gets no worse than it was or will be, unless the step makes
@@ -50,10 +50,10 @@ def in_order(case: Case, errands: Errands) -> Way:
             break
         late = set(left)
         tasks = [*left, *(task for task in tasks if task not in late)]
-    return Way(best.moves(), best.left(tasks), best.worth())
+    return MovePlan(best.moves(), best.left(tasks), best.worth())
 
 
-def may_go_on(case: Case, moves: Sequence[Move]) -> bool:
+def may_go_on(case: Problem, moves: Sequence[Move]) -> bool:
     """Whether the first of the moves may be made now, and all of them together still make something better."""
     errands = _errands(case, moves)
     if errands is None:
@@ -65,7 +65,7 @@ def may_go_on(case: Case, moves: Sequence[Move]) -> bool:
     return worth < ranked(case.measures, case.before) and walk.step(_Task(first.member, crew.kind, crew.row), [row])
 
 
-def _errands(case: Case, moves: Sequence[Move]) -> Errands | None:
+def _errands(case: Problem, moves: Sequence[Move]) -> Assignment | None:
     """The moves as errands; None if some of them can't be made any more."""
     crew_of = {member: crew for crew in case.crews for member in crew.ids}
     row_of = case.fleet.row_of
@@ -76,13 +76,13 @@ def _errands(case: Case, moves: Sequence[Move]) -> Errands | None:
             return None
         leaving.append(replace(crew, ids=(move.member,)))
         waiting[crew.kind][row_of[move.destination]] += 1
-    return Errands(tuple(leaving), waiting)
+    return Assignment(tuple(leaving), waiting)
 
 
 class _Walk:
     """The group on its way."""
 
-    def __init__(self, case: Case, errands: Errands) -> None:
+    def __init__(self, case: Problem, errands: Assignment) -> None:
         self._case = case
         self._fleet = case.fleet.copy()
         self._waiting = {kind: Counter(rows) for kind, rows in errands.waiting.items()}
@@ -122,7 +122,7 @@ class _Walk:
         """Go to the first of these hosts that may be gone to, if there is one."""
         kind, here = self._case.kinds[task.kind], self._id(task.row)
         self._places[here] -= 1  # it never counts against itself
-        may = allowed(kind.ask(GroupView(self._case.policies, +self._places)), self._fleet)
+        may = allowed(kind.spec(GroupView(self._case.policies, +self._places)), self._fleet)
         for row in rows:
             if may[row] and self._fits_the_policies(task.row, row):
                 self._waiting[task.kind] = self._waiting[task.kind] - Counter([row])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from covey.model.ids import HostId
-from covey.scheduler.verdicts import Violation
+from covey.scheduler.violations import Violation
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 from ortools.sat.python.cp_model import CpModel, CpSolver
 
-from covey.scheduler.rebalancing.case import Case
 from covey.scheduler.rebalancing.flows import Flows, Term
-from covey.scheduler.rebalancing.spots import Spot
-from covey.scheduler.rebalancing.terms import badness
+from covey.scheduler.rebalancing.host_classes import HostClass
+from covey.scheduler.rebalancing.problem import Problem
+from covey.scheduler.rebalancing.terms import penalty
 
 _LEAST_S = 0.01
 
@@ -30,7 +30,7 @@ class End:
     spent_s: float
 
 
-def solve(case: Case, spots: Sequence[Spot], seed: int, patience_s: float) -> End | None:
+def solve(case: Problem, spots: Sequence[HostClass], seed: int, patience_s: float) -> End | None:
     """The best end that is found in that time; None if it is too short to find any."""
     search = _Search(case, spots, seed, patience_s)
     *policies, moves = search.goals()
@@ -50,7 +50,7 @@ def solve(case: Case, spots: Sequence[Spot], seed: int, patience_s: float) -> En
 class _Search:
     """One goal after another on one model; each begins where the last one ended."""
 
-    def __init__(self, case: Case, spots: Sequence[Spot], seed: int, patience_s: float) -> None:
+    def __init__(self, case: Problem, spots: Sequence[HostClass], seed: int, patience_s: float) -> None:
         self.model = CpModel()
         self.bound = 0  # below what the last goal can't be
         self._flows = Flows(self.model, case, spots)
@@ -72,14 +72,14 @@ class _Search:
         hard = [(measure, before) for measure, before in pairs if not measure.policy.kind.is_soft]
         total: Term = 0
         for measure, before in hard:
-            term = badness(self.model, self._flows, measure, steady=True)
+            term = penalty(self.model, self._flows, measure, steady=True)
             self.model.add(term <= before)
             total = total + term
         well = not any(before for _, before in hard)
         goals: list[tuple[Term, int | None]] = [(total, 0 if well else None)]
         for measure, before in pairs:
             if measure.policy.kind.is_soft:
-                term = badness(self.model, self._flows, measure, steady=well)
+                term = penalty(self.model, self._flows, measure, steady=well)
                 well = well and not before
                 goals.append((term, 0 if well else None))
         return [*goals, (sum(self._flows.leave), None)]

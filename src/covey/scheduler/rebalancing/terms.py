@@ -3,12 +3,12 @@
 from ortools.sat.python.cp_model import CpModel
 
 from covey.model.groups import PolicyKind
-from covey.scheduler.fleet import NOWHERE
+from covey.scheduler.fleet import NO_DOMAIN
 from covey.scheduler.rebalancing.flows import Flows, Term, Traffic
 from covey.scheduler.rebalancing.measures import Measure
 
 
-def badness(model: CpModel, flows: Flows, measure: Measure, *, steady: bool) -> Term:
+def penalty(model: CpModel, flows: Flows, measure: Measure, *, steady: bool) -> Term:
     """The measure's value in the end. A steady one does not get worse on the way there, for the sake of another."""
     traffic, total = flows.traffic(measure), len(flows.case.members)
     if measure.target is not None:
@@ -17,7 +17,7 @@ def badness(model: CpModel, flows: Flows, measure: Measure, *, steady: bool) -> 
     if not measure.apart:
         return _scattered(model, traffic, total, steady=steady)
     judge = _crowded if measure.policy.kind is PolicyKind.ANTI_AFFINITY else _uneven
-    return judge(model, traffic, measure) + traffic.after(NOWHERE)
+    return judge(model, traffic, measure) + traffic.after(NO_DOMAIN)
 
 
 def _crowded(model: CpModel, traffic: Traffic, measure: Measure) -> Term:
@@ -45,7 +45,7 @@ def _scattered(model: CpModel, traffic: Traffic, total: int, *, steady: bool) ->
     if not traffic.busy:
         return total
     counts, away = traffic.counts, model.new_int_var(0, total, "")
-    before = total - int(counts[:NOWHERE].max())
+    before = total - int(counts[:NO_DOMAIN].max())
     worst = model.new_int_var(before, total, "")
     model.add_max_equality(worst, [away, before])
     homes = {domain: model.new_bool_var("") for domain in traffic.busy}
@@ -83,6 +83,6 @@ def _uneven(model: CpModel, traffic: Traffic, measure: Measure) -> Term:
     if idle.any():
         model.add(least == 0)
     # Follows from the rest, but gives the solver a level to begin with.
-    model.add(most * len(measure.domains.names) >= total - traffic.after(NOWHERE))
+    model.add(most * len(measure.domains.names) >= total - traffic.after(NO_DOMAIN))
     model.add(beyond >= most - least - 1)
     return beyond

@@ -7,10 +7,10 @@ from covey.model.clustering.limits import Limits
 from covey.ports import Access, Clock, NewUuid, Store
 from covey.services.clustering.actions import Actions
 from covey.services.clustering.bindings import Bindings
-from covey.services.clustering.care import Care
 from covey.services.clustering.clusters import Clusters
 from covey.services.clustering.engines import Engines
 from covey.services.clustering.events import Events
+from covey.services.clustering.health_actions import HealthActions
 from covey.services.clustering.membership import Membership
 from covey.services.clustering.nodes import Nodes
 from covey.services.clustering.policies import Policies
@@ -26,7 +26,7 @@ class Clustering:
 
     actions: Actions
     bindings: Bindings
-    care: Care
+    health_actions: HealthActions
     clusters: Clusters
     engines: Engines
     events: Events
@@ -47,7 +47,7 @@ class Clustering:
         return cls(
             actions=Actions(store, access, requests),
             bindings=Bindings(store, access, requests),
-            care=Care(store, access, requests),
+            health_actions=HealthActions(store, access, requests),
             clusters=Clusters(store, access, clock, new_uuid, requests, limits),
             engines=Engines(store, access, clock),
             events=Events(store, access),

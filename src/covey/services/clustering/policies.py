@@ -14,7 +14,7 @@ from covey.model.errors import Invalid
 from covey.ports import Access, Clock, NewUuid, Store, Transaction
 from covey.services.clustering.finding import allowed
 from covey.services.clustering.visibility import listing_seen, project_seen
-from covey.services.disguise import disguise_for
+from covey.services.obfuscation import disguise_for
 from covey.services.policies import Reader
 
 

@@ -8,8 +8,8 @@ from covey.services.clustering.engines import Engines
 from covey.services.dashboard.fleet_map import FleetMaps
 from covey.services.dashboard.group_pages import GroupPages
 from covey.services.dashboard.health import HealthChecks
+from covey.services.dashboard.refusals import Refusals
 from covey.services.dashboard.watch import Watch
-from covey.services.dashboard.whys import Whys
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.servers import Servers
@@ -23,7 +23,7 @@ class Dashboard:
     groups: GroupPages
     health: HealthChecks
     watch: Watch
-    whys: Whys
+    refusals: Refusals
 
     @classmethod
     def on(
@@ -44,5 +44,5 @@ class Dashboard:
             groups=GroupPages(store, access, live, groups),
             health=HealthChecks(store, access, Engines(store, access, clock), isolates),
             watch=Watch(store, access),
-            whys=Whys(store, access, live, servers, tells),
+            refusals=Refusals(store, access, live, servers, tells),
         )

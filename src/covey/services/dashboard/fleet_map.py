@@ -7,19 +7,19 @@ from covey.model.access import Actor, Target
 from covey.model.aggregates import Aggregate
 from covey.model.allocations import Holding
 from covey.model.errors import Invalid, NotFound
+from covey.model.event_feed import Subject
 from covey.model.groups import HOST, ScopeRef
 from covey.model.hosts import Host
 from covey.model.ids import GroupId, HostId, ServerId
-from covey.model.news import Subject
 from covey.ports import Access, Store, Transaction
-from covey.scheduler.fleet import NOWHERE, Fleet
-from covey.services.dashboard.seeing import OPERATE, scopes_for, sees_all
-from covey.services.disguise import Disguise, disguise_for
+from covey.scheduler.fleet import NO_DOMAIN, Fleet
+from covey.services.dashboard.visibility import OPERATE, scopes_for, sees_all
 from covey.services.live_fleet import LiveFleet
+from covey.services.obfuscation import Obfuscation, disguise_for
 
 UP, DISABLED, DOWN = 0, 1, 2
 
-Placed = Sequence[tuple[HostId, ServerId, GroupId | None]]
+PlacementRecord = Sequence[tuple[HostId, ServerId, GroupId | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ class FleetMaps:
             seq = max((int(sign.mark) for sign in signs), default=0)
             placed, names = tx.dashboard.placed(project), dict(tx.dashboard.group_names(project))
             called = _domain_names(tx, chosen) if whole else {}
-            disguise = disguise_for(tx, self.access, actor, actor.project_id)
-            with self.live.fresh(tx) as sight:
-                fleet = sight.fleet.copy()  # what follows takes a while, and nobody shall wait for it
+            obfuscation = disguise_for(tx, self.access, actor, actor.project_id)
+            with self.live.fresh(tx) as snapshot:
+                fleet = snapshot.fleet.copy()  # what follows takes a while, and nobody shall wait for it
         ids = fleet.domains(chosen.id).names
         if whole:
             domains, known, hosts = [called.get(name, name) for name in ids], list(ids), _all_hosts(fleet, chosen)
@@ -126,7 +126,7 @@ class FleetMaps:
         else:
             placed = sorted(placed, key=lambda each: each[1])
             rows = {host: row for row, host in enumerate(_in_order(placed, fleet))}
-            hosts, known = _some_hosts(fleet, chosen, list(rows), disguise)
+            hosts, known = _some_hosts(fleet, chosen, list(rows), obfuscation)
             domains = known
         servers, groups = _servers(placed, rows, names)
         seq = seq if whole else 0
@@ -179,24 +179,24 @@ def _all_hosts(fleet: Fleet, scope: ScopeRef) -> HostColumns:
     )
 
 
-def _in_order(placed: Placed, fleet: Fleet) -> list[HostId]:
+def _in_order(placed: PlacementRecord, fleet: Fleet) -> list[HostId]:
     """The hosts of servers, in an order that tells nothing but the servers' own."""
     return [host for host in dict.fromkeys(host for host, _, _ in placed) if host in fleet.row_of]
 
 
 def _some_hosts(
-    fleet: Fleet, scope: ScopeRef, hosts: Sequence[HostId], disguise: Disguise
+    fleet: Fleet, scope: ScopeRef, hosts: Sequence[HostId], obfuscation: Obfuscation
 ) -> tuple[HostColumns, list[str]]:
     """Hosts under the names that a tenant knows them by, and the domains that they are in."""
     records = [fleet.hosts[fleet.row_of[host]] for host in hosts]
-    names = [disguise.shown(HOST, record.name) for record in records]
+    names = [obfuscation.shown(HOST, record.name) for record in records]
     domains = fleet.domains(scope.id)
     numbers = domains.of_host[fleet.rows(hosts)].tolist()
-    order = {number: i for i, number in enumerate(n for n in dict.fromkeys(numbers) if n != NOWHERE)}
+    order = {number: i for i, number in enumerate(n for n in dict.fromkeys(numbers) if n != NO_DOMAIN)}
     columns = HostColumns(
         id=names,
         name=names,
-        domain=[order.get(number, NOWHERE) for number in numbers],
+        domain=[order.get(number, NO_DOMAIN) for number in numbers],
         zone=[fleet.zone_of(record) for record in records],
         state=[],
         vcpus_used=[],
@@ -206,11 +206,11 @@ def _some_hosts(
         disk_used=[],
         disk=[],
     )
-    return columns, [disguise.shown(scope, domains.names[number]) for number in order]
+    return columns, [obfuscation.shown(scope, domains.names[number]) for number in order]
 
 
 def _servers(
-    placed: Placed, rows: Mapping[HostId, int], names: Mapping[GroupId, str]
+    placed: PlacementRecord, rows: Mapping[HostId, int], names: Mapping[GroupId, str]
 ) -> tuple[ServerColumns, list[dict[str, str]]]:
     known = [each for each in placed if each[0] in rows]
     groups = {group: i for i, group in enumerate(dict.fromkeys(group for _, _, group in known if group in names))}

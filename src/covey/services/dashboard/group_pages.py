@@ -11,12 +11,12 @@ from covey.model.rebalances import Rebalance
 from covey.model.servers import Server
 from covey.ports import Access, Store, Transaction
 from covey.scheduler.fleet import Fleet
-from covey.scheduler.verdicts import Violation, violations
-from covey.services.audits import Places, places_of
-from covey.services.dashboard.seeing import scopes_for
-from covey.services.disguise import Disguise, disguise_for
+from covey.scheduler.violations import Violation, violations
+from covey.services.audits import Destinations, places_of
+from covey.services.dashboard.visibility import scopes_for
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
+from covey.services.obfuscation import Obfuscation, disguise_for
 from covey.services.policies import Reader
 
 _RULE = "os_compute_api:os-server-groups:"
@@ -31,10 +31,10 @@ class GroupPage:
     """One group; violations have real identifiers, to be shown through `disguise`."""
 
     group: Group
-    members: Sequence[tuple[Server, Places]]
+    members: Sequence[tuple[Server, Destinations]]
     violations: Sequence[Violation]
     rebalance: Rebalance | None
-    disguise: Disguise
+    obfuscation: Obfuscation
     domain_names: Mapping[str, str]  # by identifier, for operators
 
 
@@ -44,7 +44,7 @@ class PolicyPreview:
 
     group: Group
     violations: Sequence[Violation]
-    disguise: Disguise
+    obfuscation: Obfuscation
 
 
 @dataclass(slots=True)
@@ -70,50 +70,50 @@ class GroupPages:
         everywhere = self.access.allows(actor, f"{_RULE}index:all_projects")
         with self.store.read() as tx:
             found = tx.groups.find(None if everywhere else actor.project_id, offset, limit)
-            disguise = disguise_for(tx, self.access, actor, actor.project_id)
+            obfuscation = disguise_for(tx, self.access, actor, actor.project_id)
             places: dict[GroupId, dict[str, HostId]] = defaultdict(dict)
             for group, server, host in tx.dashboard.members([group.id for group in found]):
                 if host is not None:
                     places[group][server] = host
-            with self.live.fresh(tx) as sight:
-                fleet, tag = sight.fleet.copy(), sight.tag
+            with self.live.fresh(tx) as snapshot:
+                fleet, tag = snapshot.fleet.copy(), snapshot.tag
         of, known = self._known.counts
         known = known if of == tag else {}
         counted = {(g.id, g.version): known.get((g.id, g.version)) or _count(g, places[g.id], fleet) for g in found}
         self._known.counts = tag, known | counted if len(known) < _REMEMBERED else counted
-        return [(disguise.group(group), counted[group.id, group.version]) for group in found]
+        return [(obfuscation.group(group), counted[group.id, group.version]) for group in found]
 
     def page(self, actor: Actor, group: str) -> GroupPage:
         """Raises NotFound, also for another project's group."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "audit")
-            disguise = disguise_for(tx, self.access, actor, found.project_id)
+            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
             scopes = list(dict.fromkeys([*(p.scope for p in found.policies), *scopes_for(tx, self.access, actor)]))
             order = {server: i for i, server in enumerate(found.members)}
             members = sorted(tx.servers.by_ids(found.members), key=lambda server: order[server.id])
             latest = tx.rebalances.latest(found.id)
-            names = {str(each): name for each, name in tx.dashboard.aggregate_names()} if disguise.sees_all else {}
+            names = {str(each): name for each, name in tx.dashboard.aggregate_names()} if obfuscation.sees_all else {}
             placed = {str(server.id): server.host_id for server in members if server.host_id is not None}
-            with self.live.fresh(tx) as sight:
-                places = list(places_of([server.host_id for server in members], scopes, sight.fleet, disguise))
-                broken = violations(found.policies, placed, sight.fleet)
-        shown = disguise.group(found)
-        return GroupPage(shown, list(zip(members, places, strict=True)), broken, latest, disguise, names)
+            with self.live.fresh(tx) as snapshot:
+                places = list(places_of([server.host_id for server in members], scopes, snapshot.fleet, obfuscation))
+                broken = violations(found.policies, placed, snapshot.fleet)
+        shown = obfuscation.group(found)
+        return GroupPage(shown, list(zip(members, places, strict=True)), broken, latest, obfuscation, names)
 
     def preview(self, actor: Actor, group: str, policies: Sequence[str], rules: Mapping[str, int]) -> PolicyPreview:
         """Changes nothing. Raises NotFound, and for the policies what a change to them would raise."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "audit")
-            disguise = disguise_for(tx, self.access, actor, found.project_id)
-            wanted = Reader(tx, self.access, actor, disguise).read(policies, rules)
+            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
+            wanted = Reader(tx, self.access, actor, obfuscation).read(policies, rules)
             broken = self._broken(tx, found, wanted)
-        return PolicyPreview(disguise.group(replace(found, policies=wanted)), broken, disguise)
+        return PolicyPreview(obfuscation.group(replace(found, policies=wanted)), broken, obfuscation)
 
     def _broken(self, tx: Transaction, group: Group, wanted: Sequence[GroupPolicy]) -> list[Violation]:
         hosts = tx.groups.places(group.id)
         placed = {str(server): host for server, host in hosts.items() if host is not None}
-        with self.live.fresh(tx) as sight:
-            return violations(wanted, placed, sight.fleet)
+        with self.live.fresh(tx) as snapshot:
+            return violations(wanted, placed, snapshot.fleet)
 
 
 def _count(group: Group, places: Mapping[str, HostId], fleet: Fleet) -> Counts:

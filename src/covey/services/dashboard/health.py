@@ -6,13 +6,13 @@ from datetime import datetime
 
 from covey.model.access import Actor
 from covey.model.clustering.receivers import Engine
+from covey.model.event_feed import Backlog
 from covey.model.hosts import Host
-from covey.model.news import Backlog
 from covey.model.scopes import Misplaced, misplaced
 from covey.ports import Access, Store
 from covey.services.clustering.engines import Engines
-from covey.services.dashboard.seeing import OPERATE
-from covey.services.strays import Stray, strays
+from covey.services.dashboard.visibility import OPERATE
+from covey.services.misplaced_servers import MisplacedServer, misplaced_servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Health:
     disabled: Sequence[Host]
     down: Sequence[Host]
     misplaced: Sequence[Misplaced]
-    strays: Sequence[Stray]
+    misplaced_servers: Sequence[MisplacedServer]
     engines: Sequence[tuple[Engine, bool]]
     backlog: Backlog
     at: datetime
@@ -45,7 +45,7 @@ class HealthChecks:
         with self.store.read() as tx:
             hosts, aggregates, scopes = tx.hosts.find(), tx.aggregates.all(), tx.scopes.all()
             in_use, backlog = tx.scopes.in_use(), tx.dashboard.backlog(now)
-            astray = strays(tx) if self.isolates else []
+            astray = misplaced_servers(tx) if self.isolates else []
         peopled = {aggregate.scope for aggregate in aggregates} | in_use
         names = [host.name for host in hosts]
         wrong = [misplaced(scope, names, aggregates) for scope in scopes if scope.id in peopled]
@@ -53,8 +53,8 @@ class HealthChecks:
             hosts=len(hosts),
             disabled=[host for host in hosts if host.disabled],
             down=[host for host in hosts if not host.up],
-            misplaced=[each for each in wrong if each.nowhere or each.torn],
-            strays=astray,
+            misplaced=[each for each in wrong if each.nowhere or each.ambiguous],
+            misplaced_servers=astray,
             engines=engines,
             backlog=backlog,
             at=now,

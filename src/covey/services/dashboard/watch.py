@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from covey.model.access import Actor, Target
 from covey.model.errors import Unavailable
+from covey.model.event_feed import ChangeMarker, EventFeed, Subject, event_feed
 from covey.model.ids import ProjectId
-from covey.model.news import News, Subject, Trace, news
 from covey.ports import Access, Store
-from covey.services.dashboard.seeing import sees_all
+from covey.services.dashboard.visibility import sees_all
 
 _EVERY_S = 1.0
 _IDLE_S = 10.0  # after so long without a look, what changed meanwhile is nobody's news
@@ -22,13 +22,13 @@ Told = Mapping[Subject, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
+class Subscription:
     """Whose news somebody gets: everybody's, or one project's."""
 
     everything: bool
     project_id: ProjectId
 
-    def hear(self, told: Collection[News]) -> Told:
+    def hear(self, told: Collection[EventFeed]) -> Told:
         """What of it is for these ears, each subject once."""
         mine = [each for each in told if self.everything or each.project_id == self.project_id]
         return {
@@ -46,16 +46,16 @@ class Watch:
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looked_at: float = float("-inf")
-    _seen: Collection[Trace] = ()
+    _seen: Collection[ChangeMarker] = ()
     _number: int = 0
-    _kept: deque[tuple[int, list[News]]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    _kept: deque[tuple[int, list[EventFeed]]] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
-    def ears(self, actor: Actor) -> Ears:
+    def ears(self, actor: Actor) -> Subscription:
         """Raises Forbidden for somebody who may not even look at their own servers."""
         everything = sees_all(self.access, actor)
         if not everything:
             self.access.require(actor, "os_compute_api:servers:index", Target(project_id=actor.project_id))
-        return Ears(everything, actor.project_id)
+        return Subscription(everything, actor.project_id)
 
     def now(self) -> int:
         """The number from which on somebody listens."""
@@ -63,7 +63,7 @@ class Watch:
             self._look()
             return self._number
 
-    def since(self, number: int, ears: Ears) -> tuple[int, Told | None]:
+    def since(self, number: int, ears: Subscription) -> tuple[int, Told | None]:
         """What changed, and the number for the next time; None when that is not known any more."""
         with self._lock:
             self._look()
@@ -83,7 +83,7 @@ class Watch:
                 seen = tx.dashboard.traces()
         except Unavailable:
             return  # what changes meanwhile is told by a later look
-        found = news(self._seen, seen)
+        found = event_feed(self._seen, seen)
         self._seen = seen
         if idle > _IDLE_S:
             self._kept.clear()

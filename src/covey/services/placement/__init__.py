@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Self
 
-from covey.lanes import Lanes
 from covey.ports import Access, Clock, NewUuid, Store
+from covey.request_slots import RequestSlots
 from covey.services.placement.aggregates import ProviderAggregates
 from covey.services.placement.allocations import Allocations
 from covey.services.placement.candidates import Candidates
@@ -32,12 +32,12 @@ class Placement:
     usages: Usages
 
     @classmethod
-    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, lanes: Lanes) -> Self:
+    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, request_slots: RequestSlots) -> Self:
         """All of it on one store."""
         live = LiveProviders()
         return cls(
             aggregates=ProviderAggregates(store, access, clock),
-            allocations=Allocations(store, access, clock, lanes, live),
+            allocations=Allocations(store, access, clock, request_slots, live),
             candidates=Candidates(store, access, live),
             inventories=Inventories(store, access, clock),
             providers=Providers(store, access, clock, new_uuid),

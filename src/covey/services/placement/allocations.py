@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from covey.lanes import Lanes
 from covey.model.access import Actor
-from covey.model.allocations import Holding, Wanted
+from covey.model.allocations import AllocationRequest, Holding
 from covey.model.errors import CoveyError, Invalid, NotFound, Overtaken
 from covey.model.providers import Provider
 from covey.ports import Access, Clock, Store, Transaction
-from covey.services.batches import Batches
+from covey.request_slots import RequestSlots
+from covey.services.group_commit import GroupCommit
 from covey.services.placement import ledger
 from covey.services.placement.finding import existing, retried
 from covey.services.placement.inventories import unknown_class
@@ -27,12 +27,12 @@ class Allocations:
     store: Store
     access: Access
     clock: Clock
-    lanes: Lanes = field(default_factory=Lanes)
+    request_slots: RequestSlots = field(default_factory=RequestSlots)
     live: LiveProviders = field(default_factory=LiveProviders)
-    _batches: Batches[Sequence[Wanted], None] = field(init=False)
+    _batches: GroupCommit[Sequence[AllocationRequest], None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._batches = Batches(self.write, lanes=self.lanes)
+        self._batches = GroupCommit(self.write, request_slots=self.request_slots)
 
     def of_consumer(self, actor: Actor, consumer: str) -> Holding | None:
         """All that a consumer holds; None when that is nothing."""
@@ -48,12 +48,12 @@ class Allocations:
             provider = existing(tx, uuid)
             return provider, tx.allocations.on(provider.id)
 
-    def replace(self, actor: Actor, wanted: Wanted) -> None:
+    def replace(self, actor: Actor, wanted: AllocationRequest) -> None:
         """A consumer holds this from now on. Raises Invalid, Conflict, ConcurrentUpdate."""
         self.access.require(actor, f"{_RULE}update")
         self._batches.ask([wanted])
 
-    def replace_many(self, actor: Actor, wanted: Sequence[Wanted]) -> None:
+    def replace_many(self, actor: Actor, wanted: Sequence[AllocationRequest]) -> None:
         """The same for many consumers, all or none."""
         self.access.require(actor, f"{_RULE}manage")
         self._batches.ask(wanted)
@@ -74,7 +74,7 @@ class Allocations:
 
         retried(attempt)
 
-    def write(self, requests: Sequence[Sequence[Wanted]]) -> Sequence[BaseException | None]:
+    def write(self, requests: Sequence[Sequence[AllocationRequest]]) -> Sequence[BaseException | None]:
         """Writes requests that arrived together; tells of each what stands against it.
 
         In one transaction where all goes well; where one is refused, or two write one consumer, each by itself.
@@ -86,14 +86,14 @@ class Allocations:
                 return [None] * len(requests)
         return [self._alone(request) for request in requests]
 
-    def _alone(self, request: Sequence[Wanted]) -> BaseException | None:
+    def _alone(self, request: Sequence[AllocationRequest]) -> BaseException | None:
         try:
             retried(lambda: self._write([request]))
         except Exception as error:  # noqa: BLE001 -- it is this caller's; others' requests may be written already
             return error
         return None
 
-    def _write(self, requests: Sequence[Sequence[Wanted]]) -> None:
+    def _write(self, requests: Sequence[Sequence[AllocationRequest]]) -> None:
         """New consumers are written in one round trip, where the providers are known by sight; all others in two."""
         wanted = [each for request in requests for each in request]
         if all(each.is_new and each.resources for each in wanted):
@@ -104,7 +104,7 @@ class Allocations:
                     return
         self._write_once(requests, None)
 
-    def _write_once(self, requests: Sequence[Sequence[Wanted]], known: ledger.Ids | None) -> None:
+    def _write_once(self, requests: Sequence[Sequence[AllocationRequest]], known: ledger.Ids | None) -> None:
         wanted, now = [each for request in requests for each in request], self.clock()
         new = [] if known is None else ledger.allocations(wanted, known)
         with self.store.write() as tx:
@@ -129,7 +129,7 @@ def _refuse_others(known: ledger.Ids, providers: ledger.Ids) -> None:
         raise Overtaken(message)
 
 
-def _refuse_unknown_classes(tx: Transaction, wanted: Sequence[Wanted]) -> None:
+def _refuse_unknown_classes(tx: Transaction, wanted: Sequence[AllocationRequest]) -> None:
     unknown = unknown_class(tx, {kind for each in wanted for amounts in each.resources.values() for kind in amounts})
     if unknown:
         whom = f" for consumer {wanted[0].consumer}:" if len(wanted) == 1 else ""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from covey.model.allocations import Allocation, Wanted
+from covey.model.allocations import Allocation, AllocationRequest
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid
 from covey.model.providers import InventoryRecord, Provider
 from covey.ports import Transaction
@@ -18,7 +18,7 @@ def ids(providers: Mapping[str, Provider]) -> dict[str, int]:
     return {uuid: provider.id for uuid, provider in providers.items()}
 
 
-def refuse_stale(generations: Mapping[str, int], wanted: Sequence[Wanted]) -> None:
+def refuse_stale(generations: Mapping[str, int], wanted: Sequence[AllocationRequest]) -> None:
     """Raises ConcurrentUpdate for a consumer that is not any more as the caller believes.
 
     Generation 0 is that of one that was made just now, for this request.
@@ -31,7 +31,7 @@ def refuse_stale(generations: Mapping[str, int], wanted: Sequence[Wanted]) -> No
             raise ConcurrentUpdate(message)
 
 
-def refuse_unknown(providers: Collection[str], wanted: Sequence[Wanted]) -> None:
+def refuse_unknown(providers: Collection[str], wanted: Sequence[AllocationRequest]) -> None:
     """Raises Invalid for a provider that there is not."""
     for uuid in (uuid for each in wanted for uuid in each.resources):
         if uuid not in providers:
@@ -40,7 +40,11 @@ def refuse_unknown(providers: Collection[str], wanted: Sequence[Wanted]) -> None
 
 
 def rewrite(
-    tx: Transaction, wanted: Sequence[Wanted], held: Sequence[Allocation], providers: Ids, stocks: Stocks | None = None
+    tx: Transaction,
+    wanted: Sequence[AllocationRequest],
+    held: Sequence[Allocation],
+    providers: Ids,
+    stocks: Stocks | None = None,
 ) -> None:
     """Writes what consumers hold from now on; those that hold nothing are forgotten.
 
@@ -57,14 +61,14 @@ def rewrite(
         tx.allocations.forget(emptied)
 
 
-def written(wanted: Sequence[Wanted], held: Sequence[Allocation], providers: Ids) -> Counter[int]:
+def written(wanted: Sequence[AllocationRequest], held: Sequence[Allocation], providers: Ids) -> Counter[int]:
     """Which providers' generations a request counts for: those that something is wanted of, or given up for nothing."""
     emptied = {each.consumer for each in wanted if not each.resources}
     named = {providers[uuid] for each in wanted for uuid in each.resources}
     return Counter(named | {each.provider_id for each in held if each.consumer in emptied})
 
 
-def allocations(wanted: Sequence[Wanted], providers: Ids) -> list[Allocation]:
+def allocations(wanted: Sequence[AllocationRequest], providers: Ids) -> list[Allocation]:
     """All that consumers are to hold."""
     return [
         Allocation(each.consumer, providers[uuid], kind, amount)

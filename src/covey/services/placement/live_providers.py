@@ -9,7 +9,7 @@ from covey.model.changes import Cursor, Use
 from covey.model.inventory import ResourceClass
 from covey.ports import Transaction
 from covey.scheduler.candidates import Providers
-from covey.services import heap
+from covey.services import gc_tuning
 from covey.services.live_fleet import IDLE_S
 
 _NOBODY = "-"  # no writer's tag: whatever the log has, this picture does not have yet
@@ -58,7 +58,7 @@ class LiveProviders:
         self._cursor = tx.changes.begin()
         records = tx.providers.records()
         self._picture = Providers(records)
-        heap.settle(len(records))
+        gc_tuning.settle(len(records))
         return self._picture
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from covey.model.access import Actor
-from covey.model.allocations import Wanted
+from covey.model.allocations import AllocationRequest
 from covey.model.errors import ConcurrentUpdate, Invalid, UnknownProvider
 from covey.model.providers import Provider
 from covey.ports import Access, Clock, Store
@@ -34,12 +34,12 @@ class Reshaper:
         """Raises Forbidden."""
         self.access.require(actor, "placement:reshaper:reshape")
 
-    def reshape(self, actor: Actor, stocks: Mapping[str, NewStock], wanted: Sequence[Wanted]) -> None:
+    def reshape(self, actor: Actor, stocks: Mapping[str, NewStock], wanted: Sequence[AllocationRequest]) -> None:
         """Raises UnknownProvider, Invalid, ConcurrentUpdate, InventoryInUse, Conflict."""
         self.may_reshape(actor)
         retried(lambda: self._reshape(stocks, wanted))
 
-    def _reshape(self, stocks: Mapping[str, NewStock], wanted: Sequence[Wanted]) -> None:
+    def _reshape(self, stocks: Mapping[str, NewStock], wanted: Sequence[AllocationRequest]) -> None:
         with self.store.write() as tx:
             now = self.clock()
             generations, held = tx.allocations.renew(wanted, now)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from covey.model.actions import UNDER_WAY, Migration
-from covey.model.allocations import INSTANCE, MIGRATION, Holding, Wanted
+from covey.model.allocations import INSTANCE, MIGRATION, AllocationRequest, Holding
 from covey.model.claims import amounts_of
 from covey.model.errors import Conflict, NotFound
 from covey.model.flavors import Flavor
@@ -114,7 +114,7 @@ def _heal(store: Store, clock: Clock, key: ServerId, hosts: Hosts) -> bool:
         return bool(wrong)
 
 
-def _due(server: Server, move: Migration | None, hosts: Hosts) -> Iterator[Wanted]:
+def _due(server: Server, move: Migration | None, hosts: Hosts) -> Iterator[AllocationRequest]:
     """Who should hold what: the server its place, and a move the place that its server comes from, or may return to."""
     here, there = server.host_id, server.second_host_id
     if there is None or move is None:
@@ -126,20 +126,22 @@ def _due(server: Server, move: Migration | None, hosts: Hosts) -> Iterator[Wante
     yield _wanted(move.uuid, MIGRATION, server, there, move.old_flavor, hosts)
 
 
-def _wanted(consumer: str, kind: str, server: Server, host: HostId | None, flavor: Flavor, hosts: Hosts) -> Wanted:
+def _wanted(
+    consumer: str, kind: str, server: Server, host: HostId | None, flavor: Flavor, hosts: Hosts
+) -> AllocationRequest:
     amounts = {str(name): amount for name, amount in zip(_CLASSES, amounts_of(flavor), strict=True) if amount}
     resources = {} if host is None else {hosts[host]: amounts}
-    return Wanted(consumer, resources, server.project_id, server.user_id, kind)
+    return AllocationRequest(consumer, resources, server.project_id, server.user_id, kind)
 
 
-def _differs(wanted: Wanted, holding: Holding | None, hosts: Collection[str]) -> bool:
+def _differs(wanted: AllocationRequest, holding: Holding | None, hosts: Collection[str]) -> bool:
     if holding is None:
         return bool(wanted.resources)
     owner = holding.consumer.project_id, holding.consumer.kind
     return _split(holding, hosts)[0] != wanted.resources or owner != (wanted.project_id, wanted.kind)
 
 
-def _besides(wanted: Wanted, holding: Holding | None, hosts: Collection[str]) -> Wanted:
+def _besides(wanted: AllocationRequest, holding: Holding | None, hosts: Collection[str]) -> AllocationRequest:
     """The same, with what others gave the consumer beside its place."""
     if holding is None:
         return wanted

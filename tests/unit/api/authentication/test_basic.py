@@ -11,9 +11,9 @@ import pytest
 from covey.api.authentication import Project
 from covey.api.authentication.basic import Basic
 from covey.api.authentication.users_file import LOOK_AGAIN_S, UsersFile
-from covey.lanes import Lanes
 from covey.model.access import Actor
 from covey.model.errors import Unauthorized
+from covey.request_slots import RequestSlots
 
 REMEMBER_S = 60
 HASHES = {password: bcrypt.hashpw(password.encode()[:72], bcrypt.gensalt(4)).decode() for password in ("s3:cret", "Ü")}
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def basic(path: Path, clock: Clock) -> Basic:
-    return Basic(UsersFile(path), REMEMBER_S, Lanes(), clock)
+    return Basic(UsersFile(path), REMEMBER_S, RequestSlots(), clock)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_wrong_password_is_never_remembered(basic: Basic, checks: list[bytes])
 
 
 def test_nothing_is_remembered_when_that_is_the_wish(path: Path, clock: Clock, checks: list[bytes]) -> None:
-    forgetful = Basic(UsersFile(path), 0, Lanes(), clock)
+    forgetful = Basic(UsersFile(path), 0, RequestSlots(), clock)
     for _ in range(2):
         log_in(forgetful, "alice", "s3:cret")
     assert len(checks) == 2

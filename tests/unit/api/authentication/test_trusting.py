@@ -3,10 +3,10 @@
 import pytest
 
 from covey.api.authentication import Project
-from covey.api.authentication.trusting import Trusting
+from covey.api.authentication.noauth import NoAuth
 from covey.model.errors import Unauthorized
 
-TRUSTING = Trusting()
+TRUSTING = NoAuth()
 
 CALLERS = {
     "a user and a project": ({"HTTP_X_AUTH_TOKEN": "alice:web"}, ("alice", "web", {"member", "reader"})),

@@ -3,7 +3,7 @@
 import pytest
 
 from covey.api.compute.explaining import show_query
-from covey.scheduler.ask import Ask, Standing
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.explaining import Query
 
 A, B = frozenset({"A"}), frozenset({"B", "C"})
@@ -12,10 +12,13 @@ A, B = frozenset({"A"}), frozenset({"B", "C"})
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
-        (Query(Ask(1, 512, 2), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
-        (Query(Ask(1, 512, 0), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
+        (Query(RequestSpec(1, 512, 2), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
+        (Query(RequestSpec(1, 512, 0), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
         (
-            Query(Ask(1, 512, 0, standing=Standing(required_traits=B, forbidden_traits=A)), ("u1", "u2")),
+            Query(
+                RequestSpec(1, 512, 0, requirements=HostRequirements(required_traits=B, forbidden_traits=A)),
+                ("u1", "u2"),
+            ),
             "resources=VCPU:1,MEMORY_MB:512&required=B,C,!A&member_of=!in:u1,u2",
         ),
     ],

@@ -7,8 +7,8 @@ from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import ORPHAN, Node, NodeStatus
 from covey.model.clustering.health import examined
 from covey.ports import Transaction
+from covey.services.clustering.engine.child_actions import NODE_IS
 from covey.services.clustering.engine.members import servers_of
-from covey.services.clustering.engine.units import NODE_IS
 
 _IN_THE_MIDDLE = frozenset({*NODE_IS.values(), NodeStatus.INIT})
 

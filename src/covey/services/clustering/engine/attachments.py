@@ -17,7 +17,7 @@ from covey.services.clustering.engine.run import Ended, Handler, Run, Step, stil
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class Immediate:
     """Does an action that takes no time. What was done before the worker died is found done."""
 
     do: Callable[[Run], Step]
@@ -40,9 +40,9 @@ class Attachments:
     def handlers(self) -> Mapping[Verb, Handler]:
         """Who does which action."""
         return {
-            Verb.CLUSTER_ATTACH_POLICY: AtOnce(self.attach),
-            Verb.CLUSTER_DETACH_POLICY: AtOnce(self.detach),
-            Verb.CLUSTER_UPDATE_POLICY: AtOnce(self.update),
+            Verb.CLUSTER_ATTACH_POLICY: Immediate(self.attach),
+            Verb.CLUSTER_DETACH_POLICY: Immediate(self.detach),
+            Verb.CLUSTER_UPDATE_POLICY: Immediate(self.update),
         }
 
     def attach(self, run: Run) -> Step:

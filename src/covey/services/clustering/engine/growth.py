@@ -13,16 +13,16 @@ from covey.model.clustering.specs import Profile
 from covey.model.errors import Invalid, NotFound, Overtaken
 from covey.model.servers import Server, VmState
 from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.services.clustering.engine.child_actions import derived, keep, over, progress, units_of, wait
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, placement
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
-from covey.services.clustering.engine.units import derived, keep, over, progress, units_of, wait
 from covey.services.servers import NewServer, Servers
 
 _MADE = frozenset({NodeStatus.CREATING, NodeStatus.ACTIVE, NodeStatus.ERROR})  # or being made
 
 Change = Callable[[Cluster], Cluster]
-Place = Mapping[str, str]
+Destination = Mapping[str, str]
 
 
 def same(cluster: Cluster) -> Cluster:
@@ -40,7 +40,7 @@ class Growth:
     servers: Servers
     requests: ProfileServers
 
-    def grow(self, run: Run, places: Sequence[Place], change: Change = same) -> Step:
+    def grow(self, run: Run, places: Sequence[Destination], change: Change = same) -> Step:
         """As many new members as there are places; and the cluster is what `change` makes of it.
 
         Raises NoValidHost, OverQuota, Invalid, and then nothing has changed.
@@ -91,12 +91,14 @@ class Growth:
         """Look which servers of nodes that are being made have come up, or have failed to."""
         now = self.clock()
         with self.store.read() as tx:
-            units = units_of(tx, run.action, verb)
-            nodes = {node.id: node for node in tx.clustering.nodes.by_ids([u.target for u in units if not u.is_over])}
+            child_actions = units_of(tx, run.action, verb)
+            nodes = {
+                node.id: node for node in tx.clustering.nodes.by_ids([u.target for u in child_actions if not u.is_over])
+            }
             servers = servers_of(tx, nodes.values())
         ended: dict[str, Action] = {}
         settled: list[Node] = []
-        for unit in units:
+        for unit in child_actions:
             node = nodes.get(unit.target)
             if unit.is_over or (node is not None and node.status not in _MADE):
                 continue
@@ -114,14 +116,14 @@ class Growth:
                 tx.clustering.nodes.update(settled)
                 keep(tx, list(ended.values()))
         words = ("creating", "Created") if verb is Verb.NODE_CREATE else ("recovering", "Recovered")
-        return progress([ended.get(unit.id, unit) for unit in units], *words)
+        return progress([ended.get(unit.id, unit) for unit in child_actions], *words)
 
     def _give_up(self, run: Run, server: Server) -> None:
         """A server that did not come up is of no use."""
         with suppress(NotFound):
             self.servers.delete(run.actor, server.id, run.request_id)
 
-    def _members(self, cluster: Cluster, places: Sequence[Place]) -> list[Node]:
+    def _members(self, cluster: Cluster, places: Sequence[Destination]) -> list[Node]:
         now = self.clock()
         members = []
         for index, place in enumerate(places, cluster.next_index):

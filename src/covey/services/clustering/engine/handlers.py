@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from covey.model.clustering.actions import Verb
 from covey.model.clustering.limits import Limits
 from covey.ports import Clock, NewUuid, Store
-from covey.services.clustering.engine.attachments import AtOnce, Attachments
+from covey.services.clustering.engine.attachments import Attachments, Immediate
 from covey.services.clustering.engine.growing import CreateCluster, CreateNode, ScaleOut
 from covey.services.clustering.engine.growth import Growth
 from covey.services.clustering.engine.health import Check, Recover
@@ -44,7 +44,7 @@ def handlers_on(
     choice = Choice(store, checks)
     reprofiling = Reprofiling(store, clock, requests, moves)
     membership = Membership(clock, limits)
-    check = AtOnce(Check(clock).check)
+    check = Immediate(Check(clock).check)
     reboots, recreation = Reboots(store, clock, power), Recreation(store, clock, growth, removal)
     recover = Recover(store, clock, new_uuid, checks, reboots, recreation, growth, removal, choice)
     operations = Operations(store, clock, new_uuid, power, moves)
@@ -52,12 +52,12 @@ def handlers_on(
         Verb.CLUSTER_CREATE: CreateCluster(clock, growth),
         Verb.CLUSTER_DELETE: DeleteCluster(removal, attachments),
         Verb.CLUSTER_UPDATE: UpdateCluster(store, clock, new_uuid, reprofiling),
-        Verb.CLUSTER_ADD_NODES: AtOnce(membership.add),
+        Verb.CLUSTER_ADD_NODES: Immediate(membership.add),
         Verb.CLUSTER_DEL_NODES: DeleteNodes(store, removal),
         Verb.CLUSTER_RESIZE: Resize(store, growth, removal, choice, limits),
         Verb.CLUSTER_CHECK: check,
         Verb.CLUSTER_RECOVER: recover,
-        Verb.CLUSTER_REPLACE_NODES: AtOnce(membership.swap),
+        Verb.CLUSTER_REPLACE_NODES: Immediate(membership.swap),
         Verb.CLUSTER_SCALE_OUT: ScaleOut(growth, limits),
         Verb.CLUSTER_SCALE_IN: ScaleIn(removal, choice),
         Verb.CLUSTER_OPERATION: operations,

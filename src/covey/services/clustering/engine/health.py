@@ -8,6 +8,7 @@ from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.clustering.health import examined
 from covey.model.clustering.recovery import recovery
 from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.services.clustering.engine.child_actions import derived, units_of, wait
 from covey.services.clustering.engine.growth import Growth
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.policy_checks import PolicyChecks
@@ -16,7 +17,6 @@ from covey.services.clustering.engine.recreation import Recreation
 from covey.services.clustering.engine.removal import Removal
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
 from covey.services.clustering.engine.shrinking import Choice
-from covey.services.clustering.engine.units import derived, units_of, wait
 
 
 @dataclass(frozen=True, slots=True)

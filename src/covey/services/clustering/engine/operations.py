@@ -15,10 +15,10 @@ from covey.model.errors import Busy, CoveyError, Invalid, Unavailable
 from covey.model.ids import ServerId
 from covey.model.servers import Server
 from covey.ports import Clock, NewUuid, Store
+from covey.services.clustering.engine.child_actions import begun, derived, keep, over, progress, units_of, wait
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Later, Run, Step, still
-from covey.services.clustering.engine.units import begun, derived, keep, over, progress, units_of, wait
-from covey.services.moves import Moves, Wish
+from covey.services.moves import MoveRequest, Moves
 from covey.services.power import Power
 
 _MOST = 100  # servers that are asked in one turn
@@ -43,9 +43,9 @@ class Operations:
             if run.cluster is not None and action.verb is Verb.CLUSTER_OPERATION:
                 wanted = _ids(action.inputs.get("nodes"))
                 nodes = [node for node in tx.clustering.nodes.of(run.cluster.id) if node.id in wanted]
-                units = derived(action, Verb.NODE_OPERATION, nodes, self.new_uuid, now, begun=False)
+                child_actions = derived(action, Verb.NODE_OPERATION, nodes, self.new_uuid, now, begun=False)
                 inputs = {key: action.inputs.get(key) for key in ("operation", "params")}
-                tx.clustering.actions.add([replace(unit, inputs=inputs) for unit in units])
+                tx.clustering.actions.add([replace(unit, inputs=inputs) for unit in child_actions])
                 tx.clustering.nodes.update([replace(node, status=NodeStatus.OPERATING) for node in nodes])
             wait(tx, action, "Waiting for servers.", now)
         return Later()
@@ -54,13 +54,15 @@ class Operations:
         """Ask servers that nobody asked yet, and see which of the others are done with it."""
         now = self.clock()
         with self.store.read() as tx:
-            units = units_of(tx, run.action, Verb.NODE_OPERATION)
-            servers = servers_of(tx, tx.clustering.nodes.by_ids([unit.target for unit in units if not unit.is_over]))
+            child_actions = units_of(tx, run.action, Verb.NODE_OPERATION)
+            servers = servers_of(
+                tx, tx.clustering.nodes.by_ids([unit.target for unit in child_actions if not unit.is_over])
+            )
             ids = [server.id for server in servers.values()]
             asked = {entry.server_id: entry for entry in tx.actions.of_request(ids, run.request_id)}
         moved: dict[str, Action] = {}
         asks = 0
-        for unit in units:
+        for unit in child_actions:
             server = servers.get(unit.target)
             if unit.is_over:
                 continue
@@ -75,7 +77,7 @@ class Operations:
         with self.store.write() as tx:
             still(tx, run)
             keep(tx, list(moved.values()))
-        return progress([moved.get(unit.id, unit) for unit in units], "operating on", "Operated on")
+        return progress([moved.get(unit.id, unit) for unit in child_actions], "operating on", "Operated on")
 
     def _asked(self, run: Run, unit: Action, server: Server) -> Action:
         """The unit once its server was asked. A refusal is its end; what leaves no entry in the log is done at once."""
@@ -100,8 +102,10 @@ class Operations:
             case "evacuate":
                 host = params.get("host")
                 force = params.get("force") is True
-                wish = Wish(MoveKind.EVACUATION, request_id, None if host is None else str(host), forced=force)
-                self.moves.begin(actor, server, wish, "os_compute_api:os-evacuate")
+                request = MoveRequest(
+                    MoveKind.EVACUATION, request_id, None if host is None else str(host), forced=force
+                )
+                self.moves.begin(actor, server, request, "os_compute_api:os-evacuate")
             case "lock":
                 self.power.lock(actor, server, None)
             case "unlock":

@@ -10,8 +10,8 @@ from covey.model.errors import Conflict, Forbidden, Invalid, NotFound, OverQuota
 from covey.model.groups import Group, GroupPolicy
 from covey.model.ids import GroupId
 from covey.ports import NewUuid, Transaction
-from covey.services.disguise import Disguise, disguise_for
 from covey.services.groups import Groups, NewGroup
+from covey.services.obfuscation import Obfuscation, disguise_for
 from covey.services.policies import Reader
 
 _LONGEST_NAME = 255
@@ -77,10 +77,10 @@ class PolicyGroups:
         return found
 
     def _refuse_mismatch(self, tx: Transaction, actor: Actor, wanted: GroupTerms, group: Group) -> None:
-        disguise = disguise_for(tx, self.groups.access, actor, group.project_id)
-        asked = Reader(tx, self.groups.access, actor, disguise).read(_texts(wanted), wanted.get("rules", {}))
+        obfuscation = disguise_for(tx, self.groups.access, actor, group.project_id)
+        asked = Reader(tx, self.groups.access, actor, obfuscation).read(_texts(wanted), wanted.get("rules", {}))
         if _meaning(asked) != _meaning(group.policies):
-            ours, theirs = _told(asked, disguise), _told(group.policies, disguise)
+            ours, theirs = _told(asked, obfuscation), _told(group.policies, obfuscation)
             message = f"Policies specified ({ours}) doesn't match that of the existing servergroup ({theirs})."
             raise Conflict(message)
         if "rules" in wanted and _limits(asked) != _limits(group.policies):
@@ -127,8 +127,8 @@ def _limits(policies: Sequence[GroupPolicy]) -> frozenset[GroupPolicy]:
     return frozenset(replace(policy, limited=False) for policy in policies)
 
 
-def _told(policies: Sequence[GroupPolicy], disguise: Disguise) -> str:
-    return ", ".join(str(disguise.policy(policy)) for policy in policies)
+def _told(policies: Sequence[GroupPolicy], obfuscation: Obfuscation) -> str:
+    return ", ".join(str(obfuscation.policy(policy)) for policy in policies)
 
 
 def _rules(rules: Mapping[str, int]) -> str:

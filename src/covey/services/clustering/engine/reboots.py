@@ -9,9 +9,9 @@ from covey.model.clustering.health import examined
 from covey.model.errors import CoveyError, Unavailable
 from covey.model.servers import Server
 from covey.ports import Clock, Store
+from covey.services.clustering.engine.child_actions import keep, over, progress, units_of
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Run, Step, still
-from covey.services.clustering.engine.units import keep, over, progress, units_of
 from covey.services.power import Power
 
 
@@ -26,8 +26,8 @@ class Reboots:
     def go_on(self, run: Run) -> Step:
         now = self.clock()
         with self.store.read() as tx:
-            units = units_of(tx, run.action, Verb.NODE_RECOVER)
-            left = [unit for unit in units if not unit.is_over]
+            child_actions = units_of(tx, run.action, Verb.NODE_RECOVER)
+            left = [unit for unit in child_actions if not unit.is_over]
             nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in left])}
             servers = servers_of(tx, nodes.values())
             ids = [server.id for server in servers.values()]
@@ -51,7 +51,7 @@ class Reboots:
                 still(tx, run)
                 tx.clustering.nodes.update(settled)
                 keep(tx, list(ended.values()))
-        return progress([ended.get(unit.id, unit) for unit in units], "recovering", "Recovered")
+        return progress([ended.get(unit.id, unit) for unit in child_actions], "recovering", "Recovered")
 
     def _ask(self, run: Run, server: Server) -> str:
         """Reboot the server; says what is the matter if that can't be. A stopped one starts by it."""

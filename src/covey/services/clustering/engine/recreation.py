@@ -7,12 +7,12 @@ from covey.model.clustering.actions import Action, ActionStatus, Verb
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.ids import GroupId
 from covey.ports import Clock, Store, Transaction
+from covey.services.clustering.engine.child_actions import LOOK_AGAIN_S, begun, keep, over, units_of
 from covey.services.clustering.engine.growth import Growth
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import placement
 from covey.services.clustering.engine.removal import Removal
 from covey.services.clustering.engine.run import Later, Run, Step, still
-from covey.services.clustering.engine.units import LOOK_AGAIN_S, begun, keep, over, units_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Recreation:
         self._let_go(run, [unit for unit in left if unit.target in here], ill)
         return Later(LOOK_AGAIN_S)
 
-    def _let_go(self, run: Run, units: Sequence[Action], nodes: dict[str, Node]) -> None:
+    def _let_go(self, run: Run, child_actions: Sequence[Action], nodes: dict[str, Node]) -> None:
         """Have the old servers deleted. A node whose server can't be keeps it."""
-        waiting = [unit for unit in units if unit.status is not ActionStatus.RUNNING]
+        waiting = [unit for unit in child_actions if unit.status is not ActionStatus.RUNNING]
         if not waiting:
             return
         now = self.clock()

@@ -10,10 +10,10 @@ from covey.model.clustering.clusters import Cluster, Node, NodeStatus
 from covey.model.clustering.specs import Document
 from covey.model.errors import CoveyError, NotFound, Unavailable
 from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.services.clustering.engine.child_actions import begun, derived, keep, over, progress, units_of, wait
 from covey.services.clustering.engine.growth import Change, changes, same
 from covey.services.clustering.engine.members import leave, servers_of
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
-from covey.services.clustering.engine.units import begun, derived, keep, over, progress, units_of, wait
 from covey.services.servers import Servers
 
 _AT_ONCE = 100  # servers that are on their way out
@@ -50,8 +50,8 @@ class Removal:
         if rest_s > 0:
             return Later(min(rest_s, 60.0))
         with self.store.read() as tx:
-            units = units_of(tx, run.action, *_VERBS)
-            left = [unit for unit in units if not unit.is_over]
+            child_actions = units_of(tx, run.action, *_VERBS)
+            left = [unit for unit in child_actions if not unit.is_over]
             nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in left])}
             has_server = set(servers_of(tx, nodes.values()))
         asked, refused = self._ask_some(run, left, nodes, has_server)
@@ -61,7 +61,7 @@ class Removal:
             refused = {}
         moved = asked | refused | self._take_out(run, gone, nodes)
         self._keep(run, [*asked.values(), *refused.values()], nodes)
-        return progress([moved.get(unit.id, unit) for unit in units], "deleting", "Deleted")
+        return progress([moved.get(unit.id, unit) for unit in child_actions], "deleting", "Deleted")
 
     def _ask_some(
         self, run: Run, left: Sequence[Action], nodes: Mapping[str, Node], has_server: set[str]
@@ -93,15 +93,15 @@ class Removal:
             return f"Failed in deleting server: {error.message}"
         return ""
 
-    def _keep(self, run: Run, units: Sequence[Action], nodes: Mapping[str, Node]) -> None:
+    def _keep(self, run: Run, child_actions: Sequence[Action], nodes: Mapping[str, Node]) -> None:
         """Write down which servers were asked to go."""
-        if not units:
+        if not child_actions:
             return
-        going = [nodes[unit.target] for unit in units if unit.status is ActionStatus.RUNNING]
+        going = [nodes[unit.target] for unit in child_actions if unit.status is ActionStatus.RUNNING]
         with self.store.write() as tx:
             still(tx, run)
             tx.clustering.nodes.update([replace(node, status=NodeStatus.DELETING) for node in going])
-            keep(tx, units)
+            keep(tx, child_actions)
 
     def _take_out(self, run: Run, gone: Sequence[Action], nodes: Mapping[str, Node]) -> dict[str, Action]:
         """Nodes whose servers are gone go, and those that leave leave; the node of its own action goes at its end."""

@@ -16,12 +16,12 @@ from covey.model.errors import Busy, CoveyError, Unavailable
 from covey.model.flavors import Flavor
 from covey.model.servers import Server, VmState
 from covey.ports import Clock, Store, Transaction
+from covey.services.clustering.engine.child_actions import begun, keep, over, progress, units_of
 from covey.services.clustering.engine.growth import profile_of
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, about, metadata_of, name_of
 from covey.services.clustering.engine.run import Ended, Run, Step, still
-from covey.services.clustering.engine.units import begun, keep, over, progress, units_of
-from covey.services.moves import Moves, Wish
+from covey.services.moves import MoveRequest, Moves
 
 _AT_ONCE = 10  # servers between two sizes, which hold both
 _RESIZE = "os_compute_api:servers:resize"
@@ -62,8 +62,8 @@ class Reprofiling:
         """Have some more follow, and see which do already."""
         with self.store.read() as tx:
             profile = profile_of(tx, profile_id)
-            units = units_of(tx, run.action, Verb.NODE_UPDATE)
-            left = [unit for unit in units if not unit.is_over]
+            child_actions = units_of(tx, run.action, Verb.NODE_UPDATE)
+            left = [unit for unit in child_actions if not unit.is_over]
             pupils = _pupils(tx, left, run.request_id)
         flavor = (
             self.requests.flavor(run.actor, profile) if any(_is_to_be_resized(p, profile) for p in pupils) else None
@@ -82,7 +82,7 @@ class Reprofiling:
         done = [pupil for pupil in pupils if stand[pupil.unit.id] is _At.END]
         moved |= {pupil.unit.id: over(pupil.unit, now) for pupil in done}
         self._keep(run, list(moved.values()), done, profile)
-        step = progress([moved.get(unit.id, unit) for unit in units], "updating", "Updated")
+        step = progress([moved.get(unit.id, unit) for unit in child_actions], "updating", "Updated")
         if isinstance(step, Ended) and step.worked and "profile_id" in run.action.inputs:
             return replace(step, reason=f"{step.reason} {_IMAGE}")
         return step
@@ -95,16 +95,16 @@ class Reprofiling:
             if pupil.server.vm_state is VmState.RESIZED:
                 self.moves.confirm(run.actor, server, request)
             else:
-                self.moves.begin(run.actor, server, Wish(MoveKind.RESIZE, request, flavor=flavor), _RESIZE)
+                self.moves.begin(run.actor, server, MoveRequest(MoveKind.RESIZE, request, flavor=flavor), _RESIZE)
         except (Unavailable, Busy):
             raise
         except CoveyError as error:
             return f"Failed in resizing server: {error.message}"
         return ""
 
-    def _keep(self, run: Run, units: Sequence[Action], done: Sequence[_Pupil], profile: Profile) -> None:
+    def _keep(self, run: Run, child_actions: Sequence[Action], done: Sequence[_Pupil], profile: Profile) -> None:
         """Those that got there are of the new profile; those that did not stay of the old one."""
-        if not units:
+        if not child_actions:
             return
         with self.store.write() as tx:
             still(tx, run)
@@ -112,7 +112,7 @@ class Reprofiling:
             told = [self._tell_server(tx, node, p.old, profile) for node, p in zip(nodes, done, strict=True)]
             now = self.clock()
             tx.clustering.nodes.update([examined(n, server, now) for n, server in zip(nodes, told, strict=True)])
-            keep(tx, units)
+            keep(tx, child_actions)
 
     def _tell_server(self, tx: Transaction, node: Node, old: Profile, new: Profile) -> Server | None:
         """Its server has the name and the metadata that the profile wants."""
@@ -126,13 +126,13 @@ class Reprofiling:
         return told
 
 
-def _pupils(tx: Transaction, units: Sequence[Action], request_id: str) -> list[_Pupil]:
-    nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in units])}
+def _pupils(tx: Transaction, child_actions: Sequence[Action], request_id: str) -> list[_Pupil]:
+    nodes = {node.id: node for node in tx.clustering.nodes.by_ids([unit.target for unit in child_actions])}
     servers = servers_of(tx, nodes.values())
     moved = {entry.server_id for entry in tx.actions.of_request([s.id for s in servers.values()], request_id)}
     profiles = {profile: profile_of(tx, profile) for profile in {node.profile_id for node in nodes.values()}}
     found: list[_Pupil] = []
-    for unit in units:
+    for unit in child_actions:
         node = nodes.get(unit.target)
         if node is not None:
             server = servers.get(node.id)

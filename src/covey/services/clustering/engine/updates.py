@@ -7,10 +7,10 @@ from covey.model.clustering.actions import Verb
 from covey.model.clustering.clusters import Cluster, Node
 from covey.model.clustering.specs import Document
 from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.services.clustering.engine.child_actions import derived, wait
 from covey.services.clustering.engine.growth import changes
 from covey.services.clustering.engine.reprofiling import Reprofiling
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
-from covey.services.clustering.engine.units import derived, wait
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ REAL = "os_compute_api:os-policy-scopes:show:details"
 
 
 @dataclass(frozen=True, slots=True)
-class Disguise:
+class Obfuscation:
     """One caller's names for domains, in one answer: what has no name that the caller may know gets a passing one."""
 
     sees_all: bool
@@ -51,7 +51,7 @@ class Disguise:
         return replace(group, policies=tuple(self.policy(policy) for policy in group.policies))
 
 
-def disguise_for(tx: Transaction, access: Access, actor: Actor, project: ProjectId) -> Disguise:
+def disguise_for(tx: Transaction, access: Access, actor: Actor, project: ProjectId) -> Obfuscation:
     """How the actor sees the domains of a project's groups."""
     sees_all = access.allows(actor, REAL)
-    return Disguise(sees_all, project, {scope.id: scope for scope in tx.scopes.all()})
+    return Obfuscation(sees_all, project, {scope.id: scope for scope in tx.scopes.all()})

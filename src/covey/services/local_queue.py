@@ -16,7 +16,7 @@ _MOST = 1024  # servers that wait here; further ones are anybody's
 
 
 @dataclass(slots=True)
-class Handover:
+class LocalQueue:
     """From those who claim to those who start. Without takers in this process, every job is anybody's."""
 
     lease_s: float

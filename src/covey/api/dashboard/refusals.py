@@ -9,11 +9,11 @@ from covey.api.dashboard.answers import as_json, send
 from covey.api.requests import Json, Request
 from covey.api.times import seconds
 from covey.model.servers import Server
-from covey.services.dashboard.whys import Whys as Service
+from covey.services.dashboard.refusals import Refusals as Service
 
 
 @dataclass(frozen=True, slots=True)
-class Whys:
+class Refusals:
     """Refusals, and one server's story."""
 
     service: Service

@@ -10,22 +10,22 @@ import numpy as np
 from covey.model.groups import GroupView
 from covey.model.ids import HostId
 from covey.scheduler.decide import decide
-from covey.scheduler.rebalancing.case import Case, Crew
+from covey.scheduler.rebalancing.host_classes import HostClass
 from covey.scheduler.rebalancing.measures import ranked
-from covey.scheduler.rebalancing.spots import Spot
+from covey.scheduler.rebalancing.problem import MoveGroup, Problem
 
 if TYPE_CHECKING:
     from covey.scheduler.rebalancing.solve import End  # not otherwise: the solver is slow to import
 
 
 @dataclass(frozen=True, slots=True)
-class Errands:
+class Assignment:
     """Who leaves, and the hosts that wait for some of each kind; who goes where is not yet said."""
 
-    leaving: tuple[Crew, ...]  # only those who do
+    leaving: tuple[MoveGroup, ...]  # only those who do
     waiting: dict[int, Counter[int]]  # by kind: how many each row waits for
 
-    def values(self, case: Case) -> tuple[int, ...]:
+    def values(self, case: Problem) -> tuple[int, ...]:
         """How badly each policy is broken when all have arrived."""
         gone: Counter[int] = Counter()
         for crew in self.leaving:
@@ -35,7 +35,7 @@ class Errands:
         return tuple(measure.of(measure.counts(rows)) for measure in case.measures)
 
 
-def name_hosts(case: Case, spots: Sequence[Spot], end: "End", seed: int) -> tuple[Errands, set[int]]:
+def name_hosts(case: Problem, spots: Sequence[HostClass], end: "End", seed: int) -> tuple[Assignment, set[int]]:
     """Let the scheduler choose among the hosts of each lot.
 
     Tells also the hosts of lots that could not take as many, or not as evenly, as they were thought to.
@@ -51,10 +51,10 @@ def name_hosts(case: Case, spots: Sequence[Spot], end: "End", seed: int) -> tupl
             waiting[kind][spot.row] += count
             continue
         hosts = frozenset(map(HostId, fleet.ids[spot.rows].tolist()))
-        ask = case.kinds[kind].ask(GroupView(case.host_policies, dict(places)), count, hosts)
-        chosen = decide(ask, fleet, seed).fitting
+        spec = case.kinds[kind].spec(GroupView(case.host_policies, dict(places)), count, hosts)
+        chosen = decide(spec, fleet, seed).fitting
         if chosen:
-            fleet.take_for(chosen, ask.amounts)
+            fleet.take_for(chosen, spec.amounts)
         places.update(chosen)
         waiting[kind].update(fleet.row_of[host] for host in chosen)
         used.update(spot.rows.tolist())
@@ -65,11 +65,11 @@ def name_hosts(case: Case, spots: Sequence[Spot], end: "End", seed: int) -> tupl
     return errands, doubtful or (used if value > end.values else set())
 
 
-def _size(case: Case, kind: int) -> tuple[int, int, int]:
+def _size(case: Problem, kind: int) -> tuple[int, int, int]:
     return case.kinds[kind].amounts
 
 
-def _even(case: Case, end: "End", waiting: dict[int, Counter[int]]) -> Errands:
+def _even(case: Problem, end: "End", waiting: dict[int, Counter[int]]) -> Assignment:
     """As many leave as are waited for, and nobody for where it is already."""
     leaving = []
     for kind, hosts in waiting.items():
@@ -84,4 +84,4 @@ def _even(case: Case, end: "End", waiting: dict[int, Counter[int]]) -> Errands:
                 if going:
                     leaving.append(replace(crew, ids=crew.ids[:going]))
         waiting[kind] = +hosts
-    return Errands(tuple(leaving), waiting)
+    return Assignment(tuple(leaving), waiting)

@@ -14,8 +14,8 @@ from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver, Store, Transaction
 from covey.services.announcements import MOVED, Announcements, Event
+from covey.services.destinations import Destinations
 from covey.services.moves import ACTION, discharge
-from covey.services.places import Places
 
 log = structlog.get_logger()
 
@@ -25,13 +25,13 @@ _LEAVES_AT_ONCE = {MoveKind.LIVE_MIGRATION, MoveKind.EVACUATION}
 
 
 @dataclass(frozen=True, slots=True)
-class Journeys:
+class ServerTasks:
     """Each step looks at the rows first, so that it may be repeated after a crash."""
 
     store: Store
     clock: Clock
     driver: Driver
-    places: Places
+    places: Destinations
     announcements: Announcements
 
     def move(self, job: Job) -> None:

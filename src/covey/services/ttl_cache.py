@@ -10,7 +10,7 @@ V = TypeVar("V")
 _MOST = 10_000
 
 
-class Recent(Generic[K, V]):
+class TtlCache(Generic[K, V]):
     """Remembers what a look-up gave, for a short while. What it raised is not remembered."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
-from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.decide import allowed
-from covey.scheduler.fleet import NOWHERE, Fleet, Mask
+from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask
 from covey.scheduler.rebalancing.measures import Measure, measures_of
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Member:
     id: str
     host: HostId
     amounts: tuple[int, int, int]
-    standing: Standing
+    requirements: HostRequirements
     movable: bool
 
 
@@ -30,17 +30,17 @@ class Kind:
     """Members that any host serves alike, and the hosts that could ever take one, whatever their use."""
 
     amounts: tuple[int, int, int]
-    standing: Standing
+    requirements: HostRequirements
     may: Mask
 
-    def ask(self, view: GroupView, count: int = 1, only: frozenset[HostId] | None = None) -> Ask:
+    def spec(self, view: GroupView, count: int = 1, only: frozenset[HostId] | None = None) -> RequestSpec:
         """A place for some of them."""
-        standing = self.standing if only is None else replace(self.standing, only_hosts=only)
-        return Ask(*self.amounts, count=count, minimum=count, standing=standing, group=view)
+        requirements = self.requirements if only is None else replace(self.requirements, only_hosts=only)
+        return RequestSpec(*self.amounts, count=count, minimum=count, requirements=requirements, group=view)
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class MoveGroup:
     """Movable members of one kind on one host: it does not matter which of them moves."""
 
     row: int
@@ -49,7 +49,7 @@ class Crew:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Problem:
     """The group as it stands."""
 
     policies: tuple[GroupPolicy, ...]
@@ -57,7 +57,7 @@ class Case:
     members: tuple[Member, ...]  # those on hosts of the fleet
     rows: NDArray[np.intp]  # of each member's host
     kinds: tuple[Kind, ...]
-    crews: tuple[Crew, ...]
+    crews: tuple[MoveGroup, ...]
     measures: tuple[Measure, ...]
 
     @property
@@ -71,29 +71,29 @@ class Case:
         return tuple(policy for policy in self.policies if policy.scope == HOST)
 
 
-def look_at(policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet) -> Case:
+def look_at(policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet) -> Problem:
     """Sort the members by what matters about them."""
     known = tuple(sorted((member for member in members if member.host in fleet.row_of), key=lambda member: member.id))
     rows = fleet.rows(member.host for member in known)
     measures = measures_of(policies, fleet)
-    numbers: dict[tuple[tuple[int, int, int], Standing], int] = {}
+    numbers: dict[tuple[tuple[int, int, int], HostRequirements], int] = {}
     crews: dict[tuple[int, int], list[str]] = {}
     for member, row in zip(known, rows.tolist(), strict=True):
         if member.movable:
-            kind = numbers.setdefault((member.amounts, member.standing), len(numbers))
+            kind = numbers.setdefault((member.amounts, member.requirements), len(numbers))
             crews.setdefault((row, kind), []).append(member.id)
     kinds = _kinds(numbers, GroupView(tuple(policies)), _open(measures, rows, len(fleet)), fleet)
-    gathered = tuple(Crew(row, kind, tuple(ids)) for (row, kind), ids in crews.items())
-    return Case(tuple(policies), fleet, known, rows, kinds, gathered, measures)
+    gathered = tuple(MoveGroup(row, kind, tuple(ids)) for (row, kind), ids in crews.items())
+    return Problem(tuple(policies), fleet, known, rows, kinds, gathered, measures)
 
 
 def _kinds(
-    found: Iterable[tuple[tuple[int, int, int], Standing]], view: GroupView, may: Mask, fleet: Fleet
+    found: Iterable[tuple[tuple[int, int, int], HostRequirements]], view: GroupView, may: Mask, fleet: Fleet
 ) -> tuple[Kind, ...]:
     """Hosts that could ever take one: those that would, were they empty and the group nowhere."""
     return tuple(
-        Kind(amounts, standing, may & allowed(Ask(0, 0, 0, standing=standing, group=view), fleet))
-        for amounts, standing in found
+        Kind(amounts, requirements, may & allowed(RequestSpec(0, 0, 0, requirements=requirements, group=view), fleet))
+        for amounts, requirements in found
     )
 
 
@@ -102,6 +102,6 @@ def _open(measures: Sequence[Measure], rows: NDArray[np.intp], size: int) -> Mas
     may: Mask = np.ones(size, dtype=np.bool_)
     for measure in measures:
         counts = measure.counts(rows)
-        if measure.policy.kind is PolicyKind.AFFINITY and measure.target is None and counts[:NOWHERE].sum() > 1:
+        if measure.policy.kind is PolicyKind.AFFINITY and measure.target is None and counts[:NO_DOMAIN].sum() > 1:
             may &= measure.domains.spread(counts > 0)
     return may

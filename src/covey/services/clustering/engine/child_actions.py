@@ -71,24 +71,26 @@ def over(unit: Action, now: datetime, problem: str = "") -> Action:
     return replace(unit, status=status, status_reason=problem or DONE, ended_at=now, updated_at=now)
 
 
-def keep(tx: Transaction, units: Sequence[Action]) -> None:
+def keep(tx: Transaction, child_actions: Sequence[Action]) -> None:
     """Write down how far units have come; the action itself is ended by its turn."""
-    tx.clustering.actions.update([unit for unit in units if unit.parent_id is not None])
+    tx.clustering.actions.update([unit for unit in child_actions if unit.parent_id is not None])
 
 
-def progress(units: Sequence[Action], doing: str, did: str) -> Step:
+def progress(child_actions: Sequence[Action], doing: str, did: str) -> Step:
     """How far an action has come by its units: "creating" and "Created", for the sentences."""
-    outputs = _outputs(units)
-    done = sum(unit.status is ActionStatus.SUCCEEDED for unit in units)
-    if any(not unit.is_over for unit in units):
-        return Later(LOOK_AGAIN_S, f"{did} {done} of {len(units)} nodes.")
-    lost = [unit for unit in units if unit.status is ActionStatus.FAILED]
+    outputs = _outputs(child_actions)
+    done = sum(unit.status is ActionStatus.SUCCEEDED for unit in child_actions)
+    if any(not unit.is_over for unit in child_actions):
+        return Later(LOOK_AGAIN_S, f"{did} {done} of {len(child_actions)} nodes.")
+    lost = [unit for unit in child_actions if unit.status is ActionStatus.FAILED]
     if lost:
         alone = lost[0].parent_id is None
         reason = lost[0].status_reason if alone else f"Failed in {doing} nodes. {lost[0].status_reason}"
         return Ended(ActionStatus.FAILED, reason, outputs)
-    if any(unit.status is ActionStatus.CANCELLED for unit in units):
-        return Ended(ActionStatus.CANCELLED, f"{did} {done} of {len(units)} nodes before it was cancelled.", outputs)
+    if any(unit.status is ActionStatus.CANCELLED for unit in child_actions):
+        return Ended(
+            ActionStatus.CANCELLED, f"{did} {done} of {len(child_actions)} nodes before it was cancelled.", outputs
+        )
     return Ended(reason=f"{did} {done} node{'' if done == 1 else 's'}.", outputs=outputs)
 
 
@@ -99,10 +101,10 @@ _COUNTED = {
 }
 
 
-def _outputs(units: Sequence[Action]) -> dict[str, object]:
+def _outputs(child_actions: Sequence[Action]) -> dict[str, object]:
     """Which members came, and which went."""
     found: dict[str, list[str]] = {}
-    for unit in units:
+    for unit in child_actions:
         if unit.parent_id is not None and unit.status is ActionStatus.SUCCEEDED and unit.verb in _COUNTED:
             found.setdefault(_COUNTED[unit.verb], []).append(unit.target)
     return dict(found)

@@ -9,11 +9,11 @@ from covey.model.groups import GroupView
 from covey.model.ids import GroupId
 from covey.model.servers import Server, ServerFilter, VmState
 from covey.ports import Access, Store, Transaction
-from covey.scheduler.ask import Ask
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.remedies import Remedy, remedies
-from covey.services.boots import NO_VALID_HOST
+from covey.scheduler.request_spec import RequestSpec
 from covey.services.live_fleet import LiveFleet
+from covey.services.server_creation import NO_VALID_HOST
 from covey.services.servers import Servers
 
 _RULE = "os_compute_api:servers:detail"
@@ -23,7 +23,7 @@ Counted = tuple[str, int | None]  # a reason, and how many hosts it rules out, f
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Refusal:
     """A server; and, where it has no place, what stands against one now, and what would help."""
 
     server: Server
@@ -35,7 +35,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class Whys:
+class Refusals:
     """Asks the real decision again, and claims nothing. `tells` is how much tenants learn: counts, reasons or none."""
 
     store: Store
@@ -51,27 +51,27 @@ class Whys:
         found = self.servers.find(actor, wanted, everywhere=everywhere, rule="detail")
         return [server for server in found if is_refused(server)]
 
-    def why(self, actor: Actor, server: str) -> Why:
+    def why(self, actor: Actor, server: str) -> Refusal:
         """Raises NotFound, also for another project's server."""
         found = self.servers.get(actor, server, "covey:placement:show")
         if not is_refused(found):
-            return Why(found, refused=False)
+            return Refusal(found, refused=False)
         tells = "counts" if self.access.allows(actor, "covey:placement:explain") else self.tells
         if tells == "none":
-            return Why(found, refused=True)
-        standing = self.servers.standing_for(found.project_id, found.flavor, found.wanted)
-        avoided = replace(standing, other_hosts=standing.other_hosts | frozenset(found.placed.avoid))
+            return Refusal(found, refused=True)
+        requirements = self.servers.requirements_for(found.project_id, found.flavor, found.wanted)
+        avoided = replace(requirements, other_hosts=requirements.other_hosts | frozenset(found.placed.avoid))
         with self.store.read() as tx:
             group = _group(tx, found)
-            with self.live.fresh(tx) as sight:
-                fleet = sight.fleet.copy()
-        ask = Ask(*amounts_of(found.flavor), standing=avoided, group=group, forced=found.wanted.forced)
-        told = explain(ask, fleet)
+            with self.live.fresh(tx) as snapshot:
+                fleet = snapshot.fleet.copy()
+        spec = RequestSpec(*amounts_of(found.flavor), requirements=avoided, group=group, forced=found.wanted.forced)
+        told = explain(spec, fleet)
         if tells == "reasons":
-            return Why(found, refused=True, reasons=[(reason.many, None) for reason in told.reasons])
+            return Refusal(found, refused=True, reasons=[(reason.many, None) for reason in told.reasons])
         fits = sum(reason.count for reason in told.reasons) < told.hosts
-        helpful = [] if fits else remedies(ask, fleet)
-        return Why(
+        helpful = [] if fits else remedies(spec, fleet)
+        return Refusal(
             found,
             refused=True,
             fits_now=fits,

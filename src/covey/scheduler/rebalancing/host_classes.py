@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from covey.model.groups import HOST, GroupView, PolicyKind
 from covey.scheduler.constraints.room import times_it_fits
 from covey.scheduler.fleet import Rows
-from covey.scheduler.rebalancing.case import Case
+from covey.scheduler.rebalancing.problem import Problem
 
 _TOGETHER = {PolicyKind.AFFINITY, PolicyKind.SOFT_AFFINITY}
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class HostClass:
     """Some hosts, in the same domain of every scope that matters, and how many of each kind would fit there at most."""
 
     rows: Rows
@@ -28,7 +28,7 @@ class Spot:
         return int(self.rows[0])
 
 
-def find_spots(case: Case, apart: Iterable[int]) -> list[Spot]:
+def find_spots(case: Problem, apart: Iterable[int]) -> list[HostClass]:
     """All of them; the hosts in `apart` stand alone too."""
     most = _most(case)
     alone = np.zeros(len(case.fleet), dtype=np.bool_)
@@ -42,7 +42,7 @@ def find_spots(case: Case, apart: Iterable[int]) -> list[Spot]:
     return [_spot(case, rows, most) for rows in (*singles, *_alike(case, most, ~alone))]
 
 
-def _most(case: Case) -> NDArray[np.int64]:
+def _most(case: Problem) -> NDArray[np.int64]:
     """How many of each kind each host could take, if all that can move were gone."""
     room = case.fleet.copy()
     for crew in case.crews:
@@ -52,12 +52,12 @@ def _most(case: Case) -> NDArray[np.int64]:
     most = np.zeros((len(case.kinds), len(case.fleet)), dtype=np.int64)
     for number, kind in enumerate(case.kinds):
         members = sum(len(crew.ids) for crew in case.crews if crew.kind == number)
-        fits = np.minimum(times_it_fits(kind.ask(GroupView()), room), min([members, *limits]))
+        fits = np.minimum(times_it_fits(kind.spec(GroupView()), room), min([members, *limits]))
         most[number] = np.where(kind.may, fits, 0)
     return most
 
 
-def _alike(case: Case, most: NDArray[np.int64], among: NDArray[np.bool_]) -> list[Rows]:
+def _alike(case: Problem, most: NDArray[np.int64], among: NDArray[np.bool_]) -> list[Rows]:
     """Hosts that differ in nothing but their room."""
     rows = np.flatnonzero(among & most.any(axis=0)) if len(most) else np.empty(0, dtype=np.intp)
     if not rows.size:
@@ -69,7 +69,7 @@ def _alike(case: Case, most: NDArray[np.int64], among: NDArray[np.bool_]) -> lis
     return np.split(rows[order], np.cumsum(np.bincount(group_of))[:-1])
 
 
-def _likely_homes(case: Case, most: NDArray[np.int64]) -> Sequence[int]:
+def _likely_homes(case: Problem, most: NDArray[np.int64]) -> Sequence[int]:
     """Where all of a group may want to be on one host, the roomiest of each lot could be that host."""
     if not any(policy.kind in _TOGETHER and policy.target is None for policy in case.host_policies):
         return []
@@ -78,7 +78,7 @@ def _likely_homes(case: Case, most: NDArray[np.int64]) -> Sequence[int]:
     return [int(rows[fits[rows].argmax()]) for rows in _alike(case, most, empty) for fits in most]
 
 
-def _spot(case: Case, rows: Rows, most: NDArray[np.int64]) -> Spot:
+def _spot(case: Problem, rows: Rows, most: NDArray[np.int64]) -> HostClass:
     free = case.fleet.free[:, rows]
     cpu, memory, disk = (free if rows.size == 1 else np.maximum(free, 0)).sum(axis=1).tolist()
-    return Spot(rows, tuple(most[:, rows].sum(axis=1).tolist()), (cpu, memory, disk))
+    return HostClass(rows, tuple(most[:, rows].sum(axis=1).tolist()), (cpu, memory, disk))

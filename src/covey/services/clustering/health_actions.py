@@ -28,7 +28,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Care:
+class HealthActions:
     """What can be done for a cluster."""
 
     store: Store

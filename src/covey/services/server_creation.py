@@ -4,24 +4,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from covey.lanes import Lanes
 from covey.model.claims import Booking, amounts_of
 from covey.model.errors import Busy, Conflict, CoveyError, Invalid, NoValidHost, OverQuota, StaleClaim
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.quotas import UNLIMITED
-from covey.model.servers import Details, Fault, Placed, Power, Server, Task, VmState, Wanted
+from covey.model.servers import Details, Fault, PlacementRecord, PlacementRequest, Power, Server, Task, VmState
 from covey.ports import NewUuid, Store, Transaction
-from covey.scheduler.ask import Ask, Standing
+from covey.request_slots import RequestSlots
 from covey.scheduler.decide import decide
 from covey.scheduler.decision import Decision
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.announcements import Announcements
-from covey.services.batches import Batches
-from covey.services.handover import Handover
-from covey.services.live_fleet import LiveFleet, Sight
+from covey.services.group_commit import GroupCommit
+from covey.services.live_fleet import FleetSnapshot, LiveFleet
+from covey.services.local_queue import LocalQueue
 
 NO_VALID_HOST = "No valid host was found."
 _COUNTED = ("instances", "cores", "ram")
@@ -36,9 +36,9 @@ class Boot:
     user_id: UserId
     name: str
     flavor: Flavor
-    wanted: Wanted
+    wanted: PlacementRequest
     details: Details
-    standing: Standing
+    requirements: HostRequirements
     request_id: str
     now: datetime
     group_id: GroupId | None = None
@@ -67,7 +67,7 @@ class _Round:
     answers: list["list[Server] | CoveyError"] = field(default_factory=list)
     # What was asked and answered under each key; None where nobody used it before.
     keys: dict[tuple[ProjectId, str], tuple[str, list[str]] | None] = field(default_factory=dict)
-    sight: Sight | None = None
+    snapshot: FleetSnapshot | None = None
     then: Then | None = None  # with it, all boots succeed or none does
 
     def conclude(self, tx: Transaction) -> None:
@@ -81,7 +81,7 @@ class _Round:
 
 
 @dataclass(slots=True)
-class Boots:
+class ServerCreation:
     """Decides and claims.
 
     `seed` makes a number for ties, `limits` are those of whoever has none set,
@@ -95,79 +95,79 @@ class Boots:
     limits: Mapping[str, int]
     tell: Callable[[Explanation], str]
     announcements: Announcements
-    handover: Handover
+    local_queue: LocalQueue
     subset: int = 1
     attempts: int = 8
-    lanes: Lanes = field(default_factory=Lanes)
-    overtaken: Callable[[], None] = lambda: None  # told of every claim that has to be decided again
-    _batches: Batches[Boot, list[Server]] = field(init=False)
+    request_slots: RequestSlots = field(default_factory=RequestSlots)
+    claim_conflict: Callable[[], None] = lambda: None  # told of every claim that has to be decided again
+    _batches: GroupCommit[Boot, list[Server]] = field(init=False)
     _known: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._batches = Batches(self._answer, lanes=self.lanes)
+        self._batches = GroupCommit(self._answer, request_slots=self.request_slots)
 
     def boot(self, boot: Boot) -> list[Server]:
         """The new servers: each with a place, or all in error. Raises OverQuota, Invalid, Busy."""
         return self._batches.ask(boot)
 
-    def boot_together(self, boots: Sequence[Boot], then: Then) -> None:
+    def boot_together(self, server_creation: Sequence[Boot], then: Then) -> None:
         """All servers get a place and `then` is done with them, in one transaction; or nothing happens.
 
         Raises NoValidHost, saying why, when one does not fit; OverQuota, Invalid, Busy.
         """
-        for answer in self._answer(boots, then):
+        for answer in self._answer(server_creation, then):
             if isinstance(answer, CoveyError):
                 raise answer
 
-    def _answer(self, boots: Sequence[Boot], then: Then | None = None) -> Sequence[list[Server] | CoveyError]:
+    def _answer(self, server_creation: Sequence[Boot], then: Then | None = None) -> Sequence[list[Server] | CoveyError]:
         avoid: frozenset[HostId] = frozenset()
         for _ in range(self.attempts):
             try:
-                return self._try(boots, avoid, then)
+                return self._try(server_creation, avoid, then)
             except StaleClaim as stale:
                 avoid |= stale.hosts  # somebody was faster there: look again with fresh eyes, elsewhere
-                self.overtaken()
-        return [Busy("The fleet kept changing under this request. Try again in a moment.")] * len(boots)
+                self.claim_conflict()
+        return [Busy("The fleet kept changing under this request. Try again in a moment.")] * len(server_creation)
 
     def _try(
-        self, boots: Sequence[Boot], avoid: frozenset[HostId], then: Then | None
+        self, server_creation: Sequence[Boot], avoid: frozenset[HostId], then: Then | None
     ) -> Sequence[list[Server] | CoveyError]:
         made: _Round | None = None
         try:
             with self.store.write() as tx:
-                made = self._begin(tx, boots)
+                made = self._begin(tx, server_creation)
                 made.then = then
-                with self.live.fresh(tx) as made.sight:
-                    for boot in boots:
+                with self.live.fresh(tx) as made.snapshot:
+                    for boot in server_creation:
                         made.answers.append(self._decide(boot, tx, made, avoid))
                 for project, key in (each for each, answered in made.keys.items() if answered is None):
                     tx.keys.forget(project, key)
-                due = self.handover.due(boots[0].now)
-                _refuse_overrun(tx.claims.book(made.bookings, made.sight.tag, due), made)
+                due = self.local_queue.due(server_creation[0].now)
+                _refuse_overrun(tx.claims.book(made.bookings, made.snapshot.tag, due), made)
                 self.announcements.booked(tx, [booking.server for booking in made.bookings])
                 made.conclude(tx)
         except BaseException:
-            if made is not None and made.sight is not None:
+            if made is not None and made.snapshot is not None:
                 for hosts, amounts in made.taken:
-                    self.live.undo(made.sight, hosts, amounts)
+                    self.live.undo(made.snapshot, hosts, amounts)
             raise
         self._remember(made)
         placed = [booking.server for booking in made.bookings if booking.server.host_id is not None]
-        self.handover.give(placed, due=due, now=boots[0].now)
+        self.local_queue.give(placed, due=due, now=server_creation[0].now)
         return made.answers
 
-    def _begin(self, tx: Transaction, boots: Sequence[Boot]) -> _Round:
+    def _begin(self, tx: Transaction, server_creation: Sequence[Boot]) -> _Round:
         """The groups' states, from memory where it is of the version that the locked row has; and limits."""
-        projects = {boot.project_id for boot in boots}
-        groups = {boot.group_id for boot in boots if boot.group_id is not None}
+        projects = {boot.project_id for boot in server_creation}
+        groups = {boot.group_id for boot in server_creation if boot.group_id is not None}
         versions, limits = tx.claims.open(groups, projects)
         known = {g: self._known[g] for g, v in versions.items() if g in self._known and self._known[g].version == v}
         states = known | tx.groups.states({g: v for g, v in versions.items() if g not in known})
         everybody = {**self.limits, **limits.get(None, {})}
         made = _Round(states, {project: {**everybody, **limits.get(project, {})} for project in projects})
-        wanted = [(boot.project_id, boot.key) for boot in boots if boot.key is not None]
+        wanted = [(boot.project_id, boot.key) for boot in server_creation if boot.key is not None]
         if wanted:
-            made.keys = dict(tx.keys.reserve(wanted, boots[0].now))
+            made.keys = dict(tx.keys.reserve(wanted, server_creation[0].now))
         return made
 
     def _remember(self, made: _Round) -> None:
@@ -179,36 +179,36 @@ class Boots:
 
     def _decide(self, boot: Boot, tx: Transaction, made: _Round, avoid: frozenset[HostId]) -> list[Server] | CoveyError:
         """Servers, placed or in error; or what is wrong with the request, which is the caller's alone."""
-        assert made.sight is not None
-        fleet = made.sight.fleet
+        assert made.snapshot is not None
+        fleet = made.snapshot.fleet
         try:
             before = _answered_before(boot, tx, made)
             if before is not None:
                 return before
-            refuse_unknown_zone(boot.standing, fleet)
+            refuse_unknown_zone(boot.requirements, fleet)
             state = _state(boot, made)
             count = self._within_quota(boot, tx, made, state)
         except CoveyError as error:
             return error
-        standing = boot.standing
+        requirements = boot.requirements
         if avoid and not boot.wanted.forced:
-            standing = replace(standing, other_hosts=standing.other_hosts | avoid)
-        ask = Ask(
+            requirements = replace(requirements, other_hosts=requirements.other_hosts | avoid)
+        spec = RequestSpec(
             *amounts_of(boot.flavor),
             count=count,
             minimum=boot.minimum,
-            standing=standing,
+            requirements=requirements,
             group=state.view() if state else GroupView(),
             forced=boot.wanted.forced,
         )
-        decision = decide(ask, fleet, self.seed(), self.subset)
+        decision = decide(spec, fleet, self.seed(), self.subset)
         if not decision.chosen:
-            return self._refused(boot, ask, fleet, decision, made, tx)
-        fleet.take_for(decision.chosen, ask.amounts)
-        made.taken.append((decision.chosen, ask.amounts))
+            return self._refused(boot, spec, fleet, decision, made, tx)
+        fleet.take_for(decision.chosen, spec.amounts)
+        made.taken.append((decision.chosen, spec.amounts))
         if boot.group_id is not None and state is not None:
             made.groups[boot.group_id] = state.with_members(boot.user_id, decision.chosen)
-        placed = Placed(seed=decision.seed, candidates=decision.candidates, hosts=len(fleet))
+        placed = PlacementRecord(seed=decision.seed, candidates=decision.candidates, hosts=len(fleet))
         servers = [
             self._server(boot, number, len(decision.chosen), host, fleet, placed)
             for number, host in enumerate(decision.chosen)
@@ -216,16 +216,16 @@ class Boots:
         return self._booked(boot, servers, made, tx)
 
     def _refused(
-        self, boot: Boot, ask: Ask, fleet: Fleet, decision: Decision, made: _Round, tx: Transaction
+        self, boot: Boot, spec: RequestSpec, fleet: Fleet, decision: Decision, made: _Round, tx: Transaction
     ) -> list[Server] | CoveyError:
         """Servers in error, which hold no place and no member slot, and say why; none where it is all or nothing."""
-        why = explain(ask, fleet, decision.fitting)
+        why = explain(spec, fleet, decision.fitting)
         told, details = boot.hopeless or self.tell(why), boot.hopeless or why.sentence()
         if made.then is not None:
             return NoValidHost(f"{NO_VALID_HOST} {told}", details)
         fault = Fault(f"{NO_VALID_HOST} {told}", boot.now, details=details)
         lost = [
-            replace(self._server(boot, i, boot.minimum, None, fleet, Placed(decision.seed)), fault=fault)
+            replace(self._server(boot, i, boot.minimum, None, fleet, PlacementRecord(decision.seed)), fault=fault)
             for i in range(boot.minimum)
         ]
         return self._booked(boot, lost, made, tx)
@@ -242,7 +242,9 @@ class Boots:
                 used[i] += amount * len(servers)
         return servers
 
-    def _server(self, boot: Boot, number: int, of: int, host: HostId | None, fleet: Fleet, placed: Placed) -> Server:
+    def _server(
+        self, boot: Boot, number: int, of: int, host: HostId | None, fleet: Fleet, placed: PlacementRecord
+    ) -> Server:
         record = None if host is None else fleet.hosts[fleet.row_of[host]]
         name = boot.name if of == 1 else f"{boot.name}-{number + 1}"
         details = boot.details if number == 0 else replace(boot.details, launch_index=number)
@@ -320,9 +322,9 @@ def _state(boot: Boot, made: _Round) -> GroupState | None:
     return state
 
 
-def refuse_unknown_zone(standing: Standing, fleet: Fleet) -> None:
+def refuse_unknown_zone(requirements: HostRequirements, fleet: Fleet) -> None:
     """Raises Invalid for an availability zone without hosts."""
-    if standing.zone is not None and standing.zone not in fleet.zones:
+    if requirements.zone is not None and requirements.zone not in fleet.zones:
         message = "The requested availability zone is not available"
         raise Invalid(message)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 
-class Trusting:
+class NoAuth:
     """Believes `X-Auth-Token: user[:project]`, `X-Roles`, `X-Project-Id`, `OpenStack-System-Scope`.
 
     The user admin is an administrator.

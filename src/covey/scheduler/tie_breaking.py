@@ -14,7 +14,7 @@ _ALL = 2**64 - 1
 Lots = NDArray[np.uint16]
 
 
-def luck(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+def tie_breaking(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
     """A number for each host that looks random, is the same for the same seed, and depends on no other host."""
     with np.errstate(over="ignore"):
         mixed = (ids.astype(np.uint64) + np.uint64(seed % 2**64)) * _STEP
@@ -37,7 +37,7 @@ def _mixed(seed: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class TieKeys:
     """How one of the best is drawn."""
 
     seed: int
@@ -45,8 +45,8 @@ class Draw:
 
     def one_of(self, few: list[int], step: int) -> int | None:
         """One of a few candidates at a step of the batch; None if there are none."""
-        return few[int(luck(np.array([step]), self.seed)[0] % np.uint64(len(few)))] if few else None
+        return few[int(tie_breaking(np.array([step]), self.seed)[0] % np.uint64(len(few)))] if few else None
 
     def lots(self, ids: NDArray[np.int64]) -> Lots:
         """The luck of each host, in numbers so small that they are sorted quickly."""
-        return (luck(ids, self.seed) >> np.uint64(48)).astype(np.uint16)
+        return (tie_breaking(ids, self.seed) >> np.uint64(48)).astype(np.uint16)

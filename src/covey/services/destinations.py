@@ -11,14 +11,14 @@ from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.servers import Server
 from covey.ports import Store, Transaction
-from covey.scheduler.ask import Ask, Standing
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import Explanation, explain
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import LiveFleet
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """A host that was decided on, and what is needed to decide the same again."""
 
     host_id: HostId
@@ -29,7 +29,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Destinations:
     """Everything is done in a transaction of the caller's, who has locked the server's group, then the server."""
 
     store: Store
@@ -54,23 +54,23 @@ class Places:
         self,
         server: Server,
         group: GroupState | None,
-        standing: Standing,
+        requirements: HostRequirements,
         *,
         flavor: Flavor | None = None,
         forced: bool = False,
-    ) -> Place:
+    ) -> Destination:
         """Decide on a host as the server's policies have it now; it never counts against itself. Raises NoValidHost."""
         view = GroupView() if group is None else _without(group.view(), server)
-        ask = Ask(*amounts_of(flavor or server.flavor), standing=standing, group=view, forced=forced)
+        spec = RequestSpec(*amounts_of(flavor or server.flavor), requirements=requirements, group=view, forced=forced)
         # Looked at from outside of the caller's transaction, whose own changes are not facts yet.
-        with self.store.read() as outside, self.live.fresh(outside) as sight:
-            decision = decide(ask, sight.fleet, self.seed(), self.subset)
+        with self.store.read() as outside, self.live.fresh(outside) as snapshot:
+            decision = decide(spec, snapshot.fleet, self.seed(), self.subset)
             if not decision.chosen:
-                why = explain(ask, sight.fleet)
+                why = explain(spec, snapshot.fleet)
                 raise NoValidHost(f"No valid host was found. {self.tell(why)}", why.sentence())
             host = decision.chosen[0]
-            name = sight.fleet.hosts[sight.fleet.row_of[host]].name
-        return Place(host, name, decision.seed, decision.candidates, len(sight.fleet))
+            name = snapshot.fleet.hosts[snapshot.fleet.row_of[host]].name
+        return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet))
 
     def take(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
         """Claim room for a consumer that exists. Raises StaleClaim."""

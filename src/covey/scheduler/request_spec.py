@@ -7,7 +7,7 @@ from covey.model.ids import HostId, ProjectId
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HostRequirements:
     """What can be answered without looking at use or at groups, and so holds until the fleet's structure changes."""
 
     project_id: ProjectId | None = None
@@ -19,7 +19,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RequestSpec:
     """A number of equal servers to place: all of them, and at least a minimum, or none."""
 
     vcpus: int
@@ -27,7 +27,7 @@ class Ask:
     disk_gb: int
     count: int = 1
     minimum: int = 1
-    standing: Standing = Standing()
+    requirements: HostRequirements = HostRequirements()
     group: GroupView = field(default_factory=GroupView)
     forced: bool = False  # an operator named the host: room is needed, nothing else is asked
 

@@ -13,9 +13,9 @@ from covey.model.errors import Busy, CoveyError, Overtaken, Unavailable
 from covey.model.work import Job
 from covey.ports import Clock, NewUuid, Store, Transaction
 from covey.services.clustering.engine.aftermath import settle_nodes
+from covey.services.clustering.engine.child_actions import DONE, NODE_IS
 from covey.services.clustering.engine.policy_checks import PolicyChecks
 from covey.services.clustering.engine.run import Ended, Handler, Later, Run, Step, failed, hold
-from covey.services.clustering.engine.units import DONE, NODE_IS
 from covey.services.clustering.requests import JOB, grab
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ _CLUSTER_IS: Mapping[Verb, ClusterStatus] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Executor:
     """Takes turns of actions."""
 
     store: Store

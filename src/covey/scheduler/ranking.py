@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from covey.scheduler.batch_state import Domain, Shared, State
 from covey.scheduler.fleet import Rows
-from covey.scheduler.luck import Lots
+from covey.scheduler.tie_breaking import Lots
 
 Rank = tuple[int, float, int, int, int]  # cost, -weight, -lot, position, and of which part: less is better
 
@@ -96,7 +96,7 @@ class _Part:
             part, above = above, above.above
 
 
-class Leaders:
+class Ranking:
     """All candidates by position: those in the same domains are neighbours, and the luckiest of them comes first."""
 
     def __init__(self, state: State, weight_after: Callable[[int, int], float]) -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from covey.lanes import Lanes, Nap
+from covey.request_slots import RequestSlots, Waiter
 
 PATIENCE_S = 30
 
@@ -28,16 +28,16 @@ class Crowd:
 
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_never_more_at_once_than_there_are_lanes(number: int) -> None:
-    lanes, crowd = Lanes(number), Crowd()
+    request_slots, crowd = RequestSlots(number), Crowd()
 
     def app(*_: object) -> list[bytes]:
         crowd.step()
-        with lanes.aside():
+        with request_slots.aside():
             time.sleep(0.0005)
         crowd.step()
         return [b"done"]
 
-    guarded = lanes.guard(app)
+    guarded = request_slots.guard(app)
 
     def ask() -> None:
         for _ in range(20):
@@ -54,35 +54,35 @@ def test_never_more_at_once_than_there_are_lanes(number: int) -> None:
 
 
 def test_who_sleeps_leaves_its_lane_and_wakes_up_with_one() -> None:
-    lanes, nap, order = Lanes(1), Nap(), list[str]()
+    request_slots, waiter, order = RequestSlots(1), Waiter(), list[str]()
 
     def sleeper(*_: object) -> list[bytes]:
         order.append("asleep")
-        lanes.sleep(nap)
+        request_slots.sleep(waiter)
         order.append("awake")
         return []
 
     def waker(*_: object) -> list[bytes]:
-        lanes.wake(nap)
+        request_slots.wake(waiter)
         time.sleep(0.01)
         order.append("still mine")
         return []
 
-    first = threading.Thread(target=lanes.guard(sleeper), args=({}, print), daemon=True)
+    first = threading.Thread(target=request_slots.guard(sleeper), args=({}, print), daemon=True)
     first.start()
     while order != ["asleep"]:
         time.sleep(0.001)
-    lanes.guard(waker)({}, print)  # type: ignore[arg-type]
+    request_slots.guard(waker)({}, print)  # type: ignore[arg-type]
     first.join(PATIENCE_S)
     assert order == ["asleep", "still mine", "awake"]
 
 
 def test_a_request_that_fails_gives_its_lane_back() -> None:
-    lanes = Lanes(1)
+    request_slots = RequestSlots(1)
 
     def fails(*_: object) -> list[bytes]:
         raise LookupError
 
     for _ in range(3):
         with pytest.raises(LookupError):
-            lanes.guard(fails)({}, print)  # type: ignore[arg-type]
+            request_slots.guard(fails)({}, print)  # type: ignore[arg-type]

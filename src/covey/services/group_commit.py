@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from covey.lanes import Lanes, Nap
+from covey.request_slots import RequestSlots, Waiter
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -22,25 +22,29 @@ _ENOUGH = 8  # unless so many wait already
 class _Entry(Generic[Q, A]):
     """Somebody who waits. Who is woken and has no answer leads."""
 
-    __slots__ = ("answer", "asked", "is_settled", "nap")
+    __slots__ = ("answer", "asked", "is_settled", "waiter")
 
     def __init__(self, asked: Q) -> None:
         self.asked = asked
         self.answer: A | BaseException | None = None
         self.is_settled = False
-        self.nap = Nap()
+        self.waiter = Waiter()
 
 
-class Batches(Generic[Q, A]):
+class GroupCommit(Generic[Q, A]):
     """Collects questions and answers them together; `answer` gets several and gives as many answers or errors."""
 
     def __init__(
-        self, answer: Callable[[Sequence[Q]], Sequence[A | BaseException]], *, lanes: Lanes, largest: int = 64
+        self,
+        answer: Callable[[Sequence[Q]], Sequence[A | BaseException]],
+        *,
+        request_slots: RequestSlots,
+        largest: int = 64,
     ) -> None:
         self._answer = answer
         self._has_leader = False
         self._is_busy = False  # several asked at once, a moment ago
-        self._lanes = lanes
+        self._slots = request_slots
         self._largest = largest
         self._lock = threading.Lock()
         self._waiting: list[_Entry[Q, A]] = []  # the one who leads, or is about to, comes first
@@ -52,9 +56,9 @@ class Batches(Generic[Q, A]):
             self._waiting.append(mine)
             waits, self._has_leader = self._has_leader, True
         if waits:
-            self._lanes.sleep(mine.nap)
+            self._slots.sleep(mine.waiter)
         if not mine.is_settled:
-            with self._lanes.aside():  # it waits for the database most of the time
+            with self._slots.aside():  # it waits for the database most of the time
                 self._lead()
         if isinstance(mine.answer, BaseException):
             raise mine.answer
@@ -71,7 +75,7 @@ class Batches(Generic[Q, A]):
             heirs = self._waiting[:1]
             self._has_leader = bool(heirs)
         for entry in (*heirs, *batch[1:]):
-            self._lanes.wake(entry.nap)
+            self._slots.wake(entry.waiter)
 
     def _settle(self, batch: Sequence[_Entry[Q, A]]) -> None:
         answers: Sequence[A | BaseException]

@@ -36,7 +36,7 @@ class Grow(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     count: _Count
 
 
-class Happening(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One thing that happens, so many seconds after the beginning; exactly one of its fields is set."""
 
     at: Annotated[float, msgspec.Meta(ge=0)]
@@ -47,32 +47,32 @@ class Happening(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     recover: _Name | None = None  # a host, which is empty then
 
 
-def written(stream: Iterable[Happening]) -> Iterator[bytes]:
+def written(stream: Iterable[Event]) -> Iterator[bytes]:
     """A line for each happening."""
     encode = msgspec.json.Encoder().encode
-    return (encode(happening) + b"\n" for happening in stream)
+    return (encode(event) + b"\n" for event in stream)
 
 
-def read(lines: Iterable[bytes | str], source: str) -> list[Happening]:
+def read(lines: Iterable[bytes | str], source: str) -> list[Event]:
     """What the lines say, in the order of time; empty ones say nothing. Raises Invalid, with the line's number."""
-    decode = msgspec.json.Decoder(Happening).decode
-    found: list[Happening] = []
+    decode = msgspec.json.Decoder(Event).decode
+    found: list[Event] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            happening = decode(line)
+            event = decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Invalid(f"{source}, line {number}: {error}") from error
-        _check(happening, f"{source}, line {number}")
-        found.append(happening)
+        _check(event, f"{source}, line {number}")
+        found.append(event)
     return sorted(found, key=lambda each: each.at)  # which keeps the order of those at the same moment
 
 
-def _check(happening: Happening, where: str) -> None:
-    if sum(getattr(happening, kind) is not None for kind in _KINDS) != 1:
+def _check(event: Event, where: str) -> None:
+    if sum(getattr(event, kind) is not None for kind in _KINDS) != 1:
         raise Invalid(f"{where}: exactly one of {', '.join(_KINDS)} is needed beside `at`.")
-    boot = happening.boot
+    boot = event.boot
     if boot is None:
         return
     if boot.minimum > boot.count:

@@ -19,7 +19,7 @@ class Subject(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class ChangeMarker:
     """A sign of something that happened, or is going on; another mark is another sign."""
 
     subject: Subject
@@ -30,7 +30,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class EventFeed:
     """Something about a subject changed; no ids where it is not known of what."""
 
     subject: Subject
@@ -48,7 +48,7 @@ class Backlog:
     notes: int
 
 
-def news(before: Collection[Trace], after: Collection[Trace]) -> list[News]:
+def event_feed(before: Collection[ChangeMarker], after: Collection[ChangeMarker]) -> list[EventFeed]:
     """What the traces of two looks tell, each subject of each project once."""
     old, new = frozenset(before), frozenset(after)
     found: dict[tuple[Subject, ProjectId | None], set[str]] = defaultdict(set)
@@ -56,4 +56,4 @@ def news(before: Collection[Trace], after: Collection[Trace]) -> list[News]:
         ids = found[trace.subject, trace.project_id]
         if trace.thing is not None:
             ids.add(trace.thing)
-    return [News(subject, project, tuple(sorted(ids))) for (subject, project), ids in found.items()]
+    return [EventFeed(subject, project, tuple(sorted(ids))) for (subject, project), ids in found.items()]

@@ -11,7 +11,7 @@ _SOME = 500  # servers that are looked at at once
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class MisplacedServer:
     """A server on a host of aggregates that require traits which it does not ask for."""
 
     server: ServerId
@@ -21,7 +21,7 @@ class Stray:
     aggregates: tuple[str, ...]
 
 
-def strays(tx: Transaction) -> list[Stray]:
+def misplaced_servers(tx: Transaction) -> list[MisplacedServer]:
     """All of them, by host."""
     asked: dict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
     for aggregate in tx.aggregates.all():
@@ -38,5 +38,5 @@ def strays(tx: Transaction) -> list[Stray]:
         traits, host = required_traits(server.flavor, server.wanted), server.host_name or ""
         closed = tuple(name for name, wanted in asked[host] if not wanted <= traits)
         if closed:
-            told.append(Stray(server.id, server.name, server.project_id, host, closed))
+            told.append(MisplacedServer(server.id, server.name, server.project_id, host, closed))
     return told

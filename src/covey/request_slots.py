@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 
-class Nap:
+class Waiter:
     """What a thread sleeps on until somebody wakes it, once."""
 
     __slots__ = ("_woken",)
@@ -32,12 +32,12 @@ class Nap:
         self._woken.release()
 
 
-class Lanes:
+class RequestSlots:
     """A number of lanes; by default there is room for everybody."""
 
     def __init__(self, number: int = 1 << 30) -> None:
         self._free = number
-        self._ready: deque[Nap] = deque()
+        self._ready: deque[Waiter] = deque()
         self._lock = threading.Lock()
 
     @contextmanager
@@ -49,19 +49,19 @@ class Lanes:
         finally:
             self._enter()
 
-    def sleep(self, nap: Nap) -> None:
+    def sleep(self, waiter: Waiter) -> None:
         """Leave one's lane until somebody wakes this nap; then one has a lane again."""
         self._leave()
-        nap.sleep()
+        waiter.sleep()
 
-    def wake(self, nap: Nap) -> None:
+    def wake(self, waiter: Waiter) -> None:
         """End a nap as soon as there is a lane for who sleeps."""
         with self._lock:
             if not self._free:
-                self._ready.append(nap)
+                self._ready.append(waiter)
                 return
             self._free -= 1
-        nap.end()
+        waiter.end()
 
     def guard(self, app: "WSGIApplication") -> "WSGIApplication":
         """The same application, whose every call takes a lane."""
@@ -80,14 +80,14 @@ class Lanes:
             if self._free:
                 self._free -= 1
                 return
-            nap = Nap()
-            self._ready.append(nap)
-        nap.sleep()
+            waiter = Waiter()
+            self._ready.append(waiter)
+        waiter.sleep()
 
     def _leave(self) -> None:
         with self._lock:
             if not self._ready:
                 self._free += 1
                 return
-            nap = self._ready.popleft()
-        nap.end()
+            waiter = self._ready.popleft()
+        waiter.end()

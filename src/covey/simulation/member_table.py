@@ -4,12 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.ids import ScopeId
-from covey.scheduler.fleet import NOWHERE, Fleet, Mask
+from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask
 
 GONE = -1
 
 
-class Roll:
+class MemberTable:
     """A row a member: its group's number, and the fleet's row that it is on, or GONE."""
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Roll:
         here = np.flatnonzero(row != GONE)
         here = here[spread[group[here]]]
         domain = domains.of_host[row[here]]
-        group, domain = group[here][domain != NOWHERE], domain[domain != NOWHERE]
+        group, domain = group[here][domain != NO_DOMAIN], domain[domain != NO_DOMAIN]
         number = len(domains.names)
         if not group.size:
             return np.empty(0, dtype=np.int64)
         usable = np.zeros(number, dtype=np.bool_)
-        usable[domains.of_host[fleet.takes & (domains.of_host != NOWHERE)]] = True
+        usable[domains.of_host[fleet.takes & (domains.of_host != NO_DOMAIN)]] = True
         pairs, counts = np.unique(group * number + domain, return_counts=True)
         starts = np.flatnonzero(np.diff(pairs // number, prepend=-1))
         most = np.maximum.reduceat(counts, starts)
