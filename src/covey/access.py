@@ -52,8 +52,7 @@ class OsloAccess:
     def require(self, actor: Actor, rule: str, target: Target = Target()) -> None:  # noqa: B008 -- frozen
         """Raises Forbidden, with the rule's name, unless the rule allows it."""
         if not self.allows(actor, rule, target):
-            message = f"Policy doesn't allow {rule} to be performed."
-            raise Forbidden(message)
+            raise Forbidden(f"Policy doesn't allow {rule} to be performed.")
 
     def _ask(self, question: _Question) -> bool:
         rule, actor, target = question

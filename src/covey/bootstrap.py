@@ -178,11 +178,11 @@ def prepare(conf: cfg.ConfigOpts) -> None:
         if have is None:
             schema.upgrade(connected)
         elif have != schema.head():
-            message = f"The database has schema {have}, this version wants {schema.head()}. Run `covey db upgrade`."
-            raise Invalid(message)
+            raise Invalid(
+                f"The database has schema {have}, this version wants {schema.head()}. Run `covey db upgrade`."
+            )
     except sa.exc.OperationalError as error:
-        message = f"The database can't be opened: {error.orig}"
-        raise Unavailable(message) from error
+        raise Unavailable(f"The database can't be opened: {error.orig}") from error
     finally:
         connected.dispose()
 

@@ -37,8 +37,7 @@ class Connection:
         """Take in what has come; the answer's status when all of it is there. Raises OSError when it never will be."""
         more = self.socket.recv(65536)
         if not more:
-            message = "the server closed the connection"
-            raise ConnectionResetError(message)
+            raise ConnectionResetError("the server closed the connection")
         self.received += more
         if self.missing is None:
             end = self.received.find(b"\r\n\r\n")
@@ -56,8 +55,7 @@ def _length(head: bytes) -> int:
     lower = head.lower()
     start = lower.find(b"content-length:")
     if start < 0:
-        message = f"an answer without a length: {head!r}"
-        raise ConnectionResetError(message)
+        raise ConnectionResetError(f"an answer without a length: {head!r}")
     return int(lower[start + 15 :].split(b"\r\n", 1)[0])
 
 

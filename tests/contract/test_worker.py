@@ -22,8 +22,7 @@ class Trying:
             jobs = asked if isinstance(asked, list) else [asked]
             for job in jobs:
                 if job.server_id == "unlucky":
-                    message = "not now"
-                    raise DriverFault(message)
+                    raise DriverFault("not now")
                 self.done.append(f"{verb} {job.server_id}")
             with self._store.write() as tx:
                 tx.work.done([job.id for job in jobs])

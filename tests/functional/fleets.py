@@ -78,8 +78,7 @@ class Moody:
     def _do(self, verb: str, server: Server, host: str) -> None:
         self.done.append((verb, server.id, host))
         if host in self.hosts or verb in self.verbs:
-            message = f"{host} would not {verb}"
-            raise DriverFault(message)
+            raise DriverFault(f"{host} would not {verb}")
 
 
 @dataclass

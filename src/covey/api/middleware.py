@@ -43,8 +43,7 @@ class RequestMiddleware:
         context.max_body_bytes = self.max_body_bytes
         context.base_url = f"{self.public_url}{req.root_path}" if self.public_url else req.prefix
         if "\0" in req.path or "%00" in req.query_string:
-            message = "A request may not contain the character U+0000."
-            raise Invalid(message)
+            raise Invalid("A request may not contain the character U+0000.")
         if not self.is_open(req):
             context.actor = self.authenticate(req.env)
         if self.spoken is not None and (self.root_has_version or req.path != "/"):

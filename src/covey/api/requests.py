@@ -71,8 +71,7 @@ def read_bytes(request: Request) -> bytes:
     most = request.context.max_body_bytes
     body: bytes = b"" if (request.content_length or 0) > most else body_stream(request).read(most + 1)
     if len(body) > most or (request.content_length or 0) > most:
-        message = "Request is too large."
-        raise TooLarge(message)
+        raise TooLarge("Request is too large.")
     return body
 
 
@@ -85,8 +84,7 @@ def read_json(request: Request) -> Any:  # noqa: ANN401 -- it is whatever the ca
     """The body as JSON; None for an empty one. Raises UnsupportedMedia, TooLarge, Invalid."""
     declared = (request.content_type or "application/json").partition(";")[0].strip().lower()
     if declared not in _JSON_TYPES:
-        message = "Unsupported Content-Type"
-        raise UnsupportedMedia(message)
+        raise UnsupportedMedia("Unsupported Content-Type")
     return parse_json(read_bytes(request))
 
 
@@ -97,15 +95,13 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401
     try:
         parsed = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = "Malformed request body"
-        raise Invalid(message) from error
+        raise Invalid("Malformed request body") from error
     try:
         zero = b"\\u0000" in body and _has_zero_byte(parsed)
     except RecursionError:
         zero = True  # nested far deeper than anything that is asked for here
     if zero:
-        message = "Malformed request body: a string may not contain the character U+0000."
-        raise Invalid(message)
+        raise Invalid("Malformed request body: a string may not contain the character U+0000.")
     return parsed
 
 
@@ -128,8 +124,7 @@ def query_lists(request: Request) -> dict[str, list[str]]:
     try:
         pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
     except ValueError as error:
-        message = f"A request may have {_MOST_PARAMETERS} query parameters at the most."
-        raise Invalid(message) from error
+        raise Invalid(f"A request may have {_MOST_PARAMETERS} query parameters at the most.") from error
     for name, value in pairs:
         given.setdefault(name, []).append(value)
     return given

@@ -26,8 +26,7 @@ def _only(holds: Callable[[Version], bool]) -> Callable[[Responder], Responder]:
         @wraps(responder)
         def checked(resource: object, req: Request, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             if not holds(req.version):
-                message = "The resource could not be found."
-                raise NotFound(message)
+                raise NotFound("The resource could not be found.")
             responder(resource, req, *args, **kwargs)
 
         checked.holds = holds  # type: ignore[attr-defined]

@@ -20,8 +20,9 @@ def moment(query: Mapping[str, str], name: str) -> datetime | None:
         given = datetime.fromisoformat(text)
         return given.astimezone(UTC).replace(tzinfo=None) if given.tzinfo else given
     except (ValueError, OverflowError) as error:
-        message = f"Invalid input for query parameters {name}. Value: {text}. {text!r} is not a 'date-time'"
-        raise Invalid(message) from error
+        raise Invalid(
+            f"Invalid input for query parameters {name}. Value: {text}. {text!r} is not a 'date-time'"
+        ) from error
 
 
 def seconds(moment: datetime) -> str:

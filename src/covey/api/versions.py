@@ -81,8 +81,7 @@ class VersionRange:
     def _parsed(self, text: str) -> Version:
         version = Version.parse(text)
         if version is None:
-            message = f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum."
-            raise Invalid(message)
+            raise Invalid(f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum.")
         return version
 
     def _out_of_range(self, version: Version, text: str) -> Invalid:

@@ -104,11 +104,10 @@ def _answers(host: str, port: int) -> bool:
 def refuse_open_doors(conf: cfg.ConfigOpts) -> None:
     """Without identities, only this machine may ask. Raises Invalid."""
     if conf.api.auth_strategy == "none" and not _is_loopback(conf.api.host):
-        message = (
+        raise Invalid(
             f"auth_strategy=none believes everybody, so it serves on loopback only, not on {conf.api.host}. "
             "Use --host 127.0.0.1, or auth_strategy basic or keystone."
         )
-        raise Invalid(message)
 
 
 def _is_loopback(host: str) -> bool:
@@ -122,8 +121,7 @@ def _refuse_taken_port(host: str, port: int) -> None:
     try:
         socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError as error:
-        message = f"Covey can't listen on {host}, port {port}: {error.strerror}."
-        raise Invalid(message) from error
+        raise Invalid(f"Covey can't listen on {host}, port {port}: {error.strerror}.") from error
 
 
 @contextmanager

@@ -34,8 +34,7 @@ def add(name: str, project: str | None, roles: tuple[str, ...], path: Path, pass
     known: dict[str, Any] = next((user for user in document["users"] if user["name"] == name), {})
     project = project or known.get("project")
     if project is None:
-        message = f"{name} is new: say which --project it acts for."
-        raise click.UsageError(message)
+        raise click.UsageError(f"{name} is new: say which --project it acts for.")
     roles = roles or tuple(known.get("roles", ("member",)))
     write(path, with_user(document, name, project, roles, password))
     click.echo(f"{name} is in {path}; a running service notices within a second.")
@@ -47,8 +46,7 @@ def with_user(
     """The users file with that user in it. Raises click's error for a password that bcrypt can't hold."""
     secret = password.encode()
     if not 1 <= len(secret) <= _LONGEST_PASSWORD:
-        message = f"A password has 1 to {_LONGEST_PASSWORD} bytes; this one has {len(secret)}."
-        raise click.ClickException(message)
+        raise click.ClickException(f"A password has 1 to {_LONGEST_PASSWORD} bytes; this one has {len(secret)}.")
     projects = document["projects"]
     if not any(project in {known["id"], known["name"]} for known in projects):
         projects = [*projects, {"id": uuid.uuid4().hex, "name": project}]

@@ -23,8 +23,7 @@ def zone_and_host(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     zone, *more = text.split(":")
     if len(more) >= _MOST_PARTS:
-        message = "Invalid input received: Unable to parse availability_zone"
-        raise Invalid(message)
+        raise Invalid("Invalid input received: Unable to parse availability_zone")
     host = next(filter(None, more), None)
     # With a host named, the zone is of no more use: the host is in the zone that it is in.
     return (zone or None, None) if host is None else (None, host)

@@ -67,8 +67,7 @@ class Aggregates:
         with self.store.write() as tx:
             found = existing(tx, aggregate, lock=True)
             if found.hosts:
-                message = f"Cannot remove host from aggregate {found.id}. Reason: Host aggregate is not empty."
-                raise Invalid(message)
+                raise Invalid(f"Cannot remove host from aggregate {found.id}. Reason: Host aggregate is not empty.")
             tx.aggregates.delete(found.id)
 
     def set_metadata(self, actor: Actor, aggregate: int, changes: Mapping[str, str | None]) -> Aggregate:
@@ -91,14 +90,11 @@ class Aggregates:
             found = existing(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name)
             if host is None:
-                message = f"Compute host {name} could not be found."
-                raise NotFound(message)
+                raise NotFound(f"Compute host {name} could not be found.")
             if name in found.hosts:
-                message = f"Aggregate {found.id} already has host {name}."
-                raise Conflict(message)
+                raise Conflict(f"Aggregate {found.id} already has host {name}.")
             if found.zone is not None and (reason := _second_zone(tx, found.id, found.zone, [host.id])):
-                message = f"Cannot add host to aggregate {found.id}. Reason: {reason}."
-                raise Conflict(message)
+                raise Conflict(f"Cannot add host to aggregate {found.id}. Reason: {reason}.")
             if found.scope is not None:
                 refuse_second_domain(tx, found, found.scope, str(found.scope_name), [host.id])
             tx.aggregates.add_hosts([(found.id, host.id)], self.clock())
@@ -111,8 +107,7 @@ class Aggregates:
             found = existing(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name) if name in found.hosts else None
             if host is None:
-                message = f"Cannot remove host {name} in aggregate {found.id}"
-                raise NotFound(message)
+                raise NotFound(f"Cannot remove host {name} in aggregate {found.id}")
             tx.aggregates.remove_hosts([(found.id, host.id)], self.clock())
             return existing(tx, found.id)
 
@@ -123,8 +118,7 @@ class Aggregates:
             existing(tx, aggregate)
             for image in images:
                 if tx.images.by_id(image) is None:
-                    message = f"Image {image} is not found or is not available."
-                    raise Invalid(message)
+                    raise Invalid(f"Image {image} is not found or is not available.")
 
     def _set_zone(self, tx: Transaction, aggregate: Aggregate, zone: str | None, verb: str) -> None:
         if zone == aggregate.zone:
@@ -135,8 +129,7 @@ class Aggregates:
         elif zone is not None:
             reason = _second_zone(tx, aggregate.id, zone, tx.aggregates.host_ids(aggregate.id))
         if reason:
-            message = f"Cannot {verb} aggregate {aggregate.id}. Reason: {reason}."
-            raise Invalid(message)
+            raise Invalid(f"Cannot {verb} aggregate {aggregate.id}. Reason: {reason}.")
         tx.aggregates.set_zone(aggregate.id, zone, self.clock())
 
     def _set_scope(self, tx: Transaction, actor: Actor, aggregate: Aggregate, name: str | None) -> None:
@@ -157,8 +150,7 @@ def existing(tx: Transaction, aggregate: int | str, *, lock: bool = False) -> Ag
     else:
         found = tx.aggregates.by_id(aggregate, lock=lock) if 0 < aggregate <= _LARGEST_ID else None
     if found is None:
-        message = f"Aggregate {aggregate} could not be found."
-        raise NotFound(message)
+        raise NotFound(f"Aggregate {aggregate} could not be found.")
     return found
 
 

@@ -15,8 +15,7 @@ def join(tx: Transaction, aggregate: Aggregate, scope: Scope, now: datetime) -> 
     refuse_implicit(scope)
     refuse_second_domain(tx, aggregate, scope.id, scope.name, tx.aggregates.host_ids(aggregate.id))
     if tx.scopes.lock(scope.id) is None:
-        message = f"The policy scope {scope.name} was deleted meanwhile."
-        raise Conflict(message)
+        raise Conflict(f"The policy scope {scope.name} was deleted meanwhile.")
     tx.aggregates.set_scope(aggregate.id, scope.id, now)
 
 
@@ -32,26 +31,23 @@ def refuse_second_domain(
     if taken:
         host, other = taken[0]
         more = f" {len(taken) - 1} more of its hosts are in other aggregates of the scope." if len(taken) > 1 else ""
-        message = (
+        raise Conflict(
             f"Host {host} is in the aggregate {other} of the scope {scope_name} already, "
             f"so it can't be in {aggregate.name} too.{more}"
         )
-        raise Conflict(message)
 
 
 def refuse_implicit(scope: Scope) -> None:
     """Raises Forbidden for the scope that is always there."""
     if scope.id == IMPLICIT.id:
-        message = (
+        raise Forbidden(
             f"The policy scope {scope.name} can't be changed or deleted: every host is its own domain of it, always."
         )
-        raise Forbidden(message)
 
 
 def scope_named(tx: Transaction, name: str) -> Scope:
     """Raises Invalid when there is none of that name."""
     found = next((scope for scope in (IMPLICIT, *tx.scopes.all()) if scope.name == name), None)
     if found is None:
-        message = f"There is no policy scope {name!r}."
-        raise Invalid(message)
+        raise Invalid(f"There is no policy scope {name!r}.")
     return found

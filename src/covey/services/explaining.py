@@ -68,8 +68,7 @@ class Explaining:
             if question.group is not None:
                 group = tx.groups.by_id(question.group)
                 if group is None:
-                    message = f"Instance group {question.group} could not be found."
-                    raise Invalid(message)
+                    raise Invalid(f"Instance group {question.group} could not be found.")
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
             spec = RequestSpec(*amounts_of(flavor), requirements=requirements, group=view)
             with self.live.fresh(tx) as snapshot:

@@ -106,8 +106,7 @@ class Flavors:
         with self.store.read() as tx:
             found = _existing(tx, flavor)
             if found.is_public:
-                message = "Access list not available for public flavors."
-                raise NotFound(message)
+                raise NotFound("Access list not available for public flavors.")
             return list(tx.flavors.access(found.id))
 
     def add_project(self, actor: Actor, flavor: str, project: ProjectId) -> list[ProjectId]:
@@ -116,8 +115,7 @@ class Flavors:
         with self.store.write() as tx:
             found = _existing(tx, flavor)
             if found.is_public:
-                message = "Can not add access to a public flavor."
-                raise Conflict(message)
+                raise Conflict("Can not add access to a public flavor.")
             tx.flavors.add_access(found.id, project)
             return list(tx.flavors.access(found.id))
 
@@ -152,8 +150,7 @@ def _missing(flavor: str) -> NotFound:
 
 def _spec(flavor: Flavor, key: str) -> str:
     if key not in flavor.extra_specs:
-        message = f"Flavor {flavor.id} has no extra specs with key {key}."
-        raise NotFound(message)
+        raise NotFound(f"Flavor {flavor.id} has no extra specs with key {key}.")
     return flavor.extra_specs[key]
 
 
@@ -161,5 +158,4 @@ def _after(flavors: list[Flavor], marker: str) -> list[Flavor]:
     for position, flavor in enumerate(flavors):
         if flavor.id == marker:
             return flavors[position + 1 :]
-    message = f"marker [{marker}] not found"
-    raise Invalid(message)
+    raise Invalid(f"marker [{marker}] not found")

@@ -119,8 +119,7 @@ class Groups:
         found = tx.groups.by_id(group)
         target = None if found is None else Target(project_id=found.project_id)
         if found is None or target is None or not self.access.allows(actor, f"{_RULE}show", target):
-            message = f"Instance group {group} could not be found."
-            raise NotFound(message)
+            raise NotFound(f"Instance group {group} could not be found.")
         self.access.require(actor, _RULE + rule, target)
         return found
 
@@ -130,5 +129,4 @@ class Groups:
             return
         tx.claims.usage(actor.project_id, lock=True)  # one at a time, where there is a limit
         if tx.groups.count(actor.project_id) >= limit:
-            message = "Quota exceeded, too many server groups."
-            raise OverQuota(message)
+            raise OverQuota("Quota exceeded, too many server groups.")

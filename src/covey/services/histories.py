@@ -32,8 +32,7 @@ class Histories:
         for action in self.of_server(actor, server, rule="show"):
             if action.request_id == request_id:
                 return action
-        message = f"Action for request_id {request_id} on instance {server} not found"
-        raise NotFound(message)
+        raise NotFound(f"Action for request_id {request_id} on instance {server} not found")
 
     def migrations(self, actor: Actor, wanted: MigrationFilter) -> list[Migration]:
         """Newest first. Raises Invalid for a part of them that makes no sense."""
@@ -47,12 +46,10 @@ class Histories:
 
 def _known(number: int | None, span: Span) -> int:
     if number is None:
-        message = f"Marker {span.marker} could not be found."
-        raise Invalid(message)
+        raise Invalid(f"Marker {span.marker} could not be found.")
     return number
 
 
 def _refuse_nonsense(span: Span) -> None:
     if span.changed_since and span.changed_before and span.changed_since > span.changed_before:
-        message = "The value of changes-since must be less than or equal to changes-before."
-        raise Invalid(message)
+        raise Invalid("The value of changes-since must be less than or equal to changes-before.")

@@ -67,8 +67,7 @@ class Hosts:
             if query.marker is not None:
                 found = tx.hosts.by_uuid(query.marker) or tx.hosts.by_id(_number(query.marker))
                 if found is None:
-                    message = f"marker [{query.marker}] not found"
-                    raise Invalid(message)
+                    raise Invalid(f"marker [{query.marker}] not found")
                 after = found.id
             limit = None if query.limit is None else query.limit + 1
             hosts = tx.hosts.find(after=after, limit=limit, name_has=query.name_has)
@@ -100,13 +99,13 @@ class Hosts:
         def named(tx: Transaction) -> Host:
             found = tx.hosts.by_name(name)
             if found is None:
-                message = f"Could not find binary {binary} on host {name}."
-                raise NotFound(message)
+                raise NotFound(f"Could not find binary {binary} on host {name}.")
             return found
 
         if binary != COMPUTE_BINARY:
-            message = f"Updating a {binary} service is not supported. Only {COMPUTE_BINARY} services can be updated."
-            raise Invalid(message)
+            raise Invalid(
+                f"Updating a {binary} service is not supported. Only {COMPUTE_BINARY} services can be updated."
+            )
         return self._change(actor, change, named)
 
     def delete(self, actor: Actor, key: str) -> None:

@@ -25,8 +25,7 @@ class Images:
             wanted = replace(wanted, visible_to=actor.project_id)
         with self.store.read() as tx:
             if wanted.after is not None and tx.images.by_id(wanted.after) is None:
-                message = f"Marker {wanted.after} could not be found."
-                raise Invalid(message)
+                raise Invalid(f"Marker {wanted.after} could not be found.")
             return tx.images.find(wanted)
 
     def get(self, actor: Actor, image: str) -> Image:
@@ -68,8 +67,7 @@ class Images:
         with self.store.write() as tx:
             found = self._own(tx, actor, image, "image:delete_image", "You are not permitted to delete this image.")
             if found.protected:
-                message = f"Image {found.id} is protected and cannot be deleted."
-                raise Forbidden(message)
+                raise Forbidden(f"Image {found.id} is protected and cannot be deleted.")
             tx.images.delete(found.id)
 
     def _sees_all(self, actor: Actor) -> bool:
@@ -78,8 +76,7 @@ class Images:
     def _visible(self, tx: Transaction, actor: Actor, image: str, *, lock: bool = False) -> Image:
         found = tx.images.by_id(image, lock=lock)
         if found is None or not (found.visible_to(actor.project_id) or self._sees_all(actor)):
-            message = f"No image found with ID {ImageId(image)}"
-            raise NotFound(message)
+            raise NotFound(f"No image found with ID {ImageId(image)}")
         return found
 
     def _own(self, tx: Transaction, actor: Actor, image: str, rule: str, otherwise: str) -> Image:

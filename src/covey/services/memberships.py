@@ -40,11 +40,11 @@ class Memberships:
             if joining.group_id == found.id:
                 return disguise_for(tx, self.access, actor, found.project_id).group(found)
             if joining.group_id is not None:
-                message = f"Server {joining.id} is in the server group {joining.group_id}; take it out of there first."
-                raise Conflict(message)
+                raise Conflict(
+                    f"Server {joining.id} is in the server group {joining.group_id}; take it out of there first."
+                )
             if joining.task is Task.DELETING or (joining.vm_state is VmState.ERROR and joining.host_id is None):
-                message = f"Server {joining.id} can't join a group: it is being deleted, or was never placed."
-                raise Conflict(message)
+                raise Conflict(f"Server {joining.id} can't join a group: it is being deleted, or was never placed.")
             self._refuse_over_quota(tx, found, joining)
             if enforce:
                 self._refuse_violation(tx, found, joining)
@@ -56,8 +56,7 @@ class Memberships:
         with self.store.write() as tx:
             found = self._locked(tx, actor, group)
             if server not in found.members:
-                message = f"Server {server} is not a member of the server group {found.id}."
-                raise NotFound(message)
+                raise NotFound(f"Server {server} is not a member of the server group {found.id}.")
             tx.groups.leave([ServerId(server)])
             return self._changed(tx, actor, found, Event.MEMBER_REMOVED)
 
@@ -69,16 +68,14 @@ class Memberships:
     def _member(self, tx: Transaction, actor: Actor, group: Group, server: str) -> Server:
         found = self.servers.own(tx, actor, server, _SHOW, lock=True)
         if found.project_id != group.project_id:
-            message = f"Server {server} is not in the project of the server group {group.id}, so it can't join it."
-            raise Invalid(message)
+            raise Invalid(f"Server {server} is not in the project of the server group {group.id}, so it can't join it.")
         return found
 
     def _refuse_over_quota(self, tx: Transaction, group: Group, joining: Server) -> None:
         limit = self.quotas.limits_in(tx, group.project_id)["server_group_members"]
         state = tx.groups.states({group.id: group.version})[group.id]
         if limit != UNLIMITED and state.users.get(joining.user_id, 0) >= limit:
-            message = "Quota exceeded, too many servers in group"
-            raise OverQuota(message)
+            raise OverQuota("Quota exceeded, too many servers in group")
 
     def _refuse_violation(self, tx: Transaction, group: Group, joining: Server) -> None:
         """Raises Conflict unless hard policies would let it be where it is; while it moves, at both ends."""
@@ -88,8 +85,7 @@ class Memberships:
             broken = [objection for host in hosts for objection in objections(view, host, snapshot.fleet)]
         if broken:
             reasons = "; ".join(dict.fromkeys(broken))
-            message = f"Server {joining.id} would break the group's policies where it is: {reasons}."
-            raise Conflict(message)
+            raise Conflict(f"Server {joining.id} would break the group's policies where it is: {reasons}.")
 
     def _changed(self, tx: Transaction, actor: Actor, group: Group, event: Event) -> Group:
         tx.groups.bump([group.id])

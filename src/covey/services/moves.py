@@ -222,21 +222,18 @@ class Moves:
     def _locked(self, tx: Transaction, actor: Actor, server: str, rule: str | None) -> tuple[Server, GroupState | None]:
         found, group = self.places.lock(tx, ServerId(server))
         if found is None:
-            message = f"Instance {server} could not be found."
-            raise NotFound(message)
+            raise NotFound(f"Instance {server} could not be found.")
         if rule is not None:
             self.servers.own(tx, actor, server, rule)
         return found, group
 
     def _source(self, tx: Transaction, server: Server, request: MoveRequest) -> Host:
         if server.host_id is None:
-            message = f"Cannot '{_ON_THE_WIRE[request.kind]}' instance {server.id} while it is on no host"
-            raise Conflict(message)
+            raise Conflict(f"Cannot '{_ON_THE_WIRE[request.kind]}' instance {server.id} while it is on no host")
         source = tx.hosts.by_id(server.host_id)
         assert source is not None
         if request.kind is MoveKind.EVACUATION and source.up:
-            message = f"Compute service of {source.name} is still in use."
-            raise Invalid(message)
+            raise Invalid(f"Compute service of {source.name} is still in use.")
         return source
 
     def _destination(self, tx: Transaction, request: MoveRequest, server: Server) -> Host | None:
@@ -248,8 +245,7 @@ class Moves:
             error = NotFound(f"Compute host {request.host} not found.") if evacuating else None
             raise error or Invalid(f"Compute host {request.host} could not be found.")
         if found.id == server.host_id:
-            message = "Cannot migrate to the host where the server exists."
-            raise Invalid(message)
+            raise Invalid("Cannot migrate to the host where the server exists.")
         return found
 
     def _standing(self, server: Server, request: MoveRequest, destination: Host | None) -> HostRequirements:
@@ -263,15 +259,13 @@ class Moves:
     def _finished(self, tx: Transaction, server: Server) -> Migration:
         found = tx.migrations.find(server=server.id, statuses=("finished",))
         if not found:
-            message = f"Instance {server.id} has no move to confirm or revert."
-            raise Conflict(message)
+            raise Conflict(f"Instance {server.id} has no move to confirm or revert.")
         return found[0]
 
     def _refuse_unknown_zone(self, zone: str | None) -> None:
         with self.store.read() as outside, self.places.live.fresh(outside) as snapshot:
             if zone is not None and zone not in snapshot.fleet.zones:
-                message = "The requested availability zone is not available"
-                raise Invalid(message)
+                raise Invalid("The requested availability zone is not available")
 
     def _refuse_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
         limits = self.limits(tx, server.project_id)
@@ -281,10 +275,9 @@ class Moves:
             ("ram", ram, flavor.memory_mb - server.flavor.memory_mb),
         ):
             if more > 0 and limits[name] != UNLIMITED and used + more > limits[name]:
-                message = (
+                raise OverQuota(
                     f"Quota exceeded for {name}: Requested {more}, but already used {used} of {limits[name]} {name}"
                 )
-                raise OverQuota(message)
 
     def _charge(self, tx: Transaction, move: Migration) -> None:
         """The larger size counts from now on. Raises StaleClaim if the project grew meanwhile and has none left."""
@@ -318,8 +311,7 @@ def discharge(tx: Transaction, server: Server, amounts: tuple[int, int]) -> None
 
 def _refuse_same_size(server: Server, flavor: Flavor) -> None:
     if flavor.id == server.flavor.id:
-        message = "When resizing, instances must change flavor!"
-        raise Invalid(message)
+        raise Invalid("When resizing, instances must change flavor!")
 
 
 def _at_rest(server: Server) -> VmState:

@@ -31,21 +31,18 @@ class Reader:
     def _policy(self, text: str) -> GroupPolicy:
         kind, *rest = text.split(":", 2)
         if kind not in set(PolicyKind):
-            message = f"The policy {text!r} begins with none of {', '.join(PolicyKind)}."
-            raise Invalid(message)
+            raise Invalid(f"The policy {text!r} begins with none of {', '.join(PolicyKind)}.")
         if "" in rest:
-            message = (
+            raise Invalid(
                 f"The policy {text!r} leaves something out: it has to be TYPE, TYPE:SCOPE or TYPE:SCOPE:IDENTIFIER."
             )
-            raise Invalid(message)
         name = rest[0] if rest else HOST_SCOPE
         scope = self._scope(name)
         self._require(_USE, name)
         if len(rest) < 2:  # noqa: PLR2004 -- no identifier
             return GroupPolicy(PolicyKind(kind), HOST if scope is None else ScopeRef(scope.id, scope.name))
         if scope is None or not scope.allow_identifiers:
-            message = f"The policy {text!r} names a {name}, but the policy scope {name!r} takes no identifiers."
-            raise Invalid(message)
+            raise Invalid(f"The policy {text!r} names a {name}, but the policy scope {name!r} takes no identifiers.")
         self._require(_USE_IDENTIFIER, name)
         return GroupPolicy(PolicyKind(kind), ScopeRef(scope.id, scope.name), self._domain(scope, rest[1]))
 
@@ -55,8 +52,7 @@ class Reader:
             return None
         found = next((scope for scope in self.obfuscation.scopes.values() if scope.name == name), None)
         if found is None:
-            message = f"There is no policy scope {name!r}."
-            raise Invalid(message)
+            raise Invalid(f"There is no policy scope {name!r}.")
         return found
 
     def _domain(self, scope: Scope, given: str) -> str:
@@ -64,12 +60,12 @@ class Reader:
         for real in map(str, self.tx.scopes.domains(scope.id)):
             if given == self.obfuscation.kept(scope, real):
                 return real
-        message = (
+        raise Invalid(
             f"The policy scope {scope.name!r} has no {given!r}. `GET /os-policy-scopes/{scope.id}` lists what it has."
         )
-        raise Invalid(message)
 
     def _require(self, rule: str, scope: str) -> None:
         if not self.access.allows(self.actor, rule, Target(project_id=self.obfuscation.project_id, scope_name=scope)):
-            message = f"Policy doesn't allow {rule} to be performed: the policy scope {scope!r} is not open to you."
-            raise Forbidden(message)
+            raise Forbidden(
+                f"Policy doesn't allow {rule} to be performed: the policy scope {scope!r} is not open to you."
+            )

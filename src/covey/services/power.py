@@ -44,11 +44,9 @@ class Power:
 
         def change(found: Server) -> Server:
             if found.second_host_id is not None:
-                message = f"Instance {found.id} is on its way between two hosts."
-                raise Conflict(message)
+                raise Conflict(f"Instance {found.id} is on its way between two hosts.")
             if state == "active" and found.host_id is None:
-                message = f"Instance {found.id} is on no host, so it can't be active."
-                raise Conflict(message)
+                raise Conflict(f"Instance {found.id} is on no host, so it can't be active.")
             return replace(found, vm_state=VmState(state), task=None)
 
         self.servers.change(actor, server, f"{_RULE}os-admin-actions:reset_state", change)

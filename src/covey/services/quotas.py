@@ -98,7 +98,6 @@ def _refuse_below_use(quotas: Mapping[str, Quota], limits: Mapping[str, int]) ->
     for resource, limit in limits.items():
         used = quotas[resource].used
         if limit != UNLIMITED and limit < used:
-            message = (
+            raise Invalid(
                 f"Quota limit {limit} for {resource} must be greater than or equal to already used and reserved {used}."
             )
-            raise Invalid(message)

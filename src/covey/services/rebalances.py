@@ -147,8 +147,7 @@ class Rebalances:
             found = self.groups.own(tx, actor, group, "rebalance:plan")
             latest = tx.rebalances.latest(found.id)
             if latest is None:
-                message = f"The server group {found.id} was never rebalanced."
-                raise NotFound(message)
+                raise NotFound(f"The server group {found.id} was never rebalanced.")
             return latest, disguise_for(tx, self.access, actor, found.project_id)
 
     def cancel(self, actor: Actor, group: str) -> None:
@@ -157,7 +156,6 @@ class Rebalances:
             found = self.groups.own(tx, actor, group, "rebalance")
             latest = tx.rebalances.latest(found.id, lock=True)
             if latest is None or latest.status is not RebalanceStatus.RUNNING:
-                message = f"No rebalance of the server group {found.id} is running."
-                raise Conflict(message)
+                raise Conflict(f"No rebalance of the server group {found.id} is running.")
             cancelled = replace(latest, status=RebalanceStatus.CANCELLED, updated_at=self.clock())
             tx.rebalances.update(cancelled)

@@ -131,8 +131,9 @@ class Scopes:
             }
             reasons = [f"the {what} {_told(names)}" for what, names in users.items() if names]
             if reasons:
-                message = f"The policy scope {scope.name} can't be deleted while it is used by {' and '.join(reasons)}."
-                raise Conflict(message)
+                raise Conflict(
+                    f"The policy scope {scope.name} can't be deleted while it is used by {' and '.join(reasons)}."
+                )
             tx.scopes.delete(scope.id)
 
     def add_aggregate(self, actor: Actor, key: str, aggregate: int | str) -> SeenScope:
@@ -142,10 +143,9 @@ class Scopes:
             scope = _changeable(tx, key)
             found = existing(tx, aggregate, lock=True)
             if found.scope not in {None, scope.id}:
-                message = (
+                raise Conflict(
                     f"The aggregate {found.name} is in the scope {found.scope_name} already. Remove it there first."
                 )
-                raise Conflict(message)
             if found.scope is None:
                 join(tx, found, scope, self.clock())
             return self._shown(tx, actor, scope)
@@ -157,8 +157,7 @@ class Scopes:
             scope = _changeable(tx, key)
             found = existing(tx, aggregate, lock=True)
             if found.scope != scope.id:
-                message = f"The aggregate {found.name} is not in the scope {scope.name}."
-                raise NotFound(message)
+                raise NotFound(f"The aggregate {found.name} is not in the scope {scope.name}.")
             tx.aggregates.set_scope(found.id, None, self.clock())
             return self._shown(tx, actor, scope)
 
@@ -219,8 +218,7 @@ def _existing(tx: Transaction, key: str) -> Scope:
     every = _all(tx)
     found = next((s for s in every if s.id == key), None) or next((s for s in every if s.name == key), None)
     if found is None:
-        message = f"Policy scope {key} could not be found."
-        raise NotFound(message)
+        raise NotFound(f"Policy scope {key} could not be found.")
     return found
 
 
@@ -234,15 +232,13 @@ def _held(tx: Transaction, scope: Scope) -> Scope:
     """The scope as it is now, and stays until the transaction ends."""
     found = tx.scopes.lock(scope.id)
     if found is None:
-        message = f"Policy scope {scope.name} could not be found."
-        raise NotFound(message)
+        raise NotFound(f"Policy scope {scope.name} could not be found.")
     return found
 
 
 def _refuse_implicit_name(name: str) -> None:
     if name == IMPLICIT.name:
-        message = f"A policy scope named {name} exists already: it is always there."
-        raise Conflict(message)
+        raise Conflict(f"A policy scope named {name} exists already: it is always there.")
 
 
 def _told(names: Sequence[str]) -> str:

@@ -276,8 +276,7 @@ class ServerCreation:
         limits = made.limits[boot.project_id]
         members = limits["server_group_members"]
         if state is not None and members != UNLIMITED and state.users.get(boot.user_id, 0) + boot.count > members:
-            message = "Quota exceeded, too many servers in group"
-            raise OverQuota(message)
+            raise OverQuota("Quota exceeded, too many servers in group")
         if all(limits[resource] == UNLIMITED for resource in _COUNTED):
             return boot.count
         if boot.project_id not in made.usage:
@@ -304,10 +303,9 @@ def _affordable(boot: Boot, usage: Mapping[str, tuple[int, int]]) -> int:
         fits = (limit - used) // each[resource]
         if fits < boot.minimum:
             wanted = each[resource] * boot.minimum
-            message = (
+            raise OverQuota(
                 f"Quota exceeded for {resource}: Requested {wanted}, but already used {used} of {limit} {resource}"
             )
-            raise OverQuota(message)
         count = min(count, fits)
     return count
 
@@ -317,16 +315,14 @@ def _state(boot: Boot, made: _Round) -> GroupState | None:
         return None
     state = made.groups.get(boot.group_id)
     if state is None or state.project_id != boot.project_id:
-        message = f"Instance group {boot.group_id} could not be found."
-        raise Invalid(message)
+        raise Invalid(f"Instance group {boot.group_id} could not be found.")
     return state
 
 
 def refuse_unknown_zone(requirements: HostRequirements, fleet: Fleet) -> None:
     """Raises Invalid for an availability zone without hosts."""
     if requirements.zone is not None and requirements.zone not in fleet.zones:
-        message = "The requested availability zone is not available"
-        raise Invalid(message)
+        raise Invalid("The requested availability zone is not available")
 
 
 def _answered_before(boot: Boot, tx: Transaction, made: _Round) -> list[Server] | None:
@@ -338,8 +334,7 @@ def _answered_before(boot: Boot, tx: Transaction, made: _Round) -> list[Server] 
         return None
     fingerprint, ids = known
     if fingerprint != boot.fingerprint:
-        message = f"The idempotency key {boot.key} was used for another request."
-        raise Conflict(message)
+        raise Conflict(f"The idempotency key {boot.key} was used for another request.")
     here = {booking.server.id: booking.server for booking in made.bookings}
     stored = {server.id: server for server in tx.servers.by_ids([ServerId(i) for i in ids if i not in here])}
     return [(here | stored)[ServerId(i)] for i in ids if i in here or i in stored]

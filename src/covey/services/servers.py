@@ -112,8 +112,7 @@ class Servers:
         with self.store.read() as tx:
             marker = None if wanted.after is None else tx.servers.by_id(wanted.after)
             if wanted.after and (marker is None or wanted.project_id not in {None, marker.project_id}):
-                message = f"marker [{wanted.after}] not found"
-                raise Invalid(message)
+                raise Invalid(f"marker [{wanted.after}] not found")
             return tx.servers.find(wanted)
 
     def get(self, actor: Actor, server: str, rule: str = f"{_RULE}show") -> Server:
@@ -169,8 +168,7 @@ class Servers:
         found = tx.servers.by_id(server, lock=lock)
         target = None if found is None else Target(project_id=found.project_id, user_id=found.user_id)
         if found is None or target is None or not self.access.allows(actor, f"{_RULE}show", target):
-            message = f"Instance {server} could not be found."
-            raise NotFound(message)
+            raise NotFound(f"Instance {server} could not be found.")
         self.access.require(actor, rule, target)
         return found
 
@@ -195,8 +193,7 @@ class Servers:
         try:
             return self.recent_images.get((actor.project_id, image), lambda: self.images.get(actor, image))
         except NotFound as error:
-            message = "Can not find requested image"
-            raise Invalid(message) from error
+            raise Invalid("Can not find requested image") from error
 
     def _wanted(self, new: NewServer, image: Image | None) -> PlacementRequest:
         required, forbidden = image_traits(image)
@@ -221,16 +218,14 @@ class Servers:
         if found is not None:
             return (found.id,)
         if new.host is not None:
-            message = f"Compute host {name} could not be found."
-            raise Invalid(message)
+            raise Invalid(f"Compute host {name} could not be found.")
         return (_NOWHERE,)
 
 
 def refuse_locked(server: Server, actor: Actor, access: Access) -> None:
     """Raises Conflict when somebody locked the server against changes; administrators pass."""
     if server.details.locked and not access.allows(actor, "context_is_admin"):
-        message = f"Instance {server.id} is locked"
-        raise Conflict(message)
+        raise Conflict(f"Instance {server.id} is locked")
 
 
 def _with_properties(details: Details, image: Image | None) -> Details:
@@ -240,21 +235,17 @@ def _with_properties(details: Details, image: Image | None) -> Details:
 def refuse_small(flavor: Flavor, image: Image | None) -> None:
     """Raises Invalid, in Nova's words, for a size that the image says is too small for it; no disk is any disk."""
     if image is not None and flavor.memory_mb < image.min_ram_mb:
-        message = "Flavor's memory is too small for requested image."
-        raise Invalid(message)
+        raise Invalid("Flavor's memory is too small for requested image.")
     if image is not None and 0 < flavor.disk_gb < image.min_disk_gb:
-        message = "Flavor's disk is too small for requested image."
-        raise Invalid(message)
+        raise Invalid("Flavor's disk is too small for requested image.")
 
 
 def refuse_state(server: Server, action: str, *allowed: VmState) -> None:
     """Raises Conflict, in Nova's words, unless the server is at rest in one of the states."""
     if server.vm_state not in allowed:
-        message = f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}"
-        raise Conflict(message)
+        raise Conflict(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")
     if server.task is not None:
-        message = f"Cannot '{action}' instance {server.id} while it is in task_state {server.task}"
-        raise Conflict(message)
+        raise Conflict(f"Cannot '{action}' instance {server.id} while it is in task_state {server.task}")
 
 
 def traits(specs: Mapping[str, str], word: str) -> list[str]:

@@ -89,8 +89,7 @@ class Start:
     def _policy(self, text: str) -> GroupPolicy:
         parts = text.split(":", 2)
         if parts[0] not in set(PolicyKind):
-            message = f"The policy {text!r} begins with none of {', '.join(PolicyKind)}."
-            raise Invalid(message)
+            raise Invalid(f"The policy {text!r} begins with none of {', '.join(PolicyKind)}.")
         scope = self.scope(parts[1] if len(parts) > 1 else HOST.name)
         target = self._target(scope, parts[2]) if len(parts) == _WITH_TARGET else None
         return GroupPolicy(PolicyKind(parts[0]), scope, target)

@@ -142,8 +142,7 @@ class Allocations:
                 execute(self._connection, _ENSURE, w.consumer, w.project_id, w.user_id, w.kind)
         found = self.find([w.consumer for w in wanted], lock=True)
         if len(found) < len(wanted):  # it was there when it would have been made, and is not now
-            message = "A consumer went while it was looked at. Look anew, then try again."
-            raise Overtaken(message)
+            raise Overtaken("A consumer went while it was looked at. Look anew, then try again.")
         return found
 
     def find(self, uuids: Collection[str], *, lock: bool = False) -> dict[str, Consumer]:

@@ -47,16 +47,15 @@ def _url(database: str) -> URL:
     try:
         url = make_url(database)
     except sa.exc.ArgumentError as error:
-        message = f"The database URL makes no sense. {SUPPORTED}."  # and is not shown: it may hold a password
-        raise Invalid(message) from error
+        # The URL itself is not shown: it may hold a password.
+        raise Invalid(f"The database URL makes no sense. {SUPPORTED}.") from error
     match url.get_backend_name():
         case "sqlite" if url.database and url.database != ":memory:":
             return url.set(drivername="sqlite+pysqlite")
         case "postgresql":
             return url.set(drivername="postgresql+psycopg")
         case _:
-            message = f"The database {url.render_as_string(hide_password=True)!r} can't be used. {SUPPORTED}."
-            raise Invalid(message)
+            raise Invalid(f"The database {url.render_as_string(hide_password=True)!r} can't be used. {SUPPORTED}.")
 
 
 def _prepare_postgresql(connection: psycopg.Connection, _: object) -> None:

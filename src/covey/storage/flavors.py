@@ -105,8 +105,7 @@ class Flavors:
         """Raises NotFound when the project did not have it."""
         gone = self._connection.execute(_DROP_ACCESS, {"of": self._row_id(flavor), "project": project})
         if gone.rowcount == 0:
-            message = f"Flavor access not found for {flavor} / {project} combination."
-            raise NotFound(message)
+            raise NotFound(f"Flavor access not found for {flavor} / {project} combination.")
 
     def _refuse_taken(self, new: Sequence[Flavor]) -> None:
         """Tells a taken id from a taken name, and whose, which the database's own refusal would not."""
@@ -116,14 +115,12 @@ class Flavors:
         ):
             taken = self._connection.execute(select(column).where(column.in_(wanted)).limit(1)).scalar()
             if taken is not None:
-                message = f"Flavor with {what} {taken} already exists."
-                raise Conflict(message)
+                raise Conflict(f"Flavor with {what} {taken} already exists.")
 
     def _row_id(self, flavor: FlavorId) -> int:
         found: int | None = self._connection.execute(_ROW_ID, {"flavor": flavor}).scalar()
         if found is None:
-            message = f"Flavor {flavor} could not be found."
-            raise NotFound(message)
+            raise NotFound(f"Flavor {flavor} could not be found.")
         return found
 
     def _add_specs(self, row_id: int, specs: Mapping[str, str]) -> None:

@@ -28,8 +28,7 @@ def refused_in_the_end() -> Iterator[None]:
     except sa.exc.IntegrityError as cause:
         raise Overtaken(_OVERTAKEN) from cause
     except sa.exc.DataError as cause:
-        message = "A value is longer or larger than the database can keep."
-        raise Invalid(message) from cause
+        raise Invalid("A value is longer or larger than the database can keep.") from cause
     except sa.exc.OperationalError as cause:
         if getattr(cause.orig, "sqlstate", None) in _OVERTAKEN_STATES:
             raise Overtaken(_OVERTAKEN) from cause

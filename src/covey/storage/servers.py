@@ -107,8 +107,7 @@ class Servers:
         except sa.exc.DataError as error:
             if wanted.name_matches is None:
                 raise
-            message = f"{wanted.name_matches!r} is no regular expression to the database."
-            raise Invalid(message) from error
+            raise Invalid(f"{wanted.name_matches!r} is no regular expression to the database.") from error
 
     def names_on(self, hosts: Sequence[HostId]) -> dict[HostId, list[tuple[str, str]]]:
         """The names and ids of the servers on each host."""

@@ -161,5 +161,4 @@ def _reachable() -> Iterator[None]:
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
-        message = "The database does not answer. Try again in a moment."
-        raise Unavailable(message) from error
+        raise Unavailable("The database does not answer. Try again in a moment.") from error

@@ -2,6 +2,7 @@
 
 import pytest
 
+from covey.model.ids import HostId
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain, violations
 from covey.scheduler.fleet import Fleet
@@ -32,8 +33,11 @@ SENTENCES = {
     ),
     "forced: only the host and its room": (
         spec(
-            apart(), places={3: 1}, forced=True, requirements=HostRequirements(only_hosts=frozenset({3}), zone="az-9")
-        ),  # type: ignore[arg-type]
+            apart(),
+            places={3: 1},
+            forced=True,
+            requirements=HostRequirements(only_hosts=frozenset({HostId(3)}), zone="az-9"),
+        ),
         MIXED,
         "of 7 hosts: 6 are not the ones asked for, 1 lacks VCPUs",
         "hosts are not the ones asked for, lack VCPUs",

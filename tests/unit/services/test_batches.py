@@ -124,8 +124,7 @@ def test_what_goes_wrong_with_a_batch_reaches_all_of_it_and_the_next_one_works()
         entered.set()
         go_on.wait(PATIENCE_S)
         if -1 in questions:
-            message = "a broken batch"
-            raise Refused(message)
+            raise Refused("a broken batch")
         return questions
 
     group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4), largest=3)

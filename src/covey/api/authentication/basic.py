@@ -52,8 +52,9 @@ class Basic:
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         header: str = environ.get("HTTP_AUTHORIZATION", "")
         if not header:
-            message = "The request you have made requires authentication: send a user name and a password (HTTP Basic)."
-            raise Unauthorized(message)
+            raise Unauthorized(
+                "The request you have made requires authentication: send a user name and a password (HTTP Basic)."
+            )
         fingerprint = hashlib.blake2b(header.encode("latin-1", "replace"), key=self._key).digest()
         user = self._remembered(fingerprint)
         if user is None:
@@ -93,8 +94,7 @@ class Basic:
         # An unknown user costs as much time as a wrong password, so that names can't be guessed by the clock.
         right = _matches(password, user.password_hash if user else self._decoy)
         if user is None or not right:
-            message = "The user name or the password is wrong."
-            raise Unauthorized(message)
+            raise Unauthorized("The user name or the password is wrong.")
         return user
 
 

@@ -32,8 +32,7 @@ class Keystone:
             # With delay_auth_decision the middleware would call every token invalid while Keystone is away.
             self._middleware = AuthProtocol(_note, {"oslo_config_config": conf, "delay_auth_decision": False})
         except AuthPluginException as error:
-            message = f"{_NEEDS} {error}"
-            raise Invalid(message) from error
+            raise Invalid(f"{_NEEDS} {error}") from error
         options = conf.keystone_authtoken
         if not options.auth_type:
             raise Invalid(_NEEDS)
@@ -45,11 +44,9 @@ class Keystone:
         with self._slots.aside():  # it may have to ask Keystone
             self._middleware({**environ, _FOUND: found}, lambda status, *_: statuses.append(status))
         if statuses[0].startswith("401"):
-            message = "The request you have made requires authentication."
-            raise Unauthorized(message)
+            raise Unauthorized("The request you have made requires authentication.")
         if not found:
-            message = "The identity service does not answer. Try again in a moment."
-            raise Unavailable(message)
+            raise Unavailable("The identity service does not answer. Try again in a moment.")
         return Actor(
             user_id=UserId(found["HTTP_X_USER_ID"]),
             project_id=ProjectId(found.get("HTTP_X_PROJECT_ID") or ""),

@@ -23,8 +23,7 @@ class NoAuth:
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         token = environ.get("HTTP_X_AUTH_TOKEN", "")
         if not token:
-            message = "Send a header X-Auth-Token: USER[:PROJECT]."
-            raise Unauthorized(message)
+            raise Unauthorized("Send a header X-Auth-Token: USER[:PROJECT].")
         user, _, project = token.partition(":")
         roles = environ.get("HTTP_X_ROLES")
         if roles is None:

@@ -102,11 +102,10 @@ class UsersFile:
         try:
             found = self._path.stat()
         except OSError as error:
-            message = (
+            raise Invalid(
                 f"The users file {self._path} can't be read: {error.strerror}. "
                 "Write one (see docs/reference/users-file.md), or point [api] users_file to it."
-            )
-            raise Invalid(message) from error
+            ) from error
         return found.st_mtime_ns, found.st_size
 
 
@@ -115,13 +114,11 @@ def _load(path: Path) -> tuple[dict[str, User], list[Project]]:
         document = yaml.safe_load(path.read_text())
         jsonschema.validate(document, _SCHEMA)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        message = f"{path}: not a YAML file: {error}"
-        raise Invalid(message) from error
+        raise Invalid(f"{path}: not a YAML file: {error}") from error
     except jsonschema.ValidationError as error:
         # The value itself stays out of the message: it may be a secret.
         where = "/".join(str(step) for step in error.absolute_path) or "the file"
-        message = f"{path}: {where} breaks the rule {error.validator}: {error.validator_value!r}"
-        raise Invalid(message) from None
+        raise Invalid(f"{path}: {where} breaks the rule {error.validator}: {error.validator_value!r}") from None
     projects = [Project(p["id"], p["name"]) for p in document["projects"]]
     return {user["name"]: _user(user, projects, path) for user in document["users"]}, projects
 
@@ -129,8 +126,7 @@ def _load(path: Path) -> tuple[dict[str, User], list[Project]]:
 def _user(entry: dict[str, Any], projects: Sequence[Project], path: Path) -> User:
     project = next((p for p in projects if entry["project"] in {p.id, p.name}), None)
     if project is None:
-        message = f"{path}: the user {entry['name']} is in the project {entry['project']}, which is not listed."
-        raise Invalid(message)
+        raise Invalid(f"{path}: the user {entry['name']} is in the project {entry['project']}, which is not listed.")
     actor = Actor(
         user_id=UserId(entry["name"]),
         project_id=ProjectId(project.id),

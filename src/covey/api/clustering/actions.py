@@ -38,8 +38,7 @@ class Actions:
     def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         status = read_object(req, "action", ("status",), updates=True)["status"]
         if status != ActionStatus.CANCELLED:
-            message = f"Unknown status {status} for action {key}."
-            raise Malformed(message)
+            raise Malformed(f"Unknown status {status} for action {key}.")
         self.service.cancel(req.actor, key, force=in_query_true(req, "force"))
         req.context.version = None  # this one answer has no version
         resp.status, resp.content_type, resp.text = (

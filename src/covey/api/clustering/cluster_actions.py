@@ -38,8 +38,7 @@ class ClusterActions:
         name, data = asked(req, "action", _NO_MAP)
         start = self._starts().get(name)
         if start is None:
-            message = f"Unrecognized action '{name}' specified"
-            raise Malformed(message)
+            raise Malformed(f"Unrecognized action '{name}' specified")
         action = start(req, key, data_of(data, _NO_MAP))
         accepted(req, resp, action.id, {"action": action.id})
 
@@ -129,11 +128,9 @@ def _nodes(data: Json) -> list[str]:
     """Nodes by whatever they are known by, none of them twice."""
     given: Any = data.get("nodes")
     if given is None or given == []:
-        message = "Value for 'nodes' must have at least 1 item(s)."
-        raise Malformed(message)
+        raise Malformed("Value for 'nodes' must have at least 1 item(s).")
     if not isinstance(given, list) or len({str(node) for node in given}) < len(given):
-        message = "Items for 'nodes' must be unique"
-        raise Malformed(message)
+        raise Malformed("Items for 'nodes' must be unique")
     return _several("nodes", given)
 
 
@@ -144,12 +141,10 @@ def _pairs(data: Json) -> dict[str, str]:
         raise Malformed(_NO_MAP)
     for old, new in given.items():
         if new is None:
-            message = f"Field `nodes[{old}]' cannot be None"
-            raise Malformed(message)
+            raise Malformed(f"Field `nodes[{old}]' cannot be None")
     found = _several("nodes", list(given.values()))
     if len(set(found)) < len(found):
-        message = "Map contains duplicated values"
-        raise Malformed(message)
+        raise Malformed("Map contains duplicated values")
     return dict(zip(given, found, strict=True))
 
 
@@ -157,6 +152,5 @@ def _several(name: str, value: object) -> list[str]:
     given = value if isinstance(value, list) else [value]
     texts = [item for item in given if isinstance(item, str)]
     if len(texts) < len(given):
-        message = f"The value for {name} must be text, or a list of texts."
-        raise Malformed(message)
+        raise Malformed(f"The value for {name} must be text, or a list of texts.")
     return texts

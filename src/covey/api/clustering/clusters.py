@@ -67,8 +67,7 @@ class Clusters:
     @since(COLLECT)
     def on_get_attrs(self, req: Request, resp: falcon.Response, key: str, path: str) -> None:
         if path.strip() in {"", "None"}:
-            message = "Required path attribute is missing."
-            raise Malformed(message)
+            raise Malformed("Required path attribute is missing.")
         wanted = Path.parse(path)
         nodes, servers = self.service.members(req.actor, key)
         known = {server.id: server for server in servers}

@@ -40,12 +40,11 @@ def read_object(
     """
     body = read_json(req)
     if not isinstance(body, dict) or key not in body:
-        message = (
+        raise Malformed(
             f"Malformed request data, missing '{key}' key in request body."
             if updates
             else f"Request body missing '{key}' key."
         )
-        raise Malformed(message)
     later = frozenset(dropped)
     given = as_map(key, body[key])
     return checked({k: v for k, v in given.items() if k not in later}, required, optional)
@@ -58,20 +57,17 @@ def checked(given: Mapping[str, Any], required: Iterable[str] = (), optional: It
     if unknown:
         verb = "was" if len(unknown) == 1 else "were"
         names = ", ".join(f"'{name}'" for name in unknown)
-        message = f"Additional properties are not allowed ({names} {verb} unexpected)"
-        raise Malformed(message)
+        raise Malformed(f"Additional properties are not allowed ({names} {verb} unexpected)")
     for name in needed:
         if given.get(name) is None:
-            message = f"'{name}' is a required property"
-            raise Malformed(message)
+            raise Malformed(f"'{name}' is a required property")
     return dict(given)
 
 
 def as_map(name: str, value: object) -> Json:
     """A JSON object."""
     if not isinstance(value, dict):
-        message = f"The value for {name} must be a map: '{_shown(value)}'."
-        raise Malformed(message)
+        raise Malformed(f"The value for {name} must be a map: '{_shown(value)}'.")
     return value
 
 
@@ -85,8 +81,7 @@ def text(given: Mapping[str, Any], name: str, longest: int = 255) -> str | None:
     """Some text, or nothing."""
     value = given.get(name)
     if value is not None and (not isinstance(value, str) or len(value) > longest):
-        message = f"The value for {name} must be text of {longest} characters at the most: '{_shown(value)}'."
-        raise Malformed(message)
+        raise Malformed(f"The value for {name} must be text of {longest} characters at the most: '{_shown(value)}'.")
     return value
 
 
@@ -97,8 +92,7 @@ def name_of(given: Mapping[str, Any], name: str = "name") -> str | None:
         isinstance(value, str) and len(value) <= _LONGEST_NAME and _NAME.fullmatch(value) is not None
     ):
         allowed = f"1 to {_LONGEST_NAME} letters, digits, '.', '_', '~' and '-'"
-        message = f"The value for {name} must be {allowed}: '{_shown(value)}'."
-        raise Malformed(message)
+        raise Malformed(f"The value for {name} must be {allowed}: '{_shown(value)}'.")
     return value
 
 
@@ -108,8 +102,7 @@ def whole_number(name: str, value: object) -> int:
         return value
     if isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
-    message = f"The value for {name} must be an integer: '{_shown(value)}'."
-    raise Malformed(message)
+    raise Malformed(f"The value for {name} must be an integer: '{_shown(value)}'.")
 
 
 def integer(given: Mapping[str, Any], name: str, least: int = -_MOST, most: int = _MOST) -> int | None:
@@ -119,11 +112,9 @@ def integer(given: Mapping[str, Any], name: str, least: int = -_MOST, most: int 
         return None
     number = whole_number(name, value)
     if number < least:
-        message = f"The value for the {name} field must be greater than or equal to {least}."
-        raise Malformed(message)
+        raise Malformed(f"The value for the {name} field must be greater than or equal to {least}.")
     if number > most:
-        message = f"The value for the {name} field must be less than or equal to {most}."
-        raise Malformed(message)
+        raise Malformed(f"The value for the {name} field must be less than or equal to {most}.")
     return number
 
 
@@ -131,8 +122,7 @@ def count_of(given: Mapping[str, Any], name: str = "count") -> int | None:
     """How many, or nothing."""
     number = integer(given, name)
     if number is not None and number < 0:
-        message = f"Value must be >= 0 for field '{name}'."
-        raise Malformed(message)
+        raise Malformed(f"Value must be >= 0 for field '{name}'.")
     return number
 
 
@@ -143,8 +133,7 @@ def boolean(given: Mapping[str, Any], name: str) -> bool | None:
         return value
     word = str(value).lower()
     if word not in TRUE | FALSE:
-        message = f"Unrecognized value '{_shown(value)}', acceptable values are: {_WORDS}"
-        raise Malformed(message)
+        raise Malformed(f"Unrecognized value '{_shown(value)}', acceptable values are: {_WORDS}")
     return word in TRUE
 
 
@@ -154,8 +143,7 @@ def choice(given: Mapping[str, Any], name: str, allowed: Iterable[str]) -> str |
     if value is None:
         return None
     if not isinstance(value, str) or value not in {str(word) for word in allowed}:
-        message = f"Value '{_shown(value)}' is not acceptable for field '{name}'."
-        raise Malformed(message)
+        raise Malformed(f"Value '{_shown(value)}' is not acceptable for field '{name}'.")
     return value
 
 

@@ -49,8 +49,7 @@ class ClusteringVersions(VersionRange):
     def _parsed(self, text: str) -> Version:
         version = Version.parse(text)
         if version is None:
-            message = f"Invalid version '{text}' of the clustering API: it is written as in '{self.maximum}'."
-            raise NoVersion(message)
+            raise NoVersion(f"Invalid version '{text}' of the clustering API: it is written as in '{self.maximum}'.")
         return version
 
     def _out_of_range(self, version: Version, text: str) -> Invalid:

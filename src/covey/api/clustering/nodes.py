@@ -69,8 +69,7 @@ class Nodes:
     def on_post_actions(self, req: Request, resp: falcon.Response, key: str) -> None:
         name, data = asked(req, "action", _NO_MAP, stop=".")
         if name not in {"check", "recover"}:
-            message = f"Unrecognized action '{name}' specified"
-            raise Malformed(message)
+            raise Malformed(f"Unrecognized action '{name}' specified")
         given = data_of(data, _NO_MAP)
         if name == "check":
             action = self.service.check(req.actor, key)

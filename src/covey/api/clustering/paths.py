@@ -27,8 +27,9 @@ class Path:
         while rest:
             found = _STEP.match(rest)
             if found is None:
-                message = f"Invalid attribute path: '{text}'. It is made of keys and indexes, as in details.tags[0]."
-                raise Malformed(message)
+                raise Malformed(
+                    f"Invalid attribute path: '{text}'. It is made of keys and indexes, as in details.tags[0]."
+                )
             index = found["index"]
             steps.append(found["name"] or found["quoted"] if index is None else int(index))
             rest = rest[found.end() :]

@@ -35,8 +35,7 @@ def one_of(allowed: Iterable[str]) -> Filter:
     def read(_: str, values: list[str]) -> tuple[object, ...]:
         for value in values:
             if value not in known:
-                message = f"Field value {value} is invalid"
-                raise Malformed(message)
+                raise Malformed(f"Field value {value} is invalid")
         return tuple(values)
 
     return read
@@ -46,8 +45,7 @@ def flag(name: str, values: list[str]) -> tuple[object, ...]:
     """A filter that is true or false; of several the last counts."""
     word = values[-1].lower()
     if word not in TRUE | FALSE:
-        message = f"Invalid value '{values[-1]}' specified for '{name}'"
-        raise Malformed(message)
+        raise Malformed(f"Invalid value '{values[-1]}' specified for '{name}'")
     return (word in TRUE,)
 
 
@@ -69,8 +67,7 @@ class ListQuery:
         given = query_lists(req)
         for name in given:
             if name not in self.others and (name not in self.filters or name in but):
-                message = f"Invalid parameter '{name}'" if self.quotes else f"Invalid parameter {name}"
-                raise Malformed(message)
+                raise Malformed(f"Invalid parameter '{name}'" if self.quotes else f"Invalid parameter {name}")
         wants_all = "global_project" in given and flag("global_project", given["global_project"]) == (True,)
         return Listing(
             project_id=None if wants_all else req.actor.project_id,
@@ -85,11 +82,9 @@ class ListQuery:
         for part in text.split(","):
             name, _, direction = part.strip().partition(":")
             if name not in self.sort_keys:
-                message = f"Unsupported sort key '{name}' for 'sort'."
-                raise Malformed(message)
+                raise Malformed(f"Unsupported sort key '{name}' for 'sort'.")
             if direction not in _DIRECTIONS:
-                message = f"Unsupported sort dir '{direction}' for 'sort': it is asc or desc."
-                raise Malformed(message)
+                raise Malformed(f"Unsupported sort dir '{direction}' for 'sort': it is asc or desc.")
             order.append((name, _DIRECTIONS[direction]))
         return tuple(order)
 
@@ -97,13 +92,11 @@ class ListQuery:
 def _limit(text: str) -> int:
     limit = whole_number("limit", text)
     if limit < 0:
-        message = "Value must be >= 0 for field 'limit'."
-        raise Malformed(message)
+        raise Malformed("Value must be >= 0 for field 'limit'.")
     return limit
 
 
 def _marker(text: str) -> str:
     if not _UUID.fullmatch(text):
-        message = f"The value for marker is not a valid UUID: '{text}'."
-        raise Malformed(message)
+        raise Malformed(f"The value for marker is not a valid UUID: '{text}'.")
     return text.lower()

@@ -72,15 +72,12 @@ def _new(req: Request) -> NewReceiver:
     optional = ("cluster_id", "action", "params", "actor")
     given = read_object(req, "receiver", required=("name", "type"), optional=optional)
     if choice(given, "type", TYPES) != WEBHOOK:
-        message = "Receivers of the type 'message' are not offered by this cloud: the type must be 'webhook'."
-        raise Malformed(message)
+        raise Malformed("Receivers of the type 'message' are not offered by this cloud: the type must be 'webhook'.")
     name, cluster, action = name_of(given), text(given, "cluster_id"), _action(given)
     if not cluster:
-        message = "Cluster identity is required for creating webhook receiver."
-        raise Malformed(message)
+        raise Malformed("Cluster identity is required for creating webhook receiver.")
     if action is None:
-        message = f"Action name is required for creating webhook receiver: one of {', '.join(STARTED)}."
-        raise Malformed(message)
+        raise Malformed(f"Action name is required for creating webhook receiver: one of {', '.join(STARTED)}.")
     mapping(given, "actor")  # on whose behalf it acts is known: whoever makes it
     assert name is not None
     return NewReceiver(name, cluster, action, mapping(given, "params") or {})

@@ -19,8 +19,7 @@ class Webhooks:
 
     def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
         if "V" not in query_lists(req):
-            message = "The query parameter V is missing: it tells the webhook's version, as in V=2."
-            raise Plain(message)
+            raise Plain("The query parameter V is missing: it tells the webhook's version, as in V=2.")
         action = self.receivers.trigger(key, _inputs(req))
         resp.status, resp.location = falcon.HTTP_202, req.link(f"/v1/actions/{action.id}")
         resp.media = {"action": action.id}

@@ -60,8 +60,7 @@ class Aggregates:
     def on_post_images(self, req: Request, resp: falcon.Response, key: str) -> None:
         images = [entry["id"] for entry in read_body(req, schemas.CACHE_IMAGES)["cache"]]
         if len(set(images)) < len(images):
-            message = "Duplicate images in request"
-            raise Invalid(message)
+            raise Invalid("Duplicate images in request")
         self.service.cache_images(req.actor, integer(key), tuple(images))
         resp.status = falcon.HTTP_202
 

@@ -39,8 +39,7 @@ class ExtraSpecs:
     def on_put_one(self, req: Request, resp: falcon.Response, key: str, spec: str) -> None:
         specs = _texts(req, read_body(req, schemas.EXTRA_SPECS_UPDATE))
         if spec not in specs:
-            message = "Request body and URI mismatch"
-            raise Invalid(message)
+            raise Invalid("Request body and URI mismatch")
         self.service.set_specs(req.actor, key, specs, rule="update")
         resp.media = specs
 
@@ -54,14 +53,12 @@ def _texts(req: Request, specs: Mapping[str, object]) -> dict[str, str]:
     texts = {key: str(value) for key, value in specs.items()}
     for value in texts.values():
         if len(value) > _LONGEST:  # a number, which the schema does not measure
-            message = f"extra_specs value has {len(value)} characters, more than {_LONGEST}."
-            raise Invalid(message)
+            raise Invalid(f"extra_specs value has {len(value)} characters, more than {_LONGEST}.")
     if req.version >= CHECKED_EXTRA_SPECS:
         for key, value in texts.items():
             if TRAIT.fullmatch(key) and value not in TRAIT_VALUES:
-                message = (
+                raise Invalid(
                     f"Validation failed; extra spec '{key}' has the value '{value}', "
                     f"which is not one of {[*TRAIT_VALUES]}."
                 )
-                raise Invalid(message)
     return texts

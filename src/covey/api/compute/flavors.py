@@ -121,16 +121,14 @@ def _query(query: Mapping[str, str], max_limit: int) -> FlavorQuery:
 
 def _public_filter(text: str) -> bool | None:
     if text.lower() not in WORDS:
-        message = f"Invalid is_public filter [{text}]"
-        raise Invalid(message)
+        raise Invalid(f"Invalid is_public filter [{text}]")
     return WORDS[text.lower()]
 
 
 def _filter_number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "0")
     if not (text.isascii() and text.isdecimal()):
-        message = f"Invalid {name} filter [{text}]"
-        raise Invalid(message)
+        raise Invalid(f"Invalid {name} filter [{text}]")
     return bounded(text)
 
 

@@ -85,8 +85,9 @@ class Hypervisors:
         query = read_query(req, schemas.HYPERVISOR_LIST.at(req.version))
         pattern = query.get("hypervisor_hostname_pattern")
         if pattern is not None and query.keys() & {"limit", "marker"}:
-            message = "Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."
-            raise Invalid(message)
+            raise Invalid(
+                "Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."
+            )
         paged = req.version >= HYPERVISOR_PAGING and pattern is None
         limit = page_size(query, self.max_limit) if paged else None
         marker = host_key(req, query["marker"]) if "marker" in query else None
@@ -270,11 +271,9 @@ def _named(servers: Named) -> list[Json]:
 def _change(body: Json) -> HostChange:
     status, forced = body.get("status"), body.get("forced_down")
     if status is None and forced is None:
-        message = "No updates were requested. Fields 'status' or 'forced_down' should be specified."
-        raise Invalid(message)
+        raise Invalid("No updates were requested. Fields 'status' or 'forced_down' should be specified.")
     if status == "enabled" and "disabled_reason" in body:
-        message = "Specifying 'disabled_reason' with status 'enabled' is invalid."
-        raise Invalid(message)
+        raise Invalid("Specifying 'disabled_reason' with status 'enabled' is invalid.")
     return HostChange(
         disabled=None if status is None else status == "disabled",
         reason=body.get("disabled_reason"),
@@ -295,8 +294,7 @@ def _named_change(verb: str, body: Json, version: Version) -> tuple[HostChange, 
         case "force-down" if version >= FORCED_DOWN:
             forced = schemas.truth(_required(body, "forced_down", "Missing forced_down field"))
             return HostChange(forced_down=forced), {"forced_down": forced}
-    message = "Unknown action"
-    raise NotFound(message)
+    raise NotFound("Unknown action")
 
 
 def _required(body: Json, key: str, otherwise: str) -> str:

@@ -15,8 +15,7 @@ def integer(text: str, name: str = "id") -> int:
     """A whole number. Raises Invalid for anything else; one of absurd length becomes 0, which no row has."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()):
-        message = f"Invalid input received: {name} must be an integer"
-        raise Invalid(message)
+        raise Invalid(f"Invalid input received: {name} must be an integer")
     return int(text) if len(digits) < _LONGEST else 0
 
 
@@ -33,16 +32,14 @@ def page_size(query: Mapping[str, str], most: int) -> int:
 def host_key(req: Request, text: str) -> str:
     """A host's id: a uuid from 2.53 on, anything before. Raises Invalid."""
     if req.version >= UUIDS_FOR_HOSTS and not is_uuid(text):
-        message = f"Invalid uuid {text}"
-        raise Invalid(message)
+        raise Invalid(f"Invalid uuid {text}")
     return text
 
 
 def single_action(body: object) -> str:
     """The one key of an action's body. Raises Invalid when there is none, or more than one."""
     if not isinstance(body, dict) or len(body) != 1:
-        message = "Malformed request body"
-        raise Invalid(message)
+        raise Invalid("Malformed request body")
     return str(next(iter(body)))
 
 

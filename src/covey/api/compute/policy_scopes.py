@@ -102,8 +102,9 @@ def _aggregate(field: str, text: str) -> int | str:
         return str(uuid.UUID(text))
     if text.isascii() and text.isdecimal():
         return integer(text)
-    message = f"Invalid input for field/attribute {field}. Value: {text}. It must be an aggregate's id or its uuid."
-    raise Invalid(message)
+    raise Invalid(
+        f"Invalid input for field/attribute {field}. Value: {text}. It must be an aggregate's id or its uuid."
+    )
 
 
 def _answer(resp: falcon.Response, seen: SeenScope) -> None:

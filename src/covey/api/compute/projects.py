@@ -15,9 +15,8 @@ def without_project(req: Request, roots: Collection[str]) -> None:
     if not slash or first in roots:
         return
     if first != req.actor.project_id:
-        message = (
+        raise Invalid(
             f"Malformed request URL: URL's project_id '{first}' doesn't match "
             f"Context's project_id '{req.actor.project_id}'"
         )
-        raise Invalid(message)
     req.path = f"{PREFIX}/{rest}"

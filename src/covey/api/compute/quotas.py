@@ -130,8 +130,7 @@ def _absolute(quotas: Mapping[str, Quota], version: Version) -> Json:
 
 def _refuse_long(name: str, text: str) -> None:
     if len(text) > _LONGEST:
-        message = f"{name} has {len(text)} characters, more than {_LONGEST}."
-        raise Invalid(message)
+        raise Invalid(f"{name} has {len(text)} characters, more than {_LONGEST}.")
 
 
 def _limits(quotas: Mapping[str, Quota], version: Version) -> Json:

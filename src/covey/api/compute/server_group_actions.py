@@ -58,8 +58,7 @@ class ServerGroupActions:
         body = read_body(req, _ANYTHING)
         verb = next(iter(body), "")
         if len(body) != 1 or verb not in self._verbs:
-            message = f"There is no action {verb!r} here. Send exactly one of {', '.join(self._verbs)}."
-            raise Invalid(message)
+            raise Invalid(f"There is no action {verb!r} here. Send exactly one of {', '.join(self._verbs)}.")
         schema, handle = self._verbs[verb]
         schema.check(body)
         handle(req, resp, key, body[verb])

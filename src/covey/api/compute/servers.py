@@ -56,8 +56,7 @@ class Servers:
             resp.media = {"reservation_id": new.details.reservation_id}
             return
         if not servers:
-            message = "The server that this request brought the first time is gone."
-            raise NotFound(message)
+            raise NotFound("The server that this request brought the first time is gone.")
         first = servers[0]
         resp.location = links(first.id, req)[0]["href"]
         resp.media = {
@@ -113,8 +112,7 @@ class Servers:
     def on_put_meta(self, req: Request, resp: falcon.Response, key: str, item: str) -> None:
         meta = read_body(req, server_schemas.META_ITEM)["meta"]
         if item not in meta:
-            message = "Request body and URI mismatch"
-            raise Invalid(message)
+            raise Invalid("Request body and URI mismatch")
         self._set_metadata(req, key, "update", lambda old: {**old, **meta})
         resp.media = {"meta": meta}
 
@@ -215,8 +213,7 @@ def parse(body: Json, req: Request) -> NewServer:
     minimum = int(server.get("min_count", 1))
     count = int(server.get("max_count", minimum))
     if minimum > count:
-        message = "min_count must be <= max_count"
-        raise Invalid(message)
+        raise Invalid("min_count must be <= max_count")
     key = _key(req)
     return NewServer(
         name=server["name"],
@@ -243,8 +240,7 @@ def _key(req: Request) -> str | None:
     """The client's own name for this request. Raises Invalid for an absurd one."""
     key = req.get_header("Idempotency-Key")
     if key is not None and not 1 <= len(key) <= _LONGEST_KEY:
-        message = f"Idempotency-Key must have 1 to {_LONGEST_KEY} characters."
-        raise Invalid(message)
+        raise Invalid(f"Idempotency-Key must have 1 to {_LONGEST_KEY} characters.")
     return key
 
 
@@ -267,8 +263,7 @@ def _image(server: Json) -> str | None:
     image: str | None = server.get("imageRef") or None
     devices = server.get("block_device_mapping_v2") or server.get("block_device_mapping")
     if image is None and not devices:
-        message = "Missing imageRef attribute"
-        raise Invalid(message)
+        raise Invalid("Missing imageRef attribute")
     return image
 
 
@@ -289,8 +284,9 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
             with warnings.catch_warnings(action="ignore"):
                 re.compile(name)
         except re.error as error:
-            message = f"Invalid input for query parameters name. Value: {name}. It is no regular expression: {error}"
-            raise Invalid(message) from error
+            raise Invalid(
+                f"Invalid input for query parameters name. Value: {name}. It is no regular expression: {error}"
+            ) from error
     project = query.get("tenant_id") or query.get("project_id")
     return ServerFilter(
         project_id=None if project is None else ProjectId(project),
@@ -325,8 +321,7 @@ def _csv(text: str | None) -> tuple[str, ...]:
 
 def _item(metadata: Mapping[str, str], item: str) -> str:
     if item not in metadata:
-        message = "Metadata item was not found"
-        raise NotFound(message)
+        raise NotFound("Metadata item was not found")
     return metadata[item]
 
 

@@ -53,8 +53,7 @@ class Extensions:
         read_query(req, schemas.NO_PARAMETERS)
         self.access.require(req.actor, "os_compute_api:extensions")
         if key not in _EXTENSIONS:
-            message = f"No extension with the alias {key}."
-            raise NotFound(message)
+            raise NotFound(f"No extension with the alias {key}.")
         resp.media = {"extension": _extension(key)}
 
 

@@ -58,8 +58,7 @@ def number(req: Request, name: str, default: int, most: int) -> int:
     """A number from the query, from 0 to the most that it may be. Raises Invalid."""
     given = query_lists(req).get(name, [str(default)])[-1]
     if not (given.isascii() and given.isdecimal() and len(given) < len(str(2**31)) and int(given) <= most):
-        message = f"Invalid input for query parameter {name}: {given!r} is not a number from 0 to {most}."
-        raise Invalid(message)
+        raise Invalid(f"Invalid input for query parameter {name}: {given!r} is not a number from 0 to {most}.")
     return int(given)
 
 

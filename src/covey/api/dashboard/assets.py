@@ -43,8 +43,7 @@ class Assets:
     def on_get_one(self, req: Request, resp: falcon.Response, name: str) -> None:
         found = self._files.get(name)
         if found is None:
-            message = f"There is no file {name!r}."
-            raise NotFound(message)
+            raise NotFound(f"There is no file {name!r}.")
         send(req, resp, found)
 
     def on_get_inner(self, req: Request, resp: falcon.Response, name: str, inner: str) -> None:

@@ -84,11 +84,9 @@ class KeystoneSignIn:
             with self.request_slots.aside():
                 found = asked.get_access(Session(verify=self.verify, timeout=_PATIENCE_S))
         except exceptions.Unauthorized as error:
-            message = "The name, the password, the project or the domain is wrong."
-            raise Unauthorized(message) from error
+            raise Unauthorized("The name, the password, the project or the domain is wrong.") from error
         except exceptions.ClientException as error:
-            message = "The identity service does not answer. Try again in a moment."
-            raise Unavailable(message) from error
+            raise Unavailable("The identity service does not answer. Try again in a moment.") from error
         return Ticket(str(found.auth_token), "" if found.expires is None else found.expires.isoformat())
 
 
@@ -106,8 +104,7 @@ class Session:
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         resp.cache_control = ["no-store"]
         if self.sign_in is None:
-            message = f"There are no tokens here (auth_strategy={self.auth}): send credentials with every request."
-            raise Invalid(message)
+            raise Invalid(f"There are no tokens here (auth_strategy={self.auth}): send credentials with every request.")
         body = read_body(req, _SIGN_IN)
         given = Credentials(body["name"], body["password"], body["project"], body.get("domain", "Default"))
         ticket = self.sign_in(given)

@@ -38,8 +38,7 @@ class ProjectLookup:
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         found = self.projects.project(key)
         if found is None or not self._visible(req, found):
-            message = f"Could not find project: {key}."
-            raise NotFound(message)
+            raise NotFound(f"Could not find project: {key}.")
         resp.media = {"project": _show(req, found)}
 
     def _visible(self, req: Request, project: Project) -> bool:

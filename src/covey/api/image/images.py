@@ -69,8 +69,7 @@ class Images:
 
     def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         if (req.content_type or "").partition(";")[0].strip() != PATCH_TYPE:
-            message = f"Unsupported Content-Type: send {PATCH_TYPE}."
-            raise UnsupportedMedia(message)
+            raise UnsupportedMedia(f"Unsupported Content-Type: send {PATCH_TYPE}.")
         patch = parse_json(read_bytes(req))
         schemas.PATCH.check(patch)
         changes = [patches.change(entry) for entry in patch]
@@ -99,8 +98,7 @@ class Images:
     def on_delete_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
         def untag(image: Image) -> Image:
             if tag not in image.tags:
-                message = f"Image {image.id} has no tag {tag}."
-                raise NotFound(message)
+                raise NotFound(f"Image {image.id} has no tag {tag}.")
             return patches.with_fields(image, {"tags": image.tags - {tag}})
 
         self.service.change(req.actor, key, untag)
@@ -171,5 +169,4 @@ def _page(query: Mapping[str, str]) -> str:
 def _refuse_read_only(body: Json) -> None:
     for name in body:
         if name in schemas.READ_ONLY:
-            message = f"Attribute '{name}' is read-only."
-            raise Forbidden(message)
+            raise Forbidden(f"Attribute '{name}' is read-only.")

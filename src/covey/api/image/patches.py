@@ -39,13 +39,11 @@ def change(entry: Json) -> Change:
     """A checked entry of a patch. Raises Invalid for a bad value, Forbidden for a field that nobody may set."""
     name = entry["path"][1:].replace("~1", "/").replace("~0", "~")
     if name in _UNCHANGEABLE:
-        message = f"Attribute '{name}' is read-only."
-        raise Forbidden(message)
+        raise Forbidden(f"Attribute '{name}' is read-only.")
     if entry["op"] == "remove":
         return Change("remove", name)
     if "value" not in entry:
-        message = f'Operation "{entry["op"]}" requires a member named "value".'
-        raise Invalid(message)
+        raise Invalid(f'Operation "{entry["op"]}" requires a member named "value".')
     _CHECKS.get(name, _PROPERTY).check({name: entry["value"]})
     return Change(entry["op"], name, entry["value"])
 
@@ -79,8 +77,7 @@ def _without(image: Image, name: str) -> Image:
     if name in _REMOVABLE:
         return with_fields(image, {name: _REMOVABLE[name]})
     if name in schemas.FIELDS:
-        message = f"Property {name} may not be removed."
-        raise Forbidden(message)
+        raise Forbidden(f"Property {name} may not be removed.")
     if name not in image.properties:
         raise _missing(name)
     return replace(image, properties={key: value for key, value in image.properties.items() if key != name})

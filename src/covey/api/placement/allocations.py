@@ -45,8 +45,7 @@ class Allocations:
     def on_put_one(self, req: Request, resp: falcon.Response, consumer: str) -> None:
         """From now on this, and nothing else."""
         if not is_uuid(consumer):
-            message = f"Malformed consumer_uuid: {consumer}"
-            raise Invalid(message)
+            raise Invalid(f"Malformed consumer_uuid: {consumer}")
         body = read(req, schemas.ALLOCATIONS.at(req.version))
         self.allocations.replace(req.actor, parse(str(uuid.UUID(consumer)), body, req.version))
         no_content(resp)

@@ -52,17 +52,14 @@ def read(req: Request, body: Body) -> Any:  # noqa: ANN401 -- it is whatever the
     """The body, checked. Raises UnsupportedMedia, TooLarge, Invalid."""
     declared = (req.content_type or "None").partition(";")[0].strip()
     if declared.lower() != falcon.MEDIA_JSON:
-        message = f"The media type {declared} is not supported, use {falcon.MEDIA_JSON}"
-        raise UnsupportedMedia(message)
+        raise UnsupportedMedia(f"The media type {declared} is not supported, use {falcon.MEDIA_JSON}")
     raw = read_bytes(req)
     try:
         value = parse_json(raw)
     except Invalid as error:
-        message = f"Malformed JSON: {error.message}"
-        raise Invalid(message) from error
+        raise Invalid(f"Malformed JSON: {error.message}") from error
     if not raw.strip():
-        message = "Malformed JSON: there is no body."
-        raise Invalid(message)
+        raise Invalid("Malformed JSON: there is no body.")
     body.check(value)
     return value
 

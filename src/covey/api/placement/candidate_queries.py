@@ -59,8 +59,7 @@ class QuerySchema:
         """Raises Invalid in the words of the jsonschema package, which clients and their tests know."""
         error = best_match(self._validator.iter_errors({name: values[-1] for name, values in given.items()}))
         if error is not None:
-            message = f"Invalid query string parameters: {error}"
-            raise Invalid(message)
+            raise Invalid(f"Invalid query string parameters: {error}")
 
 
 _TEXT: JsonSchema = {"type": "string"}
@@ -118,8 +117,9 @@ def read_query(given: Given, version: Version) -> tuple[Query, int | None]:
     _check_conflicts(groups)
     policy = given.get("group_policy")
     if policy is None and sum(suffix != NAMELESS for suffix in groups) > 1:
-        message = 'The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.'
-        raise Invalid(message)
+        raise Invalid(
+            'The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.'
+        )
     isolate = policy == ["isolate"]
     nested = version >= WHOLE_TREES
     return Query(tuple(groups.values()), isolate, required, forbidden, subtrees, nested), _limit(given)
@@ -151,14 +151,12 @@ def read_resources(value: str) -> dict[str, int]:
     form = "Badly formed resources parameter. Expected resources query string parameter in form: "
     form += "?resources=VCPU:2,MEMORY_MB:1024."
     if not value.strip():
-        message = f"{form} Got: empty string."
-        raise Invalid(message)
+        raise Invalid(f"{form} Got: empty string.")
     amounts: dict[str, int] = {}
     for part in value.split(","):
         name, colon, text = part.partition(":")
         if not colon or ":" in text:
-            message = f"{form} Got: {part}."
-            raise Invalid(message)
+            raise Invalid(f"{form} Got: {part}.")
         amounts[name] = _amount(name, text)
     return amounts
 
@@ -167,11 +165,9 @@ def _amount(name: str, text: str) -> int:
     try:
         amount = int(text)
     except ValueError as error:
-        message = f"Requested resource {name} expected positive integer amount. Got: {text}."
-        raise Invalid(message) from error
+        raise Invalid(f"Requested resource {name} expected positive integer amount. Got: {text}.") from error
     if amount < 1:
-        message = f"Requested resource {name} requires amount >= 1. Got: {amount}."
-        raise Invalid(message)
+        raise Invalid(f"Requested resource {name} requires amount >= 1. Got: {amount}.")
     return amount
 
 
@@ -192,16 +188,15 @@ def read_traits(values: list[str], version: Version) -> tuple[AnyOf, frozenset[s
 def _any_of_traits(value: str, version: Version) -> frozenset[str]:
     form = "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
     if version < ANY_TRAITS:
-        message = f"Invalid query string parameters: {form} only supported since microversion 1.39. Got: {value}"
-        raise Invalid(message)
+        raise Invalid(f"Invalid query string parameters: {form} only supported since microversion 1.39. Got: {value}")
     traits = frozenset(trait.strip() for trait in value.removeprefix("in:").split(","))
     if "" in traits:
-        message = "Invalid query string parameters: Expected 'required' parameter value of the form: "
-        message += f"in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: {value}"
-        raise Invalid(message)
+        raise Invalid(
+            "Invalid query string parameters: Expected 'required' parameter value of the form: "
+            f"in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: {value}"
+        )
     if any(trait.startswith("!") for trait in traits):
-        message = f"Invalid query string parameters: {form} does not support forbidden traits. Got: {value}"
-        raise Invalid(message)
+        raise Invalid(f"Invalid query string parameters: {form} does not support forbidden traits. Got: {value}")
     return traits
 
 
@@ -221,8 +216,7 @@ def _all_of_traits(value: str, *, forbidding: bool) -> tuple[list[str], set[str]
 def read_member_of(values: list[str], suffix: str, version: Version) -> tuple[AnyOf, frozenset[str]]:
     """Aggregates: in one of each set, and in none of the others. Raises Invalid."""
     if len(values) > 1 and version < REPEATED_MEMBER_OF:
-        message = f"Multiple member_of{suffix} parameters are not supported"
-        raise Invalid(message)
+        raise Invalid(f"Multiple member_of{suffix} parameters are not supported")
     inside: list[frozenset[str]] = []
     outside: set[str] = set()
     for value in values:
@@ -231,8 +225,7 @@ def read_member_of(values: list[str], suffix: str, version: Version) -> tuple[An
             inside.append(uuids)
             continue
         if version < FORBIDDEN_AGGREGATES:
-            message = f"Forbidden member_of{suffix} parameters are not supported in the specified microversion"
-            raise Invalid(message)
+            raise Invalid(f"Forbidden member_of{suffix} parameters are not supported in the specified microversion")
         outside |= uuids
     return tuple(inside), frozenset(outside)
 
@@ -240,15 +233,16 @@ def read_member_of(values: list[str], suffix: str, version: Version) -> tuple[An
 def _aggregates(value: str) -> frozenset[str]:
     listed = value.removeprefix("!")
     if "," in value and not listed.startswith("in:"):
-        message = "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid "
-        message += f"microversion. Got: {value}"
-        raise Invalid(message)
+        raise Invalid(
+            "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid "
+            f"microversion. Got: {value}"
+        )
     uuids = frozenset(listed.removeprefix("in:").split(","))
     for uuid in uuids:
         if not is_uuid(uuid):
-            message = "Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). "
-            message += f"Got: {uuid}"
-            raise Invalid(message)
+            raise Invalid(
+                f"Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: {uuid}"
+            )
     return uuids
 
 
@@ -256,8 +250,9 @@ def read_in_tree(value: str) -> str:
     """The uuid of a provider, with the dashes that it is kept with. Raises Invalid."""
     text = value.strip()
     if not is_uuid(text):
-        message = f"Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
-        raise Invalid(message)
+        raise Invalid(
+            f"Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
+        )
     return str(UUID(text))
 
 
@@ -275,22 +270,19 @@ def _limit(given: Given) -> int | None:
 
 def _root_required(values: list[str]) -> tuple[frozenset[str], frozenset[str]]:
     if len(values) > 1:
-        message = "Query parameter 'root_required' may be specified only once."
-        raise DuplicateKey(message)
+        raise DuplicateKey("Query parameter 'root_required' may be specified only once.")
     wanted, unwanted = read_traits(values, ROOT_REQUIRED)  # whatever the version, `in:` is not for roots
     required = frozenset[str]().union(*wanted)
     if both := required & unwanted:
         names = ", ".join(sorted(both))
-        message = f"Conflicting required and forbidden traits found in root_required: {names}"
-        raise BadValue(message)
+        raise BadValue(f"Conflicting required and forbidden traits found in root_required: {names}")
     return required, unwanted
 
 
 def _suffixes(value: str) -> frozenset[str]:
     suffixes = frozenset(suffix.strip() for suffix in value.split(","))
     if NAMELESS in suffixes:
-        message = "Empty string (unsuffixed group) can not be specified in `same_subtree`"
-        raise BadValue(message)
+        raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
     return suffixes
 
 
@@ -298,35 +290,34 @@ def _check_resourceless(groups: Mapping[str, Group], subtrees: Iterable[frozense
     """Somebody gives something; who gives nothing says where; and every subtree is about groups that exist."""
     without = [suffix for suffix, group in groups.items() if not group.resources]
     if len(without) == len(groups):
-        message = "There must be at least one resources or resources[$S] parameter."
-        raise MissingValue(message)
+        raise MissingValue("There must be at least one resources or resources[$S] parameter.")
     named = frozenset[str]().union(*subtrees)
     if stray := [suffix for suffix in without if suffix not in named]:
-        message = "Resourceless suffixed group request should be specified in `same_subtree` query param: "
-        message += f"bad group(s) - {stray}."
-        raise BadValue(message)
+        raise BadValue(
+            "Resourceless suffixed group request should be specified in `same_subtree` query param: "
+            f"bad group(s) - {stray}."
+        )
     if unknown := sorted(named - groups.keys()):
-        message = f"Real suffixes should be specified in `same_subtree`: {unknown} not found in {[*groups]}."
-        raise BadValue(message)
+        raise BadValue(f"Real suffixes should be specified in `same_subtree`: {unknown} not found in {[*groups]}.")
 
 
 def _check_orphans(groups: Mapping[str, Group]) -> None:
     """Every group has resources."""
     without = {suffix: group for suffix, group in groups.items() if not group.resources}
     if orphans := [f"required{suffix}" for suffix, group in without.items() if group.required]:
-        message = "All traits parameters must be associated with resources.  "
-        message += f"Found the following orphaned traits keys: {', '.join(orphans)}"
-        raise Invalid(message)
+        raise Invalid(
+            "All traits parameters must be associated with resources.  "
+            f"Found the following orphaned traits keys: {', '.join(orphans)}"
+        )
     if orphans := [f"member_of{s}" for s, group in without.items() if group.member_of or group.not_member_of]:
-        message = "All member_of parameters must be associated with resources. "
-        message += f"Found the following orphaned member_of keys: {', '.join(orphans)}"
-        raise Invalid(message)
+        raise Invalid(
+            "All member_of parameters must be associated with resources. "
+            f"Found the following orphaned member_of keys: {', '.join(orphans)}"
+        )
     if without:
-        message = "All request groups must specify resources."
-        raise Invalid(message)
+        raise Invalid("All request groups must specify resources.")
     if not groups:
-        message = "At least one request group (`resources` or `resources{$S}`) is required."
-        raise Invalid(message)
+        raise Invalid("At least one request group (`resources` or `resources{$S}`) is required.")
 
 
 def _check_conflicts(groups: Mapping[str, Group]) -> None:
@@ -337,6 +328,6 @@ def _check_conflicts(groups: Mapping[str, Group]) -> None:
         if traits <= group.forbidden
     )
     if clashes:
-        message = "Conflicting required and forbidden traits found in the following traits keys: "
-        message += ", ".join(clashes)
-        raise Invalid(message)
+        raise Invalid(
+            f"Conflicting required and forbidden traits found in the following traits keys: {', '.join(clashes)}"
+        )

@@ -45,8 +45,7 @@ class MethodPolicy:
     def process_request(self, req: Request, _: falcon.Response) -> None:
         """Raises Invalid for a body of no type."""
         if (req.content_length or 0) > 0 and not req.content_type:
-            message = "content-type header required when content-length > 0"
-            raise Invalid(message)
+            raise Invalid("content-type header required when content-length > 0")
 
     def process_resource(self, req: Request, _: falcon.Response, __: object, ___: object) -> None:
         """Raises an HTTP error for a method that the route does not have, or for who reads no JSON."""

@@ -46,8 +46,7 @@ class PlacementVersions(VersionRange):
     def _parsed(self, text: str) -> Version:
         found = _FORM.fullmatch(text)
         if found is None:
-            message = f"Invalid microversion: invalid version string: {text}"
-            raise Invalid(message)
+            raise Invalid(f"Invalid microversion: invalid version string: {text}")
         return Version(int(found[1]), int(found[2]))
 
     def _out_of_range(self, version: Version, text: str) -> Invalid:

@@ -93,13 +93,13 @@ def _names(text: str) -> tuple[frozenset[str] | None, str]:
             return frozenset(value.split(",")), ""
         case "startswith" if text != kind:
             return None, value
-    message = "Badly formatted name parameter. Expected name query string parameter in form: "
-    message += f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{text}"'
-    raise Invalid(message)
+    raise Invalid(
+        "Badly formatted name parameter. Expected name query string parameter in form: "
+        f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{text}"'
+    )
 
 
 def _associated(text: str) -> bool:
     if text.lower() not in {"true", "false"}:
-        message = 'The query parameter "associated" only accepts "true" or "false"'
-        raise Invalid(message)
+        raise Invalid('The query parameter "associated" only accepts "true" or "false"')
     return text.lower() == "true"

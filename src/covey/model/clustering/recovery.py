@@ -14,13 +14,11 @@ def recovery(given: Document, known: Collection[str]) -> Document:
     """The same without what says nothing, and the operation in capitals. Raises Invalid."""
     unknown = sorted(set(given) - set(known))
     if unknown:
-        message = f"Action parameter {unknown} is not recognizable."
-        raise Invalid(message)
+        raise Invalid(f"Action parameter {unknown} is not recognizable.")
     said = {key: value for key, value in given.items() if value is not None}
     if "operation" not in said:
         return said
     operation = str(said["operation"]).upper()
     if operation not in OPERATIONS:
-        message = f"Operation value '{said['operation']}' has to be one of the following: {', '.join(OPERATIONS)}."
-        raise Invalid(message)
+        raise Invalid(f"Operation value '{said['operation']}' has to be one of the following: {', '.join(OPERATIONS)}.")
     return said | {"operation": operation}

@@ -62,14 +62,11 @@ def read_resize(given: Document, most: int = MOST) -> Resize:
     said = {key: value for key, value in given.items() if value is not None}
     adjustment = _adjustment(said.get("adjustment_type"))
     if adjustment is None and "number" in said:
-        message = "Missing adjustment_type value for size adjustment."
-        raise Invalid(message)
+        raise Invalid("Missing adjustment_type value for size adjustment.")
     if adjustment is not None and "number" not in said:
-        message = "Missing number value for size adjustment."
-        raise Invalid(message)
+        raise Invalid("Missing number value for size adjustment.")
     if adjustment is None and not said.keys() & {"min_size", "max_size"}:
-        message = "Not enough parameters to do resize action."
-        raise Invalid(message)
+        raise Invalid("Not enough parameters to do resize action.")
     wanted = Resize(
         adjustment=adjustment,
         number=0 if adjustment is None else _number(adjustment, said["number"]),
@@ -122,8 +119,7 @@ def read_count(inputs: Document, default: int | None = None) -> int | None:
         return default
     count = _whole("count", given)
     if count < 0:
-        message = "Value must be >= 0 for field 'count'."
-        raise Invalid(message)
+        raise Invalid("Value must be >= 0 for field 'count'.")
     return count
 
 
@@ -131,8 +127,7 @@ def check_scaling(verb: Verb, count: int | None, nodes: int, most: int = MOST) -
     """Refuses at once what no cluster allows; a cluster's own bounds are for the action to see to. Raises Invalid."""
     if count == 0:
         way = "scale-out" if verb is Verb.CLUSTER_SCALE_OUT else "scale-in"
-        message = f"Count for {way} request cannot be 0."
-        raise Invalid(message)
+        raise Invalid(f"Count for {way} request cannot be 0.")
     if verb is Verb.CLUSTER_SCALE_OUT and count is not None:
         _refuse_too_many(nodes + count, most)
 
@@ -140,16 +135,14 @@ def check_scaling(verb: Verb, count: int | None, nodes: int, most: int = MOST) -
 def check_growth(cluster: Cluster, goal: int, most: int = MOST) -> None:
     """Whether a cluster may grow to so many nodes; that may still be too few. Raises Invalid."""
     if NO_MAXIMUM != cluster.max_size < goal:
-        message = f"The target capacity ({goal}) is greater than the cluster's max_size ({cluster.max_size})."
-        raise Invalid(message)
+        raise Invalid(f"The target capacity ({goal}) is greater than the cluster's max_size ({cluster.max_size}).")
     _refuse_too_many(goal, most)
 
 
 def check_shrinkage(cluster: Cluster, goal: int) -> None:
     """Whether a cluster may shrink to so many nodes; that may still be too many. Raises Invalid."""
     if goal < cluster.min_size:
-        message = f"The target capacity ({goal}) is less than the cluster's min_size ({cluster.min_size})."
-        raise Invalid(message)
+        raise Invalid(f"The target capacity ({goal}) is less than the cluster's min_size ({cluster.min_size}).")
 
 
 def check_new(desired: int, min_size: int, max_size: int, most: int = MOST) -> None:
@@ -181,17 +174,14 @@ def _refuse(wanted: Resize, cluster: Cluster, goal: int, most: int) -> None:
 
 def _refuse_crossed(min_size: int | None, max_size: int | None) -> None:
     if min_size is not None and max_size is not None and NO_MAXIMUM != max_size < min_size:
-        message = f"The specified min_size ({min_size}) is greater than the specified max_size ({max_size})."
-        raise Invalid(message)
+        raise Invalid(f"The specified min_size ({min_size}) is greater than the specified max_size ({max_size}).")
 
 
 def _refuse_outside(goal: int, min_size: int | None, max_size: int | None) -> None:
     if min_size is not None and goal < min_size:
-        message = f"The target capacity ({goal}) is less than the specified min_size ({min_size})."
-        raise Invalid(message)
+        raise Invalid(f"The target capacity ({goal}) is less than the specified min_size ({min_size}).")
     if max_size is not None and NO_MAXIMUM != max_size < goal:
-        message = f"The target capacity ({goal}) is greater than the specified max_size ({max_size})."
-        raise Invalid(message)
+        raise Invalid(f"The target capacity ({goal}) is greater than the specified max_size ({max_size}).")
 
 
 def _refuse_bounds(wanted: Resize, cluster: Cluster) -> None:
@@ -214,10 +204,9 @@ def _refuse_bounds(wanted: Resize, cluster: Cluster) -> None:
 
 def _refuse_too_many(goal: int, most: int) -> None:
     if goal > most:
-        message = (
+        raise Invalid(
             f"The target capacity ({goal}) is greater than the maximum number of nodes allowed per cluster ({most})."
         )
-        raise Invalid(message)
 
 
 def _adjustment(given: object) -> Adjustment | None:
@@ -226,20 +215,17 @@ def _adjustment(given: object) -> Adjustment | None:
     try:
         return Adjustment(str(given))
     except ValueError:
-        message = f"Value '{given}' is not acceptable for field 'adjustment_type'."
-        raise Invalid(message) from None
+        raise Invalid(f"Value '{given}' is not acceptable for field 'adjustment_type'.") from None
 
 
 def _number(adjustment: Adjustment, given: object) -> float:
     try:
         number = _NUMBER.read(given)
     except BadSpec:
-        message = f"The value for number must be a number: '{given}'."
-        raise Invalid(message) from None
+        raise Invalid(f"The value for number must be a number: '{given}'.") from None
     _refuse_out_of_range("number", number, -_FARTHEST, _FARTHEST)
     if adjustment is Adjustment.EXACT and number < 0:
-        message = "The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'."
-        raise Invalid(message)
+        raise Invalid("The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'.")
     return number if adjustment is Adjustment.BY_PERCENTAGE else int(number)
 
 
@@ -251,16 +237,13 @@ def _whole(name: str, given: object, least: int = -_FARTHEST, most: int = _FARTH
     try:
         number = _INTEGER.read(given)
     except BadSpec:
-        message = f"The value for {name} must be an integer: '{given}'."
-        raise Invalid(message) from None
+        raise Invalid(f"The value for {name} must be an integer: '{given}'.") from None
     _refuse_out_of_range(name, number, least, most)
     return number
 
 
 def _refuse_out_of_range(name: str, number: float, least: int, most: int) -> None:
     if number < least:
-        message = f"The value for the {name} field must be greater than or equal to {least}."
-        raise Invalid(message)
+        raise Invalid(f"The value for the {name} field must be greater than or equal to {least}.")
     if number > most:
-        message = f"The value for the {name} field must be less than or equal to {most}."
-        raise Invalid(message)
+        raise Invalid(f"The value for the {name} field must be less than or equal to {most}.")

@@ -44,13 +44,11 @@ class SpecType:
         """Raises Invalid for an operation that nodes of this type do not have, or with other parameters than it has."""
         operation = self.operations.get(name)
         if operation is None:
-            message = f"The requested operation '{name}' is not supported by the profile type '{self.full_name}'."
-            raise Invalid(message)
+            raise Invalid(f"The requested operation '{name}' is not supported by the profile type '{self.full_name}'.")
         try:
             read(operation.parameters, parameters)
         except BadSpec as error:
-            message = f"{error.message}."
-            raise Invalid(message) from error
+            raise Invalid(f"{error.message}.") from error
 
 
 class SpecTypes:

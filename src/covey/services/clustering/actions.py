@@ -52,8 +52,9 @@ class Actions:
                 found = tx.clustering.actions.lock(found.id)
             action = allowed(self.access, actor, f"{_RULE}update", "action", key, found)
             if action.cause is Cause.DERIVED:
-                message = f"Action ({action.id[:_SHORT]}) is part of the action ({action.parent_id}): cancel that one."
-                raise Immutable(message)
+                raise Immutable(
+                    f"Action ({action.id[:_SHORT]}) is part of the action ({action.parent_id}): cancel that one."
+                )
             if force:
                 tx.clustering.locks.free(action.id)
             else:
@@ -65,8 +66,7 @@ class Actions:
 def _refuse_over(action: Action) -> None:
     if action.status not in _CANCELLABLE:
         expected = ", ".join(_CANCELLABLE)
-        message = (
+        raise Immutable(
             f"Action ({action.id[:_SHORT]}) is in status ({action.status}) while expected status must be one of "
             f"({expected})."
         )
-        raise Immutable(message)

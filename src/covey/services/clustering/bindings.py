@@ -55,8 +55,7 @@ class Bindings:
             for binding in tx.clustering.bindings.of(cluster.id):
                 if binding.policy.id == policy.id:
                     return binding
-        message = f"The policy '{policy_key}' is not found attached to the specified cluster '{key}'."
-        raise BindingNotFound(message)
+        raise BindingNotFound(f"The policy '{policy_key}' is not found attached to the specified cluster '{key}'.")
 
     def attach(self, actor: Actor, key: str, policy_key: str, *, enabled: bool) -> Action:
         """Have a cluster heed a policy. Raises Invalid, Locked."""
@@ -80,6 +79,5 @@ class Bindings:
             cluster = own_cluster(tx, self.access, actor, "clusters:action", key, hold=True)
             policy = some_policy(tx, self.access, actor, policy_key)
             if all(binding.policy.id != policy.id for binding in tx.clustering.bindings.of(cluster.id)):
-                message = f"The policy '{policy_key}' is not attached to the specified cluster '{key}'."
-                raise Invalid(message)
+                raise Invalid(f"The policy '{policy_key}' is not attached to the specified cluster '{key}'.")
             return self.requests.accept(tx, actor, verb, cluster, {"policy_id": policy.id, **change})

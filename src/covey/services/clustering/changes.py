@@ -26,11 +26,9 @@ def changes(
         new = some_profile(tx, access, actor, profile)
         if new.type != type_of(tx, thing.profile_id):
             kind = "cluster" if isinstance(thing, Cluster) else "node"
-            message = f"Cannot update a {kind} to a different profile type, operation aborted."
-            raise Invalid(message)
+            raise Invalid(f"Cannot update a {kind} to a different profile type, operation aborted.")
         if new.id != thing.profile_id:
             found["profile_id"] = new.id
     if not found:
-        message = "No property needs an update."
-        raise Invalid(message)
+        raise Invalid("No property needs an update.")
     return found

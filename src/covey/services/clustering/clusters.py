@@ -115,8 +115,7 @@ class Clusters:
         with self.store.write() as tx:
             cluster = own_cluster(tx, self.access, actor, f"{_RULE}update", key, hold=True)
             if cluster.status is ClusterStatus.ERROR:
-                message = f"The cluster '{key}' is in status {cluster.status}: updating it is not supported."
-                raise NotSupported(message)
+                raise NotSupported(f"The cluster '{key}' is in status {cluster.status}: updating it is not supported.")
             wanted: dict[str, object] = {
                 "name": change.name,
                 "metadata": change.metadata,
@@ -133,23 +132,20 @@ class Clusters:
         with self.store.write() as tx:
             cluster = own_cluster(tx, self.access, actor, f"{_RULE}delete", key, hold=True)
             if not force and cluster.status in _CHANGING:
-                message = f"The cluster '{key}' is in status {cluster.status}."
-                raise InProgress(message)
+                raise InProgress(f"The cluster '{key}' is in status {cluster.status}.")
             return self.requests.accept(tx, actor, Verb.CLUSTER_DELETE, cluster, {"force": force})
 
     def _refuse_over_quota(self, tx: Transaction, actor: Actor) -> None:
         tx.claims.usage(actor.project_id, lock=True)  # one at a time
         if tx.clustering.clusters.count(actor.project_id) >= self.limits.clusters:
-            message = f"Quota exceeded, too many clusters: a project may have {self.limits.clusters}."
-            raise OverQuota(message)
+            raise OverQuota(f"Quota exceeded, too many clusters: a project may have {self.limits.clusters}.")
 
 
 def _refuse_config(config: Document) -> None:
     """Raises Invalid when nodes could not be named by it."""
     text = config.get(names.FORMAT)
     if text is not None and not names.is_format(text):
-        message = (
+        raise Invalid(
             f"The value for {names.FORMAT} must be letters, digits, '.', '_', '~', '-', and $nR, $nr or $nI with a "
             f"number n below 100, for names of 255 characters at the most: '{str(text)[:255]}'."
         )
-        raise Invalid(message)

@@ -34,8 +34,7 @@ def allowed(access: Access, actor: Actor, rule: str, kind: str, key: str, thing:
 def specified(kind: str, key: str, thing: Thing | None) -> Thing:
     """Something that a request mentions besides what it is about. Raises Invalid."""
     if thing is None:
-        message = f"The specified {kind} '{key}' could not be found."
-        raise Invalid(message)
+        raise Invalid(f"The specified {kind} '{key}' could not be found.")
     return thing
 
 
@@ -76,8 +75,7 @@ def some_nodes(
     found = [by_id.get(key) or tx.clustering.nodes.one(key, project) for key in keys]
     lost = [key for key, node in zip(keys, found, strict=True) if node is None]
     if lost:
-        message = f"{missing}: {lost}."
-        raise Invalid(message)
+        raise Invalid(f"{missing}: {lost}.")
     return [node for node in found if node is not None]
 
 

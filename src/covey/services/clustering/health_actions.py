@@ -58,8 +58,7 @@ class HealthActions:
                 filters["profile_id"] = [profile.id for profile in named]
             nodes = [node.id for node in tx.clustering.nodes.of(cluster.id) if _matches(node, filters)]
             if not nodes:
-                message = f"The cluster '{key}' has no nodes{' that match the filters' if filters else ''}."
-                raise Invalid(message)
+                raise Invalid(f"The cluster '{key}' has no nodes{' that match the filters' if filters else ''}.")
             inputs = {"operation": wanted.name, "params": wanted.params, "nodes": nodes}
             return self.requests.accept(tx, actor, Verb.CLUSTER_OPERATION, cluster, inputs)
 

@@ -91,5 +91,4 @@ def _refuse(nodes: Sequence[Node], sentence: str) -> None:
 def _refuse_same(nodes: Sequence[Node]) -> None:
     """One node under two of its names."""
     if len({node.id for node in nodes}) < len(nodes):
-        message = "Items for 'nodes' must be unique"
-        raise Invalid(message)
+        raise Invalid("Items for 'nodes' must be unique")

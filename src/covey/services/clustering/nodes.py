@@ -68,8 +68,7 @@ class Nodes:
                 key = str(wanted.filters["cluster_id"][-1])
                 cluster = tx.clustering.clusters.one(key, wanted.project_id)
                 if cluster is None:
-                    message = f"Cannot find the given cluster: {key}."
-                    raise Invalid(message)
+                    raise Invalid(f"Cannot find the given cluster: {key}.")
                 wanted = replace(wanted, filters={**wanted.filters, "cluster_id": (cluster.id,)})
             return tx.clustering.nodes.page(wanted)
 
@@ -117,8 +116,7 @@ class Nodes:
         with self.store.write() as tx:
             node = own_node(tx, self.access, actor, f"{_RULE}delete", key, hold=True)
             if not force and node.status in _CHANGING:
-                message = f"The node '{key}' is in status {node.status}."
-                raise InProgress(message)
+                raise InProgress(f"The node '{key}' is in status {node.status}.")
             return self.requests.accept(tx, actor, Verb.NODE_DELETE, node, {"force": True} if force else {})
 
     def check(self, actor: Actor, key: str) -> Action:
@@ -146,8 +144,7 @@ class Nodes:
         found = tx.clustering.clusters.one(key, project_seen(self.access, actor))
         cluster = specified("cluster", key, None if found is None else tx.clustering.clusters.lock(found.id))
         if profile.type != type_of(tx, cluster.profile_id):
-            message = "Node and cluster have different profile type, operation aborted."
-            raise Invalid(message)
+            raise Invalid("Node and cluster have different profile type, operation aborted.")
         check_scaling(Verb.CLUSTER_SCALE_OUT, 1, len(cluster.nodes), self.limits.nodes)
         index = cluster.next_index
         tx.clustering.clusters.update(replace(cluster, next_index=index + 1))

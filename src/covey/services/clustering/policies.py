@@ -59,8 +59,7 @@ class Policies:
         with self.store.write() as tx:
             old = self._own(tx, actor, "policies:update", key)
             if name == old.name:
-                message = "No property needs an update."
-                raise Invalid(message)
+                raise Invalid("No property needs an update.")
             new = replace(old, name=name, updated_at=self.clock())
             tx.clustering.policies.rename(new)
         return new
@@ -70,8 +69,7 @@ class Policies:
         with self.store.write() as tx:
             found = self._own(tx, actor, "policies:delete", key)
             if tx.clustering.policies.is_used(found.id):
-                message = f"The policy '{found.id}' cannot be deleted: still attached to some clusters."
-                raise StillInUse(message)
+                raise StillInUse(f"The policy '{found.id}' cannot be deleted: still attached to some clusters.")
             tx.clustering.policies.delete(found.id)
 
     def _own(self, tx: Transaction, actor: Actor, rule: str, key: str) -> Policy:
@@ -90,8 +88,7 @@ class Policies:
         known = {name or self.default_zone for name, _ in tx.hosts.zones()}
         for zone in wanted:
             if zone not in known:
-                message = f"The specified availability_zone '{zone}' could not be found."
-                raise Invalid(message)
+                raise Invalid(f"The specified availability_zone '{zone}' could not be found.")
 
     def _check_group(self, tx: Transaction, actor: Actor, policy: Policy) -> None:
         """Raises BadSpec for policies that a server group could not have, Forbidden for scopes that are not open."""
@@ -103,8 +100,7 @@ class Policies:
         try:
             reader.read([policies] if isinstance(policies, str) else policies, group.get("rules", {}))
         except Invalid as error:
-            message = f"servergroup: {error.message}"
-            raise BadSpec(message) from error
+            raise BadSpec(f"servergroup: {error.message}") from error
 
 
 def _read(policy: Policy) -> Mapping[str, Any]:

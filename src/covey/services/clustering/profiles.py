@@ -40,8 +40,7 @@ class Profiles:
         try:
             new = replace(self._profile(actor, name, spec), id=self.new_uuid(), metadata=metadata)
         except BadSpec as error:
-            message = f"Failed in creating profile {name}: {error.message}"
-            raise BadSpec(message) from error
+            raise BadSpec(f"Failed in creating profile {name}: {error.message}") from error
         with self.store.write() as tx:
             tx.clustering.profiles.add(new)
         return new
@@ -61,8 +60,7 @@ class Profiles:
                 metadata=old.metadata if metadata is None else metadata,
             )
             if new == old:
-                message = "No property needs an update."
-                raise Invalid(message)
+                raise Invalid("No property needs an update.")
             new = replace(new, updated_at=self.clock())
             tx.clustering.profiles.update(new)
         return new
@@ -72,8 +70,9 @@ class Profiles:
         with self.store.write() as tx:
             found = self._own(tx, actor, "profiles:delete", key)
             if tx.clustering.profiles.is_used(found.id):
-                message = f"The profile '{found.id}' cannot be deleted: still referenced by some clusters and/or nodes."
-                raise StillInUse(message)
+                raise StillInUse(
+                    f"The profile '{found.id}' cannot be deleted: still referenced by some clusters and/or nodes."
+                )
             tx.clustering.profiles.delete(found.id)
 
     def _own(self, tx: Transaction, actor: Actor, rule: str, key: str) -> Profile:

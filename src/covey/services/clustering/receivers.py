@@ -90,8 +90,7 @@ class Receivers:
                 params=found.params if change.params is None else change.params,
             )
             if changed == found:
-                message = "No property needs an update."
-                raise Invalid(message)
+                raise Invalid("No property needs an update.")
             changed = replace(changed, updated_at=self.clock())
             tx.clustering.receivers.update(changed)
             return changed

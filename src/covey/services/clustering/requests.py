@@ -52,8 +52,7 @@ class Requests:
         if not grab(tx, action):
             if verb not in _PATIENT:
                 kind = "cluster" if isinstance(target, Cluster) else "node"
-                message = f"{verb} for {kind} '{target.id}' cannot be completed because it is already locked."
-                raise Locked(message)
+                raise Locked(f"{verb} for {kind} '{target.id}' cannot be completed because it is already locked.")
             if verb in _IMPATIENT_WITH_OTHERS:
                 self._end_others(tx, action)
         elif verb not in _PATIENT:

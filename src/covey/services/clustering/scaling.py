@@ -48,8 +48,7 @@ class Scaling:
         now = self.clock()
         for binding in tx.clustering.bindings.of(cluster.id):
             if binding.enabled and binding.policy.kind == SCALING and is_cooling(binding, verb, now):
-                message = (
+                raise Cooldown(
                     f"The {verb} action for cluster {cluster.id} cannot be processed due to Policy "
                     f"{binding.policy.id} cooldown still in progress"
                 )
-                raise Cooldown(message)

@@ -18,6 +18,5 @@ def listing_seen(access: Access, actor: Actor, wanted: Listing) -> Listing:
     """What an actor gets of a list. Raises Forbidden when it wants to see every project's things and may not."""
     project = project_seen(access, actor)
     if project is not None and wanted.project_id is None:
-        message = "You are not authorized to complete this operation."
-        raise Forbidden(message)
+        raise Forbidden("You are not authorized to complete this operation.")
     return replace(wanted, project_id=project)

@@ -138,8 +138,7 @@ class FleetMaps:
         with self.store.read() as tx:
             found = tx.hosts.by_name(name)
             if found is None:
-                message = f"There is no host {name!r}."
-                raise NotFound(message)
+                raise NotFound(f"There is no host {name!r}.")
             servers = {server: called for called, server in tx.servers.names_on([found.id])[found.id]}
             aggregates = [aggregate for aggregate in tx.aggregates.all() if name in aggregate.hosts]
             return HostPage(found, tx.allocations.on(found.id), servers, aggregates)
@@ -151,8 +150,7 @@ def _chosen(scopes: Sequence[ScopeRef], wanted: str | None) -> ScopeRef:
         return next((scope for scope in scopes if scope != HOST), HOST)
     found = next((scope for scope in scopes if scope.name == wanted), None)
     if found is None:
-        message = f"There is no scope {wanted!r}. Ask for one of {', '.join(scope.name for scope in scopes)}."
-        raise Invalid(message)
+        raise Invalid(f"There is no scope {wanted!r}. Ask for one of {', '.join(scope.name for scope in scopes)}.")
     return found
 
 

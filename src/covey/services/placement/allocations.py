@@ -67,8 +67,7 @@ class Allocations:
                 found = tx.allocations.find([consumer], lock=True)
                 held = tx.allocations.of([consumer])
                 if not found or not held:
-                    message = f"No allocations for consumer '{consumer}'"
-                    raise NotFound(message)
+                    raise NotFound(f"No allocations for consumer '{consumer}'")
                 tx.allocations.take(sorted((each.provider_id, each.resource_class, -each.used) for each in held))
                 tx.allocations.forget([consumer])
 
@@ -125,13 +124,11 @@ class Allocations:
 def _refuse_others(known: ledger.Ids, providers: ledger.Ids) -> None:
     """Raises Overtaken when a provider went, and another has its uuid now."""
     if known != providers:
-        message = "A provider is another than it was. Look anew, then try again."
-        raise Overtaken(message)
+        raise Overtaken("A provider is another than it was. Look anew, then try again.")
 
 
 def _refuse_unknown_classes(tx: Transaction, wanted: Sequence[AllocationRequest]) -> None:
     unknown = unknown_class(tx, {kind for each in wanted for amounts in each.resources.values() for kind in amounts})
     if unknown:
         whom = f" for consumer {wanted[0].consumer}:" if len(wanted) == 1 else ""
-        message = f"Unable to allocate inventory{whom} {unknown}"
-        raise Invalid(message)
+        raise Invalid(f"Unable to allocate inventory{whom} {unknown}")

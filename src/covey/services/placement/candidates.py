@@ -31,9 +31,7 @@ def _check_names(query: Query, providers: Providers, tx: Transaction) -> None:
     """A name that some provider has is known; the store is asked about the others only."""
     classes = {name for name in query.amounts if name not in providers.stocks}
     if classes and (unknown := classes - tx.resource_classes.known(classes)):
-        message = f"Invalid resource class in resources parameter: No such resource class {min(unknown)}."
-        raise Invalid(message)
+        raise Invalid(f"Invalid resource class in resources parameter: No such resource class {min(unknown)}.")
     traits = {name for name in query.traits if name not in providers.traits}
     if traits and (unknown := traits - tx.traits.known(traits)):
-        message = f"No such trait(s): {', '.join(sorted(unknown))}."
-        raise Invalid(message)
+        raise Invalid(f"No such trait(s): {', '.join(sorted(unknown))}.")

@@ -19,8 +19,7 @@ def existing(tx: Transaction, uuid: str, *, lock: bool = False, reason: str = ""
     """The provider with that uuid; held, when it is to be changed. Raises NotFound."""
     found = tx.providers.by_uuid(uuid, lock=lock)
     if found is None:
-        message = f"No resource provider with uuid {uuid} found{reason}"
-        raise NotFound(message)
+        raise NotFound(f"No resource provider with uuid {uuid} found{reason}")
     return found
 
 

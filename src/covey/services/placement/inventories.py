@@ -40,8 +40,7 @@ class Inventories:
             provider = existing(tx, uuid)
             found = tx.inventories.of([provider.id])[provider.id].get(kind)
         if found is None:
-            message = f"No inventory of class {kind} for {uuid}"
-            raise NotFound(message)
+            raise NotFound(f"No inventory of class {kind} for {uuid}")
         return provider, found
 
     def replace(self, actor: Actor, uuid: str, generation: int | None, wanted: Stock, *, least: int = 0) -> Provider:
@@ -52,8 +51,7 @@ class Inventories:
             expect(provider, generation, CONFLICT)
             refuse_small(provider, wanted, least, "Unable to update inventory")
             if unknown := unknown_class(tx, wanted):
-                message = f"Unknown resource class in inventory for resource provider {uuid}: {unknown}"
-                raise Invalid(message)
+                raise Invalid(f"Unknown resource class in inventory for resource provider {uuid}: {unknown}")
             refuse_used(provider, has, wanted, "update conflict: ")
             tx.inventories.drop((provider.id, kind) for kind in has.keys() - wanted.keys())
             tx.inventories.put({provider.id: wanted})
@@ -77,11 +75,11 @@ class Inventories:
         def change(tx: Transaction, provider: Provider, has: Stock) -> None:
             refuse_small(provider, {kind: new}, least, "Unable to create inventory")
             if unknown := unknown_class(tx, [kind]):
-                message = f"Unable to create inventory for resource provider {uuid}: {unknown}"
-                raise Invalid(message)
+                raise Invalid(f"Unable to create inventory for resource provider {uuid}: {unknown}")
             if kind in has:
-                message = f"Update conflict: The resource provider has an inventory of class {kind} already."
-                raise ConcurrentUpdate(message)
+                raise ConcurrentUpdate(
+                    f"Update conflict: The resource provider has an inventory of class {kind} already."
+                )
             tx.inventories.put({provider.id: {kind: new}})
 
         return self._changed(uuid, change)
@@ -98,9 +96,10 @@ class Inventories:
             if unknown := unknown_class(tx, [kind]):
                 raise NotFound(unknown)
             if kind not in has:
-                message = f"No inventory record with resource class for resource provider {uuid}: "
-                message += f"No inventory of class {kind} found."
-                raise Invalid(message)
+                raise Invalid(
+                    f"No inventory record with resource class for resource provider {uuid}: "
+                    f"No inventory of class {kind} found."
+                )
             tx.inventories.put({provider.id: {kind: new}})
 
         return self._changed(uuid, change)
@@ -111,11 +110,9 @@ class Inventories:
 
         def change(tx: Transaction, provider: Provider, has: Stock) -> None:
             if kind not in has:
-                message = f"No inventory of class {kind} found for delete"
-                raise NotFound(message)
+                raise NotFound(f"No inventory of class {kind} found for delete")
             if has[kind].used:
-                message = f"Unable to delete inventory of class {kind}: {in_use(provider, [kind])}"
-                raise ConcurrentUpdate(message)
+                raise ConcurrentUpdate(f"Unable to delete inventory of class {kind}: {in_use(provider, [kind])}")
             tx.inventories.drop([(provider.id, kind)])
 
         self._changed(uuid, change)
@@ -139,11 +136,9 @@ def refuse_small(provider: Provider, wanted: Stock, least: int, verb: str) -> No
         refusal = f"{verb} for resource provider {provider.uuid}: Invalid inventory for '{kind}' on resource provider "
         refusal += f"'{provider.uuid}'. "
         if has.ratio <= 0:
-            message = f"{refusal}The allocation_ratio must be greater than 0."
-            raise Invalid(message)
+            raise Invalid(f"{refusal}The allocation_ratio must be greater than 0.")
         if has.capacity < least:
-            message = f"{refusal}The reserved value is greater than{' or equal to' if least else ''} total."
-            raise Invalid(message)
+            raise Invalid(f"{refusal}The reserved value is greater than{' or equal to' if least else ''} total.")
 
 
 def refuse_used(provider: Provider, has: Stock, wanted: Stock, verb: str) -> None:

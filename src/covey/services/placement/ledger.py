@@ -26,17 +26,16 @@ def refuse_stale(generations: Mapping[str, int], wanted: Sequence[AllocationRequ
     for each in wanted:
         now = generations[each.consumer] or None
         if each.checked and each.generation != now:
-            message = f"consumer generation conflict - expected {'null' if now is None else now} "
-            message += f"but got {each.generation}"
-            raise ConcurrentUpdate(message)
+            raise ConcurrentUpdate(
+                f"consumer generation conflict - expected {'null' if now is None else now} but got {each.generation}"
+            )
 
 
 def refuse_unknown(providers: Collection[str], wanted: Sequence[AllocationRequest]) -> None:
     """Raises Invalid for a provider that there is not."""
     for uuid in (uuid for each in wanted for uuid in each.resources):
         if uuid not in providers:
-            message = f"Allocation for resource provider '{uuid}' that does not exist."
-            raise Invalid(message)
+            raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
 
 
 def rewrite(
@@ -94,13 +93,14 @@ def refuse_portions(new: Sequence[Allocation], providers: Ids, stocks: Stocks) -
     for each in new:
         provider, has = names[each.provider_id], stocks[each.provider_id].get(each.resource_class)
         if has is None:
-            message = "Unable to allocate inventory: "
-            message += f"Inventory for '{each.resource_class}' on resource provider '{provider}' invalid."
-            raise Conflict(message)
+            raise Conflict(
+                "Unable to allocate inventory: "
+                f"Inventory for '{each.resource_class}' on resource provider '{provider}' invalid."
+            )
         if not has.gives(each.used):
-            message = f"{_unable(each.resource_class, provider)} "
-            message += "The requested amount would violate inventory constraints."
-            raise Conflict(message)
+            raise Conflict(
+                f"{_unable(each.resource_class, provider)} The requested amount would violate inventory constraints."
+            )
 
 
 def refuse_full(refused: Sequence[Amount], providers: Ids) -> None:

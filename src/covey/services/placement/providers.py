@@ -96,14 +96,15 @@ class Providers:
             with self.store.write() as tx:
                 provider = existing(tx, uuid, lock=True, reason=" for delete")
                 if tx.providers.has_children(provider.id):
-                    message = f"Unable to delete parent resource provider {uuid}: It has child resource providers."
-                    raise ProviderHasChildren(message)
+                    raise ProviderHasChildren(
+                        f"Unable to delete parent resource provider {uuid}: It has child resource providers."
+                    )
                 if provider.is_host:
-                    message = f"Unable to delete resource provider {uuid}: It is the host {provider.name}."
-                    raise ProviderInUse(message)
+                    raise ProviderInUse(f"Unable to delete resource provider {uuid}: It is the host {provider.name}.")
                 if any(has.used for has in tx.inventories.of([provider.id], lock=True)[provider.id].values()):
-                    message = f"Unable to delete resource provider {uuid}: Resource provider has allocations."
-                    raise ProviderInUse(message)
+                    raise ProviderInUse(
+                        f"Unable to delete resource provider {uuid}: Resource provider has allocations."
+                    )
                 tx.providers.delete(provider.id)
 
         retried(attempt)
@@ -112,19 +113,16 @@ class Providers:
 def _refuse_unknown_names(tx: Transaction, wanted: ProviderFilter) -> None:
     unknown = sorted(wanted.resources.keys() - tx.resource_classes.known(wanted.resources))
     if unknown:
-        message = f"Invalid resource class in resources parameter: No such resource class {unknown[0]}."
-        raise Invalid(message)
+        raise Invalid(f"Invalid resource class in resources parameter: No such resource class {unknown[0]}.")
     traits = wanted.forbidden.union(*wanted.required)
     unknown = sorted(traits - tx.traits.known(traits))
     if unknown:
-        message = f'Invalid trait(s) in "required" parameter: No such trait(s): {", ".join(unknown)}.'
-        raise Invalid(message)
+        raise Invalid(f'Invalid trait(s) in "required" parameter: No such trait(s): {", ".join(unknown)}.')
 
 
 def _refuse_nameless(name: str, refusal: str) -> None:
     if not name:
-        message = f"{refusal}name is required"
-        raise Invalid(message)
+        raise Invalid(f"{refusal}name is required")
 
 
 def _refuse_duplicates(tx: Transaction, name: str, uuid: str) -> None:
@@ -132,14 +130,14 @@ def _refuse_duplicates(tx: Transaction, name: str, uuid: str) -> None:
     if not taken and tx.providers.find(ProviderFilter(name=name)):
         taken = f"name: {name}"
     if taken:
-        message = f"Conflicting resource provider {taken} already exists."
-        raise DuplicateName(message)
+        raise DuplicateName(f"Conflicting resource provider {taken} already exists.")
 
 
 def _refuse_renamed_host(provider: Provider) -> None:
     if provider.is_host:
-        message = f"The resource provider {provider.uuid} is the host {provider.name}, and is called as the host is."
-        raise Conflict(message)
+        raise Conflict(
+            f"The resource provider {provider.uuid} is the host {provider.name}, and is called as the host is."
+        )
 
 
 def _parent(tx: Transaction, parent: str | None, uuid: str, refusal: str) -> Provider | None:
@@ -147,13 +145,13 @@ def _parent(tx: Transaction, parent: str | None, uuid: str, refusal: str) -> Pro
     if parent is None:
         return None
     if parent == uuid:
-        message = f"{refusal}parent provider UUID cannot be same as UUID. "
-        message += "Please set parent provider UUID to None if there is no parent."
-        raise Invalid(message)
+        raise Invalid(
+            f"{refusal}parent provider UUID cannot be same as UUID. "
+            "Please set parent provider UUID to None if there is no parent."
+        )
     found = tx.providers.by_uuid(parent, lock=True)
     if found is None:
-        message = f"{refusal}parent provider UUID does not exist."
-        raise Invalid(message)
+        raise Invalid(f"{refusal}parent provider UUID does not exist.")
     return found
 
 
@@ -161,26 +159,21 @@ def _move(tx: Transaction, provider: Provider, change: ProviderChange, refusal: 
     """Raises Invalid for a move that can't be; Overtaken when one of the trees grew before it could be held."""
     parent = tx.providers.by_uuid(change.parent) if change.parent is not None else None
     if change.parent is not None and parent is None:
-        message = f"{refusal}parent provider UUID does not exist."
-        raise Invalid(message)
+        raise Invalid(f"{refusal}parent provider UUID does not exist.")
     if provider.parent_id is not None and not change.may_move:
-        message = f"{refusal}{'re' if parent else 'un'}-parenting a provider is not currently allowed."
-        raise Invalid(message)
+        raise Invalid(f"{refusal}{'re' if parent else 'un'}-parenting a provider is not currently allowed.")
     if provider.is_host:
-        message = f"The resource provider {provider.uuid} is the host {provider.name}, and a host is a root."
-        raise Conflict(message)
+        raise Conflict(f"The resource provider {provider.uuid} is the host {provider.name}, and a host is a root.")
     roots = {each.root_id for each in (provider, parent) if each}
     held = tx.providers.trees(roots, lock=True)
     now = tx.providers.trees(roots)
     if {_place(each) for each in held} != {_place(each) for each in now} or not {
         _place(each) for each in (provider, parent) if each
     } <= {_place(each) for each in now}:
-        message = "The tree of the resource provider changed meanwhile. Look at it anew, then try again."
-        raise Overtaken(message)
+        raise Overtaken("The tree of the resource provider changed meanwhile. Look at it anew, then try again.")
     below = _below(provider, now)
     if parent is not None and parent.id in {provider.id, *below}:
-        message = f"{refusal}creating loop in the provider tree is not allowed."
-        raise Invalid(message)
+        raise Invalid(f"{refusal}creating loop in the provider tree is not allowed.")
     tx.providers.move(provider.id, parent, below)
 
 

@@ -51,8 +51,7 @@ class Reshaper:
             kinds = {kind for stock in stocks.values() for kind in stock.has}
             kinds |= {kind for each in wanted for amounts in each.resources.values() for kind in amounts}
             if unknown := unknown_class(tx, kinds):
-                message = f"malformed reshaper data: {unknown}"
-                raise Invalid(message)
+                raise Invalid(f"malformed reshaper data: {unknown}")
             for uuid, stock in stocks.items():
                 refuse_small(providers[uuid], stock.has, 0, "malformed reshaper data: Unable to update inventory")
             ids = [providers[uuid].id for uuid in stocks]
@@ -75,9 +74,9 @@ class Reshaper:
 def _refuse_stale(stocks: Mapping[str, NewStock], providers: Mapping[str, Provider]) -> None:
     for uuid, stock in stocks.items():
         if uuid not in providers:
-            message = f"Resource provider {uuid} in inventories not found: No resource provider with uuid {uuid} found"
-            raise UnknownProvider(message)
+            raise UnknownProvider(
+                f"Resource provider {uuid} in inventories not found: No resource provider with uuid {uuid} found"
+            )
         actual = providers[uuid].generation
         if stock.generation != actual:
-            message = f"{CONFLICT} for provider {uuid}: actual: {actual}, given: {stock.generation}"
-            raise ConcurrentUpdate(message)
+            raise ConcurrentUpdate(f"{CONFLICT} for provider {uuid}: actual: {actual}, given: {stock.generation}")

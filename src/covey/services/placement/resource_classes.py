@@ -36,8 +36,7 @@ class ResourceClasses:
         """Raises Conflict when it is there already."""
         self.access.require(actor, f"{_RULE}create")
         if not self._add(name):
-            message = f"Conflicting resource class already exists: {name}"
-            raise Conflict(message)
+            raise Conflict(f"Conflicting resource class already exists: {name}")
 
     def ensure(self, actor: Actor, name: str) -> bool:
         """Makes sure that it exists; tells whether it is new."""
@@ -52,13 +51,11 @@ class ResourceClasses:
             with self.store.write() as tx:
                 _existing(tx, name)
                 if name in STANDARD_CLASSES:
-                    message = f"Cannot update standard resource class {name}"
-                    raise Invalid(message)
+                    raise Invalid(f"Cannot update standard resource class {name}")
                 if new == name:
                     return
                 if tx.resource_classes.known([new]):
-                    message = f"Resource class already exists: {new}"
-                    raise Conflict(message)
+                    raise Conflict(f"Resource class already exists: {new}")
                 tx.resource_classes.rename(name, new)
 
         retried(attempt)
@@ -69,12 +66,12 @@ class ResourceClasses:
         with self.store.write() as tx:
             _existing(tx, name)
             if name in STANDARD_CLASSES:
-                message = f"Error in delete resource class: Cannot delete standard resource class {name}."
-                raise Invalid(message)
+                raise Invalid(f"Error in delete resource class: Cannot delete standard resource class {name}.")
             if not tx.resource_classes.delete(name):
-                message = f"Error in delete resource class: Cannot delete resource class {name}. "
-                message += "Class is in use in inventory."
-                raise Conflict(message)
+                raise Conflict(
+                    f"Error in delete resource class: Cannot delete resource class {name}. "
+                    "Class is in use in inventory."
+                )
 
     def _add(self, name: str) -> bool:
         with self.store.write() as tx:
@@ -86,6 +83,5 @@ def _existing(tx: Transaction, name: str) -> datetime | None:
         return None
     found = tx.resource_classes.custom([name])
     if name not in found:
-        message = f"No such resource class {name}."
-        raise NotFound(message)
+        raise NotFound(f"No such resource class {name}.")
     return found[name]

@@ -58,9 +58,10 @@ class Traits:
         """Makes sure that an operator's own trait exists; tells whether it is new. Raises Invalid."""
         self.access.require(actor, f"{_RULE}update")
         if not CUSTOM_NAME.fullmatch(name):
-            message = "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
-            message += 'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
-            raise Invalid(message)
+            raise Invalid(
+                "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
+                'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
+            )
         with self.store.write() as tx:
             return tx.traits.name([name], self.clock())
 
@@ -68,14 +69,12 @@ class Traits:
         """Raises Invalid for a standard trait, NotFound, and Conflict while a provider has it."""
         self.access.require(actor, f"{_RULE}delete")
         if name in STANDARD_TRAITS:
-            message = f"Cannot delete standard trait {name}."
-            raise Invalid(message)
+            raise Invalid(f"Cannot delete standard trait {name}.")
         with self.store.write() as tx:
             if name not in tx.traits.custom([name]):
                 raise NotFound(_unknown(name))
             if not tx.traits.forget(name):
-                message = f"The trait {name} is in use by a resource provider."
-                raise Conflict(message)
+                raise Conflict(f"The trait {name} is in use by a resource provider.")
 
     def of_provider(self, actor: Actor, uuid: str) -> tuple[Provider, frozenset[str]]:
         """Raises NotFound."""
@@ -100,8 +99,7 @@ class Traits:
                 provider = existing(tx, uuid, lock=True)
                 expect(provider, generation, CHANGED)
                 if unknown := sorted(names - tx.traits.known(names, hold=True)):
-                    message = f"No such trait {', '.join(unknown)}"
-                    raise Invalid(message)
+                    raise Invalid(f"No such trait {', '.join(unknown)}")
                 if names == tx.traits.of(provider.id):
                     return provider
                 tx.traits.replace(provider.id, names)

@@ -51,8 +51,7 @@ def find(store: Store, only: str | None = None) -> list[Wound]:
         uuids, names = {host.id: host.uuid for host in hosts}, {host.uuid: host.name for host in hosts}
         moves = {move.server_id: move for move in tx.migrations.find(server=only, statuses=UNDER_WAY)}
         if only is not None and tx.servers.by_id(only) is None:
-            message = f"Instance {only} could not be found."
-            raise NotFound(message)
+            raise NotFound(f"Instance {only} could not be found.")
         return [wound for page in _pages(tx, only) for wound in _wounds(tx, page, moves, uuids, names)]
 
 

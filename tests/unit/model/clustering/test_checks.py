@@ -84,8 +84,7 @@ def test_without_a_vsphere_host_the_data_says_nothing_else() -> None:
 
 def test_nobody_asks_for_hypervisors_without_drs_and_not_everybody_may() -> None:
     def forbidden() -> Sequence[str]:
-        message = "not for you"
-        raise Forbidden(message)
+        raise Forbidden("not for you")
 
     assert before(situation(OUT, hypervisors=forbidden), affinity())["status"] == "OK"
     told = refusal(situation(OUT, hypervisors=forbidden), affinity(enable_drs_extension=True))

@@ -55,8 +55,7 @@ def before(binding: Binding, situation: Situation, data: Document) -> Document:
     wanted = read_terms(binding.policy)
     group = group_of(binding)
     if group is None:
-        message = "It has no server group: detach it, and attach it again."
-        raise Refused(message)
+        raise Refused("It has no server group: detach it, and attach it again.")
     zone = wanted.get("availability_zone")
     if wanted["enable_drs_extension"]:
         zone = f"{zone or _DRS_ZONE}:{_vsphere_host(situation)}"
@@ -67,8 +66,7 @@ def before(binding: Binding, situation: Situation, data: Document) -> Document:
 def _vsphere_host(situation: Situation) -> str:
     found = next((name for name in situation.hypervisors() if _DRS in name.lower()), None)
     if found is None:
-        message = "No suitable vSphere host is available."
-        raise Refused(message, alone=True)
+        raise Refused("No suitable vSphere host is available.", alone=True)
     return found
 
 

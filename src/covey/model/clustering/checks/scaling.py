@@ -44,8 +44,7 @@ def before(binding: Binding, situation: Situation, data: Document) -> Document:
     if wanted["event"] != situation.verb:
         return data
     if is_cooling(binding, situation.verb, situation.now):
-        message = f"Policy {binding.policy.id} cooldown still in progress."
-        raise Refused(message)
+        raise Refused(f"Policy {binding.policy.id} cooldown still in progress.")
     count = _count(wanted["adjustment"], situation)
     if not wanted["adjustment"]["best_effort"]:
         _check(situation, count)
@@ -68,8 +67,7 @@ def _count(how: _Adjustment, situation: Situation) -> int:
         goal = changed(kind, number, nodes, how["min_step"])
         count = goal - nodes if grows else nodes - goal
         if count <= 0:
-            message = f"Count ({count}) is not acceptable for action '{situation.verb}': it has to be at least 1."
-            raise Refused(message)
+            raise Refused(f"Count ({count}) is not acceptable for action '{situation.verb}': it has to be at least 1.")
     check_scaling(situation.verb, count, 0)
     return count
 

@@ -59,6 +59,5 @@ def _shares(weights: Mapping[str, int], total: int) -> dict[str, Fraction]:
 def _available(weights: Mapping[str, int], situation: Situation) -> dict[str, int]:
     found = {zone: weight for zone, weight in weights.items() if zone in situation.zones}
     if not found:
-        message = f"None of its zones is available: {', '.join(weights)}."
-        raise Refused(message)
+        raise Refused(f"None of its zones is available: {', '.join(weights)}.")
     return found

@@ -84,8 +84,7 @@ class Attachments:
             cluster = _cluster(tx, run)
             binding = _bound(tx.clustering.bindings.of(cluster.id), run)
             if binding is None:
-                message = f"The policy '{_asked(run)}' is not attached to the cluster '{cluster.id}'."
-                raise NotFound(message)
+                raise NotFound(f"The policy '{_asked(run)}' is not attached to the cluster '{cluster.id}'.")
             enabled = run.action.inputs.get("enabled")
             if isinstance(enabled, bool):
                 tx.clustering.bindings.update(replace(binding, enabled=enabled))
@@ -120,8 +119,7 @@ def _bound(bindings: list[Binding], run: Run) -> Binding | None:
 def _policy(tx: Transaction, run: Run) -> Policy:
     found = tx.clustering.policies.one(_asked(run), None)
     if found is None:
-        message = f"The specified policy '{_asked(run)}' could not be found."
-        raise NotFound(message)
+        raise NotFound(f"The specified policy '{_asked(run)}' could not be found.")
     return found
 
 
@@ -135,18 +133,16 @@ def _refuse_second(policy: Policy, bindings: list[Binding], cluster: Cluster) ->
     """Versions of a type are one type: two of them would fight over the same nodes."""
     other = next((binding.policy for binding in bindings if binding.policy.kind == policy.kind), None)
     if other is not None and not KINDS[policy.kind].repeatable:
-        message = (
+        raise Conflict(
             f"Only one instance of policy type ({policy.type}) can be attached to a cluster, but another instance "
             f"({other.id}) is found attached to the cluster ({cluster.id}) already."
         )
-        raise Conflict(message)
 
 
 def _refuse_other_profiles(policy: Policy, profile: Profile) -> None:
     suitable = KINDS[policy.kind].profiles
     if suitable is not None and profile.type not in suitable:
-        message = f"Policy not applicable on profile type: {profile.type}"
-        raise Conflict(message)
+        raise Conflict(f"Policy not applicable on profile type: {profile.type}")
 
 
 def _is_in(node: Node, group: str) -> bool:

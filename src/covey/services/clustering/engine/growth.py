@@ -53,8 +53,7 @@ class Growth:
         def then(tx: Transaction, servers: Sequence[Server]) -> None:
             grown, action = still(tx, run)
             if grown is None or units_of(tx, action, Verb.NODE_CREATE):
-                message = f"The nodes of the action {action.id} were made already."
-                raise Overtaken(message)
+                raise Overtaken(f"The nodes of the action {action.id} were made already.")
             built = _with_servers(nodes, servers)
             now = self.clock()
             tx.clustering.nodes.add(built)
@@ -77,8 +76,7 @@ class Growth:
             cluster, action = still(tx, run)
             had = {node.id: node.server_id for node in tx.clustering.nodes.by_ids([n.id for n in nodes], lock=True)}
             if had != {node.id: node.server_id for node in nodes}:
-                message = f"The nodes of the action {action.id} have got servers already, or are gone."
-                raise Overtaken(message)
+                raise Overtaken(f"The nodes of the action {action.id} have got servers already, or are gone.")
             tx.clustering.nodes.update(_with_servers(ordered, servers))
             if cluster is not None and change is not same:
                 tx.clustering.clusters.update(change(cluster))
@@ -178,8 +176,7 @@ def profile_of(tx: Transaction, profile_id: str) -> Profile:
     """A profile by its id. Raises Invalid."""
     profile = tx.clustering.profiles.one(profile_id, None)
     if profile is None:
-        message = f"The profile '{profile_id}' could not be found."
-        raise Invalid(message)
+        raise Invalid(f"The profile '{profile_id}' could not be found.")
     return profile
 
 

@@ -45,8 +45,7 @@ class Membership:
         cluster, now = _held(tx, run), self.clock()
         old = [node for node in tx.clustering.nodes.by_ids(list(pairs), lock=True) if node.cluster_id == cluster.id]
         if len(old) != len(pairs):
-            message = f"Nodes not members of specified cluster: {sorted(set(pairs) - {node.id for node in old})}."
-            raise Conflict(message)
+            raise Conflict(f"Nodes not members of specified cluster: {sorted(set(pairs) - {node.id for node in old})}.")
         leave(tx, old, now)
         join(tx, cluster, _free_nodes(tx, list(pairs.values())), now)
 
@@ -60,14 +59,11 @@ def _free_nodes(tx: Transaction, ids: Sequence[str]) -> list[Node]:
     found = {node.id: node for node in tx.clustering.nodes.by_ids(ids, lock=True)}
     lost = [node for node in ids if node not in found]
     if lost:
-        message = f"Nodes not found: {lost}."
-        raise Conflict(message)
+        raise Conflict(f"Nodes not found: {lost}.")
     taken = [node for node in ids if found[node].cluster_id is not None]
     if taken:
-        message = f"Nodes {taken} already owned by some cluster."
-        raise Conflict(message)
+        raise Conflict(f"Nodes {taken} already owned by some cluster.")
     busy = [node for node in ids if tx.clustering.locks.holders(node)]
     if busy:
-        message = f"Nodes {busy} are locked: something is being done to them."
-        raise Locked(message)
+        raise Locked(f"Nodes {busy} are locked: something is being done to them.")
     return [found[node] for node in ids]

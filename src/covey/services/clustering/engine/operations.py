@@ -111,8 +111,7 @@ class Operations:
             case "unlock":
                 self.power.unlock(actor, server)
             case _:
-                message = f"The operation '{name}' is not offered by this cloud."
-                raise Invalid(message)
+                raise Invalid(f"The operation '{name}' is not offered by this cloud.")
         return name not in {"lock", "unlock"}
 
 

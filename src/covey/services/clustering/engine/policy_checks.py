@@ -84,8 +84,7 @@ class PolicyChecks:
         """Names of hosts, which are for operators only: a tenant would see them in its cluster. Raises Forbidden."""
         self.access.require(actor, "os_compute_api:os-hypervisors:list")
         if actor.user_id != cluster.owner.user_id:
-            message = "Hosts are chosen by name only for the administrator who owns the cluster."
-            raise Forbidden(message)
+            raise Forbidden("Hosts are chosen by name only for the administrator who owns the cluster.")
         return [host.name for host in tx.hosts.find() if host.up and not host.disabled]
 
 

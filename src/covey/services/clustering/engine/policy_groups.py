@@ -42,8 +42,7 @@ class PolicyGroups:
             self._refuse_mismatch(tx, actor, wanted, found)
             return Found(found.id, inherited=True)
         if hinted:
-            message = f"The specified servergroup '{hinted}' could not be found."
-            raise NotFound(message)
+            raise NotFound(f"The specified servergroup '{hinted}' could not be found.")
         return Found(self._make(tx, actor, wanted, name or self._new_name()), inherited=False)
 
     def let_go(self, tx: Transaction, actor: Actor, binding: Binding) -> str | None:
@@ -68,8 +67,7 @@ class PolicyGroups:
         if found is None or found.project_id != actor.project_id:
             named = tx.groups.named(actor.project_id, key)
             if len(named) > 1:
-                message = f"Failed in retrieving servergroup '{key}'."
-                raise Conflict(message)
+                raise Conflict(f"Failed in retrieving servergroup '{key}'.")
             found = named[0] if named else None
         if found is not None:
             tx.groups.lock([found.id])
@@ -81,24 +79,20 @@ class PolicyGroups:
         asked = Reader(tx, self.groups.access, actor, obfuscation).read(_texts(wanted), wanted.get("rules", {}))
         if _meaning(asked) != _meaning(group.policies):
             ours, theirs = _told(asked, obfuscation), _told(group.policies, obfuscation)
-            message = f"Policies specified ({ours}) doesn't match that of the existing servergroup ({theirs})."
-            raise Conflict(message)
+            raise Conflict(f"Policies specified ({ours}) doesn't match that of the existing servergroup ({theirs}).")
         if "rules" in wanted and _limits(asked) != _limits(group.policies):
             ours, theirs = _rules(wanted["rules"]), _rules(group.rules)
-            message = f"Rules specified ({ours}) doesn't match that of the existing servergroup ({theirs})."
-            raise Conflict(message)
+            raise Conflict(f"Rules specified ({ours}) doesn't match that of the existing servergroup ({theirs}).")
 
     def _make(self, tx: Transaction, actor: Actor, wanted: GroupTerms, name: str) -> GroupId:
         if len(name) > _LONGEST_NAME or not name.isprintable() or name != name.strip():
-            message = (
+            raise Invalid(
                 f"A servergroup has a name of 1 to {_LONGEST_NAME} printable characters, with no space around them."
             )
-            raise Invalid(message)
         try:
             return self.groups.create_in(tx, actor, NewGroup(name, _texts(wanted), wanted.get("rules", {}))).id
         except (Invalid, Forbidden, OverQuota) as error:
-            message = f"Failed in creating servergroup: {error.message}"
-            raise Conflict(message) from error
+            raise Conflict(f"Failed in creating servergroup: {error.message}") from error
 
     def _new_name(self) -> str:
         digits = self.new_uuid().replace("-", "")

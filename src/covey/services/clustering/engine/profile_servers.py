@@ -33,8 +33,7 @@ class ProfileServers:
         The servers come in the order of the nodes, if nodes of one place stand together.
         """
         if profile.type.rpartition("-")[0] != SERVER:
-            message = f"Nodes of the profile type {profile.type} can't be created here: only {SERVER} can."
-            raise Invalid(message)
+            raise Invalid(f"Nodes of the profile type {profile.type} can't be created here: only {SERVER} can.")
         made = _Description.of(profile)
         flavor, image = self.flavor(actor, profile).id, self._image(actor, made.image)
         return [
@@ -86,8 +85,7 @@ class ProfileServers:
             with self.store.read() as tx:
                 named = tx.images.find(ImageFilter(names=(key,), visible_to=actor.project_id))
             if len(named) != 1:
-                message = f"There {'is no image' if not named else 'are several images'} called {key}."
-                raise Invalid(message) from None
+                raise Invalid(f"There {'is no image' if not named else 'are several images'} called {key}.") from None
             return named[0].id
         return key
 
@@ -101,8 +99,7 @@ class ProfileServers:
                 return found.id
             named = [group for group in tx.groups.find(actor.project_id) if group.name == key]
         if len(named) != 1:
-            message = f"There {'is no server group' if not named else 'are several server groups'} called {key}."
-            raise Invalid(message)
+            raise Invalid(f"There {'is no server group' if not named else 'are several server groups'} called {key}.")
         return named[0].id
 
 

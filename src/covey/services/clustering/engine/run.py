@@ -35,16 +35,14 @@ class Run:
     def the_cluster(self) -> Cluster:
         """The cluster of an action that is about one. Raises NotFound when it is gone."""
         if self.cluster is None:
-            message = f"The cluster '{self.action.cluster_id}' could not be found."
-            raise NotFound(message)
+            raise NotFound(f"The cluster '{self.action.cluster_id}' could not be found.")
         return self.cluster
 
     @property
     def the_node(self) -> Node:
         """The node of an action that is about one. Raises NotFound when it is gone."""
         if self.node is None:
-            message = f"The node '{self.action.target}' could not be found."
-            raise NotFound(message)
+            raise NotFound(f"The node '{self.action.target}' could not be found.")
         return self.node
 
 
@@ -104,6 +102,5 @@ def still(tx: Transaction, run: Run) -> tuple[Cluster | None, Action]:
     cluster, action = hold(tx, run.action.id)
     is_ours = run.job is None or tx.work.hold(run.job)
     if action is None or action.status is not run.action.status or not is_ours:
-        message = f"Somebody else took a turn of the action {run.action.id}."
-        raise Overtaken(message)
+        raise Overtaken(f"Somebody else took a turn of the action {run.action.id}.")
     return cluster, action
