@@ -15,7 +15,7 @@ from covey.model.clustering.limits import Limits
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
 from covey.notifications import sender
-from covey.ports import Access, Clock, NewUuid, Store
+from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation
 from covey.scheduler.fleet import Weights
@@ -55,6 +55,7 @@ from covey.services.server_creation import ServerCreation
 from covey.services.server_tasks import ServerTasks
 from covey.services.servers import Servers
 from covey.services.ttl_cache import TtlCache
+from covey.storage.store import Store
 from covey.worker import Worker
 
 RECENT_S = 1.0  # how long a flavor or an image that was looked up serves further boots

@@ -102,7 +102,7 @@ def wsgi(chosen: Settings, *, work: bool = False, stopping: threading.Event | No
         threading.Thread(target=made.live.get_ready, name="covey-ready", daemon=True).start()
     parts = app.AppParts(
         services=made.services,
-        store=store,
+        ping=store.ping,
         access=access,
         clock=now,
         new_uuid=new_uuid,

@@ -10,13 +10,14 @@ import structlog
 
 from covey.model.errors import CoveyError, Unavailable
 from covey.model.work import Job
-from covey.ports import Clock, Store
+from covey.ports import Clock
 from covey.services.builds import Builds
 from covey.services.clustering.engine.executor import Executor
 from covey.services.clustering.requests import JOB
 from covey.services.local_queue import LocalQueue
 from covey.services.rebalance_steps import RebalanceSteps
 from covey.services.server_tasks import ServerTasks
+from covey.storage.store import Store
 
 log = structlog.get_logger()
 

@@ -395,7 +395,7 @@ def _cloud(
         made, builds=replace(made.builds, driver=driver), server_tasks=replace(made.server_tasks, driver=driver)
     )
     settings = bootstrap.settings(conf)
-    parts = app.AppParts(made.services, store, access, time, bootstrap.new_uuid, noauth, noauth, settings, metrics)
+    parts = app.AppParts(made.services, store.ping, access, time, bootstrap.new_uuid, noauth, noauth, settings, metrics)
     for group, option, _ in overrides:  # options are the process's: what was set for one cloud is unset for the next
         conf.clear_override(option, group)
     return Cloud(Service(app.build(parts)), made, store, connected, time)

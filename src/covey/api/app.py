@@ -59,7 +59,7 @@ from covey.api.placement.resource_providers import ResourceProviders
 from covey.api.placement.traits import ProviderTraits, Traits
 from covey.api.placement.usages import Usages
 from covey.api.requests import Request
-from covey.ports import Access, Clock, NewUuid, Store
+from covey.ports import Access, Clock, NewUuid
 from covey.services import Services
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class AppParts:
     """What the resources are built from."""
 
     services: Services
-    store: Store
+    ping: Callable[[], None]  # of the database; raises Unavailable
     access: Access
     clock: Clock
     new_uuid: NewUuid
@@ -309,7 +309,7 @@ def _identity(parts: AppParts, projects: Projects) -> Api:
 
 
 def _health(parts: AppParts) -> Api:
-    health = Health(parts.store)
+    health = Health(parts.ping)
     return _plain([("/", health, None), ("/live", health, "live")])
 
 

@@ -1,6 +1,6 @@
 """What keeps an eye on the service asks: /healthcheck, /metrics, and an index of what is here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import falcon
@@ -8,7 +8,6 @@ import falcon
 from covey.api import metrics
 from covey.api.metrics import Metrics
 from covey.model.errors import Unavailable
-from covey.ports import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +24,11 @@ class Index:
 class Health:
     """Ready while the database answers; live as long as it can say anything at all."""
 
-    store: Store
+    ping: Callable[[], None]  # raises Unavailable
 
     def on_get(self, _: falcon.Request, resp: falcon.Response) -> None:
         try:
-            self.store.ping()
+            self.ping()
         except Unavailable as error:
             resp.status = falcon.HTTP_503
             resp.media = {"status": "unavailable", "database": error.message}

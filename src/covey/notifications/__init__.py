@@ -6,7 +6,8 @@ from oslo_config import cfg
 
 from covey.notifications.log import Log
 from covey.notifications.sender import Sender
-from covey.ports import Notifier, Store
+from covey.ports import Notifier
+from covey.storage.store import Store
 
 
 def sender(conf: cfg.ConfigOpts, store: Store) -> Callable[[], int]:

@@ -8,7 +8,8 @@ import structlog
 
 from covey.model.errors import Unavailable
 from covey.model.work import Notification
-from covey.ports import Notifier, Store
+from covey.ports import Notifier
+from covey.storage.store import Store
 
 log = structlog.get_logger()
 

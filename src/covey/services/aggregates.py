@@ -7,8 +7,9 @@ from covey.model.access import Actor
 from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.ids import AggregateId, HostId
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.domains import join, refuse_second_domain, scope_named
+from covey.storage.store import Store, Transaction
 
 _RULE, _SCOPE_RULE = "os_compute_api:os-aggregates:", "os_compute_api:os-policy-scopes:"
 _LARGEST_ID = 2**31 - 1  # that a database could hold

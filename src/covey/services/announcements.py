@@ -10,7 +10,8 @@ from covey.model.flavors import Flavor
 from covey.model.groups import Group
 from covey.model.ids import GroupId, ServerId
 from covey.model.servers import Fault, Power, Server, VmState
-from covey.ports import Clock, Transaction
+from covey.ports import Clock
+from covey.storage.store import Transaction
 
 Payload = dict[str, object]
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from covey.model.access import Actor
 from covey.model.groups import Group, ScopeRef
 from covey.model.ids import GroupId, HostId, ServerId
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.scheduler.fleet import NO_DOMAIN, Fleet
 from covey.scheduler.violations import Violation, violations
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, disguise_for
+from covey.storage.store import Store
 
 Destinations = Mapping[str, str | None]  # an identifier by scope; None where a member is in no domain, or has no place
 

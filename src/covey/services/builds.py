@@ -13,12 +13,13 @@ from covey.model.errors import DriverFault, NotYet, NoValidHost, StaleClaim
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Fault, Server, Task, VmState
 from covey.model.work import Job
-from covey.ports import Clock, Driver, Store, Transaction
+from covey.ports import Clock, Driver
 from covey.scheduler.explain import Explanation
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
 from covey.services.destinations import Destination, Destinations
+from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
 

@@ -10,11 +10,11 @@ from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.servers import Server
-from covey.ports import Store, Transaction
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import LiveFleet
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

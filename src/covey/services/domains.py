@@ -7,7 +7,7 @@ from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict, Forbidden, Invalid
 from covey.model.ids import HostId, ScopeId
 from covey.model.scopes import IMPLICIT, Scope
-from covey.ports import Transaction
+from covey.storage.store import Transaction
 
 
 def join(tx: Transaction, aggregate: Aggregate, scope: Scope, now: datetime) -> None:

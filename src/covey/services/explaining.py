@@ -8,13 +8,14 @@ from covey.model.errors import Invalid
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId, ProjectId
 from covey.model.servers import PlacementRequest, Server
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.scheduler.constraints.isolation import forbidden
 from covey.scheduler.explain import explain, violations
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.live_fleet import LiveFleet
 from covey.services.servers import Servers, image_traits
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

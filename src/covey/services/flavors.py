@@ -7,7 +7,8 @@ from covey.model.access import Actor, Target
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import ProjectId
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
+from covey.storage.store import Store, Transaction
 
 _SPECS, _MANAGE, _ACCESS = (f"os_compute_api:os-flavor-{x}" for x in ("extra-specs", "manage", "access"))
 

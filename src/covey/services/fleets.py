@@ -16,8 +16,9 @@ from covey.model.hosts import NewHost
 from covey.model.ids import ImageId, ProjectId, ScopeId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
 from covey.model.scopes import Scope
-from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.ports import Clock, NewUuid
 from covey.services.scopes import new_namespace
+from covey.storage.store import Store, Transaction
 
 T = TypeVar("T")
 

@@ -8,11 +8,12 @@ from covey.model.errors import NotFound, OverQuota
 from covey.model.groups import Group, with_rules
 from covey.model.ids import GroupId
 from covey.model.quotas import UNLIMITED
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.announcements import Announcements, Event
 from covey.services.obfuscation import disguise_for
 from covey.services.policies import Reader
 from covey.services.quotas import Quotas
+from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:os-server-groups:"
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from covey.model.access import Actor
 from covey.model.actions import Action, Migration, MigrationFilter, Span
 from covey.model.errors import Invalid, NotFound
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.servers import Servers
+from covey.storage.store import Store
 
 _RULE = "os_compute_api:os-instance-actions:"
 

@@ -8,7 +8,8 @@ from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.hosts import COMPUTE_BINARY, Host
 from covey.model.ids import HostId
 from covey.model.zones import Zone
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
+from covey.storage.store import Store, Transaction
 
 _HYPERVISORS, _SERVICES, _ZONES = (f"os_compute_api:os-{x}:" for x in ("hypervisors", "services", "availability-zone"))
 

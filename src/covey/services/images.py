@@ -7,7 +7,8 @@ from covey.model.access import Actor, Target
 from covey.model.errors import Forbidden, Invalid, NotFound
 from covey.model.ids import ImageId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from covey.model.errors import Unavailable
 from covey.model.hosts import Host
 from covey.model.ids import HostId, ProjectId
 from covey.model.inventory import Inventory, ResourceClass
-from covey.ports import NewUuid, Store, Transaction
+from covey.ports import NewUuid
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
 from covey.services import gc_tuning
+from covey.storage.store import Store, Transaction
 
 _TENANTS = "filter_tenant_id"
 IDLE_S = 1200  # after so long without a look the log may have been cleared: start anew

@@ -4,8 +4,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from covey.ports import Transaction
 from covey.services.live_fleet import IDLE_S
+from covey.storage.store import Transaction
 
 KEPT = timedelta(seconds=2 * IDLE_S)  # whoever did not look for half as long reads the whole fleet anew
 _MARKED_EVERY = KEPT / 8

@@ -8,7 +8,7 @@ from covey.model.groups import Group
 from covey.model.ids import GroupId, ServerId
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
 from covey.scheduler.violations import objections
 from covey.services.announcements import Announcements, Event
 from covey.services.groups import Groups
@@ -16,6 +16,7 @@ from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import disguise_for
 from covey.services.quotas import Quotas
 from covey.services.servers import Servers
+from covey.storage.store import Store, Transaction
 
 _SHOW = "os_compute_api:servers:show"
 

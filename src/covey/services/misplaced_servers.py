@@ -4,8 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from covey.model.ids import ProjectId, ServerId
-from covey.ports import Transaction
 from covey.services.servers import required_traits
+from covey.storage.store import Transaction
 
 _SOME = 500  # servers that are looked at at once
 

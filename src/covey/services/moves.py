@@ -13,11 +13,12 @@ from covey.model.hosts import Host
 from covey.model.ids import ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
 from covey.services.destinations import Destination, Destinations
 from covey.services.servers import Servers, refuse_locked, refuse_small, refuse_state
+from covey.storage.store import Store, Transaction
 
 _AT_REST = (VmState.ACTIVE, VmState.STOPPED)
 _MOVABLE: dict[MoveKind, tuple[VmState, ...]] = {

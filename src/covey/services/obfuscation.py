@@ -9,7 +9,8 @@ from covey.model.groups import Group, GroupPolicy, ScopeRef
 from covey.model.identifiers import surrogate
 from covey.model.ids import ProjectId, ScopeId
 from covey.model.scopes import Scope
-from covey.ports import Access, Transaction
+from covey.ports import Access
+from covey.storage.store import Transaction
 
 REAL = "os_compute_api:os-policy-scopes:show:details"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from covey.model.flavors import FlavorFilter
 from covey.model.images import ImageFilter
 from covey.model.scopes import Misplaced, misplaced
-from covey.ports import Store
 from covey.services.misplaced_servers import MisplacedServer, misplaced_servers
+from covey.storage.store import Store
 
 _TOLD = 5  # hosts by name, in a sentence
 

@@ -7,8 +7,9 @@ from covey.model.access import Actor, Target
 from covey.model.errors import Forbidden, Invalid
 from covey.model.groups import HOST, GroupPolicy, PolicyKind, ScopeRef, check_policies, with_rules
 from covey.model.scopes import HOST_SCOPE, Scope
-from covey.ports import Access, Transaction
+from covey.ports import Access
 from covey.services.obfuscation import Obfuscation
+from covey.storage.store import Transaction
 
 _USE, _USE_IDENTIFIER = "os_compute_api:os-policy-scopes:use", "os_compute_api:os-policy-scopes:use_identifier"
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from covey.model.access import Actor
 from covey.model.errors import Conflict
 from covey.model.servers import Server, Task, VmState
-from covey.ports import Access, Clock, Store
+from covey.ports import Access, Clock
 from covey.services.servers import Servers, refuse_locked, refuse_state
+from covey.storage.store import Store
 
 _RULE = "os_compute_api:"
 _TASK = {"start": Task.POWERING_ON, "stop": Task.POWERING_OFF}

@@ -8,7 +8,7 @@ from covey.model.claims import amounts_of
 from covey.model.groups import Group
 from covey.model.ids import HostId
 from covey.model.servers import PlacementRequest
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
@@ -19,6 +19,7 @@ from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import disguise_for
 from covey.services.server_creation import refuse_unknown_zone
 from covey.services.servers import Servers, image_traits, refuse_small
+from covey.storage.store import Store, Transaction
 
 MOST = 10_000  # servers that are decided on: as many as anybody could want
 _SEED = 0  # the same question gets the same answer, as long as nothing changed

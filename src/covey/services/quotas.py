@@ -7,7 +7,8 @@ from covey.model.access import Actor, Target
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId
 from covey.model.quotas import UNLIMITED
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
+from covey.storage.store import Store, Transaction
 
 _SETS, _CLASSES = "os_compute_api:os-quota-sets:", "os_compute_api:os-quota-class-sets:"
 _DEFAULT_CLASS = "default"

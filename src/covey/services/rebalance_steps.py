@@ -12,9 +12,10 @@ from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.model.servers import Server, VmState
 from covey.model.work import Job
-from covey.ports import Clock, Store
+from covey.ports import Clock
 from covey.services.moves import MoveRequest, Moves
 from covey.services.rebalances import Planner, movable
+from covey.storage.store import Store
 
 log = structlog.get_logger()
 

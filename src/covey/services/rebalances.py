@@ -11,7 +11,7 @@ from covey.model.groups import Group
 from covey.model.ids import HostId
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.model.servers import Server, VmState
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member, Move, Plan, plan, still_right
@@ -19,6 +19,7 @@ from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, disguise_for
 from covey.services.servers import Servers
+from covey.storage.store import Store, Transaction
 
 _AT_REST = {VmState.ACTIVE, VmState.STOPPED}
 

@@ -11,10 +11,11 @@ from covey.model.errors import Conflict, NotFound
 from covey.model.identifiers import surrogate
 from covey.model.ids import ProjectId, ScopeId
 from covey.model.scopes import IMPLICIT, Scope
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.aggregates import existing
 from covey.services.domains import join, refuse_implicit
 from covey.services.obfuscation import Obfuscation, disguise_for
+from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:os-policy-scopes:"
 _TOLD = 3  # of those who are in the way, by name

@@ -11,7 +11,7 @@ from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import Details, Fault, PlacementRecord, PlacementRequest, Power, Server, Task, VmState
-from covey.ports import NewUuid, Store, Transaction
+from covey.ports import NewUuid
 from covey.request_slots import RequestSlots
 from covey.scheduler.decide import decide
 from covey.scheduler.decision import Decision
@@ -22,6 +22,7 @@ from covey.services.announcements import Announcements
 from covey.services.group_commit import GroupCommit
 from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.services.local_queue import LocalQueue
+from covey.storage.store import Store, Transaction
 
 NO_VALID_HOST = "No valid host was found."
 _COUNTED = ("instances", "cores", "ram")

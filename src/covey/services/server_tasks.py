@@ -12,10 +12,11 @@ from covey.model.errors import DriverFault
 from covey.model.ids import ServerId
 from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
-from covey.ports import Clock, Driver, Store, Transaction
+from covey.ports import Clock, Driver
 from covey.services.announcements import MOVED, Announcements, Event
 from covey.services.destinations import Destinations
 from covey.services.moves import ACTION, discharge
+from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
 

@@ -9,13 +9,14 @@ from covey.model.flavors import Flavor
 from covey.model.ids import GroupId, HostId, ProjectId
 from covey.model.images import Image
 from covey.model.servers import Details, PlacementRequest, Server, ServerFilter, Task, VmState
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
 from covey.services.flavors import Flavors
 from covey.services.images import Images
 from covey.services.server_creation import Boot, ServerCreation, Then
 from covey.services.ttl_cache import TtlCache
+from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:servers:"
 _NOWHERE = HostId(0)  # a forced host that does not exist has no room, which the fault will say

@@ -23,7 +23,7 @@ from tests.build import LATER, NOW
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from covey.ports import Store
+    from covey.storage.store import Store
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "notifications.md"
 NOTE = Notification(7, "server_group.create", {"nova_object.name": "ServerGroupPayload"}, NOW)

@@ -15,8 +15,8 @@ from covey.model.flavors import Flavor
 from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import FlavorId, GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
 from covey.model.servers import Details, Fault, PlacementRequest, Power, Server, Task, VmState
-from covey.ports import Transaction
 from covey.services.announcements import MOVED, Announcements, Event
+from covey.storage.store import Transaction
 from tests.build import LATER, NOW
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "notifications.md"

@@ -13,7 +13,7 @@ from covey.notifications.sender import Sender
 from tests.build import NOW
 
 if TYPE_CHECKING:
-    from covey.ports import Store
+    from covey.storage.store import Store
 
 
 @dataclass

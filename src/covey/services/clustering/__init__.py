@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from covey.model.clustering.limits import Limits
-from covey.ports import Access, Clock, NewUuid, Store
+from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.actions import Actions
 from covey.services.clustering.bindings import Bindings
 from covey.services.clustering.clusters import Clusters
@@ -18,6 +18,7 @@ from covey.services.clustering.profiles import Profiles
 from covey.services.clustering.receivers import Receivers
 from covey.services.clustering.requests import Requests
 from covey.services.clustering.scaling import Scaling
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

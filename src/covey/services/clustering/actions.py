@@ -6,10 +6,11 @@ from covey.model.access import Actor, Target
 from covey.model.clustering.actions import Action, ActionStatus, Cause
 from covey.model.clustering.errors import Immutable
 from covey.model.clustering.listing import Listing
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.clustering.finding import allowed
 from covey.services.clustering.requests import Requests
 from covey.services.clustering.visibility import listing_seen, project_seen
+from covey.storage.store import Store
 
 _RULE = "actions:"
 _CANCELLABLE = (

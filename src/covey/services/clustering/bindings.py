@@ -8,10 +8,11 @@ from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.errors import BindingNotFound, missing
 from covey.model.clustering.specs import Binding
 from covey.model.errors import Invalid
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.clustering.finding import own_cluster, some_policy
 from covey.services.clustering.requests import Requests
 from covey.services.clustering.visibility import project_seen
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

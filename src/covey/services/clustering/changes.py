@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from covey.model.access import Actor
 from covey.model.clustering.clusters import Cluster, Node
 from covey.model.errors import Invalid
-from covey.ports import Access, Transaction
+from covey.ports import Access
 from covey.services.clustering.finding import some_profile, type_of
+from covey.storage.store import Transaction
 
 
 def changes(

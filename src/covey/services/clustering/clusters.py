@@ -15,11 +15,12 @@ from covey.model.clustering.sizes import check_new
 from covey.model.clustering.specs import Document
 from covey.model.errors import Invalid, OverQuota
 from covey.model.servers import Server
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.changes import changes
 from covey.services.clustering.finding import own_cluster, some_profile
 from covey.services.clustering.requests import Requests
 from covey.services.clustering.visibility import listing_seen
+from covey.storage.store import Store, Transaction
 
 _RULE = "clusters:"
 _CHANGING = frozenset(

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 from covey.model.access import Actor
 from covey.model.clustering.receivers import Engine
-from covey.ports import Access, Clock, Store
+from covey.ports import Access, Clock
 from covey.services.log_clearing import LogClearing
+from covey.storage.store import Store
 
 _SAID_EVERY = timedelta(seconds=10)
 _UP = timedelta(seconds=30)  # since it was last heard of

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from covey.model.access import Actor, Target
 from covey.model.clustering.events import Event
 from covey.model.clustering.listing import Listing
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.clustering.finding import allowed
 from covey.services.clustering.visibility import listing_seen, project_seen
+from covey.storage.store import Store
 
 _RULE = "events:"
 

@@ -9,8 +9,9 @@ from covey.model.clustering.errors import missing
 from covey.model.clustering.owners import Owner
 from covey.model.clustering.specs import Policy, Profile
 from covey.model.errors import Invalid
-from covey.ports import Access, Transaction
+from covey.ports import Access
 from covey.services.clustering.visibility import project_seen
+from covey.storage.store import Transaction
 
 
 class Owned(Protocol):

@@ -11,9 +11,10 @@ from covey.model.clustering.profile_types import PROFILE_TYPES
 from covey.model.clustering.recovery import FOR_CLUSTERS, recovery
 from covey.model.clustering.specs import Document
 from covey.model.errors import Invalid
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.clustering.finding import own_cluster, some_profile, type_of
 from covey.services.clustering.requests import Requests
+from covey.storage.store import Store
 
 _ACTION = "clusters:action"
 

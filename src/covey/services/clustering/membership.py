@@ -9,9 +9,10 @@ from covey.model.clustering.clusters import Cluster, Node, NodeStatus
 from covey.model.clustering.limits import Limits
 from covey.model.clustering.sizes import check_growth, check_shrinkage
 from covey.model.errors import Invalid
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
 from covey.services.clustering.finding import own_cluster, some_nodes, type_of
 from covey.services.clustering.requests import Requests
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from covey.model.clustering.sizes import check_scaling
 from covey.model.clustering.specs import Document, Profile
 from covey.model.errors import Invalid
 from covey.model.servers import Server
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.changes import changes
 from covey.services.clustering.finding import own_node, some_profile, specified, type_of
 from covey.services.clustering.requests import Requests
 from covey.services.clustering.visibility import listing_seen, project_seen
+from covey.storage.store import Store, Transaction
 
 _RULE = "nodes:"
 _CHANGING = frozenset({NodeStatus.CREATING, NodeStatus.UPDATING, NodeStatus.DELETING, NodeStatus.RECOVERING})

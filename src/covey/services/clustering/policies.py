@@ -11,11 +11,12 @@ from covey.model.clustering.owners import owner_of
 from covey.model.clustering.policy_types import AFFINITY, POLICY_TYPES, ZONE_PLACEMENT
 from covey.model.clustering.specs import Document, Policy
 from covey.model.errors import Invalid
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.finding import allowed
 from covey.services.clustering.visibility import listing_seen, project_seen
 from covey.services.obfuscation import disguise_for
 from covey.services.policies import Reader
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

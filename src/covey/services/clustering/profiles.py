@@ -9,9 +9,10 @@ from covey.model.clustering.owners import owner_of
 from covey.model.clustering.profile_types import PROFILE_TYPES
 from covey.model.clustering.specs import Document, Profile
 from covey.model.errors import Invalid
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.finding import allowed
 from covey.services.clustering.visibility import listing_seen, project_seen
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

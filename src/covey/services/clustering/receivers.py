@@ -11,10 +11,11 @@ from covey.model.clustering.owners import owner_of
 from covey.model.clustering.receivers import WEBHOOK, Receiver
 from covey.model.clustering.specs import Document
 from covey.model.errors import Invalid
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.finding import allowed, specified
 from covey.services.clustering.scaling import Scaling
 from covey.services.clustering.visibility import listing_seen, project_seen
+from covey.storage.store import Store, Transaction
 
 _SHORT = 8  # letters of an id in the name of an action
 

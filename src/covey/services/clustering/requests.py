@@ -8,7 +8,8 @@ from covey.model.clustering.clusters import Cluster, Node
 from covey.model.clustering.errors import ActionConflict, Locked
 from covey.model.clustering.owners import Owner
 from covey.model.clustering.specs import Document
-from covey.ports import Clock, NewUuid, Transaction
+from covey.ports import Clock, NewUuid
+from covey.storage.store import Transaction
 
 JOB = "cluster"  # how workers know the jobs of actions
 

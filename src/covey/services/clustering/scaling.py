@@ -11,9 +11,10 @@ from covey.model.clustering.limits import Limits
 from covey.model.clustering.policy_types import SCALING
 from covey.model.clustering.sizes import check_resize, check_scaling, read_resize
 from covey.model.clustering.specs import Document
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
 from covey.services.clustering.finding import own_cluster
 from covey.services.clustering.requests import Requests
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

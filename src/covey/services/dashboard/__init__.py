@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from covey.ports import Access, Clock, Store
+from covey.ports import Access, Clock
 from covey.services.clustering.engines import Engines
 from covey.services.dashboard.fleet_map import FleetMaps
 from covey.services.dashboard.group_pages import GroupPages
@@ -13,6 +13,7 @@ from covey.services.dashboard.watch import Watch
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.servers import Servers
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,12 @@ from covey.model.event_feed import Subject
 from covey.model.groups import HOST, ScopeRef
 from covey.model.hosts import Host
 from covey.model.ids import GroupId, HostId, ServerId
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
 from covey.scheduler.fleet import NO_DOMAIN, Fleet
 from covey.services.dashboard.visibility import OPERATE, scopes_for, sees_all
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, disguise_for
+from covey.storage.store import Store, Transaction
 
 UP, DISABLED, DOWN = 0, 1, 2
 

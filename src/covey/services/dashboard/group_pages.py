@@ -9,7 +9,7 @@ from covey.model.groups import Group, GroupPolicy
 from covey.model.ids import GroupId, HostId
 from covey.model.rebalances import Rebalance
 from covey.model.servers import Server
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.violations import Violation, violations
 from covey.services.audits import Destinations, places_of
@@ -18,6 +18,7 @@ from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, disguise_for
 from covey.services.policies import Reader
+from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:os-server-groups:"
 

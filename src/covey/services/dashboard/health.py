@@ -9,10 +9,11 @@ from covey.model.clustering.receivers import Engine
 from covey.model.event_feed import Backlog
 from covey.model.hosts import Host
 from covey.model.scopes import Misplaced, misplaced
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.clustering.engines import Engines
 from covey.services.dashboard.visibility import OPERATE
 from covey.services.misplaced_servers import MisplacedServer, misplaced_servers
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from covey.model.claims import amounts_of
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId
 from covey.model.servers import Server, ServerFilter, VmState
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.remedies import Remedy, remedies
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.live_fleet import LiveFleet
 from covey.services.server_creation import NO_VALID_HOST
 from covey.services.servers import Servers
+from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:servers:detail"
 _MOST = 200  # servers in error that are looked at

@@ -3,7 +3,8 @@
 from covey.model.access import Actor, Target
 from covey.model.groups import HOST, ScopeRef
 from covey.model.scopes import IMPLICIT, Scope
-from covey.ports import Access, Transaction
+from covey.ports import Access
+from covey.storage.store import Transaction
 
 OPERATE = "covey:dashboard:operate"
 _SCOPES = "os_compute_api:os-policy-scopes:"

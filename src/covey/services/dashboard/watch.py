@@ -10,8 +10,9 @@ from covey.model.access import Actor, Target
 from covey.model.errors import Unavailable
 from covey.model.event_feed import ChangeMarker, EventFeed, Subject, event_feed
 from covey.model.ids import ProjectId
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.dashboard.visibility import sees_all
+from covey.storage.store import Store
 
 _EVERY_S = 1.0
 _IDLE_S = 10.0  # after so long without a look, what changed meanwhile is nobody's news

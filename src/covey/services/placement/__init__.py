@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from covey.ports import Access, Clock, NewUuid, Store
+from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
 from covey.services.placement.aggregates import ProviderAggregates
 from covey.services.placement.allocations import Allocations
@@ -15,6 +15,7 @@ from covey.services.placement.reshaper import Reshaper
 from covey.services.placement.resource_classes import ResourceClasses
 from covey.services.placement.traits import Traits
 from covey.services.placement.usages import Usages
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.providers import Provider
-from covey.ports import Access, Clock, Store
+from covey.ports import Access, Clock
 from covey.services.placement.finding import CHANGED, existing, expect, retried
+from covey.storage.store import Store
 
 _RULE = "placement:resource_providers:aggregates:"
 

@@ -9,13 +9,14 @@ from covey.model.access import Actor
 from covey.model.allocations import AllocationRequest, Holding
 from covey.model.errors import CoveyError, Invalid, NotFound, Overtaken
 from covey.model.providers import Provider
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
 from covey.services.group_commit import GroupCommit
 from covey.services.placement import ledger
 from covey.services.placement.finding import existing, retried
 from covey.services.placement.inventories import unknown_class
 from covey.services.placement.live_providers import LiveProviders
+from covey.storage.store import Store, Transaction
 
 _RULE = "placement:allocations:"
 

@@ -2,9 +2,10 @@
 
 from covey.model.access import Actor
 from covey.model.errors import Invalid
-from covey.ports import Access, Store, Transaction
+from covey.ports import Access
 from covey.scheduler.candidates import Found, Providers, Query, find
 from covey.services.placement.live_providers import LiveProviders
+from covey.storage.store import Store, Transaction
 
 
 class Candidates:

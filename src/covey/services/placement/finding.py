@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from covey.model.errors import ConcurrentUpdate, NotFound, Overtaken
 from covey.model.providers import Provider
-from covey.ports import Transaction
+from covey.storage.store import Transaction
 
 T = TypeVar("T")
 

@@ -8,8 +8,9 @@ from covey.model.access import Actor
 from covey.model.errors import ConcurrentUpdate, Invalid, InventoryInUse, NotFound
 from covey.model.providers import InventoryRecord, Provider
 from covey.model.vocabulary import in_order
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
 from covey.services.placement.finding import CONFLICT, existing, expect, retried
+from covey.storage.store import Store, Transaction
 
 _RULE = "placement:resource_providers:inventories:"
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from covey.model.allocations import Allocation, AllocationRequest
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid
 from covey.model.providers import InventoryRecord, Provider
-from covey.ports import Transaction
+from covey.storage.store import Transaction
 
 Ids = Mapping[str, int]  # of providers, by uuid
 Stocks = Mapping[int, Mapping[str, InventoryRecord]]  # by the provider's id

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from covey.model.changes import Cursor, Use
 from covey.model.inventory import ResourceClass
-from covey.ports import Transaction
 from covey.scheduler.candidates import Providers
 from covey.services import gc_tuning
 from covey.services.live_fleet import IDLE_S
+from covey.storage.store import Transaction
 
 _NOBODY = "-"  # no writer's tag: whatever the log has, this picture does not have yet
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from covey.model.access import Actor
 from covey.model.errors import Conflict, DuplicateName, Invalid, Overtaken, ProviderHasChildren, ProviderInUse
 from covey.model.providers import Provider, ProviderFilter
-from covey.ports import Access, Clock, NewUuid, Store, Transaction
+from covey.ports import Access, Clock, NewUuid
 from covey.services.placement.finding import existing, retried
+from covey.storage.store import Store, Transaction
 
 _RULE = "placement:resource_providers:"
 

@@ -8,10 +8,11 @@ from covey.model.access import Actor
 from covey.model.allocations import AllocationRequest
 from covey.model.errors import ConcurrentUpdate, Invalid, UnknownProvider
 from covey.model.providers import Provider
-from covey.ports import Access, Clock, Store
+from covey.ports import Access, Clock
 from covey.services.placement import ledger
 from covey.services.placement.finding import CONFLICT, retried
 from covey.services.placement.inventories import Stock, refuse_small, refuse_used, unknown_class
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

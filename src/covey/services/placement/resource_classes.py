@@ -6,8 +6,9 @@ from datetime import datetime
 from covey.model.access import Actor
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.vocabulary import STANDARD_CLASSES
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
 from covey.services.placement.finding import retried
+from covey.storage.store import Store, Transaction
 
 _RULE = "placement:resource_classes:"
 

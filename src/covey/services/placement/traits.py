@@ -8,8 +8,9 @@ from covey.model.access import Actor
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.providers import Provider
 from covey.model.vocabulary import CUSTOM_NAME, STANDARD_TRAITS
-from covey.ports import Access, Clock, Store
+from covey.ports import Access, Clock
 from covey.services.placement.finding import CHANGED, existing, expect, retried
+from covey.storage.store import Store
 
 _RULE, _OF_PROVIDER = "placement:traits:", "placement:resource_providers:traits:"
 

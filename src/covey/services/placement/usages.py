@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from covey.model.access import Actor, Target
 from covey.model.allocations import Usage
 from covey.model.providers import Provider
-from covey.ports import Access, Store
+from covey.ports import Access
 from covey.services.placement.finding import existing
+from covey.storage.store import Store
 
 ALL, UNKNOWN = "all", "unknown"  # any kind of consumers; those whose kind nobody told
 

@@ -13,10 +13,11 @@ from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ServerId
 from covey.model.inventory import ResourceClass
 from covey.model.servers import Server, ServerFilter, VmState
-from covey.ports import Clock, Store, Transaction
+from covey.ports import Clock
 from covey.services.placement import ledger
 from covey.services.placement.finding import retried
 from covey.services.upkeep import Length
+from covey.storage.store import Store, Transaction
 
 _PAGE = 500
 _CLASSES = (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB)

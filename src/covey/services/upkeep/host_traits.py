@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from covey.model.aggregates import Aggregate
 from covey.model.ids import HostId
 from covey.model.vocabulary import CUSTOM_NAME, STANDARD_TRAITS
-from covey.ports import Clock, Store
+from covey.ports import Clock
 from covey.services.placement.finding import retried
 from covey.services.upkeep import Length
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

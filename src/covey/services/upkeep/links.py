@@ -6,9 +6,9 @@ from operator import itemgetter
 
 from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, HostId
-from covey.ports import Store
 from covey.services.placement.finding import retried
 from covey.services.upkeep import Length
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from functools import partial
 
 from covey.model.allocations import Consumer
 from covey.model.providers import ProviderFilter
-from covey.ports import Store
 from covey.services.placement.finding import retried
 from covey.services.upkeep import Length
+from covey.storage.store import Store
 
 _SOME = 500  # consumers that are looked up at once
 

@@ -6,9 +6,9 @@ from datetime import datetime
 from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import ORPHAN, Node, NodeStatus
 from covey.model.clustering.health import examined
-from covey.ports import Transaction
 from covey.services.clustering.engine.child_actions import NODE_IS
 from covey.services.clustering.engine.members import servers_of
+from covey.storage.store import Transaction
 
 _IN_THE_MIDDLE = frozenset({*NODE_IS.values(), NodeStatus.INIT})
 

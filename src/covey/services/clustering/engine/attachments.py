@@ -11,9 +11,10 @@ from covey.model.clustering.clusters import Cluster, Node
 from covey.model.clustering.policy_types import AFFINITY
 from covey.model.clustering.specs import Binding, Policy, Profile
 from covey.model.errors import Conflict, NotFound
-from covey.ports import NewUuid, Store, Transaction
+from covey.ports import NewUuid
 from covey.services.clustering.engine.policy_groups import PolicyGroups
 from covey.services.clustering.engine.run import Ended, Handler, Run, Step, still
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

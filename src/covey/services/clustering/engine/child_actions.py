@@ -6,8 +6,9 @@ from datetime import datetime
 
 from covey.model.clustering.actions import Action, ActionStatus, Cause, Verb, action_name
 from covey.model.clustering.clusters import Node, NodeStatus
-from covey.ports import NewUuid, Transaction
+from covey.ports import NewUuid
 from covey.services.clustering.engine.run import Ended, Later, Step
+from covey.storage.store import Transaction
 
 DONE = "Action completed successfully."
 LOOK_AGAIN_S = 0.3  # while servers are on their way

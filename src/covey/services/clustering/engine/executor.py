@@ -11,12 +11,13 @@ from covey.model.clustering.clusters import Cluster, ClusterStatus, NodeStatus, 
 from covey.model.clustering.events import Event, Level, Phase
 from covey.model.errors import Busy, CoveyError, Overtaken, Unavailable
 from covey.model.work import Job
-from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.aftermath import settle_nodes
 from covey.services.clustering.engine.child_actions import DONE, NODE_IS
 from covey.services.clustering.engine.policy_checks import PolicyChecks
 from covey.services.clustering.engine.run import Ended, Handler, Later, Run, Step, failed, hold
 from covey.services.clustering.requests import JOB, grab
+from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
 

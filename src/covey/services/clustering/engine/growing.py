@@ -7,9 +7,10 @@ from covey.model.clustering.checks.situation import section
 from covey.model.clustering.clusters import Cluster, NodeStatus
 from covey.model.clustering.limits import Limits
 from covey.model.clustering.sizes import check_growth, check_scaling, read_count
-from covey.ports import Clock, Transaction
+from covey.ports import Clock
 from covey.services.clustering.engine.growth import Growth, changes
 from covey.services.clustering.engine.run import Ended, Run, Step
+from covey.storage.store import Transaction
 
 _NOT_MADE = frozenset({NodeStatus.INIT, NodeStatus.CREATING})
 

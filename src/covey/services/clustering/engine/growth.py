@@ -12,12 +12,13 @@ from covey.model.clustering.names import node_name
 from covey.model.clustering.specs import Profile
 from covey.model.errors import Invalid, NotFound, Overtaken
 from covey.model.servers import Server, VmState
-from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.child_actions import derived, keep, over, progress, units_of, wait
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, placement
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
 from covey.services.servers import NewServer, Servers
+from covey.storage.store import Store, Transaction
 
 _MADE = frozenset({NodeStatus.CREATING, NodeStatus.ACTIVE, NodeStatus.ERROR})  # or being made
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from covey.model.clustering.actions import Verb
 from covey.model.clustering.limits import Limits
-from covey.ports import Clock, NewUuid, Store
+from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.attachments import Attachments, Immediate
 from covey.services.clustering.engine.growing import CreateCluster, CreateNode, ScaleOut
 from covey.services.clustering.engine.growth import Growth
@@ -24,6 +24,7 @@ from covey.services.clustering.engine.updates import UpdateCluster, UpdateNode
 from covey.services.moves import Moves
 from covey.services.power import Power
 from covey.services.servers import Servers
+from covey.storage.store import Store
 
 
 def handlers_on(

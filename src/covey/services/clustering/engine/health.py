@@ -7,7 +7,7 @@ from covey.model.clustering.actions import Verb
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.clustering.health import examined
 from covey.model.clustering.recovery import recovery
-from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.child_actions import derived, units_of, wait
 from covey.services.clustering.engine.growth import Growth
 from covey.services.clustering.engine.members import servers_of
@@ -17,6 +17,7 @@ from covey.services.clustering.engine.recreation import Recreation
 from covey.services.clustering.engine.removal import Removal
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
 from covey.services.clustering.engine.shrinking import Choice
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from covey.model.clustering.clusters import ORPHAN, Cluster, Node
 from covey.model.servers import Server
-from covey.ports import Transaction
 from covey.services.clustering.engine.profile_servers import OF_CLUSTER, about
+from covey.storage.store import Transaction
 
 
 def servers_of(tx: Transaction, nodes: Iterable[Node]) -> dict[str, Server]:

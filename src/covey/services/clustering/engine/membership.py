@@ -8,9 +8,10 @@ from covey.model.clustering.errors import Locked
 from covey.model.clustering.limits import Limits
 from covey.model.clustering.sizes import check_growth
 from covey.model.errors import Conflict
-from covey.ports import Clock, Transaction
+from covey.ports import Clock
 from covey.services.clustering.engine.members import join, leave
 from covey.services.clustering.engine.run import Ended, Run, Step
+from covey.storage.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from covey.model.clustering.specs import Document
 from covey.model.errors import Busy, CoveyError, Invalid, Unavailable
 from covey.model.ids import ServerId
 from covey.model.servers import Server
-from covey.ports import Clock, NewUuid, Store
+from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.child_actions import begun, derived, keep, over, progress, units_of, wait
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Later, Run, Step, still
 from covey.services.moves import MoveRequest, Moves
 from covey.services.power import Power
+from covey.storage.store import Store
 
 _MOST = 100  # servers that are asked in one turn
 _OF_SERVERS = PROFILE_TYPES.named("os.nova.server-1.0").operations

@@ -13,9 +13,10 @@ from covey.model.clustering.clusters import Cluster, Node
 from covey.model.clustering.limits import Limits
 from covey.model.clustering.policy_types import SCALING
 from covey.model.errors import Conflict, Forbidden
-from covey.ports import Access, Clock, Store, Transaction
+from covey.ports import Access, Clock
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Run, still
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

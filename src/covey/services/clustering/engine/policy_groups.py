@@ -9,10 +9,11 @@ from covey.model.clustering.specs import Binding, Policy, Profile
 from covey.model.errors import Conflict, Forbidden, Invalid, NotFound, OverQuota
 from covey.model.groups import Group, GroupPolicy
 from covey.model.ids import GroupId
-from covey.ports import NewUuid, Transaction
+from covey.ports import NewUuid
 from covey.services.groups import Groups, NewGroup
 from covey.services.obfuscation import Obfuscation, disguise_for
 from covey.services.policies import Reader
+from covey.storage.store import Transaction
 
 _LONGEST_NAME = 255
 

@@ -13,8 +13,8 @@ from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.images import ImageFilter
 from covey.model.servers import Details
 from covey.model.zones import zone_and_host
-from covey.ports import Store
 from covey.services.servers import NewServer, Servers
+from covey.storage.store import Store
 
 SERVER = "os.nova.server"
 OF_CLUSTER = ("cluster_id", "cluster_node_index")  # what servers know of the cluster that they are in

@@ -8,11 +8,12 @@ from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.clustering.health import examined
 from covey.model.errors import CoveyError, Unavailable
 from covey.model.servers import Server
-from covey.ports import Clock, Store
+from covey.ports import Clock
 from covey.services.clustering.engine.child_actions import keep, over, progress, units_of
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.run import Run, Step, still
 from covey.services.power import Power
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

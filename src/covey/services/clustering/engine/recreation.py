@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from covey.model.clustering.actions import Action, ActionStatus, Verb
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.ids import GroupId
-from covey.ports import Clock, Store, Transaction
+from covey.ports import Clock
 from covey.services.clustering.engine.child_actions import LOOK_AGAIN_S, begun, keep, over, units_of
 from covey.services.clustering.engine.growth import Growth
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import placement
 from covey.services.clustering.engine.removal import Removal
 from covey.services.clustering.engine.run import Later, Run, Step, still
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from covey.model.clustering.checks.situation import section
 from covey.model.clustering.clusters import Cluster, Node, NodeStatus
 from covey.model.clustering.specs import Document
 from covey.model.errors import CoveyError, NotFound, Unavailable
-from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.child_actions import begun, derived, keep, over, progress, units_of, wait
 from covey.services.clustering.engine.growth import Change, changes, same
 from covey.services.clustering.engine.members import leave, servers_of
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
 from covey.services.servers import Servers
+from covey.storage.store import Store, Transaction
 
 _AT_ONCE = 100  # servers that are on their way out
 _VERBS = (Verb.NODE_DELETE, Verb.NODE_LEAVE)

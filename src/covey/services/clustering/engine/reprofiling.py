@@ -15,13 +15,14 @@ from covey.model.clustering.specs import Profile
 from covey.model.errors import Busy, CoveyError, Unavailable
 from covey.model.flavors import Flavor
 from covey.model.servers import Server, VmState
-from covey.ports import Clock, Store, Transaction
+from covey.ports import Clock
 from covey.services.clustering.engine.child_actions import begun, keep, over, progress, units_of
 from covey.services.clustering.engine.growth import profile_of
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, about, metadata_of, name_of
 from covey.services.clustering.engine.run import Ended, Run, Step, still
 from covey.services.moves import MoveRequest, Moves
+from covey.storage.store import Store, Transaction
 
 _AT_ONCE = 10  # servers between two sizes, which hold both
 _RESIZE = "os_compute_api:servers:resize"

@@ -7,12 +7,12 @@ from covey.model.clustering.checks.outcomes import placements
 from covey.model.clustering.clusters import Cluster
 from covey.model.clustering.limits import Limits
 from covey.model.clustering.sizes import NewSize, read_resize, resized
-from covey.ports import Store
 from covey.services.clustering.engine.child_actions import units_of
 from covey.services.clustering.engine.growth import Growth
 from covey.services.clustering.engine.removal import Removal, may_reduce
 from covey.services.clustering.engine.run import Run, Step
 from covey.services.clustering.engine.shrinking import Choice, destroys
+from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

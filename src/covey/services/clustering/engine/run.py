@@ -9,7 +9,7 @@ from covey.model.clustering.actions import Action, ActionStatus
 from covey.model.clustering.clusters import Cluster, Node
 from covey.model.errors import NotFound, Overtaken
 from covey.model.work import Job
-from covey.ports import Transaction
+from covey.storage.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from covey.model.clustering.clusters import Cluster, Node
 from covey.model.clustering.sizes import check_shrinkage
 from covey.model.clustering.specs import Document
 from covey.model.errors import Conflict, Forbidden
-from covey.ports import Store, Transaction
 from covey.services.clustering.engine.attachments import Attachments
 from covey.services.clustering.engine.child_actions import wait
 from covey.services.clustering.engine.growing import scaling_count
 from covey.services.clustering.engine.policy_checks import PolicyChecks
 from covey.services.clustering.engine.removal import Removal, forget, reduced
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
+from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from covey.model.clustering.actions import Verb
 from covey.model.clustering.clusters import Cluster, Node
 from covey.model.clustering.specs import Document
-from covey.ports import Clock, NewUuid, Store, Transaction
+from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.child_actions import derived, wait
 from covey.services.clustering.engine.growth import changes
 from covey.services.clustering.engine.reprofiling import Reprofiling
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
+from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
