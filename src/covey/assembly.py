@@ -210,7 +210,7 @@ def _seed() -> int:
 
 def _standing(servers: Servers) -> Any:  # noqa: ANN401 -- a function of a server
     def requirements(server: Server) -> HostRequirements:
-        return servers.requirements_for(server.project_id, server.flavor, server.wanted)
+        return servers.requirements_for(server.project_id, server.flavor, server.request)
 
     return requirements
 

@@ -41,11 +41,15 @@ class Task(StrEnum):
 
 
 class Power(StrEnum):
-    """Whether it runs; on the wire these are numbers."""
+    """Whether a server runs."""
 
     NONE = "none"
     RUNNING = "running"
     SHUTDOWN = "shutdown"
+
+
+POWER_STATES = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
+"""The number of each power state in Nova's API and in the database."""
 
 
 _WHILE = {
@@ -140,9 +144,7 @@ class PlacementRecord:
     seed: int = 0
     candidates: int = 0  # hosts that would have done
     hosts: int = 0  # hosts that there were
-    reasons: tuple[str, ...] = ()  # counted reasons against the others
     attempts: int = 1
-    because: tuple[str, ...] = ()  # why this one, of those that would have done
     avoid: tuple[HostId, ...] = ()  # hosts on which it failed to start
 
 
@@ -163,12 +165,12 @@ class Server:
     launched_at: datetime | None = None
     host_id: HostId | None = None
     host_name: str | None = None
-    second_host_id: HostId | None = None
-    second_host_name: str | None = None
+    migration_host_id: HostId | None = None
+    migration_host_name: str | None = None
     group_id: GroupId | None = None
-    wanted: PlacementRequest = field(default_factory=PlacementRequest)
+    request: PlacementRequest = field(default_factory=PlacementRequest)
     details: Details = field(default_factory=Details)
-    placed: PlacementRecord = field(default_factory=PlacementRecord)
+    placement: PlacementRecord = field(default_factory=PlacementRecord)
     fault: Fault | None = None
     tags: frozenset[str] = frozenset()
     zone: str | None = None  # of the host that it is on

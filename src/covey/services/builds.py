@@ -83,7 +83,7 @@ class Builds:
 
     def _let_go(self, server: Server | None) -> None:
         if server is not None:
-            for host in filter(None, (server.host_name, server.second_host_name)):
+            for host in filter(None, (server.host_name, server.migration_host_name)):
                 self.driver.destroy(server, host)
 
     def _postpone(self, server: Server, after_s: float) -> None:
@@ -126,11 +126,11 @@ class Builds:
             return
         tx.work.finish("spawn", [server.id])
         self.places.touch(tx, server.group_id)
-        avoid = (*server.placed.avoid, server.host_id)
+        avoid = (*server.placement.avoid, server.host_id)
         failed_to = Reason(np.ones(len(avoid), dtype=np.bool_), "failed to start it", "failed to start it")
-        told = self.places.tell(Explanation(server.placed.hosts, (failed_to,)))
+        told = self.places.tell(Explanation(server.placement.hosts, (failed_to,)))
         why = NoValidHost(f"No valid host was found. {told}", fault.message)
-        if len(avoid) < self.attempts and not server.wanted.forced:
+        if len(avoid) < self.attempts and not server.request.forced:
             requirements = self.requirements(server)
             requirements = replace(requirements, other_hosts=requirements.other_hosts | frozenset(avoid))
             try:  # before anything is given back: who waits to look at the fleet holds no room that others wait for
@@ -145,8 +145,8 @@ class Builds:
     def _claim(self, tx: Transaction, server: Server, place: Destination, avoid: tuple[HostId, ...]) -> None:
         now, tries = self.clock(), len(avoid) + 1
         self.places.relocate(tx, server.id, place.host_id, server.flavor)
-        placed = replace(server.placed, seed=place.seed, candidates=place.candidates, avoid=avoid, attempts=tries)
-        tx.servers.update(replace(server, host_id=place.host_id, placed=placed, updated_at=now))
+        placement = replace(server.placement, seed=place.seed, candidates=place.candidates, avoid=avoid, attempts=tries)
+        tx.servers.update(replace(server, host_id=place.host_id, placement=placement, updated_at=now))
         tx.work.add("spawn", server.id, now)
 
     def _give_up(self, tx: Transaction, server: Server, why: NoValidHost) -> None:

@@ -95,12 +95,12 @@ class Destinations:
 
 def _without(view: GroupView, server: Server) -> GroupView:
     places = dict(view.places)
-    for host in (server.host_id, server.second_host_id):
+    for host in (server.host_id, server.migration_host_id):
         if host is not None and host in places:
             places[host] -= 1
             if not places[host]:
                 del places[host]
     movers = list(view.movers)
-    if server.host_id is not None and server.second_host_id is not None:
-        movers.remove((server.host_id, server.second_host_id))
+    if server.host_id is not None and server.migration_host_id is not None:
+        movers.remove((server.host_id, server.migration_host_id))
     return replace(view, places=places, movers=tuple(movers))

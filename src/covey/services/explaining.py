@@ -80,7 +80,7 @@ class Explaining:
         """What would be asked for the server if it moved now; None for those who may not ask for explanations."""
         if not self.access.allows(actor, "covey:placement:explain"):
             return None
-        requirements = self.servers.requirements_for(server.project_id, server.flavor, server.wanted)
+        requirements = self.servers.requirements_for(server.project_id, server.flavor, server.request)
         with self.store.read() as tx, self.live.fresh(tx) as snapshot:
             return _query(RequestSpec(*amounts_of(server.flavor), requirements=requirements), snapshot.fleet)
 

@@ -81,7 +81,7 @@ class Memberships:
     def _refuse_violation(self, tx: Transaction, group: Group, joining: Server) -> None:
         """Raises Conflict unless hard policies would let it be where it is; while it moves, at both ends."""
         view = tx.groups.states({group.id: group.version})[group.id].view()
-        hosts = [host for host in (joining.host_id, joining.second_host_id) if host is not None]
+        hosts = [host for host in (joining.host_id, joining.migration_host_id) if host is not None]
         with self.store.read() as outside, self.live.fresh(outside) as snapshot:
             broken = [objection for host in hosts for objection in objections(view, host, snapshot.fleet)]
         if broken:

@@ -35,7 +35,7 @@ def misplaced_servers(tx: Transaction) -> list[MisplacedServer]:
     here = [server for start in range(0, len(ids), _SOME) for server in tx.servers.by_ids(ids[start : start + _SOME])]
     told = []
     for server in sorted(here, key=lambda server: (server.host_name or "", server.id)):
-        traits, host = required_traits(server.flavor, server.wanted), server.host_name or ""
+        traits, host = required_traits(server.flavor, server.request), server.host_name or ""
         closed = tuple(name for name, wanted in asked[host] if not wanted <= traits)
         if closed:
             told.append(MisplacedServer(server.id, server.name, server.project_id, host, closed))

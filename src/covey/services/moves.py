@@ -97,7 +97,7 @@ class Moves:
             self.places.release(tx, move.uuid)
             discharge(tx, found, move.surplus)
             tx.migrations.set_status(move.uuid, "confirmed", now)
-            tx.servers.update(replace(found, second_host_id=None, vm_state=_at_rest(found), updated_at=now))
+            tx.servers.update(replace(found, migration_host_id=None, vm_state=_at_rest(found), updated_at=now))
             self.places.touch(tx, found.group_id)
             tx.actions.finish(found.id, "confirmResize", ActionEvent("compute_confirm_resize", now, now, "Success"))
 
@@ -159,13 +159,15 @@ class Moves:
         refuse_state(found, "unshelve", VmState.SHELVED_OFFLOADED)
         if zone is not None or unpin:
             self._refuse_unknown_zone(zone)
-            found = replace(found, wanted=replace(found.wanted, zone=zone))
+            found = replace(found, request=replace(found.request, zone=zone))
         destination = self._destination(tx, request, found)
         place = self.places.choose(found, group, self._standing(found, request, destination))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
         self.places.take(tx, found.id, place.host_id, found.flavor)
-        placed = replace(found.placed, seed=place.seed, candidates=place.candidates, avoid=())
-        tx.servers.update(replace(found, host_id=place.host_id, task=Task.UNSHELVING, placed=placed, updated_at=now))
+        placement = replace(found.placement, seed=place.seed, candidates=place.candidates, avoid=())
+        tx.servers.update(
+            replace(found, host_id=place.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
+        )
         self.places.touch(tx, found.group_id)
         tx.actions.add(found, "unshelve", request.request_id, actor, now)
         tx.work.add("unshelve", found.id, now)
@@ -177,7 +179,7 @@ class Moves:
         source = self._source(tx, found, request)
         if request.flavor is not None:
             _refuse_same_size(found, request.flavor)
-            refuse_small(request.flavor, tx.images.by_id(found.wanted.image_id or ""))
+            refuse_small(request.flavor, tx.images.by_id(found.request.image_id or ""))
             self._refuse_over_quota(tx, found, request.flavor)
         destination = self._destination(tx, request, found)
         requirements = self._standing(found, request, destination)
@@ -207,8 +209,10 @@ class Moves:
         self._charge(tx, move)
         tx.migrations.add(move)
         tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)
-        placed = replace(server.placed, seed=place.seed, candidates=place.candidates, hosts=place.hosts)
-        moving = replace(server, second_host_id=place.host_id, task=_TASK[request.kind], placed=placed, updated_at=now)
+        placement = replace(server.placement, seed=place.seed, candidates=place.candidates, hosts=place.hosts)
+        moving = replace(
+            server, migration_host_id=place.host_id, task=_TASK[request.kind], placement=placement, updated_at=now
+        )
         tx.servers.update(moving)
         self.places.touch(tx, server.group_id)
         tx.work.add("move", server.id, now, {"migration": move.uuid, "stopped": request.stopped})
@@ -251,7 +255,7 @@ class Moves:
 
     def _standing(self, server: Server, request: MoveRequest, destination: Host | None) -> HostRequirements:
         """What it asks of a host; a destination of the time when it was created no longer counts."""
-        wanted = replace(server.wanted, hosts=(), forced=False)
+        wanted = replace(server.request, hosts=(), forced=False)
         requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, wanted)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
         only = requirements.only_hosts if destination is None else frozenset({destination.id})

@@ -44,7 +44,7 @@ class Power:
         """Set the state by hand, after something outside went wrong. Raises Conflict for one with no place, or two."""
 
         def change(found: Server) -> Server:
-            if found.second_host_id is not None:
+            if found.migration_host_id is not None:
                 raise Conflict(f"Instance {found.id} is on its way between two hosts.")
             if state == "active" and found.host_id is None:
                 raise Conflict(f"Instance {found.id} is on no host, so it can't be active.")

@@ -136,13 +136,13 @@ class RebalanceSteps:
 def _where(step: Step, server: Server | None) -> _At:
     if server is None:
         return _At.LOST
-    if server.second_host_id is None:
+    if server.migration_host_id is None:
         if server.host_name == step.destination:
             return _At.END
         return _At.START if server.host_name == step.source and movable(server) else _At.LOST
     arrived = server.vm_state is VmState.RESIZED
     here, there = (
-        (server.second_host_name, server.host_name) if arrived else (server.host_name, server.second_host_name)
+        (server.migration_host_name, server.host_name) if arrived else (server.host_name, server.migration_host_name)
     )
     if (here, there) != (step.source, step.destination):
         return _At.LOST

@@ -82,10 +82,10 @@ class Planner:
 
     def _member(self, server: Server) -> Member:
         """A server counts where it is, or where it is going to."""
-        moving = server.second_host_id is not None and server.vm_state is not VmState.RESIZED
-        host = server.second_host_id if moving else server.host_id
+        moving = server.migration_host_id is not None and server.vm_state is not VmState.RESIZED
+        host = server.migration_host_id if moving else server.host_id
         assert host is not None
-        wanted = replace(server.wanted, hosts=(), forced=False)  # as for every other move
+        wanted = replace(server.request, hosts=(), forced=False)  # as for every other move
         requirements = self.servers.requirements_for(server.project_id, server.flavor, wanted)
         return Member(server.id, host, amounts_of(server.flavor), requirements, movable(server))
 

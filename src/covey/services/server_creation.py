@@ -266,9 +266,9 @@ class ServerCreation:
             host_name=None if record is None else record.name,
             zone=None if record is None else record.zone,
             group_id=None if record is None else boot.group_id,
-            wanted=boot.wanted,
+            request=boot.wanted,
             details=details,
-            placed=placed,
+            placement=placed,
             tags=boot.tags,
         )
 

@@ -39,9 +39,9 @@ class ServerTasks:
         """Bring a server to the host that was claimed for it."""
         server, move = self._under_way(job, "preparing")
         fault: DriverFault | None = None
-        if server is not None and move is not None and server.second_host_name is not None:
+        if server is not None and move is not None and server.migration_host_name is not None:
             live = move.kind is MoveKind.LIVE_MIGRATION
-            fault = _fault_of(self.driver.move, server, move.source, server.second_host_name, live=live)
+            fault = _fault_of(self.driver.move, server, move.source, server.migration_host_name, live=live)
         arrive = partial(self._arrive, stopped=bool(job.arguments.get("stopped")))
         self._settle(job, "preparing", arrive if fault is None else partial(self._stay, fault))
 
@@ -158,16 +158,16 @@ class ServerTasks:
 
     def _arrive(self, tx: Transaction, server: Server, move: Migration, *, stopped: bool) -> None:
         now = self.clock()
-        source, here = server.host_id, server.second_host_id
+        source, here = server.host_id, server.migration_host_id
         arrived = replace(server, host_id=here, task=None, flavor=move.new_flavor, updated_at=now)
         if move.kind in _LEAVES_AT_ONCE:
             self.places.release(tx, move.uuid)
             power = Power.SHUTDOWN if stopped else server.power
             state = VmState.STOPPED if power is Power.SHUTDOWN else VmState.ACTIVE
-            arrived = replace(arrived, second_host_id=None, vm_state=state, power=power, fault=None)
+            arrived = replace(arrived, migration_host_id=None, vm_state=state, power=power, fault=None)
             tx.migrations.set_status(move.uuid, "completed", now)
         else:
-            arrived = replace(arrived, second_host_id=source, vm_state=VmState.RESIZED)
+            arrived = replace(arrived, migration_host_id=source, vm_state=VmState.RESIZED)
             tx.migrations.set_status(move.uuid, "finished", now)
         tx.servers.update(arrived)
         tx.actions.finish(server.id, ACTION[move.kind], ActionEvent(f"compute_{move.kind}", now, now, "Success"))
@@ -178,7 +178,7 @@ class ServerTasks:
         log.warning("move.failed", server=server.id, reason=fault.message)
         self._give_back(tx, server, move)
         tx.migrations.set_status(move.uuid, "error", now)
-        tx.servers.update(replace(server, second_host_id=None, task=None, updated_at=now))
+        tx.servers.update(replace(server, migration_host_id=None, task=None, updated_at=now))
         event = ActionEvent(f"compute_{move.kind}", now, now, "Error", "The move failed; it stays.", fault.message)
         tx.actions.finish(server.id, ACTION[move.kind], event)
 
@@ -205,8 +205,8 @@ class ServerTasks:
         state = VmState.STOPPED if server.power is Power.SHUTDOWN else VmState.ACTIVE
         back = replace(
             server,
-            host_id=server.second_host_id,
-            second_host_id=None,
+            host_id=server.migration_host_id,
+            migration_host_id=None,
             flavor=move.old_flavor,
             vm_state=state,
             task=None,

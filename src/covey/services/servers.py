@@ -229,10 +229,6 @@ def refuse_locked(server: Server, actor: Actor, access: Access) -> None:
         raise Conflict(f"Instance {server.id} is locked")
 
 
-def _with_properties(details: Details, image: Image | None) -> Details:
-    return replace(details, image_properties=image.properties) if image and image.properties else details
-
-
 def refuse_small(flavor: Flavor, image: Image | None) -> None:
     """Raises Invalid, in Nova's words, for a size that the image says is too small for it; no disk is any disk."""
     if image is not None and flavor.memory_mb < image.min_ram_mb:

@@ -14,6 +14,7 @@ from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import ANY_AMOUNT, ResourceClass, Units
 from covey.model.providers import LARGEST
+from covey.model.servers import POWER_STATES
 from covey.storage.bulk import as_array, driver, execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.documents import dump
@@ -100,7 +101,6 @@ _SERVER = (
 _ACTION = (
     "server_id", "action", "request_id", "user_id", "project_id", "started_at", "updated_at", "message", "events",
 )  # fmt: skip
-POWER = {"none": 0, "running": 1, "shutdown": 4}
 
 
 class Claims:
@@ -328,13 +328,13 @@ def _server_row(booking: Booking) -> tuple[object, ...]:
         s.host_id,
         str(s.vm_state),
         None if s.task is None else str(s.task),
-        POWER[s.power],
+        POWER_STATES[s.power],
         dump(s.flavor),
-        dump(s.wanted),
+        dump(s.request),
         dump(s.details),
         *booking.amounts,
         None if s.fault is None else dump(s.fault),
-        dump(s.placed),
+        dump(s.placement),
         booking.stamp,
         booking.stamp,
     )

@@ -12,6 +12,7 @@ from covey.model.errors import Invalid
 from covey.model.flavors import Flavor
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.servers import (
+    POWER_STATES,
     TASK_STATUSES,
     Details,
     Fault,
@@ -30,21 +31,20 @@ from covey.storage.documents import dump, load
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
 _ESCAPES_AND_SETS = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
-POWER = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
-_POWER_OF = {number: power for power, number in POWER.items()}
+_POWER_OF = {number: power for power, number in POWER_STATES.items()}
 
-_second = hosts.alias("second_host")
+_migration_host = hosts.alias("migration_host")
 _ROWS = (
     select(
         servers,
         hosts.c.name.label("host_name"),
         hosts.c.zone.label("zone"),
         hosts.c.forced_down.label("host_down"),
-        _second.c.name.label("second_host_name"),
+        _migration_host.c.name.label("migration_host_name"),
         instance_group_members.c.group_id,
     )
     .join_from(servers, hosts, servers.c.host_id == hosts.c.id, isouter=True)
-    .join(_second, servers.c.second_host_id == _second.c.id, isouter=True)
+    .join(_migration_host, servers.c.second_host_id == _migration_host.c.id, isouter=True)
     .join(instance_group_members, servers.c.id == instance_group_members.c.server_id, isouter=True)
 )
 _BY_ID = _ROWS.where(servers.c.id == bindparam("server"))
@@ -58,7 +58,7 @@ _NAMES_ON = (
 _LOCK = select(servers.c.id).where(servers.c.id == bindparam("server")).with_for_update()
 _DELETE = delete(servers).where(servers.c.id.in_(bindparam("ids", expanding=True)))
 _ACTIVATE = f"""
-    UPDATE servers SET vm_state = '{VmState.ACTIVE}', task_state = NULL, power_state = {POWER[Power.RUNNING]},
+    UPDATE servers SET vm_state = '{VmState.ACTIVE}', task_state = NULL, power_state = {POWER_STATES[Power.RUNNING]},
         launched_at = ?, updated_at = ?
     WHERE id IN ? AND id || '@' || host_id IN ? AND vm_state = '{VmState.BUILDING}' AND task_state = '{Task.SPAWNING}'
     RETURNING id
@@ -123,18 +123,18 @@ class Servers:
         values = {
             "name": server.name,
             "host_id": server.host_id,
-            "second_host_id": server.second_host_id,
+            "second_host_id": server.migration_host_id,
             "vm_state": server.vm_state,
             "task_state": server.task,
-            "power_state": POWER[server.power],
+            "power_state": POWER_STATES[server.power],
             "flavor": dump(server.flavor),
-            "request": dump(server.wanted),
+            "request": dump(server.request),
             "details": dump(server.details),
             "vcpus": server.flavor.vcpus,
             "memory_mb": server.flavor.memory_mb,
             "disk_gb": server.flavor.disk_gb,
             "fault": None if server.fault is None else dump(server.fault),
-            "decision": dump(server.placed),
+            "decision": dump(server.placement),
             "updated_at": server.updated_at,
             "launched_at": server.launched_at,
         }
@@ -187,12 +187,12 @@ def _server(row: sa.Row[tuple[object, ...]], tags: frozenset[str]) -> Server:
         launched_at=row.launched_at,
         host_id=row.host_id,
         host_name=row.host_name,
-        second_host_id=row.second_host_id,
-        second_host_name=row.second_host_name,
+        migration_host_id=row.second_host_id,
+        migration_host_name=row.migration_host_name,
         group_id=None if row.group_id is None else GroupId(row.group_id),
-        wanted=load(row.request, PlacementRequest),
+        request=load(row.request, PlacementRequest),
         details=load(row.details, Details),
-        placed=load(row.decision, PlacementRecord) if row.decision else PlacementRecord(),
+        placement=load(row.decision, PlacementRecord) if row.decision else PlacementRecord(),
         fault=load(row.fault, Fault) if row.fault else None,
         tags=tags,
         zone=row.zone,
@@ -215,7 +215,7 @@ def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
             (servers.c.vm_state, wanted.vm_state),
             (hosts.c.name, wanted.host),
             (hosts.c.zone, wanted.zone),
-            (servers.c.power_state, None if wanted.power is None else POWER[wanted.power]),
+            (servers.c.power_state, None if wanted.power is None else POWER_STATES[wanted.power]),
         )
         if value is not None
     ]

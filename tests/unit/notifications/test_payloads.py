@@ -53,7 +53,7 @@ BUILDING = Server(
     host_id=HostId(7),
     host_name="node-07",
     group_id=GROUP.id,
-    wanted=PlacementRequest(image_id="155d900f-4e14-4e4c-a73d-069cbf4541e6"),
+    request=PlacementRequest(image_id="155d900f-4e14-4e4c-a73d-069cbf4541e6"),
     details=Details(
         metadata={"role": "front"}, description="the first of them", key_name="my-key", reservation_id="r-npxv0e40"
     ),

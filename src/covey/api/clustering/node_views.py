@@ -26,7 +26,7 @@ class NodeView:
         del doc["links"]
         groups = [group["name"] for group in doc["security_groups"]]
         return doc | {
-            "image": server.wanted.image_id or "",
+            "image": server.request.image_id or "",
             "flavor": server.flavor.id,
             "attached_volumes": doc.pop("os-extended-volumes:volumes_attached"),
             "security_groups": groups[0] if len(groups) == 1 else groups,

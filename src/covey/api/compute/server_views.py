@@ -11,10 +11,8 @@ from covey.api.times import microseconds, seconds
 from covey.api.versions import Version
 from covey.model.access import Target
 from covey.model.flavors import Flavor
-from covey.model.servers import Power, Server, Task
+from covey.model.servers import POWER_STATES, Server, Task
 from covey.ports import Access
-
-POWER = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +42,20 @@ class ServerView:
 
     def placement(self, server: Server, req: Request) -> Json:
         """Why it is where it is: counts for everybody, the host for operators."""
-        placed = server.placed
+        record = server.placement
         doc: Json = {
             "server_id": server.id,
             "hostId": host_id(server),
-            "decision": {"attempts": placed.attempts},
+            "decision": {"attempts": record.attempts},
             "group": server.group_id,
             "refused": None if server.fault is None else server.fault.message,
         }
         operator = self._is_operator(server, req)
         if operator or self.counts:
-            doc["decision"] |= {"hosts": placed.hosts, "candidates": placed.candidates}
+            doc["decision"] |= {"hosts": record.hosts, "candidates": record.candidates}
         if operator:
-            doc |= {"host": server.host_name, "moving_to": server.second_host_name}
-            doc["decision"]["seed"] = placed.seed
+            doc |= {"host": server.host_name, "moving_to": server.migration_host_name}
+            doc["decision"]["seed"] = record.seed
         return doc
 
     def _always(self, server: Server, req: Request) -> Json:
@@ -79,7 +77,7 @@ class ServerView:
             "OS-EXT-AZ:availability_zone": self._zone(server),
             "OS-EXT-STS:task_state": _task(server),
             "OS-EXT-STS:vm_state": server.vm_state,
-            "OS-EXT-STS:power_state": POWER[server.power],
+            "OS-EXT-STS:power_state": POWER_STATES[server.power],
             "OS-SRV-USG:launched_at": microseconds(server.launched_at),
             "OS-SRV-USG:terminated_at": None,
             "os-extended-volumes:volumes_attached": [],
@@ -119,13 +117,13 @@ class ServerView:
 
     def _zone(self, server: Server) -> str:
         if server.host_id is None:
-            return server.wanted.zone or ""
+            return server.request.zone or ""
         return server.zone or self.default_zone
 
     def _image(self, server: Server, req: Request) -> Json | str:
-        if server.wanted.image_id is None:
+        if server.request.image_id is None:
             return ""
-        image = server.wanted.image_id
+        image = server.request.image_id
         doc: Json = {"id": image, "links": [{"rel": "bookmark", "href": req.link(f"/images/{image}")}]}
         if req.version >= mv.IMAGE_PROPERTIES_SHOWN:
             doc["properties"] = server.details.image_properties
@@ -156,7 +154,7 @@ def _hostname(server: Server) -> str:
 
 
 def _hints(server: Server) -> Json:
-    return {key: _as_list(value) for key, value in server.wanted.hints.items()}
+    return {key: _as_list(value) for key, value in server.request.hints.items()}
 
 
 def _task(server: Server) -> str | None:
@@ -189,6 +187,6 @@ _LATER: tuple[tuple[Version, str, Callable[[Server], object]], ...] = (
     (mv.TRUSTED_CERTIFICATES, "trusted_image_certificates", lambda _: None),
     (mv.LOCKED_REASON, "locked_reason", lambda server: server.details.locked_reason),
     (mv.HOSTNAME, "OS-EXT-SRV-ATTR:hostname", _hostname),
-    (mv.PINNED_ZONE, "pinned_availability_zone", lambda server: server.wanted.zone),
+    (mv.PINNED_ZONE, "pinned_availability_zone", lambda server: server.request.zone),
     (mv.HINTS_SHOWN, "scheduler_hints", _hints),
 )

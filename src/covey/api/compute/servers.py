@@ -16,20 +16,20 @@ from covey.api.compute import microversions as mv
 from covey.api.compute import schemas, server_schemas
 from covey.api.compute.explaining import show_query
 from covey.api.compute.identifiers import page_size
-from covey.api.compute.server_views import POWER, ServerView, links
+from covey.api.compute.server_views import ServerView, links
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.routes import only_from
 from covey.api.times import moment
 from covey.model.errors import Invalid, NotFound
 from covey.model.ids import ProjectId, ServerId
-from covey.model.servers import Details, Server, ServerFilter
+from covey.model.servers import POWER_STATES, Details, Server, ServerFilter
 from covey.model.zones import zone_and_host
 from covey.services.explaining import Explaining
 from covey.services.servers import NewServer
 from covey.services.servers import Servers as Service
 
 _LONGEST_KEY = 255
-_POWER = {str(number): power for power, number in POWER.items()}
+_POWER = {str(number): power for power, number in POWER_STATES.items()}
 
 
 @dataclass(frozen=True, slots=True)

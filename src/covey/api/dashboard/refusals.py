@@ -42,7 +42,7 @@ def _show(server: Server) -> Json:
         "project_id": server.project_id,
         "status": server.status,
         "flavor": server.flavor.name,
-        "group_id": server.group_id or server.wanted.hints.get("group"),
+        "group_id": server.group_id or server.request.hints.get("group"),
         "created_at": seconds(server.created_at),
         "fault": None if server.fault is None else server.fault.message,
     }

@@ -131,9 +131,9 @@ def _start(
 
 def _running(server: Server) -> Running:
     assert server.host_id is not None
-    forbidden = {*traits(server.flavor.extra_specs, "forbidden"), *server.wanted.image_forbidden_traits}
+    forbidden = {*traits(server.flavor.extra_specs, "forbidden"), *server.request.image_forbidden_traits}
     requirements = HostRequirements(
-        server.project_id, server.wanted.zone, required_traits(server.flavor, server.wanted), frozenset(forbidden)
+        server.project_id, server.request.zone, required_traits(server.flavor, server.request), frozenset(forbidden)
     )
     group = None if server.group_id is None else str(server.group_id)
     return Running(server.id, server.host_id, amounts_of(server.flavor), requirements, group)

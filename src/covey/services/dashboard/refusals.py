@@ -60,13 +60,13 @@ class Refusals:
         tells = "counts" if self.access.allows(actor, "covey:placement:explain") else self.tells
         if tells == "none":
             return Refusal(found, refused=True)
-        requirements = self.servers.requirements_for(found.project_id, found.flavor, found.wanted)
-        avoided = replace(requirements, other_hosts=requirements.other_hosts | frozenset(found.placed.avoid))
+        requirements = self.servers.requirements_for(found.project_id, found.flavor, found.request)
+        avoided = replace(requirements, other_hosts=requirements.other_hosts | frozenset(found.placement.avoid))
         with self.store.read() as tx:
             group = _group(tx, found)
             with self.live.fresh(tx) as snapshot:
                 fleet = snapshot.fleet.copy()
-        spec = RequestSpec(*amounts_of(found.flavor), requirements=avoided, group=group, forced=found.wanted.forced)
+        spec = RequestSpec(*amounts_of(found.flavor), requirements=avoided, group=group, forced=found.request.forced)
         told = explain(spec, fleet)
         if tells == "reasons":
             return Refusal(found, refused=True, reasons=[(reason.many, None) for reason in told.reasons])
@@ -89,7 +89,7 @@ def is_refused(server: Server) -> bool:
 
 def _group(tx: Transaction, server: Server) -> GroupView:
     """The group that it asked for, as that is now; a server without a place is no member."""
-    asked = server.wanted.hints.get("group")
+    asked = server.request.hints.get("group")
     name = asked[0] if isinstance(asked, list) and asked else asked
     found = tx.groups.by_id(name) if isinstance(name, str) else None
     if found is None or found.project_id != server.project_id:

@@ -116,7 +116,7 @@ def _heal(store: Store, clock: Clock, key: ServerId, hosts: Hosts) -> bool:
 
 def _due(server: Server, move: Migration | None, hosts: Hosts) -> Iterator[AllocationRequest]:
     """Who should hold what: the server its place, and a move the place that its server comes from, or may return to."""
-    here, there = server.host_id, server.second_host_id
+    here, there = server.host_id, server.migration_host_id
     if there is None or move is None:
         yield _wanted(server.id, INSTANCE, server, here, server.flavor, hosts)
         return
