@@ -10,7 +10,9 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
+from covey.model.servers import Fault, FaultKind
 from covey.storage import engine, schema, tables
+from covey.storage.documents import load
 from tests.build import NOW
 from tests.contract.crowds import at_once, losers
 
@@ -54,6 +56,34 @@ def test_upgrades_that_start_together_all_succeed(empty_database: str) -> None:
     assert {schema.current(each) for each in made} == {schema.head()}
     for each in made:
         each.dispose()
+
+
+def test_filter_columns_and_fault_kinds_are_backfilled(empty_database: str) -> None:
+    upgraded = engine.connect(empty_database)
+    schema.upgrade(upgraded, "0005")
+    refusal = '{"message": "No valid host was found. Of 2 hosts: 2 are disabled.", "created_at": "2026-01-01T00:00:00"}'
+    with upgraded.begin() as connection:
+        for server, locked, image, fault in (("a", "true", '"i-1"', refusal), ("b", "false", "null", None)):
+            details = f'{{"metadata": {{"reservation_id": "r-x"}}, "reservation_id": "r-{server}", "locked": {locked}}}'
+            values = {"id": server, "details": details, "image": f'{{"image_id": {image}}}', "fault": fault, "now": NOW}
+            connection.execute(OLD_SERVER, values)
+    schema.upgrade(upgraded)
+    c = tables.servers.c
+    with upgraded.connect() as connection:
+        rows = connection.execute(
+            sa.select(c.flavor_id, c.image_id, c.reservation_id, c.locked, c.fault).order_by(c.id)
+        ).all()
+    upgraded.dispose()
+    assert [tuple(row[:4]) for row in rows] == [("small", "i-1", "r-a", True), ("small", None, "r-b", False)]
+    assert load(rows[0].fault, Fault).kind is FaultKind.NO_VALID_HOST
+    assert rows[1].fault is None
+
+
+OLD_SERVER = sa.text("""
+    INSERT INTO servers (id, name, project_id, user_id, vm_state, power_state, flavor, request, details, vcpus,
+        memory_mb, disk_gb, fault, created_at, updated_at)
+    VALUES (:id, 's', 'web', 'alice', 'active', 1, '{"id": "small"}', :image, :details, 1, 1, 0, :fault, :now, :now)
+""")
 
 
 def insert(connected: sa.Engine, table: str, **values: Any) -> None:

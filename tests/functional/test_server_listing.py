@@ -7,7 +7,7 @@ import pytest
 
 from covey.storage.servers import is_quick
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import NOBODY, BuildCloud, Cloud
+from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud
 
 
 def names(answer: Answer) -> list[str]:
@@ -230,6 +230,31 @@ def test_servers_are_found_by_what_nova_knows_too(abc: Cloud) -> None:
         {"project_id": "nobody"},
     ):
         assert names(abc.admin.get("/servers", all_tenants="1", **query)) == [], query
+
+
+def test_reservation_id_in_metadata_is_not_matched(cloud: Cloud) -> None:
+    first = cloud.ask_for(cloud.alice, "first", return_reservation_id=True).json["reservation_id"]
+    cloud.boot(cloud.bob, "copy", metadata={"reservation_id": first})
+    assert names(cloud.admin.get("/servers", all_tenants="1", reservation_id=first)) == ["first"]
+    assert names(cloud.bob.get("/servers", reservation_id=first)) == []
+
+
+def test_image_id_in_scheduler_hints_is_not_matched(cloud: Cloud) -> None:
+    cloud.boot(name="first")
+    cloud.boot(name="hinted", hints={"image_id": NOBODY})
+    assert names(cloud.alice.get("/servers", image=NOBODY)) == []
+    assert names(cloud.alice.get("/servers", image=IMAGE)) == ["hinted", "first"]
+
+
+def test_flavor_and_lock_filters_follow_a_change(cloud: Cloud) -> None:
+    server = cloud.boot(name="a")
+    cloud.did(cloud.alice, server, "lock", {"locked_reason": "x"})
+    assert names(cloud.alice.get("/servers", locked="true")) == ["a"]
+    cloud.did(cloud.alice, server, "unlock")
+    assert names(cloud.alice.get("/servers", locked="true")) == []
+    cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
+    assert names(cloud.alice.get("/servers", flavor="big")) == ["a"]
+    assert names(cloud.alice.get("/servers", flavor="small")) == []
 
 
 def test_any_order_can_be_read_in_pages(abc: Cloud) -> None:

@@ -92,6 +92,13 @@ def status_of(vm_state: VmState, task: Task | None) -> str:
     return _WHEN[vm_state]
 
 
+class FaultKind(StrEnum):
+    """What put a server into error."""
+
+    NO_VALID_HOST = "no_valid_host"  # no host may take it, or every host that it was tried on failed
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Why a server is in error, in a sentence that its owner may read."""
@@ -100,6 +107,7 @@ class Fault:
     created_at: datetime
     code: int = 500
     details: str | None = None  # for administrators
+    kind: FaultKind = FaultKind.OTHER
 
 
 @dataclass(frozen=True, slots=True)

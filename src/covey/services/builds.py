@@ -11,7 +11,7 @@ import structlog
 from covey.model.actions import ActionEvent
 from covey.model.errors import DriverFault, NotYet, NoValidHost, StaleClaim
 from covey.model.ids import HostId, ServerId
-from covey.model.servers import Fault, Server, Task, VmState
+from covey.model.servers import Fault, FaultKind, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver
 from covey.scheduler.explain import Explanation
@@ -153,7 +153,7 @@ class Builds:
         """In error it holds no place and no member slot."""
         now = self.clock()
         log.warning("build.failed", server=server.id, reason=why.details)
-        fault = Fault(why.message, now, details=why.details)
+        fault = Fault(why.message, now, details=why.details, kind=FaultKind.NO_VALID_HOST)
         tx.servers.update(replace(server, host_id=None, vm_state=VmState.ERROR, task=None, fault=fault, updated_at=now))
         tx.groups.leave([server.id])
         self.announcements.failed(tx, server.id)

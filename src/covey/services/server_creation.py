@@ -10,7 +10,17 @@ from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.quotas import UNLIMITED
-from covey.model.servers import Details, Fault, PlacementRecord, PlacementRequest, Power, Server, Task, VmState
+from covey.model.servers import (
+    Details,
+    Fault,
+    FaultKind,
+    PlacementRecord,
+    PlacementRequest,
+    Power,
+    Server,
+    Task,
+    VmState,
+)
 from covey.ports import NewUuid
 from covey.request_slots import RequestSlots
 from covey.scheduler.decide import decide
@@ -224,7 +234,7 @@ class ServerCreation:
         told, details = boot.hopeless or self.tell(why), boot.hopeless or why.sentence()
         if made.then is not None:
             return NoValidHost(f"{NO_VALID_HOST} {told}", details)
-        fault = Fault(f"{NO_VALID_HOST} {told}", boot.now, details=details)
+        fault = Fault(f"{NO_VALID_HOST} {told}", boot.now, details=details, kind=FaultKind.NO_VALID_HOST)
         lost = [
             replace(self._server(boot, i, boot.minimum, None, fleet, PlacementRecord(decision.seed)), fault=fault)
             for i in range(boot.minimum)

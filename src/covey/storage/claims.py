@@ -95,8 +95,9 @@ _DROP_ALLOCATIONS = delete(allocations).where(allocations.c.consumer_uuid == bin
 _DROP_CONSUMER = delete(consumers).where(consumers.c.uuid == bindparam("consumer"))
 
 _SERVER = (
-    "id", "name", "project_id", "user_id", "host_id", "vm_state", "task_state", "power_state", "flavor", "request",
-    "details", "vcpus", "memory_mb", "disk_gb", "fault", "decision", "created_at", "updated_at",
+    "id", "name", "project_id", "user_id", "host_id", "vm_state", "task_state", "power_state",
+    "flavor", "flavor_id", "request", "image_id", "details", "reservation_id", "locked",
+    "vcpus", "memory_mb", "disk_gb", "fault", "decision", "created_at", "updated_at",
 )  # fmt: skip
 _ACTION = (
     "server_id", "action", "request_id", "user_id", "project_id", "started_at", "updated_at", "message", "events",
@@ -330,8 +331,12 @@ def _server_row(booking: Booking) -> tuple[object, ...]:
         None if s.task is None else str(s.task),
         POWER_STATES[s.power],
         dump(s.flavor),
+        s.flavor.id,
         dump(s.request),
+        s.request.image_id,
         dump(s.details),
+        s.details.reservation_id,
+        s.details.locked,
         *booking.amounts,
         None if s.fault is None else dump(s.fault),
         dump(s.placement),

@@ -1,4 +1,4 @@
-"""Brings a database to the schema of this version, and tells which version it has."""
+"""Upgrades a database to this version's schema, and reads the version that it has."""
 
 from pathlib import Path
 
@@ -11,25 +11,25 @@ from alembic.script import ScriptDirectory
 from covey.storage.engine import writer
 
 
-def upgrade(engine: sa.Engine) -> None:
-    """Applies the migrations that are missing. Does nothing to a database that is up to date."""
+def upgrade(engine: sa.Engine, revision: str = "head") -> None:
+    """Apply the missing migrations up to the revision. A database that is up to date stays as it is."""
     with writer(engine).begin() as connection:
         config = _config()
         config.attributes["connection"] = connection
         if connection.dialect.name == "postgresql":
-            # Two processes that start together take turns, as SQLite's writers do anyway; the second has nothing to do.
+            # Processes that start together upgrade one after the other, as SQLite's writers always do.
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('covey.schema'))"))
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
 
 
 def current(engine: sa.Engine) -> str | None:
-    """The database's version; None when it has no schema yet."""
+    """Return the database's schema version; None for a database without a schema."""
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def head() -> str:
-    """The version that this code wants."""
+    """Return the schema version that this code needs."""
     newest = ScriptDirectory.from_config(_config()).get_current_head()
     assert newest is not None
     return newest

@@ -128,8 +128,12 @@ class Servers:
             "task_state": server.task,
             "power_state": POWER_STATES[server.power],
             "flavor": dump(server.flavor),
+            "flavor_id": server.flavor.id,
             "request": dump(server.request),
+            "image_id": server.request.image_id,
             "details": dump(server.details),
+            "reservation_id": server.details.reservation_id,
+            "locked": server.details.locked,
             "vcpus": server.flavor.vcpus,
             "memory_mb": server.flavor.memory_mb,
             "disk_gb": server.flavor.disk_gb,
@@ -216,17 +220,10 @@ def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
             (hosts.c.name, wanted.host),
             (hosts.c.zone, wanted.zone),
             (servers.c.power_state, None if wanted.power is None else POWER_STATES[wanted.power]),
-        )
-        if value is not None
-    ]
-    # What is kept as JSON is found by the very text that it was written as.
-    tests += [
-        column.contains(f'"{key}":{dump(value)}', autoescape=True)
-        for column, key, value in (
-            (servers.c.flavor, "id", wanted.flavor),
-            (servers.c.request, "image_id", wanted.image),
-            (servers.c.details, "reservation_id", wanted.reservation_id),
-            (servers.c.details, "locked", wanted.locked),
+            (servers.c.flavor_id, wanted.flavor),
+            (servers.c.image_id, wanted.image),
+            (servers.c.reservation_id, wanted.reservation_id),
+            (servers.c.locked, wanted.locked),
         )
         if value is not None
     ]

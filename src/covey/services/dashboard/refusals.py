@@ -7,13 +7,12 @@ from covey.model.access import Actor
 from covey.model.claims import amounts_of
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId
-from covey.model.servers import Server, ServerFilter, VmState
+from covey.model.servers import FaultKind, Server, ServerFilter, VmState
 from covey.ports import Access
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.remedies import Remedy, remedies
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.live_fleet import LiveFleet
-from covey.services.server_creation import NO_VALID_HOST
 from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
 
@@ -84,7 +83,7 @@ class Refusals:
 
 def is_refused(server: Server) -> bool:
     """Whether it is in error because no host would take it."""
-    return server.host_id is None and server.fault is not None and server.fault.message.startswith(NO_VALID_HOST)
+    return server.host_id is None and server.fault is not None and server.fault.kind is FaultKind.NO_VALID_HOST
 
 
 def _group(tx: Transaction, server: Server) -> GroupView:

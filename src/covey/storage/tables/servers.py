@@ -17,9 +17,14 @@ servers = sa.Table(
     sa.Column("vm_state", sa.String(32), nullable=False),
     sa.Column("task_state", sa.String(32)),
     sa.Column("power_state", sa.SmallInteger, nullable=False),
-    sa.Column("flavor", TEXT, nullable=False),  # JSON: the size as it was when it was asked for
-    sa.Column("request", TEXT, nullable=False),  # JSON: what was asked, to decide again by
-    sa.Column("details", TEXT, nullable=False),  # JSON: what placement does not look at
+    sa.Column("flavor", TEXT, nullable=False),  # JSON: the flavor as it was at the request
+    sa.Column("request", TEXT, nullable=False),  # JSON: the placement request, for later decisions
+    sa.Column("details", TEXT, nullable=False),  # JSON: what placement does not read
+    # Copies of values inside the JSON columns above, for the filters of a listing.
+    sa.Column("flavor_id", NAME),
+    sa.Column("image_id", UUID),
+    sa.Column("reservation_id", NAME, index=True),
+    sa.Column("locked", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("vcpus", sa.Integer, nullable=False),
     sa.Column("memory_mb", sa.Integer, nullable=False),
     sa.Column("disk_gb", sa.Integer, nullable=False),
