@@ -7,7 +7,7 @@ PORT   ?= 8774
 DATA   ?= .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs tables test test-first-half test-other-half conformance conformance-clustering bench lint types layers check lock format clean
+.PHONY: help setup demo docs tables programs test conformance conformance-clustering bench lint types layers check lock format clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-23s %s\n", $$1, $$2}'
@@ -30,18 +30,15 @@ setup: $(VENV)/.dev  ## Prepare .venv with everything that development needs
 demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=.demo)
 	$(BIN)/covey demo --port $(PORT) --data-dir $(DATA)
 
-# Two halves that take about as long, on two cores. Some tests with real processes go with those of the code.
-FIRST_HALF := $(wildcard tests/acceptance/test_[a-o]*.py)
-OTHER_HALF := $(filter-out $(FIRST_HALF),$(wildcard tests/acceptance/test_*.py))
+# One process for each core; slow tests are listed at the end.
+WORKERS ?= auto
+PYTEST  := $(BIN)/pytest --numprocesses=$(WORKERS) --durations=20
 
-test: setup  ## Run the whole suite, on SQLite and on a real PostgreSQL, in two halves side by side
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-first-half test-other-half
+programs: setup  ## Install what some tests need and no wheel holds (Chromium, RabbitMQ, curl), where that is allowed
+	@$(BIN)/python -m tests.programs
 
-test-first-half: setup
-	$(BIN)/pytest $(FIRST_HALF)
-
-test-other-half: setup
-	$(BIN)/pytest tests/bench tests/contract tests/functional tests/property tests/unit $(OTHER_HALF)
+test: programs  ## Run the whole suite, on SQLite and on a PostgreSQL that it starts itself (WORKERS=auto)
+	$(PYTEST)
 
 conformance: setup  ## Run Placement's own suites against Covey, on both databases (CONFORMANCE="--help")
 	$(BIN)/python -m tests.conformance $(CONFORMANCE)

@@ -1,4 +1,4 @@
-"""Fixtures that every kind of test may use. What needs a database runs on both."""
+"""Fixtures and hooks of every kind of test. A test that needs a database runs on both."""
 
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +9,42 @@ import pytest
 from covey.storage import engine
 from covey.storage.store import Store
 from tests.databases import PostgreSQL, SQLite
+from tests.programs import PROGRAMS, install_command
+
+_NOT_INSTALLED = "{} is not installed"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs_program(name): skip the test unless this program is installed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker in item.iter_markers("needs_program"):
+            if PROGRAMS[marker.args[0]].path() is None:
+                item.add_marker(pytest.mark.skip(_NOT_INSTALLED.format(marker.args[0])))
+        if "acceptance" in item.path.parts:  # the tests of such a file share processes, and some build on one another
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that missing programs kept from running, and the command that installs the programs."""
+    reports = terminalreporter.stats.get("skipped", [])
+    skipped = {
+        program: [report.nodeid for report in reports if report.longrepr[2].endswith(_NOT_INSTALLED.format(name))]
+        for name, program in PROGRAMS.items()
+    }
+    absent = [program for program, tests in skipped.items() if tests]
+    if not absent:
+        return
+    terminalreporter.section("tests that need a program of the system")
+    for program in absent:
+        terminalreporter.line(f"{_NOT_INSTALLED.format(program.name)}, so these did not run:")
+        for nodeid in skipped[program]:
+            terminalreporter.line(f"  {nodeid.partition('@')[0]}")
+    terminalreporter.line("On Debian and Ubuntu, this installs what is missing; then run them again:")
+    terminalreporter.line(f"  sudo {' '.join(install_command(absent))}")
 
 
 @pytest.fixture(scope="session")

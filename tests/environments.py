@@ -1,5 +1,6 @@
-"""Virtual environments for programs that can't live in ours: other versions of libraries, or other people's tests."""
+"""Virtual environments for programs that cannot share ours: other versions of libraries, or the suites of peers."""
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,17 @@ _INSTALL_S = 600
 
 
 def prepared(directory: Path, requirements: Path) -> Path:
-    """The commands of an environment that has what the requirements pin, made anew when they changed.
+    """Return the commands of an environment with what the requirements pin, rebuilt when they change.
 
     Raises SubprocessError.
     """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_suffix(".lock").open("w") as lock:  # two test processes may want it at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _prepared(directory, requirements)
+
+
+def _prepared(directory: Path, requirements: Path) -> Path:
     commands, stamp = directory / "bin", directory / "installed.txt"
     wanted = requirements.read_text()
     if stamp.exists() and stamp.read_text() == wanted:

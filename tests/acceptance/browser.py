@@ -1,7 +1,6 @@
 """A real browser for the acceptance tests of the dashboard: it signs in, looks, and remembers all that it received."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,7 +9,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect, sync_playwright
 from playwright.sync_api import Error as BrowserError
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+from tests.programs import PROGRAMS
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -31,7 +31,7 @@ def chromium() -> Iterator[Browser]:
     """The machine's own Chromium, without a window."""
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=PROGRAMS["chromium"].path(), args=FLAGS)
         try:
             yield browser
         finally:

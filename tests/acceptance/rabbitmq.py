@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.acceptance.processes import free_port
+from tests.programs import PROGRAMS
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 TAIL_LINES = 30
-INSTALL = "The broker RabbitMQ is not installed. On Debian and Ubuntu: apt-get install -y rabbitmq-server"
-
-# The program itself. What Debian has on the path hands over to the user rabbitmq, who could not write to our directory.
-SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
 class BrokerFailed(Exception):
@@ -44,7 +41,9 @@ class RabbitMQ:
 
     def start(self) -> None:
         """Raises BrokerFailed unless it answers soon."""
-        server, epmd = _program("rabbitmq-server", SERVER), _program("epmd")
+        server, epmd = PROGRAMS["rabbitmq"].path(), shutil.which("epmd")
+        if server is None or epmd is None:
+            raise BrokerFailed("RabbitMQ is not installed. `make programs` installs it on Debian and Ubuntu.")
         environment = self._environment()
         with (self.directory / "broker.log").open("ab") as log:
             # Nodes find each other through epmd. Left alone, a node would start one that outlives it.
@@ -151,10 +150,3 @@ def running_rabbitmq(directory: Path) -> Iterator[RabbitMQ]:
         yield broker
     finally:
         broker.kill()
-
-
-def _program(name: str, *usual: Path) -> str:
-    found = next((str(path) for path in usual if path.exists()), None) or shutil.which(name)
-    if found is None:
-        raise BrokerFailed(INSTALL)
-    return found

@@ -13,6 +13,8 @@ from tests.acceptance import storm
 from tests.acceptance.browser import Tab, chromium
 from tests.acceptance.processes import Cloud, Covey, running_covey
 
+pytestmark = pytest.mark.needs_program("chromium")
+
 GROUPS = "/compute/v2.1/os-server-groups"
 SERVERS = "/compute/v2.1/servers"
 # A step takes a while, so that there is something to see of it.

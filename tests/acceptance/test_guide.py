@@ -66,6 +66,7 @@ def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
         yield running
 
 
+@pytest.mark.needs_program("curl")
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
 def test_a_page_can_be_followed_to_the_letter(
     page: Path, warm: Path, tmp_path: Path, request: pytest.FixtureRequest
@@ -103,6 +104,7 @@ def credentials(keystone: Keystone) -> dict[str, str]:
     }
 
 
+@pytest.mark.needs_program("curl")
 @pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.stem)
 def test_a_page_of_the_reference_shows_what_is_so(page: Path, demo: Covey, warm: Path, tmp_path: Path) -> None:
     """Beside a running demo, whose administrator asks. Files and programs that no command uses are not looked at."""

@@ -20,6 +20,8 @@ from oslo_config import cfg
 from tests.acceptance.processes import Covey, running_covey
 from tests.acceptance.rabbitmq import RabbitMQ, running_rabbitmq
 
+pytestmark = pytest.mark.needs_program("rabbitmq")
+
 TIMEOUT_S = 30.0
 FLEET = """\
 hosts:

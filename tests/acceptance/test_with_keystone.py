@@ -135,6 +135,7 @@ def test_a_password_buys_a_token_for_the_dashboard(region: Region) -> None:
     assert PASSWORDS["demo"] not in region.covey.log
 
 
+@pytest.mark.needs_program("chromium")
 def test_people_sign_in_by_the_form_stay_signed_in_and_sign_out(region: Region) -> None:
     with chromium() as browser:
         tab = Tab(region.covey.url, browser.new_page())
