@@ -6,6 +6,9 @@ SITE   := .environments/site
 PORT   ?= 8774
 DATA   ?= .demo
 
+# Container images set it. Without cached bytecode every start of covey or a client costs seconds instead of a half.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo docs tables programs test conformance conformance-clustering bench lint types layers check lock format clean
 

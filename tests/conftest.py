@@ -1,5 +1,7 @@
 """Fixtures and hooks of every kind of test. A test that needs a database runs on both."""
 
+import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,10 @@ from covey.storage import engine
 from covey.storage.store import Store
 from tests.databases import PostgreSQL, SQLite
 from tests.programs import PROGRAMS, install_command
+
+# Tests start many Python programs, and each compiles all of its modules again where this variable is set.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _NOT_INSTALLED = "{} is not installed"
 
