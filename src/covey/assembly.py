@@ -14,6 +14,7 @@ from covey.drivers.simulated import Simulated
 from covey.model.clustering.limits import Limits
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
+from covey.model.work import JobKind
 from covey.notifications import sender
 from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
@@ -42,6 +43,7 @@ from covey.services.hosts import Hosts
 from covey.services.images import Images
 from covey.services.live_fleet import LiveFleet
 from covey.services.local_queue import LocalQueue
+from covey.services.maintenance import Maintenance
 from covey.services.memberships import Memberships
 from covey.services.moves import Moves
 from covey.services.placement import Placement
@@ -56,7 +58,7 @@ from covey.services.server_tasks import ServerTasks
 from covey.services.servers import Servers
 from covey.services.ttl_cache import TtlCache
 from covey.storage.store import Store
-from covey.worker import Worker
+from covey.worker import Batch, Handler, Worker
 
 RECENT_S = 1.0  # how long a flavor or an image that was looked up serves further boots
 
@@ -76,6 +78,7 @@ class Assembled:
     send: Callable[[], int]
     local_queue: LocalQueue
     heartbeat: Heartbeat
+    maintenance: Maintenance
     lease_s: float
     idle_s: float
 
@@ -84,16 +87,28 @@ class Assembled:
         return Worker(
             self.store,
             self.clock,
-            self.builds,
-            self.server_tasks,
-            self.rebalances,
-            self.executor,
+            self._handlers(),
+            self.builds.start,
             self.send,
             self.local_queue,
             lease_s=self.lease_s,
             idle_s=self.idle_s,
-            beat=self.heartbeat.beat,
+            periodic=(self.heartbeat.beat, self.maintenance.run_if_due),
         )
+
+    def _handlers(self) -> dict[JobKind, Handler]:
+        """Which handler carries out each kind of job."""
+        return {
+            JobKind.SPAWN: Batch(self.builds.spawn),
+            JobKind.DESTROY: self.builds.destroy,
+            JobKind.MOVE: self.server_tasks.move,
+            JobKind.REVERT: self.server_tasks.revert,
+            JobKind.SHELVE: self.server_tasks.shelve,
+            JobKind.UNSHELVE: self.server_tasks.unshelve,
+            JobKind.POWER: self.server_tasks.power,
+            JobKind.REBALANCE: self.rebalances.turn,
+            JobKind.CLUSTER_ACTION: self.executor.turn,
+        }
 
 
 def assemble(
@@ -190,6 +205,7 @@ def assemble(
         send=sender(conf, store),
         local_queue=local_queue,
         heartbeat=Heartbeat(store, now, new_uuid(), socket.gethostname()),
+        maintenance=Maintenance(store, now),
         lease_s=conf.worker.lease_s,
         idle_s=conf.worker.idle_s,
     )

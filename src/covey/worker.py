@@ -1,7 +1,7 @@
-"""The loop that carries out committed work. Rows say what is left to do, so a worker may die at any point."""
+"""The loop that carries out committed work. Rows hold what is left to do, so a worker may die at any point."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
@@ -9,111 +9,106 @@ from itertools import groupby
 import structlog
 
 from covey.model.errors import CoveyError, Unavailable
-from covey.model.work import Job
+from covey.model.servers import Server
+from covey.model.work import Job, JobKind
 from covey.ports import Clock
-from covey.services.builds import Builds
-from covey.services.clustering.engine.executor import Executor
-from covey.services.clustering.requests import JOB
 from covey.services.local_queue import LocalQueue
-from covey.services.rebalance_steps import RebalanceSteps
-from covey.services.server_tasks import ServerTasks
 from covey.storage.store import Store
 
 log = structlog.get_logger()
 
-_MOST = 128  # jobs taken at once
+_BATCH_SIZE = 128  # jobs taken at once
 _GATHER_S = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A handler that carries out all due jobs of its kind in one call."""
+
+    run: Callable[[Sequence[Job]], None]
+
+
+Handler = Callable[[Job], None] | Batch
+"""Carries out jobs of one kind, one a call unless it is a Batch."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """Takes jobs that are due; what it does not finish is due again when its lease is over."""
+    """Takes due jobs and carries them out. A job that it does not finish is due again when its lease ends."""
 
     store: Store
     clock: Clock
-    builds: Builds
-    server_tasks: ServerTasks
-    rebalances: RebalanceSteps
-    executor: Executor
-    send: Callable[[], int]  # tells what the outbox holds; how much that was
+    handlers: Mapping[JobKind, Handler]
+    start_servers: Callable[[Sequence[Server]], None]  # spawns what the local queue holds
+    publish: Callable[[], int]  # publishes notifications of the outbox; returns how many
     local_queue: LocalQueue
     lease_s: float = 30.0
     idle_s: float = 0.2
-    beat: Callable[[], None] = lambda: None  # says that this process is there
+    periodic: Sequence[Callable[[], None]] = ()  # each keeps its own schedule
     wake: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Work until told to stop."""
+        """Work until `stop` is set."""
         while not self.stop.is_set():
             try:
-                self.beat()
-                done = self.once() + self.send()
+                for task in self.periodic:
+                    task()
+                done = self.once() + self.publish()
             except CoveyError as error:
                 log.warning("worker.paused", reason=error.message)
                 done = 0
             except Exception:
                 log.exception("worker.crashed")
                 done = 0
-            # A turn costs the same for one job as for many, so a busy worker lets a few gather.
-            self.wake.wait(self.idle_s if not done else _GATHER_S if done < _MOST else 0)
+            # An iteration costs the same for one job as for many, so a busy worker lets a few gather.
+            self.wake.wait(self.idle_s if not done else _GATHER_S if done < _BATCH_SIZE else 0)
             self.wake.clear()
 
     def once(self) -> int:
-        """Do what is due now; tells how many jobs that were."""
-        return self._start_own() + self._do_due()
+        """Carry out what is due now. Return the number of jobs."""
+        return self._start_local() + self._run_due()
 
-    def _start_own(self) -> int:
-        """What this process claimed; if that fails, the jobs are due for anybody when their lease is over."""
-        servers = self.local_queue.take(_MOST)
+    def _start_local(self) -> int:
+        """Spawn servers that this process claimed. If that fails, their jobs are due for any worker after the lease."""
+        servers = self.local_queue.take(_BATCH_SIZE)
         if servers:
-            self.builds.start(servers)
+            self.start_servers(servers)
         return len(servers)
 
-    def _do_due(self) -> int:
+    def _run_due(self) -> int:
         now = self.clock()
         with self.store.read() as tx:
             if not tx.work.any_due(now):
                 return 0
         with self.store.write() as tx:
-            jobs = tx.work.take(now, now + timedelta(seconds=self.lease_s), _MOST)
-        for verb, some in groupby(sorted(jobs, key=lambda job: (job.verb, job.id)), key=lambda job: job.verb):
-            if verb == "spawn":
-                self._try(verb, list(some))
-            else:
-                for job in some:
-                    self._try(verb, [job])
+            jobs = tx.work.take(now, now + timedelta(seconds=self.lease_s), _BATCH_SIZE)
+        for kind, group in groupby(sorted(jobs, key=lambda job: (job.kind, job.id)), key=lambda job: job.kind):
+            self._run_kind(kind, list(group))
         return len(jobs)
 
-    def _try(self, verb: str, jobs: list[Job]) -> None:
-        """What can't be done now is due again when its lease is over, and holds up nothing else."""
-        try:
-            self._do(verb, jobs)
-        except Unavailable:
-            raise  # the others would fare no better
-        except CoveyError as error:
-            log.warning("work.postponed", verb=verb, servers=[job.server_id for job in jobs], reason=error.message)
-
-    def _do(self, verb: str, jobs: list[Job]) -> None:
-        match verb:
-            case "spawn":
-                self.builds.spawn(jobs)
-            case "destroy":
-                self.builds.destroy(jobs)
-            case "rebalance":
-                for job in jobs:
-                    self.rebalances.turn(job)
-            case _ if verb == JOB:
-                for job in jobs:
-                    self.executor.turn(job)
-            case _:
-                one: Callable[[Job], None] = getattr(self.server_tasks, verb)
-                for job in jobs:
-                    one(job)
+    def _run_kind(self, kind: JobKind, jobs: list[Job]) -> None:
+        handler = self.handlers[kind]
+        if isinstance(handler, Batch):
+            _attempt(handler.run, jobs)
+        else:
+            for job in jobs:
+                _attempt(lambda single: handler(single[0]), [job])
 
     def start(self) -> threading.Thread:
-        """Run in a thread of this process, which does not keep the process alive."""
+        """Run in a daemon thread of this process."""
         self.local_queue.takers += 1
         thread = threading.Thread(target=self.run, name="covey-worker", daemon=True)
         thread.start()
         return thread
+
+
+def _attempt(run: Callable[[Sequence[Job]], None], jobs: Sequence[Job]) -> None:
+    """Carry jobs out. Those that fail are due again when their lease ends, and delay no others."""
+    try:
+        run(jobs)
+    except Unavailable:
+        raise  # without a database, the next job fails as well
+    except CoveyError as error:
+        subjects = [job.subject_id for job in jobs]
+        log.warning("work.postponed", kind=jobs[0].kind, subjects=subjects, reason=error.message)

@@ -1,15 +1,16 @@
 """The change log: whoever follows it counts each change once, whatever was open when they began, or looked."""
 
-from datetime import datetime
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
 from covey.model.changes import Use
 from covey.model.ids import HostId
-from covey.services.log_clearing import KEPT, LogClearing
+from covey.services.maintenance import CHANGES_KEPT, Maintenance
 from covey.storage import engine
 from covey.storage.store import Store
+from tests.build import NOW
 
 OWN = "mine"
 USE = Use(HostId(1), 1, 512, 1)
@@ -81,15 +82,24 @@ def test_each_change_comes_once_and_ones_own_not_at_all(store: Store) -> None:
     assert (changes.uses, changes.structure) == ((), True)
 
 
-def test_old_news_is_cleared_and_what_came_since_is_not(store: Store) -> None:
-    clearing, noon = LogClearing(), datetime(2026, 1, 1, 12)  # noqa: DTZ001 -- as the database has it
-    with store.write() as tx:
+def test_maintenance_trims_old_changes_and_keeps_newer_ones(store: Store) -> None:
+    times = [NOW, NOW + timedelta(seconds=1), NOW + CHANGES_KEPT / 2, NOW + CHANGES_KEPT]
+    maintenance = Maintenance(store, lambda: times[0])
+
+    def changes_left() -> int:
+        with store.read() as tx:
+            return len(tx.changes.since(start, OWN).uses)
+
+    def add(count: int) -> None:
+        with store.write() as tx:
+            tx.changes.add_uses([USE] * count)
+
+    with store.read() as tx:
         start = tx.changes.begin()
-        tx.changes.add_uses([USE])
-        clearing.clear(tx, noon)
-        tx.changes.add_uses([USE, USE])
-    with store.write() as tx:
-        clearing.clear(tx, noon + KEPT / 2)
-        assert len(tx.changes.since(start, OWN).uses) == 3
-        clearing.clear(tx, noon + KEPT)
-        assert len(tx.changes.since(start, OWN).uses) == 2
+    add(1)
+    maintenance.run_if_due()
+    add(2)
+    for expected in (3, 3, 2):
+        times.pop(0)
+        maintenance.run_if_due()
+        assert changes_left() == expected

@@ -1,48 +1,79 @@
-"""The worker: one job that can't be done does not hold up the others that were taken with it."""
+"""The worker: a job that fails, or that this version does not know, delays no other."""
 
-from typing import Any
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+import structlog
 
 from covey.model.errors import DriverFault
-from covey.model.work import Job
+from covey.model.work import Job, JobKind
 from covey.services.local_queue import LocalQueue
+from covey.services.maintenance import Maintenance
+from covey.storage import tables
 from covey.storage.store import Store
-from covey.worker import Worker
+from covey.worker import Batch, Handler, Worker
 from tests.build import LATER, NOW
 
 
-class Trying:
-    """Does every job but those of one server, which its backend refuses."""
+class Recorder:
+    """Carries out every job, except those of one subject, which its backend refuses."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.done: list[str] = []
+        self.done: list[tuple[str, str]] = []
 
-    def __getattr__(self, verb: str) -> Any:
-        def do(asked: Job | list[Job]) -> None:
-            jobs = asked if isinstance(asked, list) else [asked]
-            for job in jobs:
-                if job.server_id == "unlucky":
-                    raise DriverFault("not now")
-                self.done.append(f"{verb} {job.server_id}")
-            with self._store.write() as tx:
-                tx.work.done([job.id for job in jobs])
+    def handlers(self) -> dict[JobKind, Handler]:
+        handlers: dict[JobKind, Handler] = dict.fromkeys(JobKind, self.run)
+        return handlers | {JobKind.SPAWN: Batch(self.run_all)}
 
-        return do
+    def run(self, job: Job) -> None:
+        self.run_all([job])
+
+    def run_all(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if job.subject_id == "unlucky":
+                raise DriverFault("not now")
+            self.done.append((job.kind, job.subject_id))
+        with self._store.write() as tx:
+            tx.work.done([job.id for job in jobs])
 
 
-def test_a_job_that_fails_is_left_for_later_and_the_others_are_done_at_once(store: Store) -> None:
-    trying: Any = Trying(store)
-    worker = Worker(store, lambda: LATER, trying, trying, trying, trying, lambda: 0, LocalQueue(30), lease_s=30)
+def a_worker(store: Store, recorder: Recorder) -> Worker:
+    return Worker(store, lambda: LATER, recorder.handlers(), lambda _: None, lambda: 0, LocalQueue(30), lease_s=30)
+
+
+def test_failed_job_is_postponed_and_the_others_are_carried_out(store: Store) -> None:
+    recorder = Recorder(store)
+    worker = a_worker(store, recorder)
     with store.write() as tx:
-        for verb, server in (
-            ("destroy", "unlucky"),
-            ("destroy", "a"),
-            ("move", "b"),
-            ("revert", "unlucky"),
-            ("revert", "c"),
-            ("spawn", "d"),
+        for kind, subject in (
+            (JobKind.DESTROY, "unlucky"),
+            (JobKind.DESTROY, "a"),
+            (JobKind.MOVE, "b"),
+            (JobKind.REVERT, "unlucky"),
+            (JobKind.REVERT, "c"),
+            (JobKind.SPAWN, "d"),
         ):
-            tx.work.add(verb, server, NOW)
+            tx.work.add(kind, subject, NOW)
     assert worker.once() == 6
-    assert sorted(trying.done) == ["destroy a", "move b", "revert c", "spawn d"]
-    assert worker.once() == 0, "what failed is due when its lease is over"
+    assert sorted(recorder.done) == [("destroy", "a"), ("move", "b"), ("revert", "c"), ("spawn", "d")]
+    assert worker.once() == 0, "a failed job is due when its lease ends"
+
+
+def test_job_of_an_unknown_kind_is_reported_and_stays_as_it_is(store: Store, connected: sa.Engine) -> None:
+    recorder = Recorder(store)
+    worker = a_worker(store, recorder)
+    newer = {"verb": "bless", "server_id": "x", "arguments": "{}", "due_at": NOW}
+    with connected.begin() as connection:
+        connection.execute(sa.insert(tables.work), newer)
+    with store.write() as tx:
+        tx.work.add(JobKind.DESTROY, "a", NOW)
+    assert worker.once() == 1
+    assert recorder.done == [("destroy", "a")]
+    assert worker.once() == 0
+    with connected.connect() as connection:
+        rows = connection.execute(sa.select(tables.work.c.verb, tables.work.c.attempts, tables.work.c.due_at)).all()
+    assert [tuple(row) for row in rows] == [("bless", 0, NOW)]
+    with structlog.testing.capture_logs() as logged:
+        Maintenance(store, lambda: LATER).run_if_due()
+    assert {"event": "work.unknown_kind", "kind": "bless", "jobs": 1, "log_level": "warning"} in logged

@@ -7,7 +7,7 @@ from covey.model.clustering.clusters import ClusterStatus, NodeStatus
 from covey.model.clustering.listing import Listing
 from covey.model.clustering.specs import Binding
 from covey.model.ids import ServerId
-from covey.services.clustering.requests import JOB
+from covey.model.work import JobKind
 from tests.functional.client import Client
 from tests.functional.clusters import SERVER, STACK, speaker
 from tests.functional.fleets import Cloud
@@ -20,7 +20,7 @@ def rest(cloud: Cloud) -> None:
         rows = tx.clustering
         under_way = [action for action in rows.actions.page(Listing()) if not action.is_over]
         rows.actions.update([replace(action, status=ActionStatus.SUCCEEDED, ended_at=now) for action in under_way])
-        tx.work.finish(JOB, [action.id for action in under_way])
+        tx.work.finish(JobKind.CLUSTER_ACTION, [action.id for action in under_way])
         for action in under_way:
             rows.locks.free(action.id)
         for cluster in rows.clusters.page(Listing()):

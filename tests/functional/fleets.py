@@ -25,10 +25,9 @@ from covey.model.ids import FlavorId, ImageId
 from covey.model.images import Visibility
 from covey.model.inventory import Inventory, ResourceClass
 from covey.model.servers import Server
-from covey.model.work import Job
+from covey.model.work import Job, JobKind
 from covey.ports import Driver
 from covey.request_slots import RequestSlots
-from covey.services.clustering.requests import JOB
 from covey.storage import engine, tables
 from covey.storage.documents import load
 from covey.storage.store import Store
@@ -122,7 +121,11 @@ class Cloud:
 
     def _pass_a_moment(self) -> bool:
         """Whether an action of a cluster or a node wants to go on soon, which is now."""
-        waits = [(row.due_at - self.time()).total_seconds() for row in self.rows(tables.work) if row.verb == JOB]
+        waits = [
+            (row.due_at - self.time()).total_seconds()
+            for row in self.rows(tables.work)
+            if row.verb == JobKind.CLUSTER_ACTION
+        ]
         if not waits or min(waits) > _A_MOMENT_S:
             return False
         self.time.pass_(max(0.0, min(waits)))

@@ -9,6 +9,7 @@ from covey.drivers.simulated import Simulated
 from covey.model.servers import Server
 from covey.model.work import Job
 from covey.storage import tables
+from covey.worker import Batch
 from tests.build import a_host, an_image
 from tests.functional.fleets import BuildCloud, Cloud, Moody
 
@@ -229,7 +230,11 @@ def test_a_backend_that_fails_every_other_time_leaves_the_books_right(build_clou
 def do(cloud: Cloud, jobs: Sequence[Job]) -> None:
     """What a worker does with jobs that it took."""
     for job in jobs:
-        cloud.assembled.worker()._do(job.verb, [job])
+        handler = cloud.assembled.worker().handlers[job.kind]
+        if isinstance(handler, Batch):
+            handler.run([job])
+        else:
+            handler(job)
         cloud.check()
 
 

@@ -9,6 +9,7 @@ from covey.model.clustering.actions import Action, ActionStatus, Cause, Verb
 from covey.model.clustering.events import Event, Level, Phase
 from covey.model.clustering.owners import Owner
 from covey.model.ids import ProjectId, UserId
+from covey.model.work import JobKind
 from tests.build import NOW
 from tests.functional.client import Answer, Client
 from tests.functional.cluster_rests import a_cluster, a_node, rest, with_profiles
@@ -90,7 +91,9 @@ def test_an_action_is_called_off(cloud: Cloud, alice: Client) -> None:
     assert (answer.status, answer.json) == (202, None)
     assert "openstack-api-version" not in answer.headers
     assert stored(cloud, action).to_be_cancelled
-    assert len([job for job in cloud.jobs() if job.verb == "cluster"]) == 1  # it ends when a worker gets to it
+    assert (
+        len([job for job in cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION]) == 1
+    )  # it ends when a worker gets to it
     rest(cloud)
     over = alice.patch(f"/actions/{action}", CANCEL)
     expected = "INIT, WAITING, READY, RUNNING, WAITING_LIFECYCLE_COMPLETION"

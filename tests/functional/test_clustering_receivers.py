@@ -198,4 +198,5 @@ def test_who_does_the_work_is_for_operators_to_see(cloud: Cloud) -> None:
     assert states() == [("a", "up"), ("b", "down")]
     cloud.time.pass_(3600)
     first.beat()
+    cloud.assembled.maintenance.run_if_due()
     assert states() == [("a", "up")]

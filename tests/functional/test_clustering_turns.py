@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from covey.model.clustering.actions import Verb
-from covey.model.work import Job
+from covey.model.work import Job, JobKind
 from covey.services.clustering.engine.run import Handler, Run, Step
 from tests.functional.cluster_tenants import a_tenant
 from tests.functional.clusters import policy
@@ -36,7 +36,7 @@ def test_a_turn_that_was_overtaken_does_not_fail_what_the_other_did(cloud: Cloud
     answer = alice.ask("scale_out", count=3)  # there is one place for each, so a second growth would not fit
 
     def job() -> Job:
-        return next(job for job in cloud.jobs() if job.verb == "cluster")
+        return next(job for job in cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
 
     scaling = Slow(executor.handlers[Verb.CLUSTER_SCALE_OUT], lambda: executor.turn(job()))
     replace(executor, handlers={**executor.handlers, Verb.CLUSTER_SCALE_OUT: scaling}).turn(job())
@@ -61,7 +61,7 @@ def test_a_turn_takes_as_many_statements_for_many_nodes_as_for_few(build_cloud: 
         """How much each turn of a growth says to the database; what carries the servers out is another matter."""
         answer, counts = alice.ask("scale_out", count=nodes), list[int]()
         while alice.action(answer)["status"] != "SUCCEEDED":
-            job = next(job for job in cloud.jobs() if job.verb == "cluster")
+            job = next(job for job in cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
             said.clear()
             cloud.assembled.executor.turn(job)
             counts.append(len(said))

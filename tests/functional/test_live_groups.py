@@ -752,7 +752,7 @@ def test_changes_are_told(build_cloud: BuildCloud) -> None:
     racks = scoped(build_cloud(5, LISTENING))
     group, server = racks.group("affinity"), racks.boot()
     with racks.store.write() as tx:
-        tx.outbox.told([note.id for note in tx.outbox.oldest(1000)])
+        tx.outbox.published([note.id for note in tx.outbox.oldest(1000)])
     target = f"anti-affinity:zone:{racks.zone('zone-b')}"
     shown(update(racks.alice, group, name="n", policies=["anti-affinity", target], rules={"max_server_per_host": 2}))
     shown(add(racks.alice, group, server))

@@ -21,7 +21,7 @@ def notes(cloud: Cloud) -> list[tuple[str, dict[str, Any]]]:
     """What waits to be told: event and data, oldest first; then it is forgotten."""
     with cloud.store.write() as tx:
         waiting: list[Any] = tx.outbox.oldest(1000)
-        tx.outbox.told([note.id for note in waiting])
+        tx.outbox.published([note.id for note in waiting])
     return [(note.event, note.payload["nova_object.data"]) for note in waiting]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from covey.assembly import Assembled
+from covey.model.work import JobKind
 from tests.functional.client import Answer, Client
 from tests.functional.fleets import NOBODY, BuildCloud, Cloud, Moody
 
@@ -152,10 +153,10 @@ def test_a_worker_that_died_is_no_matter(crowded: Crowded) -> None:
     for _ in range(60):
         with cloud.store.write() as tx:
             tx.changes.add_structure()  # so that the fleet is read anew
-        jobs = {job.verb for job in cloud.jobs()}
+        jobs = {job.kind for job in cloud.jobs()}
         if not jobs:
             break
-        if "move" in jobs:
+        if JobKind.MOVE in jobs:
             with pytest.raises(KeyboardInterrupt):
                 dying(cloud).worker().once()  # killed while it moves a server
         cloud.time.pass_(60)

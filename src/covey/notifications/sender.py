@@ -39,8 +39,8 @@ class Sender:
         with self.store.read() as tx:
             if tx.outbox.is_empty():
                 return 0
-        with self.store.read() as tx, tx.outbox.turn() as mine:
-            return self._tell_oldest() if mine else 0
+        with self.store.read() as tx, tx.outbox.publisher_lock() as acquired:
+            return self._tell_oldest() if acquired else 0
 
     def _tell_oldest(self) -> int:
         with self.store.read() as tx:
@@ -54,7 +54,7 @@ class Sender:
         finally:
             if told:
                 with self.store.write() as tx:
-                    tx.outbox.told(told)
+                    tx.outbox.published(told)
         return len(told)
 
     def _tell(self, notes: Sequence[Notification], told: list[int]) -> None:

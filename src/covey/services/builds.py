@@ -12,7 +12,7 @@ from covey.model.actions import ActionEvent
 from covey.model.errors import DriverFault, NotYet, NoValidHost, StaleClaim
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Fault, FaultKind, Server, Task, VmState
-from covey.model.work import Job
+from covey.model.work import Job, JobKind
 from covey.ports import Clock, Driver
 from covey.scheduler.explain import Explanation
 from covey.scheduler.reasons import Reason
@@ -41,12 +41,12 @@ class Builds:
     def spawn(self, jobs: Sequence[Job]) -> None:
         """Start the servers of these jobs that are still waiting for it."""
         with self.store.read() as tx:
-            found = tx.servers.by_ids([ServerId(job.server_id) for job in jobs])
+            found = tx.servers.by_ids([ServerId(job.subject_id) for job in jobs])
         waiting = [server for server in found if _is_waiting(server)]
-        idle = {job.server_id for job in jobs} - {server.id for server in waiting}
+        idle = {job.subject_id for job in jobs} - {server.id for server in waiting}
         if idle:
             with self.store.write() as tx:
-                tx.work.finish("spawn", sorted(idle))
+                tx.work.finish(JobKind.SPAWN, sorted(idle))
         self.start(waiting)
 
     def start(self, servers: Sequence[Server]) -> None:
@@ -67,19 +67,14 @@ class Builds:
         for server, error in failed:
             self._again(server, error)
 
-    def destroy(self, jobs: Sequence[Job]) -> None:
-        """Take servers off their hosts, and forget them."""
-        for job in jobs:
-            with self.store.read() as tx:
-                server = tx.servers.by_id(job.server_id)
-            try:
-                self._let_go(server)
-            except DriverFault as fault:  # the job is due again when its lease is over
-                log.warning("destroy.failed", server=job.server_id, reason=fault.message)
-                continue
-            with self.store.write() as tx:
-                self._forget(tx, ServerId(job.server_id))
-                tx.work.done([job.id])
+    def destroy(self, job: Job) -> None:
+        """Destroy a server on its hosts, and delete it. Raises DriverFault."""
+        with self.store.read() as tx:
+            server = tx.servers.by_id(job.subject_id)
+        self._let_go(server)
+        with self.store.write() as tx:
+            self._forget(tx, ServerId(job.subject_id))
+            tx.work.done([job.id])
 
     def _let_go(self, server: Server | None) -> None:
         if server is not None:
@@ -89,8 +84,8 @@ class Builds:
     def _postpone(self, server: Server, after_s: float) -> None:
         """Ask again later; others have their turn meanwhile."""
         with self.store.write() as tx:
-            tx.work.finish("spawn", [server.id])
-            tx.work.add("spawn", server.id, self.clock() + timedelta(seconds=after_s))
+            tx.work.finish(JobKind.SPAWN, [server.id])
+            tx.work.add(JobKind.SPAWN, server.id, self.clock() + timedelta(seconds=after_s))
 
     def _settle(self, started: Sequence[Server]) -> None:
         if not started:
@@ -99,7 +94,7 @@ class Builds:
         with self.store.write() as tx:
             running = tx.servers.activate(started, now)
             tx.actions.finish_all(sorted(running), "create", ActionEvent(_BUILD, now, now, "Success"))
-            tx.work.finish("spawn", sorted(running))  # whoever is elsewhere by now has a job for that place
+            tx.work.finish(JobKind.SPAWN, sorted(running))  # whoever is elsewhere by now has a job for that place
             self.announcements.built(tx, [server for server in started if server.id in running])
         if len(running) < len(started):
             self._clear_up([server for server in started if server.id not in running])
@@ -124,7 +119,7 @@ class Builds:
         server, group = self.places.lock(tx, failed.id)
         if server is None or not _is_waiting(server) or server.host_id is None or server.host_id != failed.host_id:
             return
-        tx.work.finish("spawn", [server.id])
+        tx.work.finish(JobKind.SPAWN, [server.id])
         self.places.touch(tx, server.group_id)
         avoid = (*server.placement.avoid, server.host_id)
         failed_to = Reason(np.ones(len(avoid), dtype=np.bool_), "failed to start it", "failed to start it")
@@ -147,7 +142,7 @@ class Builds:
         self.places.relocate(tx, server.id, place.host_id, server.flavor)
         placement = replace(server.placement, seed=place.seed, candidates=place.candidates, avoid=avoid, attempts=tries)
         tx.servers.update(replace(server, host_id=place.host_id, placement=placement, updated_at=now))
-        tx.work.add("spawn", server.id, now)
+        tx.work.add(JobKind.SPAWN, server.id, now)
 
     def _give_up(self, tx: Transaction, server: Server, why: NoValidHost) -> None:
         """In error it holds no place and no member slot."""

@@ -13,6 +13,7 @@ from covey.model.hosts import Host
 from covey.model.ids import ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
+from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
@@ -111,7 +112,7 @@ class Moves:
             move = self._finished(tx, found)
             tx.actions.add(found, "revertResize", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.RESIZE_REVERTING, updated_at=now))
-            tx.work.add("revert", found.id, now, {"migration": move.uuid})
+            tx.work.add(JobKind.REVERT, found.id, now, {"migration": move.uuid})
 
     def shelve(self, actor: Actor, server: str, request_id: str) -> None:
         """Off its host, but not forgotten: it keeps its name, its size and its group, and holds no place."""
@@ -122,7 +123,7 @@ class Moves:
             refuse_state(found, "shelve", *_AT_REST)
             tx.actions.add(found, "shelve", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.SHELVING_OFFLOADING, updated_at=now))
-            tx.work.add("shelve", found.id, now)
+            tx.work.add(JobKind.SHELVE, found.id, now)
 
     def offload(self, actor: Actor, server: str) -> None:
         """A shelved server leaves its host at once here, so there is nothing more to do. Raises Conflict otherwise."""
@@ -170,7 +171,7 @@ class Moves:
         )
         self.places.touch(tx, found.group_id)
         tx.actions.add(found, "unshelve", request.request_id, actor, now)
-        tx.work.add("unshelve", found.id, now)
+        tx.work.add(JobKind.UNSHELVE, found.id, now)
 
     def _begin(self, tx: Transaction, actor: Actor, server: ServerId, request: MoveRequest) -> None:
         found, group = self._locked(tx, actor, server, None)
@@ -215,7 +216,7 @@ class Moves:
         )
         tx.servers.update(moving)
         self.places.touch(tx, server.group_id)
-        tx.work.add("move", server.id, now, {"migration": move.uuid, "stopped": request.stopped})
+        tx.work.add(JobKind.MOVE, server.id, now, {"migration": move.uuid, "stopped": request.stopped})
 
     def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
         with self.store.read() as tx:

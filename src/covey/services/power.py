@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from covey.model.access import Actor
 from covey.model.errors import Conflict
 from covey.model.servers import Server, Task, VmState
+from covey.model.work import JobKind
 from covey.ports import Access, Clock
 from covey.services.servers import Servers, refuse_locked, refuse_state
 from covey.storage.store import Store
@@ -62,7 +63,7 @@ class Power:
             refuse_state(found, verb, *states)
             tx.servers.update(replace(found, task=task, updated_at=now))
             tx.actions.add(found, verb, request_id, actor, now)
-            tx.work.add("power", found.id, now, {"verb": verb})
+            tx.work.add(JobKind.POWER, found.id, now, {"verb": verb})
 
     def _note(self, actor: Actor, server: str, rule: str, *, locked: bool, reason: str | None) -> None:
         operator = self.access.allows(actor, f"{_RULE}os-lock-server:unlock:unlock_override")

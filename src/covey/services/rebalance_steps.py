@@ -11,7 +11,7 @@ from covey.model.actions import MoveKind
 from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.model.servers import Server, VmState
-from covey.model.work import Job
+from covey.model.work import Job, JobKind
 from covey.ports import Clock
 from covey.services.moves import MoveRequest, Moves
 from covey.services.rebalances import Planner, movable
@@ -47,11 +47,11 @@ class RebalanceSteps:
     def turn(self, job: Job) -> None:
         """Do what can be done now, and come back for the rest."""
         with self.store.read() as tx:
-            found = tx.rebalances.by_id(job.server_id)
+            found = tx.rebalances.by_id(job.subject_id)
             step = None if found is None else found.next
             server = None if step is None else tx.servers.by_id(step.server_id)
         if found is None or found.status in _OVER:
-            self._forget(job.server_id)
+            self._forget(job.subject_id)
         elif step is None:
             self._keep(found, replace(found, status=RebalanceStatus.DONE))
         else:
@@ -120,17 +120,17 @@ class RebalanceSteps:
         time = self.clock()
         with self.store.write() as tx:
             current = tx.rebalances.by_id(was.id, lock=True)
-            tx.work.finish("rebalance", [was.id])
+            tx.work.finish(JobKind.REBALANCE, [was.id])
             if current == was:
                 current = replace(now, updated_at=time)
                 tx.rebalances.update(current)
             if current is not None and current.status not in _OVER:
-                tx.work.add("rebalance", was.id, time + timedelta(seconds=_LOOK_AGAIN_S if later else 0))
+                tx.work.add(JobKind.REBALANCE, was.id, time + timedelta(seconds=_LOOK_AGAIN_S if later else 0))
 
     def _forget(self, rebalance: str) -> None:
         """There is nothing more to do."""
         with self.store.write() as tx:
-            tx.work.finish("rebalance", [rebalance])
+            tx.work.finish(JobKind.REBALANCE, [rebalance])
 
 
 def _where(step: Step, server: Server | None) -> _At:

@@ -11,6 +11,7 @@ from covey.model.groups import Group
 from covey.model.ids import HostId
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.model.servers import Server, VmState
+from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
 from covey.scheduler.fleet import Fleet
@@ -139,7 +140,7 @@ class Rebalances:
             self.groups.own(tx, actor, group, "rebalance")  # it may have gone meanwhile
             tx.rebalances.add(new)
             if steps:
-                tx.work.add("rebalance", new.id, now)
+                tx.work.add(JobKind.REBALANCE, new.id, now)
         return new, obfuscation
 
     def show(self, actor: Actor, group: str) -> tuple[Rebalance, Obfuscation]:

@@ -56,13 +56,13 @@ class ServerTasks:
     def shelve(self, job: Job) -> None:
         """Take a server off its host and keep the rest."""
         with self.store.read() as tx:
-            seen = tx.servers.by_id(job.server_id)
+            seen = tx.servers.by_id(job.subject_id)
         fault: DriverFault | None = None
         if seen is not None and seen.task is Task.SHELVING_OFFLOADING and seen.host_name is not None:
             fault = _fault_of(self.driver.destroy, seen, seen.host_name)
         now = self.clock()
         with self.store.write() as tx:
-            server, _ = self.places.lock(tx, ServerId(job.server_id))
+            server, _ = self.places.lock(tx, ServerId(job.subject_id))
             tx.work.done([job.id])
             if server is None or server.task is not Task.SHELVING_OFFLOADING:
                 return
@@ -86,13 +86,13 @@ class ServerTasks:
     def unshelve(self, job: Job) -> None:
         """Start a shelved server on the host that was claimed for it."""
         with self.store.read() as tx:
-            seen = tx.servers.by_id(job.server_id)
+            seen = tx.servers.by_id(job.subject_id)
         fault: DriverFault | None = None
         if seen is not None and seen.task is Task.UNSHELVING and seen.host_name is not None:
             fault = _fault_of(self.driver.spawn, seen, seen.host_name)
         now = self.clock()
         with self.store.write() as tx:
-            server, _ = self.places.lock(tx, ServerId(job.server_id))
+            server, _ = self.places.lock(tx, ServerId(job.subject_id))
             tx.work.done([job.id])
             if server is None or server.task is not Task.UNSHELVING:
                 return
@@ -109,14 +109,14 @@ class ServerTasks:
     def power(self, job: Job) -> None:
         """Start, stop or reboot."""
         with self.store.read() as tx:
-            seen = tx.servers.by_id(job.server_id)
+            seen = tx.servers.by_id(job.subject_id)
         verb = str(job.arguments["verb"])
         fault: DriverFault | None = None
         if seen is not None and seen.host_name is not None and seen.task in _POWER_TASKS:
             fault = _fault_of(self.driver.power, seen, seen.host_name, verb)
         now = self.clock()
         with self.store.write() as tx:
-            server = tx.servers.by_id(job.server_id, lock=True)
+            server = tx.servers.by_id(job.subject_id, lock=True)
             tx.work.done([job.id])
             if server is None or server.task not in _POWER_TASKS:
                 return
@@ -137,11 +137,11 @@ class ServerTasks:
 
     def _under_way(self, job: Job, status: str) -> tuple[Server | None, Migration | None]:
         with self.store.read() as tx:
-            return tx.servers.by_id(job.server_id), _move_of(tx, job, status)
+            return tx.servers.by_id(job.subject_id), _move_of(tx, job, status)
 
     def _settle(self, job: Job, status: str, settle: Callable[[Transaction, Server, Migration], None]) -> None:
         with self.store.write() as tx:
-            server, _ = self.places.lock(tx, ServerId(job.server_id))
+            server, _ = self.places.lock(tx, ServerId(job.subject_id))
             move = _move_of(tx, job, status)
             tx.work.done([job.id])
             if server is None or move is None or server.task is Task.DELETING:
@@ -230,5 +230,5 @@ def _fault_of(step: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> Dri
 
 
 def _move_of(tx: Transaction, job: Job, status: str) -> Migration | None:
-    moves = tx.migrations.find(server=job.server_id, statuses=(status,))
+    moves = tx.migrations.find(server=job.subject_id, statuses=(status,))
     return next((move for move in moves if move.uuid == job.arguments["migration"]), None)

@@ -9,6 +9,7 @@ from covey.model.flavors import Flavor
 from covey.model.ids import GroupId, HostId, ProjectId
 from covey.model.images import Image
 from covey.model.servers import Details, PlacementRequest, Server, ServerFilter, Task, VmState
+from covey.model.work import JobKind
 from covey.ports import Access, Clock
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
@@ -146,7 +147,7 @@ class Servers:
             tx.servers.update(replace(found, task=Task.DELETING, updated_at=now))
             tx.actions.add(found, "delete", request_id, actor, now)
             tx.work.drop(found.id)
-            tx.work.add("destroy", found.id, now)
+            tx.work.add(JobKind.DESTROY, found.id, now)
 
     def requirements_for(self, project: ProjectId, flavor: Flavor, wanted: PlacementRequest) -> HostRequirements:
         """What a server asks of any host, whatever its use and its group."""

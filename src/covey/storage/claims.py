@@ -15,6 +15,7 @@ from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import ANY_AMOUNT, ResourceClass, Units
 from covey.model.providers import LARGEST
 from covey.model.servers import POWER_STATES
+from covey.model.work import JobKind
 from covey.storage.bulk import as_array, driver, execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.documents import dump
@@ -263,7 +264,7 @@ class Claims:
             execute(self._connection, "UPDATE instance_groups SET version = version + 1 WHERE id IN ?", ids)
 
     def _add_work(self, placed: Sequence[Booking], due: datetime) -> None:
-        rows = [("spawn", b.server.id, "{}", due) for b in placed]
+        rows = [(JobKind.SPAWN, b.server.id, "{}", due) for b in placed]
         insert_rows(self._connection, work, ("verb", "server_id", "arguments", "due_at"), rows)
 
     def _add_usage(self, bookings: Sequence[Booking]) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from covey.model.clustering.clusters import Cluster, Node
 from covey.model.clustering.errors import ActionConflict, Locked
 from covey.model.clustering.owners import Owner
 from covey.model.clustering.specs import Document
+from covey.model.work import JobKind
 from covey.ports import Clock, NewUuid
 from covey.storage.store import Transaction
-
-JOB = "cluster"  # how workers know the jobs of actions
 
 # These do not mind that somebody works on the target: a deletion ends that first, an operation waits for its end.
 _PATIENT = frozenset({Verb.CLUSTER_DELETE, Verb.NODE_DELETE, Verb.NODE_OPERATION, Verb.CLUSTER_OPERATION})
@@ -58,14 +57,14 @@ class Requests:
                 self._end_others(tx, action)
         elif verb not in _PATIENT:
             _refuse_second(tx, action)
-        tx.work.add(JOB, action.id, action.created_at)
+        tx.work.add(JobKind.CLUSTER_ACTION, action.id, action.created_at)
         return action
 
     def cancel(self, tx: Transaction, action: Action) -> None:
         """Have an action end soon; what it has begun is brought to an end first."""
         tx.clustering.actions.update([replace(action, to_be_cancelled=True, updated_at=self.clock())])
-        tx.work.finish(JOB, [action.id])
-        tx.work.add(JOB, action.id, self.clock())
+        tx.work.finish(JobKind.CLUSTER_ACTION, [action.id])
+        tx.work.add(JobKind.CLUSTER_ACTION, action.id, self.clock())
 
     def _end_others(self, tx: Transaction, action: Action) -> None:
         for holder in sorted(set(_in_the_way(tx, action))):

@@ -1,23 +1,23 @@
-"""What follows a commit, and what was answered to requests that may be repeated."""
+"""What follows a commit: jobs and notifications; and the answers to requests with an idempotency key."""
 
 import sqlalchemy as sa
 
 from covey.storage.tables.base import NAME, PROJECT, SERIAL, TEXT, UUID, metadata
 
-# What has to be done after a commit. A row is work not yet done; a worker that dies leaves it to another.
+# Jobs that follow a commit. A worker that dies leaves its rows to another.
 work = sa.Table(
     "work",
     metadata,
     sa.Column("id", SERIAL, primary_key=True),
-    sa.Column("verb", sa.String(32), nullable=False),
-    sa.Column("server_id", UUID, nullable=False, index=True),
+    sa.Column("verb", sa.String(32), nullable=False),  # the JobKind
+    sa.Column("server_id", UUID, nullable=False, index=True),  # the subject: a server, a rebalance or a cluster action
     sa.Column("arguments", TEXT, nullable=False),  # JSON
     sa.Column("due_at", sa.DateTime, nullable=False, index=True),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
-    sqlite_autoincrement=True,  # a worker that comes late must not finish another job of the same number
+    sqlite_autoincrement=True,  # a late worker must not finish a newer job of the same id
 )
 
-# What has to be told after a commit.
+# Notifications to publish after a commit.
 outbox = sa.Table(
     "outbox",
     metadata,

@@ -10,13 +10,13 @@ from covey.model.clustering.actions import Action, ActionStatus, Verb
 from covey.model.clustering.clusters import Cluster, ClusterStatus, NodeStatus, evaluated
 from covey.model.clustering.events import Event, Level, Phase
 from covey.model.errors import Busy, CoveyError, Overtaken, Unavailable
-from covey.model.work import Job
+from covey.model.work import Job, JobKind
 from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.aftermath import settle_nodes
 from covey.services.clustering.engine.child_actions import DONE, NODE_IS
 from covey.services.clustering.engine.policy_checks import PolicyChecks
 from covey.services.clustering.engine.run import Ended, Handler, Later, Run, Step, failed, hold
-from covey.services.clustering.requests import JOB, grab
+from covey.services.clustering.requests import grab
 from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
@@ -71,11 +71,11 @@ class Executor:
     def _open(self, job: Job) -> Run | None:
         """The action and what it is about, ready for a turn; None when there is nothing to do now."""
         with self.store.write() as tx:
-            cluster, action = hold(tx, job.server_id)
+            cluster, action = hold(tx, job.subject_id)
             if not tx.work.hold(job):
                 return None  # somebody else took it meanwhile
             if action is None or action.is_over:
-                tx.work.finish(JOB, [job.server_id])
+                tx.work.finish(JobKind.CLUSTER_ACTION, [job.subject_id])
                 return None
             now = self.clock()
             if action.to_be_cancelled and action.status is not ActionStatus.WAITING:
@@ -124,11 +124,11 @@ class Executor:
     def _keep(self, job: Job, step: Step) -> None:
         """Write down how far it has come, and come back for the rest; unless somebody else has the job by now."""
         with self.store.write() as tx:
-            cluster, action = hold(tx, job.server_id)
+            cluster, action = hold(tx, job.subject_id)
             if not tx.work.hold(job):
                 return
             if action is None or action.is_over:
-                tx.work.finish(JOB, [job.server_id])
+                tx.work.finish(JobKind.CLUSTER_ACTION, [job.subject_id])
             elif isinstance(step, Ended):
                 self._end(tx, cluster, action, step)
             else:
@@ -137,8 +137,8 @@ class Executor:
                 self._come_back(tx, action, step.after_s)
 
     def _come_back(self, tx: Transaction, action: Action, after_s: float) -> None:
-        tx.work.finish(JOB, [action.id])
-        tx.work.add(JOB, action.id, self.clock() + timedelta(seconds=after_s))
+        tx.work.finish(JobKind.CLUSTER_ACTION, [action.id])
+        tx.work.add(JobKind.CLUSTER_ACTION, action.id, self.clock() + timedelta(seconds=after_s))
 
     def _end(self, tx: Transaction, cluster: Cluster | None, action: Action, ended: Ended) -> None:
         """It is over, and its cluster is free, in one moment."""
@@ -165,7 +165,7 @@ class Executor:
         self._evaluate(tx, over)
         tx.clustering.locks.free(action.id)
         self._tell(tx, over, name, Phase.END if ended.worked else Phase.ERROR, ended.reason or over.status_reason)
-        tx.work.finish(JOB, [action.id])
+        tx.work.finish(JobKind.CLUSTER_ACTION, [action.id])
 
     def _end_children(self, tx: Transaction, action: Action, now: datetime) -> None:
         """What was derived from it and is not over will not be done any more."""
