@@ -80,7 +80,7 @@ class Assembled:
     heartbeat: Heartbeat
     maintenance: Maintenance
     lease_s: float
-    idle_s: float
+    poll_interval_s: float
 
     def worker(self) -> Worker:
         """One more loop that carries out committed work, this process's own first."""
@@ -92,7 +92,7 @@ class Assembled:
             self.send,
             self.local_queue,
             lease_s=self.lease_s,
-            idle_s=self.idle_s,
+            poll_interval_s=self.poll_interval_s,
             periodic=(self.heartbeat.beat, self.maintenance.run_if_due),
         )
 
@@ -157,7 +157,7 @@ def assemble(
     groups = Groups(store, access, now, new_uuid, quotas, announcements)
     driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed, now)
     moves = Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in)
-    planner = Planner(servers, live, request_slots, _seed, scheduler.rebalance_patience_s)
+    planner = Planner(servers, live, request_slots, _seed, scheduler.rebalance_time_limit_s)
     power, limits = Power(store, access, now, servers), _limits(conf.clustering)
     attachments = Attachments(store, _unguessable, PolicyGroups(groups, _unguessable))
     checks = PolicyChecks(store, access, now, limits, scheduler.default_availability_zone)
@@ -207,7 +207,7 @@ def assemble(
         heartbeat=Heartbeat(store, now, new_uuid(), socket.gethostname()),
         maintenance=Maintenance(store, now),
         lease_s=conf.worker.lease_s,
-        idle_s=conf.worker.idle_s,
+        poll_interval_s=conf.worker.poll_interval_s,
     )
 
 

@@ -17,7 +17,7 @@ from covey import assembly, config, logs
 from covey.access import OsloAccess
 from covey.api import app
 from covey.api.authentication import Authenticator, Projects
-from covey.api.authentication.basic import Basic
+from covey.api.authentication.basic import BasicAuth
 from covey.api.authentication.noauth import NoAuth
 from covey.api.authentication.users_file import UsersFile
 from covey.api.dashboard.session import KeystoneSignIn, SignIn
@@ -131,7 +131,7 @@ def settings(conf: cfg.ConfigOpts) -> app.Settings:
         max_limit=conf.api.max_limit,
         max_body_bytes=conf.api.max_body_bytes,
         default_zone=conf.scheduler.default_availability_zone,
-        tells_counts=conf.api.explain_to_tenants == "counts",
+        show_counts=conf.api.explain_to_tenants == "counts",
         public_url=(conf.api.public_url or "").rstrip("/") or None,
         auth_strategy=conf.api.auth_strategy,
         dashboard=conf.dashboard.enabled,
@@ -190,14 +190,14 @@ def prepare(conf: cfg.ConfigOpts) -> None:
 def _authentication(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> tuple[Authenticator, Projects | None]:
     match conf.api.auth_strategy:
         case "keystone":
-            from covey.api.authentication.keystone import Keystone  # noqa: PLC0415 -- slow to import, seldom needed
+            from covey.api.authentication.keystone import KeystoneAuth  # noqa: PLC0415 -- slow to import, seldom needed
 
-            return Keystone(conf, request_slots), None
+            return KeystoneAuth(conf, request_slots), None
         case "none":
             noauth = NoAuth()
             return noauth, noauth
         case _:
-            basic = Basic(UsersFile(Path(conf.api.users_file)), conf.api.basic_remember_s, request_slots)
+            basic = BasicAuth(UsersFile(Path(conf.api.users_file)), conf.api.password_cache_s, request_slots)
             return basic, basic
 
 

@@ -1,4 +1,4 @@
-"""Structured logs: events with fields, one line each."""
+"""Structured logging: one line for each event, with fields."""
 
 import logging
 import sys
@@ -9,16 +9,16 @@ import structlog
 _LEVELS = logging.getLevelNamesMapping()
 
 
-def configure(level: str, form: str) -> None:
-    """Sends our own events, and what libraries log, to standard error."""
+def configure(level: str, output_format: str) -> None:
+    """Send Covey's events, and the log records of libraries, to standard error."""
     renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer()
-    if form == "json":
+    if output_format == "json":
         renderer = structlog.processors.JSONRenderer(serializer=lambda event, **_: msgspec.json.encode(event).decode())
     shared: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    if form == "json":
+    if output_format == "json":
         shared.append(structlog.processors.format_exc_info)
     structlog.configure(
         processors=[*shared, renderer],

@@ -43,7 +43,7 @@ class Worker:
     publish: Callable[[], int]  # publishes notifications of the outbox; returns how many
     local_queue: LocalQueue
     lease_s: float = 30.0
-    idle_s: float = 0.2
+    poll_interval_s: float = 0.2
     periodic: Sequence[Callable[[], None]] = ()  # each keeps its own schedule
     wake: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -62,7 +62,7 @@ class Worker:
                 log.exception("worker.crashed")
                 done = 0
             # An iteration costs the same for one job as for many, so a busy worker lets a few gather.
-            self.wake.wait(self.idle_s if not done else _GATHER_S if done < _BATCH_SIZE else 0)
+            self.wake.wait(self.poll_interval_s if not done else _GATHER_S if done < _BATCH_SIZE else 0)
             self.wake.clear()
 
     def once(self) -> int:

@@ -97,7 +97,7 @@ def test_several_processes_count_their_requests_together(tmp_path: Path, postgre
             "auth_strategy=none believes everybody, so it serves on loopback only, not on 0.0.0.0.",
             id="an open door to the world",
         ),
-        pytest.param((), {}, "The users file users.yaml can't be read: No such file or directory.", id="no users"),
+        pytest.param((), {}, "Cannot read the users file users.yaml: No such file or directory.", id="no users"),
         pytest.param(
             (),
             {"OS_API__AUTH_STRATEGY": "keystone"},

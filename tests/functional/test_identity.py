@@ -16,7 +16,7 @@ from tests.functional.conftest import Build, _build
 
 NOBODY: dict[str, Any] = {"projects": [{"id": "p-web", "name": "web"}, {"id": "p-ops", "name": "ops"}], "users": []}
 WRONG = "The user name or the password is wrong."
-NONSENSE = "The Authorization header makes no sense. Send: Basic, then base64 of user:password."
+MALFORMED = "The Authorization header is malformed. Send: Basic base64(user:password)."
 
 
 class TestTrusting:
@@ -117,7 +117,7 @@ class TestBasic:
     )
     def test_a_header_that_makes_no_sense_is_401(self, basic: Service, header: str) -> None:
         answer = basic.as_(None).sending(Authorization=header).get("/flavors")
-        assert (answer.status, answer.message) == (401, NONSENSE)
+        assert (answer.status, answer.message) == (401, MALFORMED)
 
     def test_what_a_caller_says_of_itself_counts_for_nothing(self, basic: Service) -> None:
         alice = login(basic, "alice", "wonderland").sending(X_Roles="admin", X_Project_Id="p-ops", X_Auth_Token="admin")
@@ -171,7 +171,7 @@ class TestUsersFile:
     def test_a_password_is_checked_each_time_if_none_is_remembered(
         self, build: Build, users: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        never = (("api", "auth_strategy", "basic"), ("api", "users_file", str(users)), ("api", "basic_remember_s", 0))
+        never = (("api", "auth_strategy", "basic"), ("api", "users_file", str(users)), ("api", "password_cache_s", 0))
         alice = login(build(*never), "alice", "wonderland")
         assert alice.get("/flavors").status == 200
         monkeypatch.setattr(bcrypt, "checkpw", lambda *_: False)

@@ -547,7 +547,7 @@ def test_servers_without_a_future_do_not_join(racks: Scoped) -> None:
         ({"remove_instance": {}}, "'instance_id' is a required property"),
         ({"add_instance": {"instance_id": NOBODY}, "remove_instance": {"instance_id": NOBODY}}, "exactly one of"),
         ({}, "Send exactly one of add_instance, remove_instance, preview, headroom"),
-        ({"explode": {}}, "There is no action 'explode' here."),
+        ({"explode": {}}, "Unknown action 'explode'."),
         ([], "[] is not of type 'object'"),
         (None, "None is not of type 'object'"),
     ],

@@ -1,4 +1,4 @@
-"""Options that go by two names."""
+"""Options with deprecated names."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from covey import config
 
 
 @pytest.mark.parametrize("name", ["enable_forbidden_aggregates_filter", "enable_isolated_aggregate_filtering"])
-def test_novas_name_for_closed_aggregates_is_understood(tmp_path: Path, name: str) -> None:
+def test_deprecated_name_of_the_forbidden_aggregates_filter_is_accepted(tmp_path: Path, name: str) -> None:
     file = tmp_path / "covey.conf"
     file.write_text(f"[scheduler]\n{name} = true\n")
     assert config.load([str(file)]).scheduler.enable_forbidden_aggregates_filter is True

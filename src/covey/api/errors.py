@@ -1,4 +1,4 @@
-"""From a model error to a status, and from a status to each API's own error body."""
+"""The HTTP status of each error code, and the error body of each API."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -54,10 +54,10 @@ STATUS = {
 }
 
 Render = Callable[[HTTPStatus, str], object]
-"""Makes the error body of one API."""
+"""Returns the error body of one API."""
 
 NoRoute = Callable[[Request, falcon.Response], None]
-"""Answers a path, or a method on a path, that an API does not have."""
+"""Responds to an unknown path, or to an unknown method on a path."""
 
 COMPUTE_NAMES = {
     HTTPStatus.BAD_REQUEST: "badRequest",
@@ -74,7 +74,7 @@ COMPUTE_NAMES = {
 
 
 def compute_fault(status: HTTPStatus, message: str) -> object:
-    """Nova's envelope: the fault's name, then code and message."""
+    """Return Nova's error body: the fault's name, then code and message."""
     fault: dict[str, object] = {"code": status.value, "message": message}
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         fault["retryAfter"] = 0
@@ -82,51 +82,51 @@ def compute_fault(status: HTTPStatus, message: str) -> object:
 
 
 def plain_error(status: HTTPStatus, message: str) -> object:
-    """The envelope of the identity and image APIs."""
+    """Return the error body of the identity and image APIs."""
     return {"error": {"code": status.value, "title": status.phrase, "message": message}}
 
 
 def no_such_route(_: Request, resp: falcon.Response) -> None:
-    """What an API without habits of its own says to a path or a method that it does not have."""
+    """Respond 404 to an unknown path or method, in the common form."""
     resp.status = falcon.HTTP_404
     resp.content_type = falcon.MEDIA_JSON
     resp.data = msgspec.json.encode(plain_error(HTTPStatus.NOT_FOUND, "The resource could not be found."))
 
 
-Answer = Callable[[Request, falcon.Response, HTTPStatus, str], None]
-"""Tells a caller what is the matter, in the manner of one API."""
+Respond = Callable[[Request, falcon.Response, HTTPStatus, str], None]
+"""Writes an error response in the form of one API."""
 
 
-def install_unforeseen(app: falcon.App[Request, falcon.Response], answer: Answer) -> None:
-    """What no API has a word of its own for: errors of HTTP, and our own, which never show a stack trace."""
+def handle_unexpected_errors(app: falcon.App[Request, falcon.Response], respond: Respond) -> None:
+    """Handle Falcon's HTTP errors, and unexpected exceptions as a 500 without a stack trace."""
 
     def wrong_http(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
-        answer(req, resp, HTTPStatus(error.status_code), error.description or error.title or "")
+        respond(req, resp, HTTPStatus(error.status_code), error.description or error.title or "")
 
     def unexpected(req: Request, resp: falcon.Response, error: Exception, _: object) -> None:
         log.error("http.crashed", request_id=req.context.request_id, path=req.path, exc_info=error)
-        message = f"Unexpected API Error. Please tell your operator the request id {req.context.request_id}."
-        answer(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        message = f"Unexpected API Error. Please report the request id {req.context.request_id} to your operator."
+        respond(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
 
     app.add_error_handler(Exception, unexpected)
     app.add_error_handler(falcon.HTTPError, wrong_http)
 
 
 def install(app: falcon.App[Request, falcon.Response], render: Render, no_route: NoRoute) -> None:
-    """Makes an application answer every error in its own way."""
+    """Handle every error of an application in its own form."""
 
-    def answer(_: Request, resp: falcon.Response, status: HTTPStatus, message: str) -> None:
+    def respond(_: Request, resp: falcon.Response, status: HTTPStatus, message: str) -> None:
         resp.status = status
         resp.content_type = "application/json; charset=UTF-8"
         resp.data = msgspec.json.encode(render(status, message))
 
     def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
-        answer(req, resp, STATUS[error.code], error.message)
+        respond(req, resp, STATUS[error.code], error.message)
 
     def wrong_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
         no_route(req, resp)
 
-    install_unforeseen(app, answer)
+    handle_unexpected_errors(app, respond)
     app.add_error_handler(falcon.HTTPRouteNotFound, wrong_route)
     app.add_error_handler(falcon.HTTPMethodNotAllowed, wrong_route)
     app.add_error_handler(CoveyError, expected)

@@ -1,11 +1,12 @@
-"""What happens to every request before and after its resource: id, identity, version, log line, metrics."""
+"""Dispatch to an API; request id, authentication, microversion, log line and metrics of every request."""
 
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import falcon
 import structlog
@@ -16,27 +17,30 @@ from covey.api.requests import Request
 from covey.api.versions import NotAcceptable, Version, VersionRange
 from covey.model.errors import Invalid
 
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
 log = structlog.get_logger("covey.http")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestMiddleware:
-    """One API's way of meeting its callers."""
+    """Falcon middleware of one API."""
 
     api: str
     authenticate: Authenticator
     metrics: Metrics
-    is_open: Callable[[Request], bool]  # discovery, which needs no identity
+    is_open: Callable[[Request], bool]  # version discovery, which needs no authentication
     max_body_bytes: int
     public_url: str | None = None
-    spoken: VersionRange | None = None
+    versions: VersionRange | None = None
     rewrite: Callable[[Request], None] | None = None
     id_header: str | None = None
-    root_has_version: bool = False  # whether even the document of all versions is asked for in one of them
-    routes_options: bool = False  # whether OPTIONS goes the way of every method
+    root_has_version: bool = False  # whether the root's version document negotiates a version too
+    routes_options: bool = False  # whether OPTIONS is routed like other methods
 
     def process_request(self, req: Request, _: falcon.Response) -> None:
-        """Puts request id, actor and version on the context. Raises Unauthorized, Invalid, NotAcceptable."""
+        """Set request id, actor and version on the context. Raises Unauthorized, Invalid, NotAcceptable."""
         context = req.context
         context.started = time.perf_counter()
         context.request_id = f"req-{uuid.UUID(int=random.getrandbits(128), version=4)}"
@@ -46,34 +50,34 @@ class RequestMiddleware:
             raise Invalid("A request may not contain the character U+0000.")
         if not self.is_open(req):
             context.actor = self.authenticate(req.env)
-        if self.spoken is not None and (self.root_has_version or req.path != "/"):
-            context.version = self._version(req, self.spoken)
+        if self.versions is not None and (self.root_has_version or req.path != "/"):
+            context.version = self._negotiate(req, self.versions)
         if self.rewrite is not None:
             self.rewrite(req)
-        # Falcon would answer this one by itself, on every path that there is.
+        # Falcon answers OPTIONS by itself on every route; Nova does not.
         if req.method == "OPTIONS" and not self.routes_options:
             raise falcon.HTTPMethodNotAllowed([])
 
     def process_response(self, req: Request, resp: falcon.Response, _: object, succeeded: bool) -> None:  # noqa: FBT001
-        """Says which request and version this was, then counts and logs it."""
+        """Add the request id and version headers, then count and log the request."""
         context = req.context
         resp.set_header("x-openstack-request-id", context.request_id)
         if self.id_header:
             resp.set_header(self.id_header, context.request_id)
-        if self.spoken is not None and context.version is not None and resp.content_type != falcon.MEDIA_HTML:
-            resp.set_headers(self.spoken.headers(context.version))
+        if self.versions is not None and context.version is not None and resp.content_type != falcon.MEDIA_HTML:
+            resp.set_headers(self.versions.headers(context.version))
         if resp.status_code == HTTPStatus.UNAUTHORIZED:
             resp.set_header("WWW-Authenticate", self.authenticate.challenge)
-        self._account(req, resp.status_code)
+        self._record(req, resp.status_code)
 
-    def _version(self, req: Request, spoken: VersionRange) -> Version:
+    def _negotiate(self, req: Request, versions: VersionRange) -> Version:
         try:
-            return spoken.chosen_by(req)
+            return versions.negotiate(req)
         except NotAcceptable as error:
-            req.context.version = error.asked  # the answer's headers repeat it
+            req.context.version = error.requested  # the headers of the response repeat it
             raise
 
-    def _account(self, req: Request, status: int) -> None:
+    def _record(self, req: Request, status: int) -> None:
         context = req.context
         seconds = time.perf_counter() - context.started
         self.metrics.count(self.api, req.uri_template or "", req.method, status, seconds)
@@ -88,3 +92,21 @@ class RequestMiddleware:
             user=context.actor.user_id if context.actor else None,
             project=context.actor.project_id if context.actor else None,
         )
+
+
+class Mounts:
+    """Calls the application that is mounted at the first path segment, or the root application."""
+
+    def __init__(self, below: Mapping[str, "WSGIApplication"], root: "WSGIApplication") -> None:
+        self._below = below
+        self._root = root
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        path: str = environ["PATH_INFO"]
+        first = path[1:].partition("/")[0]
+        app = self._below.get(first)
+        if app is None:
+            return self._root(environ, start_response)
+        environ["SCRIPT_NAME"] = f"{environ.get('SCRIPT_NAME', '')}/{first}"
+        environ["PATH_INFO"] = path[len(first) + 1 :] or "/"
+        return app(environ, start_response)

@@ -1,4 +1,4 @@
-"""Reading requests: their context, their JSON, their query."""
+"""Requests: their context, JSON body and query parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from covey.model.errors import Invalid
 Json = dict[str, Any]
 
 _JSON_TYPES = frozenset({"application/json", "application/vnd.openstack.compute+json"})
-_MOST_PARAMETERS = 1000
+_MAX_QUERY_PARAMETERS = 1000
 
 
 class TooLarge(Invalid):
@@ -26,70 +26,70 @@ class TooLarge(Invalid):
 
 
 class UnsupportedMedia(Invalid):
-    """The body is of another type than the route reads."""
+    """The route does not accept this content type."""
 
     code = "unsupported_media"
 
 
 @dataclass(slots=True)
 class Context:
-    """What the middleware knows of a request before a resource sees it."""
+    """What the middleware sets before a resource handles the request."""
 
     request_id: str = ""
     actor: Actor | None = None
     version: Version | None = None
     started: float = 0.0
-    base_url: str = ""  # how the caller reaches this API, without a slash at the end
+    base_url: str = ""  # of this API as the caller reaches it, without a trailing slash
     max_body_bytes: int = 0
 
 
 class Request(falcon.Request):
-    """A request with our own context."""
+    """A Falcon request with a typed context."""
 
     context_type = Context
     context: Context  # type: ignore[assignment]
 
     @property
     def actor(self) -> Actor:
-        """Who is asking; only discovery is open to nobody."""
+        """The authenticated actor; absent only for version discovery."""
         assert self.context.actor is not None
         return self.context.actor
 
     @property
     def version(self) -> Version:
-        """The microversion that was asked for."""
+        """The requested microversion."""
         assert self.context.version is not None
         return self.context.version
 
     def link(self, path: str) -> str:
-        """An absolute URL for a path of this API."""
+        """Return the absolute URL of a path of this API."""
         return f"{self.context.base_url}{path}"
 
 
 def read_bytes(request: Request) -> bytes:
-    """The whole body. Raises TooLarge rather than read more than the service means to."""
-    most = request.context.max_body_bytes
-    body: bytes = b"" if (request.content_length or 0) > most else body_stream(request).read(most + 1)
-    if len(body) > most or (request.content_length or 0) > most:
+    """Return the whole body. Raises TooLarge above max_body_bytes, and reads no more than that."""
+    limit = request.context.max_body_bytes
+    body: bytes = b"" if (request.content_length or 0) > limit else body_stream(request).read(limit + 1)
+    if len(body) > limit or (request.content_length or 0) > limit:
         raise TooLarge("Request is too large.")
     return body
 
 
 def body_stream(request: Request) -> Any:  # noqa: ANN401 -- WSGI's own input has no type
-    """The body as it arrives; one without a length (chunked) ends where the server says so."""
+    """Return the body as a stream; the server delimits one without a length (chunked)."""
     return request.stream if request.content_length is None else request.bounded_stream
 
 
-def read_json(request: Request) -> Any:  # noqa: ANN401 -- it is whatever the caller sent, until a schema saw it
-    """The body as JSON; None for an empty one. Raises UnsupportedMedia, TooLarge, Invalid."""
-    declared = (request.content_type or "application/json").partition(";")[0].strip().lower()
-    if declared not in _JSON_TYPES:
+def read_json(request: Request) -> Any:  # noqa: ANN401 -- unknown until a schema has validated it
+    """Return the body as JSON; None for an empty one. Raises UnsupportedMedia, TooLarge, Invalid."""
+    media_type = (request.content_type or "application/json").partition(";")[0].strip().lower()
+    if media_type not in _JSON_TYPES:
         raise UnsupportedMedia("Unsupported Content-Type")
     return parse_json(read_bytes(request))
 
 
 def parse_json(body: bytes) -> Any:  # noqa: ANN401
-    """JSON, but for what no database could keep: a zero byte inside a string."""
+    """Parse JSON. Raises Invalid, also for U+0000 in a string, which PostgreSQL cannot store."""
     if not body:
         return None
     try:
@@ -97,37 +97,37 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("Malformed request body") from error
     try:
-        zero = b"\\u0000" in body and _has_zero_byte(parsed)
+        has_zero = b"\\u0000" in body and _has_zero_byte(parsed)
     except RecursionError:
-        zero = True  # nested far deeper than anything that is asked for here
-    if zero:
+        has_zero = True  # nested deeper than any request of this API
+    if has_zero:
         raise Invalid("Malformed request body: a string may not contain the character U+0000.")
     return parsed
 
 
 def read_body(request: Request, schema: Schema) -> Json:
-    """The body, checked. Raises Invalid in the words of the schema."""
+    """Return the validated body. Raises Invalid with the schema's message."""
     body = read_json(request)
     schema.check(body)
-    checked: Json = body
-    return checked
+    validated: Json = body
+    return validated
 
 
 def read_query(request: Request, query: Query) -> Mapping[str, str]:
-    """The query's known parameters, checked; of a repeated one, the last counts. Raises Invalid."""
+    """Return the known query parameters, validated; the last one of a repeated parameter. Raises Invalid."""
     return query.check(query_lists(request), request.version)
 
 
 def query_lists(request: Request) -> dict[str, list[str]]:
-    """All values of each parameter. Raises Invalid when there are absurdly many."""
-    given: dict[str, list[str]] = {}
+    """Return all values of each parameter. Raises Invalid above the maximum number of parameters."""
+    parameters: dict[str, list[str]] = {}
     try:
-        pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+        pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=_MAX_QUERY_PARAMETERS)
     except ValueError as error:
-        raise Invalid(f"A request may have {_MOST_PARAMETERS} query parameters at the most.") from error
+        raise Invalid(f"Too many query parameters; the limit is {_MAX_QUERY_PARAMETERS}.") from error
     for name, value in pairs:
-        given.setdefault(name, []).append(value)
-    return given
+        parameters.setdefault(name, []).append(value)
+    return parameters
 
 
 def _has_zero_byte(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Times as the wire writes them. They are in UTC throughout."""
+"""Times on the wire, in UTC."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,12 +7,12 @@ from covey.model.errors import Invalid
 
 
 def microseconds(moment: datetime | None) -> str | None:
-    """2026-01-31T12:00:00.000001, without a zone, as Nova's older resources have it."""
+    """Return a time as 2026-01-31T12:00:00.000001, without a zone, as Nova's older resources do."""
     return None if moment is None else moment.isoformat(timespec="microseconds")
 
 
 def moment(query: Mapping[str, str], name: str) -> datetime | None:
-    """The time that a query gives, if any. Raises Invalid."""
+    """Return a query parameter as a time, or None without it. Raises Invalid."""
     if name not in query:
         return None
     text = query[name]
@@ -26,5 +26,5 @@ def moment(query: Mapping[str, str], name: str) -> datetime | None:
 
 
 def seconds(moment: datetime) -> str:
-    """2026-01-31T12:00:00Z."""
+    """Return a time as 2026-01-31T12:00:00Z."""
     return moment.isoformat(timespec="seconds") + "Z"

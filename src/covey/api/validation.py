@@ -16,7 +16,7 @@ JsonSchema = Mapping[str, Any]
 
 
 class InvalidName(Exception):
-    """A name with characters that names may not have; says what they may have."""
+    """A name with disallowed characters."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(f"An invalid 'name' value was provided. The name must be: {rule}")
@@ -62,12 +62,12 @@ _UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-
 
 
 def is_uuid(text: str) -> bool:
-    """Whether the text is a uuid, with its dashes where they belong or with none."""
+    """Return whether the text is a uuid, with dashes in their places or without any."""
     return _UUID.fullmatch(text) is not None
 
 
 def _bound(keyword: str) -> Any:  # noqa: ANN401 -- jsonschema's own signature
-    """A minimum or maximum that also looks into strings of digits, since clients send those for numbers."""
+    """Return a minimum or maximum check that also covers numbers in strings, which Nova accepts."""
     plain = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
     def check(validator: Any, bound: Any, value: Any, schema: Any) -> Iterator[ValidationError]:  # noqa: ANN401
@@ -87,7 +87,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _is_integer(_: object, value: object) -> bool:
-    """1.0 is no integer to Nova's clients, whatever JSON Schema thinks."""
+    """Return whether the value is an int. JSON Schema also admits 1.0; Nova does not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -99,7 +99,7 @@ _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 
 
 def _stricter(schema: Any) -> Any:  # noqa: ANN401 -- any part of a schema
-    """The same without numbers in strings, whose bounds the compiled validator would not look at."""
+    """Return the schema without numbers in strings, whose bounds the compiled validator ignores."""
     if isinstance(schema, list):
         return [_stricter(part) for part in schema]
     if not isinstance(schema, Mapping):
@@ -109,47 +109,47 @@ def _stricter(schema: Any) -> Any:  # noqa: ANN401 -- any part of a schema
     return {key: _stricter(part) for key, part in schema.items()}
 
 
-_TWIN_FORMATS = {"name": _is_name, "uuid": is_uuid, "printable": _check_printable}
+_FAST_FORMATS = {"name": _is_name, "uuid": is_uuid, "printable": _check_printable}
 
 
-def twin_of(schema: JsonSchema) -> Callable[[object], bool]:
-    """A stricter twin in compiled code: what it accepts is right; all else the schema has to judge, and to word."""
-    return jsonschema_rs.Draft4Validator(_stricter(schema), formats=_TWIN_FORMATS).is_valid
+def fast_validator(schema: JsonSchema) -> Callable[[object], bool]:
+    """Return a compiled, stricter check: what it accepts is valid; the rest needs the full validation."""
+    return jsonschema_rs.Draft4Validator(_stricter(schema), formats=_FAST_FORMATS).is_valid
 
 
 class Schema:
-    """What a body has to look like. A `quick` one, for what comes by the thousand, has a twin that looks first."""
+    """A JSON schema with Nova's error messages. A `fast` one runs a compiled check first, for frequent requests."""
 
-    def __init__(self, schema: JsonSchema, where: str = "field/attribute", *, quick: bool = False) -> None:
+    def __init__(self, schema: JsonSchema, where: str = "field/attribute", *, fast: bool = False) -> None:
         self.json = schema
         self._validator = _Validator(schema, format_checker=FORMATS)
         self._where = where
-        self._is_surely_right = twin_of(schema) if quick else None
+        self._is_surely_valid = fast_validator(schema) if fast else None
 
     def check(self, value: object) -> None:
-        """Raises Invalid, naming the first field that is wrong and why."""
-        if self._is_surely_right is not None and self._is_surely_right(value):
+        """Raise Invalid with the first invalid field and the reason."""
+        if self._is_surely_valid is not None and self._is_surely_valid(value):
             return
         try:
             error = next(iter(self._validator.iter_errors(value)), None)
-            message = None if error is None else self._sentence(error)
+            message = None if error is None else self._message(error)
         except RecursionError:
             message = "Malformed request body"
         if message is not None:
             raise Invalid(message)
 
-    def _sentence(self, error: ValidationError) -> str:
+    def _message(self, error: ValidationError) -> str:
         if isinstance(error.cause, InvalidName):
             return str(error.cause)
         if error.path:
-            # A query's parameter is a list of its values: the parameter's name says more than a place in it.
+            # A query parameter is a list of values: name the parameter, not the index.
             place = error.path[0] if self._where == "query parameters" else error.path[-1]
             return f"Invalid input for {self._where} {place}. Value: {error.instance}. {error.message}"
         return str(error.message)
 
 
 class Query:
-    """Which parameters a route takes. Before `strict_from`, unknown ones are ignored; from then on refused."""
+    """The query parameters of a route. Unknown ones are ignored before `strict_from` and rejected from then on."""
 
     def __init__(self, parameters: Mapping[str, JsonSchema], strict_from: Version) -> None:
         lists = {name: {"type": "array", "items": schema} for name, schema in parameters.items()}
@@ -161,7 +161,7 @@ class Query:
             {"type": "object", "properties": lists, "additionalProperties": False}, "query parameters"
         )
 
-    def check(self, given: Mapping[str, list[str]], version: Version) -> Mapping[str, str]:
-        """The known parameters, the last of each. Raises Invalid."""
-        (self._strict if version >= self._strict_from else self._lenient).check(given)
-        return {name: values[-1] for name, values in given.items() if name in self.known}
+    def check(self, parameters: Mapping[str, list[str]], version: Version) -> Mapping[str, str]:
+        """Return the last value of each known parameter. Raises Invalid."""
+        (self._strict if version >= self._strict_from else self._lenient).check(parameters)
+        return {name: values[-1] for name, values in parameters.items() if name in self.known}

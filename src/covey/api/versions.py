@@ -1,15 +1,20 @@
-"""Microversions as data: what a version is, how one is negotiated, how things differ by it."""
+"""Microversions: parsing, negotiation, and values and routes that depend on one."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Self, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 import falcon
 
-from covey.model.errors import Invalid
+from covey.model.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from covey.api.requests import Request
 
 T = TypeVar("T")
+Responder = TypeVar("Responder", bound=Callable[..., None])
 
 _FORM = re.compile(r"([1-9][0-9]*)\.(0|[1-9][0-9]*)", re.ASCII)
 
@@ -22,22 +27,22 @@ class Version(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """The version that the text names; None when it is no version."""
-        found = _FORM.fullmatch(text)
-        return cls(int(found[1]), int(found[2])) if found and len(text) < len("9999.9999999") else None
+        """Return the version that the text denotes, or None if it denotes none."""
+        match = _FORM.fullmatch(text)
+        return cls(int(match[1]), int(match[2])) if match and len(text) < len("9999.9999999") else None
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}"
 
 
 class Versioned(Generic[T]):
-    """Something that is otherwise from certain versions on."""
+    """A value that changes at certain versions."""
 
     def __init__(self, since: Mapping[Version, T]) -> None:
         self._since = sorted(since.items(), key=lambda item: item[0], reverse=True)
 
     def at(self, version: Version) -> T:
-        """What holds at that version: the newest that is not newer."""
+        """Return the value at a version: the one of the newest entry that is not newer."""
         return next(value for since, value in self._since if since <= version)
 
 
@@ -48,37 +53,38 @@ class OutOfRange(Invalid):
 
 
 class NotAcceptable(OutOfRange):
-    """The same, and which one that was: the answer's headers repeat it."""
+    """An unsupported microversion that the headers of the response repeat."""
 
-    def __init__(self, asked: Version, spoken: "VersionRange") -> None:
+    def __init__(self, requested: Version, supported: "VersionRange") -> None:
         super().__init__(
-            f"Version {asked} is not supported by the API. Minimum is {spoken.minimum} and maximum is {spoken.maximum}."
+            f"Version {requested} is not supported by the API. "
+            f"Minimum is {supported.minimum} and maximum is {supported.maximum}."
         )
-        self.asked = asked
+        self.requested = requested
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """The versions that one API speaks, and the headers by which its callers choose."""
+    """The versions that one API supports, and the headers that request one."""
 
     service: str
     minimum: Version
     maximum: Version
     legacy_header: str | None = None
 
-    def chosen_by(self, request: falcon.Request) -> Version:
-        """The version that a request asks for. Raises Invalid for nonsense and NotAcceptable out of range."""
-        text = self._asked(request)
+    def negotiate(self, request: falcon.Request) -> Version:
+        """Return the version that a request asks for. Raises Invalid if malformed and NotAcceptable if out of range."""
+        text = self._requested(request)
         if text is None:
             return self.minimum
         if text == "latest":
             return self.maximum
-        version = self._parsed(text)
+        version = self._parse(text)
         if not self.minimum <= version <= self.maximum:
             raise self._out_of_range(version, text)
         return version
 
-    def _parsed(self, text: str) -> Version:
+    def _parse(self, text: str) -> Version:
         version = Version.parse(text)
         if version is None:
             raise Invalid(f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum.")
@@ -87,7 +93,7 @@ class VersionRange:
     def _out_of_range(self, version: Version, text: str) -> Invalid:
         return NotAcceptable(version, self)
 
-    def _asked(self, request: falcon.Request) -> str | None:
+    def _requested(self, request: falcon.Request) -> str | None:
         for entry in (request.get_header("OpenStack-API-Version") or "").split(","):
             service, _, version = entry.strip().partition(" ")
             if service.lower() == self.service and version:
@@ -95,9 +101,39 @@ class VersionRange:
         return request.get_header(self.legacy_header) if self.legacy_header else None
 
     def headers(self, version: Version) -> dict[str, str]:
-        """What tells the caller which version answered."""
+        """Return the response headers that name the version."""
         headers = {"OpenStack-API-Version": f"{self.service} {version}", "Vary": "OpenStack-API-Version"}
         if self.legacy_header:
             headers[self.legacy_header] = str(version)
             headers["Vary"] += f", {self.legacy_header}"
         return headers
+
+
+def only_from(first: Version) -> Callable[[Responder], Responder]:
+    """Hide a responder from versions before `first`."""
+    return _only(lambda version: version >= first)
+
+
+def only_before(end: Version) -> Callable[[Responder], Responder]:
+    """Hide a responder from `end` and later versions."""
+    return _only(lambda version: version < end)
+
+
+def _only(holds: Callable[[Version], bool]) -> Callable[[Responder], Responder]:
+    def decorate(responder: Responder) -> Responder:
+        @wraps(responder)
+        def checked(resource: object, req: "Request", *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            if not holds(req.version):
+                raise NotFound("The resource could not be found.")
+            responder(resource, req, *args, **kwargs)
+
+        checked.holds = holds  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def exists_at(responder: object, version: Version) -> bool:
+    """Return whether a responder exists at a version."""
+    holds: Callable[[Version], bool] = getattr(responder, "holds", lambda _: True)
+    return holds(version)

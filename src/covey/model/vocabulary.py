@@ -1,4 +1,4 @@
-"""The names of traits and resource classes: the standard ones, and how one's own look."""
+"""The names of standard traits and resource classes, and the pattern of custom ones."""
 
 import re
 from collections.abc import Iterable
@@ -15,5 +15,5 @@ _RANK = {name: rank for rank, name in enumerate(STANDARD_CLASSES)}
 
 
 def in_order(classes: Iterable[str]) -> list[str]:
-    """Standard classes in the order of their package, then others by name."""
+    """Return standard classes in the order of os_resource_classes, then custom ones by name."""
     return sorted(classes, key=lambda name: (_RANK.get(name, len(_RANK)), name))

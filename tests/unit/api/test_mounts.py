@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covey.api.mounts import Mounts
+from covey.api.middleware import Mounts
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

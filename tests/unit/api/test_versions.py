@@ -4,13 +4,13 @@ import falcon
 import falcon.testing
 import pytest
 
-from covey.api.compute.microversions import SPOKEN
+from covey.api.compute.microversions import VERSIONS
 from covey.api.versions import NotAcceptable, Version, Versioned, VersionRange
 from covey.model.errors import Invalid
 
 PLAIN = VersionRange("placement", Version(1, 0), Version(1, 39))
 
-VERSIONS = {
+PARSED = {
     "2.1": Version(2, 1),
     "2.0": Version(2, 0),
     "2.1000": Version(2, 1000),
@@ -35,7 +35,7 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize(("text", "version"), VERSIONS.items(), ids=VERSIONS)
+@pytest.mark.parametrize(("text", "version"), PARSED.items(), ids=PARSED)
 def test_a_version_is_read_and_written_alike(text: str, version: Version) -> None:
     assert Version.parse(text) == version
     assert str(version) == text
@@ -56,7 +56,7 @@ def test_what_holds_at_a_version_is_the_newest_that_is_not_newer() -> None:
     assert [shape.at(v) for v in asked] == ["first", "first", "second", "second", "third", "third"]
 
 
-def action_requests(**headers: str) -> falcon.Request:
+def a_request(**headers: str) -> falcon.Request:
     return falcon.testing.create_req(headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
@@ -86,29 +86,29 @@ CHOICES = {
 
 @pytest.mark.parametrize(("headers", "version"), CHOICES.values(), ids=CHOICES)
 def test_a_request_chooses_its_version(headers: dict[str, str], version: str) -> None:
-    assert str(SPOKEN.chosen_by(action_requests(**headers))) == version
+    assert str(VERSIONS.negotiate(a_request(**headers))) == version
 
 
 @pytest.mark.parametrize("text", ["2.1001", "3.0", "2.0", "1.99"])
 def test_a_version_out_of_range_is_not_acceptable(text: str) -> None:
     with pytest.raises(NotAcceptable) as caught:
-        SPOKEN.chosen_by(action_requests(OpenStack_API_Version=f"compute {text}"))
+        VERSIONS.negotiate(a_request(OpenStack_API_Version=f"compute {text}"))
     message = f"Version {text} is not supported by the API. Minimum is 2.1 and maximum is 2.1000."
     assert (caught.value.message, caught.value.code) == (message, "not_acceptable")
-    assert str(caught.value.asked) == text
+    assert str(caught.value.requested) == text
 
 
 @pytest.mark.parametrize("text", ["2", "abc", "2.1.1", "LATEST", "2.01"])
 def test_nonsense_is_invalid(text: str) -> None:
     with pytest.raises(Invalid) as caught:
-        SPOKEN.chosen_by(action_requests(OpenStack_API_Version=f"compute {text}"))
+        VERSIONS.negotiate(a_request(OpenStack_API_Version=f"compute {text}"))
     assert caught.value.message == (
         f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum."
     )
 
 
 def test_the_answer_names_the_version_in_each_header_that_may_choose_it() -> None:
-    assert SPOKEN.headers(Version(2, 64)) == {
+    assert VERSIONS.headers(Version(2, 64)) == {
         "OpenStack-API-Version": "compute 2.64",
         "X-OpenStack-Nova-API-Version": "2.64",
         "Vary": "OpenStack-API-Version, X-OpenStack-Nova-API-Version",
@@ -120,4 +120,4 @@ def test_the_answer_names_the_version_in_each_header_that_may_choose_it() -> Non
 
 
 def test_a_service_without_an_old_header_does_not_listen_to_one() -> None:
-    assert PLAIN.chosen_by(action_requests(X_OpenStack_Nova_API_Version="2.64")) == Version(1, 0)
+    assert PLAIN.negotiate(a_request(X_OpenStack_Nova_API_Version="2.64")) == Version(1, 0)

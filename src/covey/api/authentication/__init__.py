@@ -1,4 +1,4 @@
-"""Who is asking: three ways to find out, one shape."""
+"""Authenticators: each turns a request's credentials into an Actor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ if TYPE_CHECKING:
 
 
 class Authenticator(Protocol):
-    """Turns a request's credentials into an actor."""
+    """An authentication method."""
 
     @property
     def challenge(self) -> str:
-        """The WWW-Authenticate header of a 401: how to do better."""
+        """The WWW-Authenticate header of a 401."""
 
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
-        """Raises Unauthorized."""
+        """Return the request's actor. Raises Unauthorized."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project, as far as the clients look projects up."""
+    """A project, as the clients look it up."""
 
     id: str
     name: str
 
 
 class Projects(Protocol):
-    """The projects that there are, where the service itself knows them."""
+    """The projects of an authenticator that keeps its own."""
 
     def project(self, project_id: str) -> Project | None: ...
 

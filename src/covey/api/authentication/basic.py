@@ -1,4 +1,4 @@
-"""auth_strategy=basic: HTTP Basic against a file of users, for one machine or a lab."""
+"""auth_strategy=basic: HTTP Basic against a users file, for one machine or a lab."""
 
 import base64
 import binascii
@@ -21,14 +21,14 @@ from covey.request_slots import RequestSlots
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-_REMEMBERED = 10_000  # verified credentials
-_LONGEST = 1024  # bytes of an Authorization header worth looking at
+_MAX_CACHED_CREDENTIALS = 10_000
+_MAX_HEADER_BYTES = 1024
 
 
-class Basic:
-    """Checks a password by bcrypt, and remembers for a short while that it was right.
+class BasicAuth:
+    """Verifies a password by bcrypt, and caches the result for a short time.
 
-    What is remembered is a keyed hash under a key that only this process has, never the password.
+    The cache holds keyed hashes under a key of this process, never a password.
     """
 
     challenge = 'Basic realm="covey", charset="UTF-8"'
@@ -36,18 +36,18 @@ class Basic:
     def __init__(
         self,
         users: UsersFile,
-        remember_s: float,
+        cache_s: float,
         request_slots: RequestSlots,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._users = users
-        self._remember_s = remember_s
+        self._cache_s = cache_s
         self._slots = request_slots
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._decoy = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(users.bcrypt_rounds))
-        self._known: dict[bytes, tuple[float, User]] = {}
-        self._checking: dict[bytes, threading.Lock] = {}
+        self._cache: dict[bytes, tuple[float, User]] = {}
+        self._verifying: dict[bytes, threading.Lock] = {}
 
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         header: str = environ.get("HTTP_AUTHORIZATION", "")
@@ -56,30 +56,31 @@ class Basic:
                 "The request you have made requires authentication: send a user name and a password (HTTP Basic)."
             )
         fingerprint = hashlib.blake2b(header.encode("latin-1", "replace"), key=self._key).digest()
-        user = self._remembered(fingerprint)
+        user = self._cached(fingerprint)
         if user is None:
-            # Requests of one client come together when its password was forgotten: one checks, the others wait.
-            with self._slots.aside(), cpu_affinity.anywhere(), self._checking.setdefault(fingerprint, threading.Lock()):
-                user = self._remembered(fingerprint) or self._check(header, fingerprint)
-            self._checking.pop(fingerprint, None)
+            # When a cached password expires, concurrent requests of a client miss it together: one verifies it.
+            lock = self._verifying.setdefault(fingerprint, threading.Lock())
+            with self._slots.aside(), cpu_affinity.anywhere(), lock:
+                user = self._cached(fingerprint) or self._verify_and_cache(header, fingerprint)
+            self._verifying.pop(fingerprint, None)
         return user.actor
 
-    def _remembered(self, fingerprint: bytes) -> User | None:
-        """Who sent the same header a moment ago, if the file still says the same of that user."""
-        until, user = self._known.get(fingerprint, (0.0, None))
-        if user is None or self._clock() >= until or self._users.find(user.name) != user:
+    def _cached(self, fingerprint: bytes) -> User | None:
+        """Return the user of a cached header, unless the entry has expired or the users file has changed the user."""
+        expires_at, user = self._cache.get(fingerprint, (0.0, None))
+        if user is None or self._clock() >= expires_at or self._users.find(user.name) != user:
             return None
         return user
 
-    def _check(self, header: str, fingerprint: bytes) -> User:
+    def _verify_and_cache(self, header: str, fingerprint: bytes) -> User:
         try:
-            user = self._verified(header)
+            user = self._verify(header)
         except Unauthorized:
-            self._checking.pop(fingerprint, None)
+            self._verifying.pop(fingerprint, None)
             raise
-        if len(self._known) >= _REMEMBERED:
-            self._known = {}
-        self._known[fingerprint] = (self._clock() + self._remember_s, user)
+        if len(self._cache) >= _MAX_CACHED_CREDENTIALS:
+            self._cache = {}
+        self._cache[fingerprint] = (self._clock() + self._cache_s, user)
         return user
 
     def project(self, project_id: str) -> Project | None:
@@ -88,12 +89,12 @@ class Basic:
     def projects_named(self, name: str | None) -> Sequence[Project]:
         return [p for p in self._users.projects() if name is None or p.name == name]
 
-    def _verified(self, header: str) -> User:
-        name, password = _credentials(header)
+    def _verify(self, header: str) -> User:
+        name, password = _parse_credentials(header)
         user = self._users.find(name)
-        # An unknown user costs as much time as a wrong password, so that names can't be guessed by the clock.
-        right = _matches(password, user.password_hash if user else self._decoy)
-        if user is None or not right:
+        # An unknown user costs as much time as a wrong password, which prevents user enumeration by timing.
+        matches = _matches(password, user.password_hash if user else self._decoy)
+        if user is None or not matches:
             raise Unauthorized("The user name or the password is wrong.")
         return user
 
@@ -101,21 +102,21 @@ class Basic:
 def _matches(password: bytes, hashed: bytes) -> bool:
     try:
         return bcrypt.checkpw(password[:72], hashed)
-    except ValueError:  # looks like a hash, and is none
+    except ValueError:  # the users file's pattern admits strings that are not valid bcrypt hashes
         return False
 
 
-def _credentials(header: str) -> tuple[str, bytes]:
-    nonsense = Unauthorized("The Authorization header makes no sense. Send: Basic, then base64 of user:password.")
+def _parse_credentials(header: str) -> tuple[str, bytes]:
+    malformed = Unauthorized("The Authorization header is malformed. Send: Basic base64(user:password).")
     scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic" or len(header) > _LONGEST:
-        raise nonsense
+    if scheme.lower() != "basic" or len(header) > _MAX_HEADER_BYTES:
+        raise malformed
     try:
         decoded = base64.b64decode(encoded.strip(), validate=True)
         name, colon, password = decoded.partition(b":")
         user = name.decode()
     except (ValueError, binascii.Error) as error:
-        raise nonsense from error
+        raise malformed from error
     if not colon or b"\0" in password:
-        raise nonsense
+        raise malformed
     return user, password

@@ -1,4 +1,4 @@
-"""auth_strategy=keystone: tokens, checked by keystonemiddleware against a real Keystone."""
+"""auth_strategy=keystone: tokens, validated by keystonemiddleware."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,22 +15,21 @@ from covey.request_slots import RequestSlots
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-_FOUND = "covey.keystone_environ"
+_VALIDATED_ENVIRON = "covey.keystone_environ"
 _NEEDS = "auth_strategy=keystone needs auth_type, auth_url and credentials in [keystone_authtoken]."
 
 
-class Keystone:
-    """Runs the middleware around nothing, and reads what it found out.
+class KeystoneAuth:
+    """Runs keystonemiddleware around an empty application and reads the identity headers that it sets.
 
-    So it is one of three ways to learn who is asking, and not a layer that all other code lives inside.
-    The middleware itself removes identity headers that a caller sent.
+    The middleware removes identity headers that a caller sent.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, request_slots: RequestSlots) -> None:
         self._slots = request_slots
         try:
-            # With delay_auth_decision the middleware would call every token invalid while Keystone is away.
-            self._middleware = AuthProtocol(_note, {"oslo_config_config": conf, "delay_auth_decision": False})
+            # With delay_auth_decision the middleware reports every token as invalid while Keystone is unreachable.
+            self._middleware = AuthProtocol(_keep_environ, {"oslo_config_config": conf, "delay_auth_decision": False})
         except AuthPluginException as error:
             raise Invalid(f"{_NEEDS} {error}") from error
         options = conf.keystone_authtoken
@@ -39,25 +38,25 @@ class Keystone:
         self.challenge = f"Keystone uri='{options.www_authenticate_uri or options.auth_url}'"
 
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
-        found: dict[str, Any] = {}
+        identity: dict[str, Any] = {}
         statuses: list[str] = []
-        with self._slots.aside():  # it may have to ask Keystone
-            self._middleware({**environ, _FOUND: found}, lambda status, *_: statuses.append(status))
+        with self._slots.aside():  # the middleware may call Keystone
+            self._middleware({**environ, _VALIDATED_ENVIRON: identity}, lambda status, *_: statuses.append(status))
         if statuses[0].startswith("401"):
             raise Unauthorized("The request you have made requires authentication.")
-        if not found:
+        if not identity:
             raise Unavailable("The identity service does not answer. Try again in a moment.")
         return Actor(
-            user_id=UserId(found["HTTP_X_USER_ID"]),
-            project_id=ProjectId(found.get("HTTP_X_PROJECT_ID") or ""),
-            roles=frozenset(role.lower() for role in found.get("HTTP_X_ROLES", "").split(",") if role),
-            user_name=found.get("HTTP_X_USER_NAME", ""),
-            project_name=found.get("HTTP_X_PROJECT_NAME") or "",
-            for_system=bool(found.get("HTTP_OPENSTACK_SYSTEM_SCOPE")),
+            user_id=UserId(identity["HTTP_X_USER_ID"]),
+            project_id=ProjectId(identity.get("HTTP_X_PROJECT_ID") or ""),
+            roles=frozenset(role.lower() for role in identity.get("HTTP_X_ROLES", "").split(",") if role),
+            user_name=identity.get("HTTP_X_USER_NAME", ""),
+            project_name=identity.get("HTTP_X_PROJECT_NAME") or "",
+            system_scoped=bool(identity.get("HTTP_OPENSTACK_SYSTEM_SCOPE")),
         )
 
 
-def _note(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-    environ[_FOUND].update(environ)
+def _keep_environ(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    environ[_VALIDATED_ENVIRON].update(environ)
     start_response("200 OK", [])
     return []

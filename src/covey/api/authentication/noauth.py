@@ -1,4 +1,4 @@
-"""auth_strategy=none: everybody is who they say they are. For tests and closed labs, on loopback only."""
+"""auth_strategy=none disables authentication. For tests and closed labs, on loopback only."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class NoAuth:
-    """Believes `X-Auth-Token: user[:project]`, `X-Roles`, `X-Project-Id`, `OpenStack-System-Scope`.
+    """Trusts `X-Auth-Token: user[:project]`, `X-Roles`, `X-Project-Id` and `OpenStack-System-Scope`.
 
-    The user admin is an administrator.
+    Without `X-Roles`, the user `admin` has the role admin, and other users the role member.
     """
 
     challenge = 'Token realm="covey"'
@@ -30,11 +30,11 @@ class NoAuth:
             roles = "admin" if user == "admin" else "member"
         project = environ.get("HTTP_X_PROJECT_ID") or project or user
         given = frozenset(role.strip() for role in roles.split(",") if role.strip())
-        for_system = "HTTP_OPENSTACK_SYSTEM_SCOPE" in environ
-        return Actor(UserId(user), ProjectId(project), with_implied(given), user, project, for_system)
+        system_scoped = "HTTP_OPENSTACK_SYSTEM_SCOPE" in environ
+        return Actor(UserId(user), ProjectId(project), with_implied(given), user, project, system_scoped)
 
     def project(self, project_id: str) -> Project | None:
-        """Any project exists as soon as somebody names it."""
+        """Return a project of this id: every project exists."""
         return Project(project_id, project_id)
 
     def projects_named(self, name: str | None) -> Sequence[Project]:

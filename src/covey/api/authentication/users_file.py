@@ -1,4 +1,4 @@
-"""The file of users that HTTP Basic checks against; read again when it changes."""
+"""The users file of auth_strategy=basic; reloaded when it changes."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ from covey.model.ids import ProjectId, UserId
 
 log = structlog.get_logger()
 
-LOOK_AGAIN_S = 1.0
+RELOAD_INTERVAL_S = 1.0
 
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 255}
 _SCHEMA = {
@@ -55,7 +55,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody in the file."""
+    """An entry of the users file."""
 
     name: str
     password_hash: bytes
@@ -63,18 +63,18 @@ class User:
 
 
 class UsersFile:
-    """Users by name, and the projects that they act for. Raises Invalid when the file makes no sense."""
+    """Users by name, and their projects. Raises Invalid for a file that cannot be read or is not valid."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._stamp = self._now_stamp()
+        self._stamp = self._read_stamp()
         self._users, self._projects = _load(path)
-        self._look_again_at = time.monotonic() + LOOK_AGAIN_S
+        self._next_reload = time.monotonic() + RELOAD_INTERVAL_S
 
     @property
     def bcrypt_rounds(self) -> int:
-        """What the file's passwords cost, so that an unknown user can be made to cost the same."""
+        """The highest bcrypt cost in the file."""
         return max((int(user.password_hash[4:6]) for user in self._users.values()), default=12)
 
     def find(self, name: str) -> User | None:
@@ -86,27 +86,27 @@ class UsersFile:
         return self._projects
 
     def _refresh(self) -> None:
-        if time.monotonic() < self._look_again_at:
+        if time.monotonic() < self._next_reload:
             return
         with self._lock:
-            self._look_again_at = time.monotonic() + LOOK_AGAIN_S
+            self._next_reload = time.monotonic() + RELOAD_INTERVAL_S
             try:
-                stamp = self._now_stamp()
+                stamp = self._read_stamp()
                 if stamp != self._stamp:
                     self._stamp = stamp
                     self._users, self._projects = _load(self._path)
-            except Invalid as error:  # an operator's slip locks nobody out, and callers learn nothing of it
-                log.warning("users_file.broken", reason=error.message, still="the users of before")
+            except Invalid as error:  # the previous users stay valid
+                log.warning("users_file.reload_failed", reason=error.message)
 
-    def _now_stamp(self) -> tuple[int, int]:
+    def _read_stamp(self) -> tuple[int, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError as error:
             raise Invalid(
-                f"The users file {self._path} can't be read: {error.strerror}. "
-                "Write one (see docs/reference/users-file.md), or point [api] users_file to it."
+                f"Cannot read the users file {self._path}: {error.strerror}. "
+                "Create it (see docs/reference/users-file.md), or set [api] users_file."
             ) from error
-        return found.st_mtime_ns, found.st_size
+        return status.st_mtime_ns, status.st_size
 
 
 def _load(path: Path) -> tuple[dict[str, User], list[Project]]:
@@ -116,9 +116,9 @@ def _load(path: Path) -> tuple[dict[str, User], list[Project]]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Invalid(f"{path}: not a YAML file: {error}") from error
     except jsonschema.ValidationError as error:
-        # The value itself stays out of the message: it may be a secret.
+        # The message omits the value: it may be a secret.
         where = "/".join(str(step) for step in error.absolute_path) or "the file"
-        raise Invalid(f"{path}: {where} breaks the rule {error.validator}: {error.validator_value!r}") from None
+        raise Invalid(f"{path}: {where} violates {error.validator}: {error.validator_value!r}") from None
     projects = [Project(p["id"], p["name"]) for p in document["projects"]]
     return {user["name"]: _user(user, projects, path) for user in document["users"]}, projects
 
@@ -126,7 +126,7 @@ def _load(path: Path) -> tuple[dict[str, User], list[Project]]:
 def _user(entry: dict[str, Any], projects: Sequence[Project], path: Path) -> User:
     project = next((p for p in projects if entry["project"] in {p.id, p.name}), None)
     if project is None:
-        raise Invalid(f"{path}: the user {entry['name']} is in the project {entry['project']}, which is not listed.")
+        raise Invalid(f"{path}: the project {entry['project']} of the user {entry['name']} is not in projects.")
     actor = Actor(
         user_id=UserId(entry["name"]),
         project_id=ProjectId(project.id),

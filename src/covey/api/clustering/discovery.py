@@ -4,7 +4,7 @@ import re
 
 import falcon
 
-from covey.api.clustering.microversions import SPOKEN
+from covey.api.clustering.microversions import VERSIONS
 from covey.api.requests import Json, Request
 
 PREFIX = "/v1"
@@ -32,11 +32,11 @@ def is_open(req: Request) -> bool:
 
 def _version(req: Request) -> Json:
     return {
-        "id": str(SPOKEN.minimum),
+        "id": str(VERSIONS.minimum),
         "status": "CURRENT",
         "updated": _UPDATED,
         "media-types": _MEDIA_TYPES,
         "links": [{"rel": "self", "href": req.link(PREFIX)}, _GUIDE],
-        "min_version": str(SPOKEN.minimum),
-        "max_version": str(SPOKEN.maximum),
+        "min_version": str(VERSIONS.minimum),
+        "max_version": str(VERSIONS.maximum),
     }

@@ -5,7 +5,7 @@ from http import HTTPStatus
 import falcon
 import msgspec
 
-from covey.api.errors import STATUS, install_unforeseen
+from covey.api.errors import STATUS, handle_unexpected_errors
 from covey.api.requests import Json, Request
 from covey.model.errors import CoveyError, Invalid
 
@@ -73,7 +73,7 @@ def install(app: falcon.App[Request, falcon.Response]) -> None:
     def no_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
         _text(req, resp, HTTPStatus.NOT_FOUND, "404 Not Found\n\nThe resource could not be found.\n")
 
-    install_unforeseen(app, _answer)
+    handle_unexpected_errors(app, _answer)
     app.add_error_handler(falcon.HTTPRouteNotFound, no_route)
     app.add_error_handler(falcon.HTTPMethodNotAllowed, no_route)
     app.add_error_handler(CoveyError, expected)

@@ -46,7 +46,7 @@ class NotInVersion(Invalid):
 class ClusteringVersions(VersionRange):
     """What is wrong with a version is said in this API's own words."""
 
-    def _parsed(self, text: str) -> Version:
+    def _parse(self, text: str) -> Version:
         version = Version.parse(text)
         if version is None:
             raise NoVersion(f"Invalid version '{text}' of the clustering API: it is written as in '{self.maximum}'.")
@@ -57,7 +57,7 @@ class ClusteringVersions(VersionRange):
         return OutOfRange(f"Version '{version}' is not supported by the API. {bounds}")
 
 
-SPOKEN = ClusteringVersions("clustering", FIRST, LATEST)
+VERSIONS = ClusteringVersions("clustering", FIRST, LATEST)
 
 
 def since(first: Version) -> Callable[[Responder], Responder]:

@@ -1,4 +1,4 @@
-"""/os-aggregates: sets of hosts."""
+"""/os-aggregates: named sets of hosts."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,8 @@ from covey.api.compute import schemas
 from covey.api.compute.identifiers import integer, no_such_action, single_action
 from covey.api.compute.microversions import AGGREGATE_UUID, IMAGE_CACHE
 from covey.api.requests import Json, Request, read_body, read_json, read_query
-from covey.api.routes import only_from
 from covey.api.times import microseconds
-from covey.api.versions import Version
+from covey.api.versions import Version, only_from
 from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.errors import Invalid
 from covey.services.aggregates import AggregateChange
@@ -19,7 +18,7 @@ from covey.services.aggregates import Aggregates as Service
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """The collection, one of it, and its actions."""
+    """Aggregates and their actions."""
 
     service: Service
 
@@ -28,21 +27,21 @@ class Aggregates:
         resp.media = {"aggregates": [show(a, req.version) for a in self.service.all(req.actor)]}
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        wanted = read_body(req, schemas.AGGREGATE_CREATE)["aggregate"]
-        created = self.service.create(req.actor, wanted["name"], wanted.get("availability_zone"))
+        body = read_body(req, schemas.AGGREGATE_CREATE)["aggregate"]
+        created = self.service.create(req.actor, body["name"], body.get("availability_zone"))
         shown = show(created, req.version)
         resp.media = {"aggregate": {key: shown[key] for key in shown if key not in {"hosts", "metadata"}}}
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
-        self._answer(req, resp, self.service.get(req.actor, integer(key)))
+        self._respond(req, resp, self.service.get(req.actor, integer(key)))
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        wanted = read_body(req, schemas.AGGREGATE_UPDATE)["aggregate"]
+        body = read_body(req, schemas.AGGREGATE_UPDATE)["aggregate"]
         change = AggregateChange(
-            name=wanted.get("name"), rezone="availability_zone" in wanted, zone=wanted.get("availability_zone")
+            name=body.get("name"), rezone="availability_zone" in body, zone=body.get("availability_zone")
         )
-        self._answer(req, resp, self.service.update(req.actor, integer(key), change))
+        self._respond(req, resp, self.service.update(req.actor, integer(key), change))
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.delete(req.actor, integer(key))
@@ -54,7 +53,7 @@ class Aggregates:
         if name not in schemas.AGGREGATE_ACTIONS:
             raise no_such_action(name)
         schemas.AGGREGATE_ACTIONS[name].check(body)
-        self._answer(req, resp, self._act(req, integer(key), name, body[name]))
+        self._respond(req, resp, self._execute(req, integer(key), name, body[name]))
 
     @only_from(IMAGE_CACHE)
     def on_post_images(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -64,28 +63,28 @@ class Aggregates:
         self.service.cache_images(req.actor, integer(key), tuple(images))
         resp.status = falcon.HTTP_202
 
-    def _act(self, req: Request, aggregate: int, name: str, inner: Json) -> Aggregate:
+    def _execute(self, req: Request, aggregate: int, name: str, parameters: Json) -> Aggregate:
         match name:
             case "add_host":
-                return self.service.add_host(req.actor, aggregate, inner["host"])
+                return self.service.add_host(req.actor, aggregate, parameters["host"])
             case "remove_host":
-                return self.service.remove_host(req.actor, aggregate, inner["host"])
+                return self.service.remove_host(req.actor, aggregate, parameters["host"])
             case _:
-                return self.service.set_metadata(req.actor, aggregate, inner["metadata"])
+                return self.service.set_metadata(req.actor, aggregate, parameters["metadata"])
 
-    def _answer(self, req: Request, resp: falcon.Response, aggregate: Aggregate) -> None:
+    def _respond(self, req: Request, resp: falcon.Response, aggregate: Aggregate) -> None:
         resp.media = {"aggregate": show(aggregate, req.version)}
 
 
 def show(aggregate: Aggregate, version: Version) -> Json:
-    """An aggregate as Nova shows it; the zone appears in the metadata too, and so does the scope."""
-    also = {ZONE_KEY: aggregate.zone, SCOPE_KEY: aggregate.scope_name}
+    """Return an aggregate as Nova shows it; the metadata includes the zone and the scope."""
+    derived = {ZONE_KEY: aggregate.zone, SCOPE_KEY: aggregate.scope_name}
     doc: Json = {
         "id": aggregate.id,
         "name": aggregate.name,
         "availability_zone": aggregate.zone,
         "hosts": list(aggregate.hosts),
-        "metadata": {**aggregate.metadata, **{key: value for key, value in also.items() if value is not None}},
+        "metadata": {**aggregate.metadata, **{key: value for key, value in derived.items() if value is not None}},
         "created_at": microseconds(aggregate.created_at),
         "updated_at": microseconds(aggregate.updated_at),
         "deleted_at": None,

@@ -1,13 +1,15 @@
-"""The Compute API's version documents, and what is said to a path that is no version at all."""
+"""The Compute API's version documents, unknown paths, and paths with a project id."""
 
+from collections.abc import Collection
 from http import HTTPStatus
 
 import falcon
 import msgspec
 
-from covey.api.compute.microversions import COVEY, SPOKEN
+from covey.api.compute.microversions import COVEY, VERSIONS
 from covey.api.errors import compute_fault
 from covey.api.requests import Json, Request
+from covey.model.errors import Invalid
 
 PREFIX = "/v2.1"
 DOCUMENT = f"{PREFIX}/openapi.json"
@@ -20,14 +22,14 @@ _NOT_FOUND = (
 
 
 class Versions:
-    """GET /: every version that there is."""
+    """GET /: all versions."""
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         resp.media = {"versions": [_version(req)]}
 
 
 class OneVersion:
-    """GET /v2.1/: the one that there is."""
+    """GET /v2.1/: the only version."""
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         document = _version(req)
@@ -37,12 +39,12 @@ class OneVersion:
 
 
 def is_open(req: Request) -> bool:
-    """Discovery needs no identity: the version documents, and whatever is below no version."""
+    """Return whether a path needs no authentication: version documents, and paths outside a version."""
     return req.path.rstrip("/") in {"", PREFIX, DOCUMENT} or not req.path.startswith(f"{PREFIX}/")
 
 
 def no_route(req: Request, resp: falcon.Response) -> None:
-    """Nova answers what it does not know with HTML below a version, and with choices elsewhere."""
+    """Respond to an unknown path as Nova does: an HTML 404 below a version, a list of choices elsewhere."""
     if req.path == PREFIX or req.path.startswith(f"{PREFIX}/"):
         resp.status, resp.content_type, resp.text = falcon.HTTP_404, falcon.MEDIA_HTML, _NOT_FOUND
         return
@@ -53,7 +55,7 @@ def no_route(req: Request, resp: falcon.Response) -> None:
 
 
 def wrong_method(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
-    """Nova knows no 405; our own version does, and says which methods there are."""
+    """Respond 405 with the allowed methods at Covey's own version, and 404 at Nova's, as Nova does."""
     if req.context.version is None or req.version < COVEY:
         no_route(req, resp)
         return
@@ -66,8 +68,23 @@ def _version(req: Request) -> Json:
     return {
         "id": "v2.1",
         "status": "CURRENT",
-        "version": str(SPOKEN.maximum),
-        "min_version": str(SPOKEN.minimum),
+        "version": str(VERSIONS.maximum),
+        "min_version": str(VERSIONS.minimum),
         "updated": _UPDATED,
         "links": [{"rel": "self", "href": req.link(f"{PREFIX}/")}],
     }
+
+
+def without_project(req: Request, roots: Collection[str]) -> None:
+    """Remove the project id from /v2.1/{project_id}/…. Raises Invalid if it is not the caller's own."""
+    if not req.path.startswith(f"{PREFIX}/"):
+        return
+    first, slash, rest = req.path[len(PREFIX) + 1 :].partition("/")
+    if not slash or first in roots:
+        return
+    if first != req.actor.project_id:
+        raise Invalid(
+            f"Malformed request URL: URL's project_id '{first}' doesn't match "
+            f"Context's project_id '{req.actor.project_id}'"
+        )
+    req.path = f"{PREFIX}/{rest}"

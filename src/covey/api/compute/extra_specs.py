@@ -1,4 +1,4 @@
-"""/flavors/{id}/os-extra_specs: what a flavor asks of hosts beyond its size."""
+"""/flavors/{id}/os-extra_specs: a flavor's requirements beyond its size."""
 
 import re
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from covey.api.requests import Request, read_body, read_query
 from covey.model.errors import Invalid
 from covey.services.flavors import Flavors as Service
 
-_LONGEST = 255
+_MAX_LENGTH = 255
 TRAIT = re.compile(r"trait[0-9]*:[A-Z0-9_]+", re.ASCII)
 TRAIT_VALUES = ("required", "forbidden")
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraSpecs:
-    """All of a flavor's extra specs, and one of them."""
+    """A flavor's extra specs."""
 
     service: Service
 
@@ -49,11 +49,11 @@ class ExtraSpecs:
 
 
 def _texts(req: Request, specs: Mapping[str, object]) -> dict[str, str]:
-    """Numbers become text, and from 2.86 on a trait can only be required or forbidden. Raises Invalid."""
+    """Return the specs with numbers as text. Raises Invalid, from 2.86 on also for the value of a trait."""
     texts = {key: str(value) for key, value in specs.items()}
     for value in texts.values():
-        if len(value) > _LONGEST:  # a number, which the schema does not measure
-            raise Invalid(f"extra_specs value has {len(value)} characters, more than {_LONGEST}.")
+        if len(value) > _MAX_LENGTH:  # a number, whose length the schema does not limit
+            raise Invalid(f"extra_specs value has {len(value)} characters, more than {_MAX_LENGTH}.")
     if req.version >= CHECKED_EXTRA_SPECS:
         for key, value in texts.items():
             if TRAIT.fullmatch(key) and value not in TRAIT_VALUES:

@@ -1,4 +1,4 @@
-"""/flavors: sizes of servers, and who may use the private ones."""
+"""/flavors: sizes of servers, and the projects with access to private ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from covey.api.compute.microversions import (
     STRICT_SHOWS,
 )
 from covey.api.requests import Json, Request, read_body, read_json, read_query
-from covey.api.routes import only_from
+from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.model.flavors import Flavor
 from covey.model.ids import FlavorId, ProjectId
@@ -23,15 +23,15 @@ from covey.ports import NewUuid
 from covey.services.flavors import FlavorQuery
 from covey.services.flavors import Flavors as Service
 
-_YES, _NO = ("t", "true", "on", "y", "yes", "1"), ("f", "false", "off", "n", "no", "0")
-WORDS: dict[str, bool | None] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False), "none": None}
-# What clients may sort by, and what that is called here; what Covey has no column for sorts by nothing much.
+_TRUE, _FALSE = ("t", "true", "on", "y", "yes", "1"), ("f", "false", "off", "n", "no", "0")
+BOOLEANS: dict[str, bool | None] = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False), "none": None}
+# Nova's sort keys that differ from Covey's columns; keys without a column sort by id.
 _SORT_COLUMNS = {"root_gb": "disk_gb", "swap": "swap_mb", "disabled": "id", "vcpu_weight": "id"}
 
 
 @dataclass(frozen=True, slots=True)
 class Flavors:
-    """The collection, one of it, and who may use it."""
+    """Flavors and their access lists."""
 
     service: Service
     new_uuid: NewUuid
@@ -44,17 +44,17 @@ class Flavors:
         self._list(req, resp, detailed=True)
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        wanted = read_body(req, schemas.FLAVOR_CREATE.at(req.version))["flavor"]
-        self._answer(req, resp, self.service.create(req.actor, self._parse(wanted)))
+        body = read_body(req, schemas.FLAVOR_CREATE.at(req.version))["flavor"]
+        self._respond(req, resp, self.service.create(req.actor, self._parse(body)))
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
-        self._answer(req, resp, self.service.get(req.actor, key))
+        self._respond(req, resp, self.service.get(req.actor, key))
 
     @only_from(FLAVOR_DESCRIPTION)
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         description = read_body(req, schemas.FLAVOR_UPDATE)["flavor"]["description"]
-        self._answer(req, resp, self.service.describe(req.actor, key, description))
+        self._respond(req, resp, self.service.describe(req.actor, key, description))
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.delete(req.actor, key)
@@ -84,25 +84,25 @@ class Flavors:
             href = req.link(f"{req.path}?{follow}")
             resp.media["flavors_links"] = [{"rel": "next", "href": href}]
 
-    def _answer(self, req: Request, resp: falcon.Response, flavor: Flavor) -> None:
+    def _respond(self, req: Request, resp: falcon.Response, flavor: Flavor) -> None:
         resp.media = {"flavor": _show(flavor, req, with_specs=self._with_specs(req))}
 
     def _with_specs(self, req: Request) -> bool:
         return req.version >= EXTRA_SPECS_IN_FLAVORS and self.service.shows_specs(req.actor)
 
-    def _parse(self, wanted: Json) -> Flavor:
-        key = wanted.get("id")
+    def _parse(self, body: Json) -> Flavor:
+        key = body.get("id")
         return Flavor(
             id=FlavorId(self.new_uuid() if key is None else str(key)),
-            name=wanted["name"],
-            vcpus=int(wanted["vcpus"]),
-            memory_mb=int(wanted["ram"]),
-            disk_gb=int(wanted["disk"]),
-            ephemeral_gb=int(wanted.get("OS-FLV-EXT-DATA:ephemeral", 0)),
-            swap_mb=int(wanted.get("swap", 0)),
-            rxtx_factor=float(wanted.get("rxtx_factor", 1.0)),
-            is_public=schemas.truth(wanted.get("os-flavor-access:is_public", True)),
-            description=wanted.get("description"),
+            name=body["name"],
+            vcpus=int(body["vcpus"]),
+            memory_mb=int(body["ram"]),
+            disk_gb=int(body["disk"]),
+            ephemeral_gb=int(body.get("OS-FLV-EXT-DATA:ephemeral", 0)),
+            swap_mb=int(body.get("swap", 0)),
+            rxtx_factor=float(body.get("rxtx_factor", 1.0)),
+            is_public=schemas.truth(body.get("os-flavor-access:is_public", True)),
+            description=body.get("description"),
         )
 
 
@@ -120,9 +120,9 @@ def _query(query: Mapping[str, str], max_limit: int) -> FlavorQuery:
 
 
 def _public_filter(text: str) -> bool | None:
-    if text.lower() not in WORDS:
+    if text.lower() not in BOOLEANS:
         raise Invalid(f"Invalid is_public filter [{text}]")
-    return WORDS[text.lower()]
+    return BOOLEANS[text.lower()]
 
 
 def _filter_number(query: Mapping[str, str], name: str) -> int:
@@ -137,7 +137,7 @@ def _access(flavor: str, projects: list[ProjectId]) -> Json:
 
 
 def _show_short(flavor: Flavor, req: Request) -> Json:
-    key = quote(flavor.id)  # which may have spaces
+    key = quote(flavor.id)  # an id may contain spaces
     doc: Json = {
         "id": flavor.id,
         "name": flavor.name,

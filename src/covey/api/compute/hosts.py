@@ -1,4 +1,4 @@
-"""/os-hypervisors, /os-services, /os-availability-zone: the hosts, seen from three sides."""
+"""/os-hypervisors, /os-services, /os-availability-zone: three views of the hosts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,29 +13,28 @@ from covey.api.compute.microversions import (
     CPU_INFO_AS_OBJECT,
     FORCED_DOWN,
     HYPERVISOR_PAGING,
-    HYPERVISOR_USE_GONE,
+    HYPERVISOR_USAGE_GONE,
     STRICT_LISTS,
     UUIDS_FOR_HOSTS,
 )
 from covey.api.requests import Json, Request, read_body, read_query
-from covey.api.routes import only_before
 from covey.api.times import microseconds
-from covey.api.versions import Version
+from covey.api.versions import Version, only_before
 from covey.model.errors import Invalid, NotFound
 from covey.model.hosts import COMPUTE_BINARY, Host
 from covey.model.inventory import Inventory, ResourceClass
 from covey.services.hosts import HostChange, HostPage, HostQuery
 from covey.services.hosts import Hosts as Service
 
-Named = Sequence[tuple[str, str]]
-"""Servers by name and id."""
+ServerNames = Sequence[tuple[str, str]]
+"""The name and id of each server."""
 
 HYPERVISOR_TYPE, HYPERVISOR_VERSION = "covey", 1
 
 
 @dataclass(frozen=True, slots=True)
 class Hypervisors:
-    """Hosts as things that have room."""
+    """Hosts with their capacity and usage."""
 
     service: Service
     max_limit: int
@@ -52,7 +51,7 @@ class Hypervisors:
         servers = self.service.servers_on([found])[found.id]
         resp.media = {"hypervisor": _full(found, req.version, servers) | _servers(query, req.version, servers)}
 
-    @only_before(HYPERVISOR_USE_GONE)
+    @only_before(HYPERVISOR_USAGE_GONE)
     def on_get_uptime(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.hypervisor(req.actor, host_key(req, key), "uptime")
         raise falcon.HTTPNotImplemented(description="The requested functionality is not supported.")
@@ -73,12 +72,12 @@ class Hypervisors:
             ]
         }
 
-    @only_before(HYPERVISOR_USE_GONE)
+    @only_before(HYPERVISOR_USAGE_GONE)
     def on_get_statistics(self, req: Request, resp: falcon.Response) -> None:
         hosts = [h for h in self.service.hypervisors(req.actor, HostQuery(), "statistics").hosts if not h.disabled]
         servers = self.service.servers_on(hosts)
-        uses = [_use(host, servers[host.id]) for host in hosts]
-        sums = {key: sum(use[key] for use in uses) for key in _use_of_nothing()}
+        usages = [_usage(host, servers[host.id]) for host in hosts]
+        sums = {key: sum(usage[key] for usage in usages) for key in _USAGE_KEYS}
         resp.media = {"hypervisor_statistics": {"count": len(hosts), **sums}}
 
     def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
@@ -116,7 +115,7 @@ class Hypervisors:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Hosts as things that can be switched off."""
+    """Hosts as compute services, which can be disabled and forced down."""
 
     service: Service
     default_zone: str
@@ -146,9 +145,9 @@ class Services:
         resp.status = falcon.HTTP_204
 
     def _change_named(self, req: Request, verb: str, body: Json) -> Json:
-        change, told = _named_change(verb, body, req.version)
+        change, changed = _named_change(verb, body, req.version)
         self.service.change_named(req.actor, body["host"], body["binary"], change)
-        return {"host": body["host"], "binary": body["binary"], **told}
+        return {"host": body["host"], "binary": body["binary"], **changed}
 
     def _show(self, host: Host, version: Version) -> Json:
         doc: Json = {
@@ -168,7 +167,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityZones:
-    """Hosts as members of zones."""
+    """Availability zones and their hosts."""
 
     service: Service
 
@@ -222,20 +221,22 @@ def _short(host: Host, version: Version) -> Json:
     }
 
 
-def _full(host: Host, version: Version, servers: Named) -> Json:
+def _full(host: Host, version: Version, servers: ServerNames) -> Json:
     doc = _short(host, version) | {
         "hypervisor_type": HYPERVISOR_TYPE,
         "hypervisor_version": HYPERVISOR_VERSION,
         "host_ip": None,
         "service": {"id": _id(host, version), "host": host.name, "disabled_reason": host.disabled_reason},
     }
-    if version >= HYPERVISOR_USE_GONE:
+    if version >= HYPERVISOR_USAGE_GONE:
         return doc | {"uptime": None}
     cpu_info: Json = {}
-    return doc | _use(host, servers) | {"cpu_info": cpu_info if version >= CPU_INFO_AS_OBJECT else json.dumps(cpu_info)}
+    return (
+        doc | _usage(host, servers) | {"cpu_info": cpu_info if version >= CPU_INFO_AS_OBJECT else json.dumps(cpu_info)}
+    )
 
 
-def _use(host: Host, servers: Named) -> dict[str, int]:
+def _usage(host: Host, servers: ServerNames) -> dict[str, int]:
     cpu, memory, disk = (host.inventories.get(kind, Inventory(0)) for kind in ResourceClass)
     return {
         "vcpus": cpu.total,
@@ -252,19 +253,18 @@ def _use(host: Host, servers: Named) -> dict[str, int]:
     }
 
 
-def _use_of_nothing() -> tuple[str, ...]:
-    return (
-        "vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used", "free_ram_mb",
-        "free_disk_gb", "current_workload", "running_vms", "disk_available_least",
-    )  # fmt: skip
+_USAGE_KEYS = (
+    *("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used", "free_ram_mb"),
+    *("free_disk_gb", "current_workload", "running_vms", "disk_available_least"),
+)
 
 
-def _servers(query: Mapping[str, str], version: Version, servers: Named) -> Json:
-    wanted = schemas.truth(query.get("with_servers"))
-    return {"servers": _named(servers)} if wanted and (servers or version >= STRICT_LISTS) else {}
+def _servers(query: Mapping[str, str], version: Version, servers: ServerNames) -> Json:
+    requested = schemas.truth(query.get("with_servers"))
+    return {"servers": _named(servers)} if requested and (servers or version >= STRICT_LISTS) else {}
 
 
-def _named(servers: Named) -> list[Json]:
+def _named(servers: ServerNames) -> list[Json]:
     return [{"name": name, "uuid": server} for name, server in servers]
 
 
@@ -282,7 +282,7 @@ def _change(body: Json) -> HostChange:
 
 
 def _named_change(verb: str, body: Json, version: Version) -> tuple[HostChange, Json]:
-    """What a verb of the older form means, and what its answer repeats."""
+    """Return the change of a verb before 2.53, and the fields that its response repeats."""
     match verb:
         case "enable":
             return HostChange(disabled=False), {"status": "enabled"}
@@ -297,8 +297,8 @@ def _named_change(verb: str, body: Json, version: Version) -> tuple[HostChange, 
     raise NotFound("Unknown action")
 
 
-def _required(body: Json, key: str, otherwise: str) -> str:
+def _required(body: Json, key: str, message: str) -> str:
     if key not in body:
-        raise Invalid(otherwise)
+        raise Invalid(message)
     value: str = body[key]
     return value

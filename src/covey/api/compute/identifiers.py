@@ -1,4 +1,4 @@
-"""Ids in paths, as Nova reads them."""
+"""Identifiers, numbers and action names in requests, parsed as Nova does."""
 
 from collections.abc import Mapping
 
@@ -7,42 +7,42 @@ from covey.api.requests import Request
 from covey.api.validation import is_uuid
 from covey.model.errors import Invalid
 
-_LONGEST = 4000  # digits; int() itself refuses a few more
-_MOST_DIGITS = 10  # more than any number that is kept has
+_MAX_INTEGER_DIGITS = 4000  # int() raises for a few more
+_MAX_BOUNDED_DIGITS = 10
 
 
 def integer(text: str, name: str = "id") -> int:
-    """A whole number. Raises Invalid for anything else; one of absurd length becomes 0, which no row has."""
+    """Return the text as an integer, or 0, which no row has, for one of absurd length. Raises Invalid."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()):
         raise Invalid(f"Invalid input received: {name} must be an integer")
-    return int(text) if len(digits) < _LONGEST else 0
+    return int(text) if len(digits) < _MAX_INTEGER_DIGITS else 0
 
 
 def bounded(digits: str) -> int:
-    """A number that a query gives, cut to 32 bits; int() itself refuses some thousands of digits."""
-    return min(int(digits.strip().lstrip("0")[: _MOST_DIGITS + 1] or 0), 2**31 - 1)
+    """Return the digits as an integer, capped at 2**31 - 1, whatever their number."""
+    return min(int(digits.strip().lstrip("0")[: _MAX_BOUNDED_DIGITS + 1] or 0), 2**31 - 1)
 
 
-def page_size(query: Mapping[str, str], most: int) -> int:
-    """How many items a page holds; without a limit, or with 0, as many as the service gives at once."""
-    return min(bounded(query.get("limit", "")) or most, most)
+def page_size(query: Mapping[str, str], max_limit: int) -> int:
+    """Return the size of a page: `limit` up to the maximum, or the maximum without a limit or with 0."""
+    return min(bounded(query.get("limit", "")) or max_limit, max_limit)
 
 
 def host_key(req: Request, text: str) -> str:
-    """A host's id: a uuid from 2.53 on, anything before. Raises Invalid."""
+    """Return a host's id: any text before 2.53, a uuid from then on. Raises Invalid."""
     if req.version >= UUIDS_FOR_HOSTS and not is_uuid(text):
         raise Invalid(f"Invalid uuid {text}")
     return text
 
 
 def single_action(body: object) -> str:
-    """The one key of an action's body. Raises Invalid when there is none, or more than one."""
+    """Return the only key of an action's body. Raises Invalid for none or several."""
     if not isinstance(body, dict) or len(body) != 1:
         raise Invalid("Malformed request body")
     return str(next(iter(body)))
 
 
 def no_such_action(name: str) -> Invalid:
-    """What an unknown action is answered with."""
+    """Return the error for an unknown action."""
     return Invalid(f"There is no such action: {name}")

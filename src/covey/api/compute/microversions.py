@@ -1,12 +1,12 @@
-"""The Compute API's versions, each constant named for what it changed, and told in the words of the reference."""
+"""The Compute API's microversions: each constant is named for its change; the reference quotes the docstrings."""
 
 from covey.api.versions import Version, VersionRange
 
 FIRST = Version(2, 1)
-"""The oldest version, and what a caller gets that asks for none."""
+"""The minimum, and the default of a request without a version."""
 
 ADMIN_ATTRIBUTES = Version(2, 3)
-"""Operators see more of a server: its host name inside, reservation id, launch index."""
+"""Administrators see further attributes of a server: hostname, reservation id, launch index."""
 
 LOCKED = Version(2, 9)
 """Servers show `locked`."""
@@ -24,7 +24,7 @@ SOFT_POLICIES = Version(2, 15)
 """Server groups may have the policies `soft-anti-affinity` and `soft-affinity`."""
 
 HOST_STATUS = Version(2, 16)
-"""Operators see `host_status` of a server."""
+"""Administrators see `host_status` of a server."""
 
 DESCRIPTION = Version(2, 19)
 """Servers have a `description`."""
@@ -48,7 +48,7 @@ LIVE_FORCE = Version(2, 30)
 """`os-migrateLive` takes `force`."""
 
 HYPERVISOR_PAGING = Version(2, 33)
-"""Hypervisors come in pages: `limit`, `marker`, `hypervisors_links`."""
+"""Hypervisors are paginated: `limit`, `marker`, `hypervisors_links`."""
 
 NETWORK_QUOTAS_GONE = Version(2, 36)
 """Quota sets and limits no longer show floating ips, fixed ips, security groups and their rules."""
@@ -63,7 +63,7 @@ AGGREGATE_UUID = Version(2, 41)
 """Aggregates show their `uuid`."""
 
 FLAVOR_EMBEDDED = Version(2, 47)
-"""A server shows its size itself, no longer the id of a flavor."""
+"""A server embeds its flavor, no longer its id."""
 
 CLASS_QUOTAS_FIXED = Version(2, 50)
 """Quota classes show `server_groups` and `server_group_members`, and no network quotas."""
@@ -72,8 +72,8 @@ TAGS_AT_CREATE = Version(2, 52)
 """`tags` when a server is created."""
 
 UUIDS_FOR_HOSTS = Version(2, 53)
-"""Hypervisors and services have a uuid as their id. `PUT /os-services/{uuid}` takes the place of the verbs in the path.
-Hypervisors can be listed by `hypervisor_hostname_pattern` and `with_servers`, instead of `/search` and `/servers`.
+"""Hypervisors and services have a uuid as their id. `PUT /os-services/{uuid}` replaces the verbs in the path.
+The parameters `hypervisor_hostname_pattern` and `with_servers` replace `/search` and `/servers`.
 Unknown parameters of these routes are 400."""
 
 FLAVOR_DESCRIPTION = Version(2, 55)
@@ -92,7 +92,7 @@ MIGRATIONS_PAGED = Version(2, 59)
 """Migrations show their `uuid`; `limit`, `marker` and `changes-since`, with `migrations_links`."""
 
 EXTRA_SPECS_IN_FLAVORS = Version(2, 61)
-"""Flavors show their `extra_specs` to whoever may see them."""
+"""Flavors show their `extra_specs` to actors with access to them."""
 
 TRUSTED_CERTIFICATES = Version(2, 63)
 """Servers show `trusted_image_certificates`, which is always null."""
@@ -113,11 +113,11 @@ LOCKED_REASON = Version(2, 73)
 """`lock` takes a reason, and servers show it."""
 
 REQUESTED_HOST = Version(2, 74)
-"""`host` and `hypervisor_hostname` when a server is created, with all checks."""
+"""`host` and `hypervisor_hostname` when a server is created; the host must pass all constraints."""
 
 STRICT_LISTS = Version(2, 75)
-"""Unknown query parameters are 400 when flavors, services, quotas, limits or key pairs are asked for. A flavor without
-swap has `"swap": 0`, no longer `""`. A hypervisor asked for `with_servers` shows `"servers": []` when it has none."""
+"""Unknown query parameters of flavors, services, quotas, limits and key pairs are 400. A flavor without
+swap has `"swap": 0`, no longer `""`. `with_servers` shows `"servers": []` for a hypervisor without servers."""
 
 UNSHELVE_ZONE = Version(2, 77)
 """`unshelve` takes an `availability_zone`."""
@@ -132,11 +132,11 @@ EVENT_DETAILS = Version(2, 84)
 """Events of instance actions show `details`: the counted reasons of a refused move."""
 
 CHECKED_EXTRA_SPECS = Version(2, 86)
-"""An extra spec `trait:NAME` can only be `required` or `forbidden`."""
+"""The value of an extra spec `trait:NAME` must be `required` or `forbidden`."""
 
-HYPERVISOR_USE_GONE = Version(2, 88)
-"""Hypervisors show `uptime` instead of capacity and use. `/os-hypervisors/statistics` and `/os-hypervisors/{id}/uptime`
-are gone."""
+HYPERVISOR_USAGE_GONE = Version(2, 88)
+"""Hypervisors show `uptime` instead of capacity and usage. `/os-hypervisors/statistics` and
+`/os-hypervisors/{id}/uptime` no longer exist."""
 
 HOSTNAME = Version(2, 90)
 """`hostname` when a server is created or updated."""
@@ -158,8 +158,7 @@ STRICT_SHOWS = Version(2, 102)
 that take none."""
 
 COVEY = Version(2, 1000)
-"""Covey's own version, and the maximum. Server groups take and show several policies, and rules for each; they can be
-changed, audited, previewed and rebalanced. `GET /servers/{id}/placement` and `POST /os-placement-explain` exist, and so
-does `/os-policy-scopes`."""
+"""Covey's own version, and the maximum. Server groups have several policies with rules; they can be changed, audited,
+previewed and rebalanced. `GET /servers/{id}/placement`, `POST /os-placement-explain` and `/os-policy-scopes` exist."""
 
-SPOKEN = VersionRange("compute", FIRST, COVEY, legacy_header="X-OpenStack-Nova-API-Version")
+VERSIONS = VersionRange("compute", FIRST, COVEY, legacy_header="X-OpenStack-Nova-API-Version")

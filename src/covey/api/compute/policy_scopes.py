@@ -1,4 +1,4 @@
-"""/os-policy-scopes: the kinds of place that server groups can name."""
+"""/os-policy-scopes: the topology levels that server group policies can refer to, such as rack."""
 
 import uuid
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from covey.api.compute import schemas
 from covey.api.compute.identifiers import integer, no_such_action, single_action
 from covey.api.compute.microversions import COVEY
 from covey.api.requests import Json, Request, read_body, read_json, read_query
-from covey.api.routes import only_from
 from covey.api.validation import JsonSchema, Query, Schema, is_uuid
+from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId
 from covey.services.scopes import NewScope, ScopeChange, SeenDomain, SeenScope
@@ -39,7 +39,7 @@ AS_TENANT = Query({"as_tenant_id": schemas.SHORT}, COVEY)
 
 @dataclass(frozen=True, slots=True)
 class PolicyScopes:
-    """The collection, one of it, and its actions."""
+    """Policy scopes and their actions."""
 
     service: Service
 
@@ -49,28 +49,28 @@ class PolicyScopes:
 
     @only_from(COVEY)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        wanted = read_body(req, CREATE)["policy_scope"]
-        namespace = wanted.get("obfuscate_namespace_uuid")
+        body = read_body(req, CREATE)["policy_scope"]
+        namespace = body.get("obfuscate_namespace_uuid")
         new = NewScope(
-            wanted["name"],
-            schemas.truth(wanted.get("allow_identifiers", False)),
-            schemas.truth(wanted.get("obfuscate_identifiers", False)),
+            body["name"],
+            schemas.truth(body.get("allow_identifiers", False)),
+            schemas.truth(body.get("obfuscate_identifiers", False)),
             None if namespace is None else str(uuid.UUID(namespace)),
         )
-        _answer(resp, self.service.create(req.actor, new))
+        _respond(resp, self.service.create(req.actor, new))
 
     @only_from(COVEY)
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        _answer(resp, self.service.get(req.actor, key, _tenant(req)))
+        _respond(resp, self.service.get(req.actor, key, _tenant(req)))
 
     @only_from(COVEY)
     def on_post_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        wanted = read_body(req, UPDATE)["policy_scope"]
+        body = read_body(req, UPDATE)["policy_scope"]
         allow, obfuscate = (
-            schemas.truth(wanted[flag]) if flag in wanted else None
+            schemas.truth(body[flag]) if flag in body else None
             for flag in ("allow_identifiers", "obfuscate_identifiers")
         )
-        _answer(resp, self.service.update(req.actor, key, ScopeChange(wanted.get("name"), allow, obfuscate)))
+        _respond(resp, self.service.update(req.actor, key, ScopeChange(body.get("name"), allow, obfuscate)))
 
     on_put_one = on_post_one
 
@@ -88,7 +88,7 @@ class PolicyScopes:
         ACTIONS[name].check(body)
         ((field, value),) = body[name].items()
         act = self.service.add_aggregate if name == "add_aggregate" else self.service.remove_aggregate
-        _answer(resp, act(req.actor, key, _aggregate(field, str(value))))
+        _respond(resp, act(req.actor, key, _aggregate(field, str(value))))
 
 
 def _tenant(req: Request) -> ProjectId | None:
@@ -97,7 +97,7 @@ def _tenant(req: Request) -> ProjectId | None:
 
 
 def _aggregate(field: str, text: str) -> int | str:
-    """An aggregate's id, or its uuid. Raises Invalid."""
+    """Return an aggregate's id or uuid. Raises Invalid."""
     if is_uuid(text):
         return str(uuid.UUID(text))
     if text.isascii() and text.isdecimal():
@@ -107,12 +107,12 @@ def _aggregate(field: str, text: str) -> int | str:
     )
 
 
-def _answer(resp: falcon.Response, seen: SeenScope) -> None:
+def _respond(resp: falcon.Response, seen: SeenScope) -> None:
     resp.media = {"policy_scope": show(seen)}
 
 
 def show(seen: SeenScope) -> Json:
-    """A scope, as far as the caller may know it."""
+    """Return a scope with the attributes that the caller may see."""
     scope = seen.scope
     doc: Json = {
         "id": scope.id,

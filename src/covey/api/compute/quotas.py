@@ -1,4 +1,4 @@
-"""/os-quota-sets, /os-quota-class-sets, /limits: how much a project may have, and has."""
+"""/os-quota-sets, /os-quota-class-sets, /limits: quotas and usage of projects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from covey.model.ids import ProjectId
 from covey.services.quotas import Quota
 from covey.services.quotas import Quotas as Service
 
-_LONGEST = 255
+_MAX_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class QuotaSets:
         resp.media = {"quota_set": {"id": key, **shown}}
 
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
-        wanted = read_body(req, schemas.QUOTA_UPDATE.at(req.version))["quota_set"]
+        body = read_body(req, schemas.QUOTA_UPDATE.at(req.version))["quota_set"]
         read_query(req, schemas.QUOTA_QUERY)
-        _refuse_long("project_id", key)
-        force = schemas.truth(wanted.pop("force", False))
-        limits = {resource: int(limit) for resource, limit in wanted.items()}
+        _reject_long("project_id", key)
+        force = schemas.truth(body.pop("force", False))
+        limits = {resource: int(limit) for resource, limit in body.items()}
         changed = self.service.update(req.actor, ProjectId(key), limits, force=force)
         resp.media = {"quota_set": _limits(changed, req.version)}
 
@@ -64,7 +64,7 @@ class QuotaSets:
 
 @dataclass(frozen=True, slots=True)
 class QuotaClassSets:
-    """Everybody's quota."""
+    """The default quota of all projects."""
 
     service: Service
 
@@ -74,16 +74,16 @@ class QuotaClassSets:
         resp.media = {"quota_class_set": {"id": key, **_class(limits, req.version)}}
 
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
-        wanted = read_body(req, schemas.CLASS_QUOTA_UPDATE.at(req.version))["quota_class_set"]
-        _refuse_long("quota_class_name", key)
-        limits = {resource: int(limit) for resource, limit in wanted.items()}
+        body = read_body(req, schemas.CLASS_QUOTA_UPDATE.at(req.version))["quota_class_set"]
+        _reject_long("quota_class_name", key)
+        limits = {resource: int(limit) for resource, limit in body.items()}
         changed = self.service.update_class(req.actor, key, limits)
         resp.media = {"quota_class_set": _class(changed, req.version)}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """One's own quota and use, in the words of an older API."""
+    """The quota and usage of the caller's project, as `absolute` limits."""
 
     service: Service
 
@@ -128,9 +128,9 @@ def _absolute(quotas: Mapping[str, Quota], version: Version) -> Json:
     return {name: quotas[r].limit for name, r in limits.items()} | {name: quotas[r].used for name, r in used.items()}
 
 
-def _refuse_long(name: str, text: str) -> None:
-    if len(text) > _LONGEST:
-        raise Invalid(f"{name} has {len(text)} characters, more than {_LONGEST}.")
+def _reject_long(name: str, text: str) -> None:
+    if len(text) > _MAX_LENGTH:
+        raise Invalid(f"{name} has {len(text)} characters, more than {_MAX_LENGTH}.")
 
 
 def _limits(quotas: Mapping[str, Quota], version: Version) -> Json:

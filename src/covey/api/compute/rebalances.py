@@ -1,4 +1,4 @@
-"""/os-server-groups/{id}/rebalance, and the actions that begin and stop it."""
+"""/os-server-groups/{id}/rebalance, and the actions that start and cancel it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from covey.api.compute.microversions import COVEY
 from covey.api.compute.server_group_actions import Handler
 from covey.api.compute.server_group_views import show_violation
 from covey.api.requests import Json, Request, read_query
-from covey.api.routes import only_from
 from covey.api.times import seconds
 from covey.api.validation import JsonSchema
+from covey.api.versions import only_from
 from covey.model.groups import HOST
 from covey.model.rebalances import Rebalance, Step
 from covey.services.obfuscation import Obfuscation
@@ -27,14 +27,14 @@ ACTIONS: dict[str, JsonSchema] = {
 
 @dataclass(frozen=True, slots=True)
 class Rebalances:
-    """The latest rebalance of a group; `begin` and `cancel` are actions of the group."""
+    """The latest rebalance of a group; `start` and `cancel` are actions of the group."""
 
     service: Service
 
     @property
     def verbs(self) -> dict[str, tuple[JsonSchema, Handler]]:
-        """The actions, each with the schema of its body."""
-        handlers: dict[str, Handler] = {"rebalance": self.begin, "cancel_rebalance": self.cancel}
+        """Return the actions, each with the schema of its body."""
+        handlers: dict[str, Handler] = {"rebalance": self.start, "cancel_rebalance": self.cancel}
         return {verb: (ACTIONS[verb], do) for verb, do in handlers.items()}
 
     @only_from(COVEY)
@@ -42,13 +42,13 @@ class Rebalances:
         read_query(req, schemas.NO_PARAMETERS)
         resp.media = {"rebalance": show(*self.service.show(req.actor, key))}
 
-    def begin(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
+    def start(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
         if schemas.truth(body.get("dry_run", False)):
             resp.media = {"rebalance": show_plan(self.service.plan(req.actor, key))}
             return
-        begun = self.service.start(req.actor, key, req.context.request_id)
+        started = self.service.start(req.actor, key, req.context.request_id)
         resp.status = falcon.HTTP_202
-        resp.media = {"rebalance": show(*begun)}
+        resp.media = {"rebalance": show(*started)}
 
     def cancel(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
         self.service.cancel(req.actor, key)
@@ -56,7 +56,7 @@ class Rebalances:
 
 
 def show(rebalance: Rebalance, obfuscation: Obfuscation) -> Json:
-    """How far it has come."""
+    """Return a rebalance with its progress."""
     return {
         "id": rebalance.id,
         "server_group_id": rebalance.group_id,
@@ -70,7 +70,7 @@ def show(rebalance: Rebalance, obfuscation: Obfuscation) -> Json:
 
 
 def show_plan(planned: Planned) -> Json:
-    """What would be done and what that would end; `left` would end more, but there is no order for it."""
+    """Return a plan: its moves, and the moves `left` out because no order of them keeps the policies."""
     plan, obfuscation = planned.plan, planned.obfuscation
     return {
         "server_group_id": planned.group.id,

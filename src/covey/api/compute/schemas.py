@@ -1,4 +1,4 @@
-"""JSON Schemas of the Compute API's bodies and queries. The order of keywords decides which error is told first."""
+"""JSON Schemas of the Compute API's bodies and queries. The order of keywords decides which error is reported."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ from covey.api.versions import Version, Versioned
 MAX_INT = 2**31 - 1
 
 STRING: JsonSchema = {"type": "string"}
-KEY = "^[a-zA-Z0-9-_:. ]{1,255}$"  # what metadata and extra specs may be called
+KEY = "^[a-zA-Z0-9-_:. ]{1,255}$"  # of metadata and extra specs
 NAME: JsonSchema = {"type": "string", "format": "name", "minLength": 1, "maxLength": 255}
 SHORT: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
 ZONE: JsonSchema = {
@@ -39,17 +39,17 @@ BOOLEAN: JsonSchema = {"type": ["boolean", "string"], "enum": [*TRUE, *FALSE]}
 
 
 def truth(value: object) -> bool:
-    """What a checked BOOLEAN means."""
+    """Return a validated BOOLEAN as a bool."""
     return value in TRUE
 
 
 def body(key: str, inner: JsonSchema) -> JsonSchema:
-    """An object that holds one thing, under its name."""
+    """Return the schema of an object with one required key."""
     return {"type": "object", "properties": {key: inner}, "required": [key], "additionalProperties": False}
 
 
 def fields(properties: Mapping[str, JsonSchema], *required: str) -> JsonSchema:
-    """An object of these fields and no others."""
+    """Return the schema of an object with these fields and no others."""
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = list(required)
@@ -57,7 +57,7 @@ def fields(properties: Mapping[str, JsonSchema], *required: str) -> JsonSchema:
 
 
 def action(name: str, inner: JsonSchema) -> Schema:
-    """The body of an action."""
+    """Return the schema of an action's body."""
     return Schema(body(name, inner))
 
 
@@ -226,4 +226,3 @@ QUOTA_QUERY = Query({"user_id": STRING}, STRICT_LISTS)
 LIMITS_QUERY = Query({"reserved": STRING, "tenant_id": STRING}, STRICT_LISTS)
 KEYPAIR_LIST = Query({"user_id": STRING, "limit": NOT_NEGATIVE, "marker": STRING}, STRICT_LISTS)
 NO_PARAMETERS = Query({}, STRICT_SHOWS)
-NO_PARAMETERS_LIST = Query({}, STRICT_LISTS)

@@ -1,4 +1,4 @@
-"""/os-server-groups/{id}/action: who joins and leaves, and what more servers would meet with."""
+"""/os-server-groups/{id}/action: membership, previews and audits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from covey.api.compute import schemas
 from covey.api.compute.microversions import COVEY
 from covey.api.compute.server_group_views import show, show_audit, show_headroom, show_preview
 from covey.api.requests import Json, Request, read_body, read_query
-from covey.api.routes import only_from
 from covey.api.validation import JsonSchema, Query, Schema
+from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.services.audits import Audits
 from covey.services.memberships import Memberships
@@ -32,7 +32,7 @@ Handler = Callable[[Request, falcon.Response, str, Json], None]
 
 @dataclass(frozen=True, slots=True)
 class ServerGroupActions:
-    """What can be done to a group beyond changing its own words. `more` are further verbs, each with its schema."""
+    """Actions of a server group, and its audit. `more` are further actions, each with its schema."""
 
     memberships: Memberships
     previews: Previews
@@ -58,7 +58,7 @@ class ServerGroupActions:
         body = read_body(req, _ANYTHING)
         verb = next(iter(body), "")
         if len(body) != 1 or verb not in self._verbs:
-            raise Invalid(f"There is no action {verb!r} here. Send exactly one of {', '.join(self._verbs)}.")
+            raise Invalid(f"Unknown action {verb!r}. Send exactly one of {', '.join(self._verbs)}.")
         schema, handle = self._verbs[verb]
         schema.check(body)
         handle(req, resp, key, body[verb])

@@ -1,4 +1,4 @@
-"""Server groups, their audits and previews, as the wire has them."""
+"""Server groups, their audits and previews, as JSON."""
 
 from covey.api.compute.microversions import COVEY, OWNER_SHOWN, POLICY_RULES
 from covey.api.requests import Json
@@ -11,7 +11,7 @@ from covey.services.previews import Preview
 
 
 def show(group: Group, version: Version) -> Json:
-    """A group in the shape of the version; older ones see no more than its first policy."""
+    """Return a group in the form of the version; versions before Covey's show only its first policy."""
     doc: Json = {"id": group.id, "name": group.name, "members": list(group.members)}
     if version >= COVEY:
         first = str(group.policies[0]) if group.policies else ""
@@ -30,7 +30,7 @@ def show(group: Group, version: Version) -> Json:
 
 
 def show_audit(audit: Audit, *, violations: bool) -> Json:
-    """Where each member is; with what does not hold, when that was asked for."""
+    """Return the placement of each member and, on request, the policy violations."""
     doc: Json = {
         "server_group_id": audit.group_id,
         "members": [{"instance_id": server, "placements": places} for server, places in audit.members],
@@ -41,7 +41,7 @@ def show_audit(audit: Audit, *, violations: bool) -> Json:
 
 
 def show_violation(violation: Violation, obfuscation: Obfuscation) -> Json:
-    """A policy that does not hold, with the domain as the caller knows it."""
+    """Return a policy violation, with the domain identifier that the caller may see."""
     policy, domain = violation.policy, violation.domain
     return {
         "policy": str(obfuscation.policy(policy)),
@@ -54,7 +54,7 @@ def show_violation(violation: Violation, obfuscation: Obfuscation) -> Json:
 
 
 def show_preview(preview: Preview) -> Json:
-    """Where those that fit would go, and why the rest would not."""
+    """Return the placements of the servers that fit, and why the others do not."""
     return {
         "preview": {
             "server_group_id": preview.group.id,
@@ -67,7 +67,7 @@ def show_preview(preview: Preview) -> Json:
 
 
 def show_headroom(preview: Preview) -> Json:
-    """How many fit; `at_least` says that as many as were looked for fit, and there may be room for more."""
+    """Return how many servers fit; `at_least` means that the search ended at its limit and more may fit."""
     return {
         "headroom": {
             "server_group_id": preview.group.id,

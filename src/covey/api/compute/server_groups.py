@@ -1,4 +1,4 @@
-"""/os-server-groups: what belongs together, and what must stay apart."""
+"""/os-server-groups: sets of servers with affinity and anti-affinity policies."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,8 @@ from covey.api.compute.identifiers import bounded, page_size
 from covey.api.compute.microversions import COVEY, FIRST, POLICY_RULES, SOFT_POLICIES, STRICT_LISTS
 from covey.api.compute.server_group_views import show
 from covey.api.requests import Json, Request, read_body, read_query
-from covey.api.routes import only_from
 from covey.api.validation import JsonSchema, Query, Schema
-from covey.api.versions import Versioned
+from covey.api.versions import Versioned, only_from
 from covey.services.groups import GroupChange, NewGroup
 from covey.services.groups import Groups as Service
 
@@ -42,7 +41,7 @@ _ANY_RULES: JsonSchema = {
     "patternProperties": {"^max_server_per_[a-zA-Z0-9_.-]{1,255}$": schemas.POSITIVE_LIMIT},
     "additionalProperties": False,
 }
-# The specification's own form: rules belong to anti-affinity alone.
+# The specification's form: only anti-affinity has rules.
 _NESTED: JsonSchema = {
     "oneOf": [
         schemas.fields({"name": {"type": "string", "enum": ["anti-affinity"]}, "rules": _RULES}, "name"),
@@ -98,7 +97,7 @@ LIST = Query(
 
 @dataclass(frozen=True, slots=True)
 class ServerGroups:
-    """The collection, and one of it."""
+    """Server groups."""
 
     service: Service
     max_limit: int
@@ -147,7 +146,7 @@ _ANYTHING = Schema({"type": "object"})
 
 
 def _form(body: Json) -> str:
-    """Which of the three ways of saying it this is."""
+    """Return which of the three forms of a server group the body has."""
     group = body.get("server_group")
     if isinstance(group, dict) and "policies" in group:
         return "several"

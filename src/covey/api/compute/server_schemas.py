@@ -77,7 +77,7 @@ def _create(known: Mapping[str, JsonSchema], *required: str) -> Schema:
             "required": ["server"],
             "additionalProperties": False,
         },
-        quick=True,
+        fast=True,
     )
 
 

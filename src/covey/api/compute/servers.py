@@ -14,12 +14,12 @@ import msgspec
 
 from covey.api.compute import microversions as mv
 from covey.api.compute import schemas, server_schemas
-from covey.api.compute.explaining import show_query
 from covey.api.compute.identifiers import page_size
+from covey.api.compute.placement_explain import show_query
 from covey.api.compute.server_views import ServerView, links
 from covey.api.requests import Json, Request, read_body, read_query
-from covey.api.routes import only_from
 from covey.api.times import moment
+from covey.api.versions import only_from
 from covey.model.errors import Invalid, NotFound
 from covey.model.ids import ProjectId, ServerId
 from covey.model.servers import POWER_STATES, Details, Server, ServerFilter

@@ -19,7 +19,7 @@ def routes(parts: "AppParts") -> "list[Route]":
     services, settings = parts.services.dashboard, parts.settings
     assets = Assets()
     groups = Groups(services.groups, settings.max_limit)
-    refusals = Refusals(services.refusals, ServerView(parts.access, settings.default_zone, settings.tells_counts))
+    refusals = Refusals(services.refusals, ServerView(parts.access, settings.default_zone, settings.show_counts))
     return [
         ("/", assets, None),
         ("/assets/{name}", assets, "one"),

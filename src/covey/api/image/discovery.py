@@ -12,12 +12,12 @@ class Versions:
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         resp.status = falcon.HTTP_300
-        self._answer(req, resp)
+        self._respond(req, resp)
 
     def on_get_one(self, req: Request, resp: falcon.Response) -> None:
-        self._answer(req, resp)
+        self._respond(req, resp)
 
-    def _answer(self, req: Request, resp: falcon.Response) -> None:
+    def _respond(self, req: Request, resp: falcon.Response) -> None:
         links = [{"rel": "self", "href": req.link("/v2/")}]
         resp.media = {"versions": [{"id": VERSION, "status": "CURRENT", "links": links}]}
 

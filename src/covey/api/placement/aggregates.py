@@ -9,7 +9,7 @@ from covey.api.placement import schemas
 from covey.api.placement.answers import read, stamp
 from covey.api.placement.microversions import AGGREGATE_GENERATION, AGGREGATES
 from covey.api.requests import Json, Request
-from covey.api.routes import only_from
+from covey.api.versions import only_from
 from covey.model.providers import Provider
 from covey.ports import Clock
 from covey.services.placement.aggregates import ProviderAggregates

@@ -12,9 +12,8 @@ from covey.api.placement import schemas
 from covey.api.placement.answers import no_content, read, stamp
 from covey.api.placement.microversions import BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPES, MANY_CONSUMERS, OWNERS
 from covey.api.requests import Json, Request
-from covey.api.routes import only_from
 from covey.api.validation import is_uuid
-from covey.api.versions import Version
+from covey.api.versions import Version, only_from
 from covey.model.allocations import UNKNOWN_OWNER, AllocationRequest, Holding
 from covey.model.errors import Invalid
 from covey.ports import Clock

@@ -9,8 +9,7 @@ from covey.api.placement.answers import stamp
 from covey.api.placement.candidate_queries import WHOLE_TREES, read_query
 from covey.api.placement.microversions import BY_PROVIDER, CANDIDATES, MAPPINGS
 from covey.api.requests import Json, Request, query_lists
-from covey.api.routes import only_from
-from covey.api.versions import Version
+from covey.api.versions import Version, only_from
 from covey.ports import Clock
 from covey.scheduler.candidates import Candidate, Found, Query, Summary
 from covey.services.placement.candidates import Candidates

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.placement.answers import stamp
-from covey.api.placement.microversions import SPOKEN
+from covey.api.placement.microversions import VERSIONS
 from covey.api.requests import Request
 from covey.ports import Clock
 
@@ -20,9 +20,9 @@ class Versions:
         resp.media = {
             "versions": [
                 {
-                    "id": f"v{SPOKEN.minimum}",
-                    "min_version": str(SPOKEN.minimum),
-                    "max_version": str(SPOKEN.maximum),
+                    "id": f"v{VERSIONS.minimum}",
+                    "min_version": str(VERSIONS.minimum),
+                    "max_version": str(VERSIONS.maximum),
                     "status": "CURRENT",
                     "links": [{"rel": "self", "href": ""}],
                 }

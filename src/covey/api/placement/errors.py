@@ -8,8 +8,8 @@ from http import HTTPStatus
 import falcon
 import msgspec
 
-from covey.api.errors import STATUS, install_unforeseen
-from covey.api.placement.microversions import ERROR_CODES, SPOKEN
+from covey.api.errors import STATUS, handle_unexpected_errors
+from covey.api.placement.microversions import ERROR_CODES, VERSIONS
 from covey.api.requests import Json, Request
 from covey.model.errors import CoveyError, Invalid
 
@@ -69,7 +69,7 @@ def install(app: falcon.App[Request, falcon.Response]) -> None:
         resp.set_headers(error.headers or {})
         _answer(req, resp, HTTPStatus.METHOD_NOT_ALLOWED, f"The method {req.method} is not allowed for this resource.")
 
-    install_unforeseen(app, _answer)
+    handle_unexpected_errors(app, _answer)
     app.add_error_handler(falcon.HTTPRouteNotFound, no_route)
     app.add_error_handler(falcon.HTTPMethodNotAllowed, no_method)
     app.add_error_handler(CoveyError, expected)
@@ -94,5 +94,5 @@ def _error(req: Request, status: HTTPStatus, detail: str, code: str) -> Json:
         error["code"] = code
     error["request_id"] = context.request_id
     if status == HTTPStatus.NOT_ACCEPTABLE and context.version is None:
-        error |= {"max_version": str(SPOKEN.maximum), "min_version": str(SPOKEN.minimum)}
+        error |= {"max_version": str(VERSIONS.maximum), "min_version": str(VERSIONS.minimum)}
     return error

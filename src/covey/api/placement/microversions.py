@@ -43,7 +43,7 @@ _FORM = re.compile(r"\s*([0-9]{1,9})\s*\.\s*([0-9]{1,9})\s*", re.ASCII)
 class PlacementVersions(VersionRange):
     """Of several versions for this service, the last counts; and what is wrong is said in Placement's own words."""
 
-    def _parsed(self, text: str) -> Version:
+    def _parse(self, text: str) -> Version:
         found = _FORM.fullmatch(text)
         if found is None:
             raise Invalid(f"Invalid microversion: invalid version string: {text}")
@@ -52,7 +52,7 @@ class PlacementVersions(VersionRange):
     def _out_of_range(self, version: Version, text: str) -> Invalid:
         return OutOfRange(f"Invalid microversion: Unacceptable version header: {text}")
 
-    def _asked(self, request: falcon.Request) -> str | None:
+    def _requested(self, request: falcon.Request) -> str | None:
         for entry in reversed((request.get_header("OpenStack-API-Version") or "").split(",")):
             service, _, version = entry.strip().partition(" ")
             if service.lower() == self.service and version.strip():
@@ -64,4 +64,4 @@ class PlacementVersions(VersionRange):
         return {"openstack-api-version": f"{self.service} {version}", "vary": "openstack-api-version"}
 
 
-SPOKEN = PlacementVersions("placement", FIRST, LATEST)
+VERSIONS = PlacementVersions("placement", FIRST, LATEST)

@@ -10,7 +10,7 @@ from covey.api.placement.answers import no_content, read
 from covey.api.placement.inventories import parse
 from covey.api.placement.microversions import RESHAPER
 from covey.api.requests import Request
-from covey.api.routes import only_from
+from covey.api.versions import only_from
 from covey.services.placement.reshaper import NewStock
 from covey.services.placement.reshaper import Reshaper as Service
 

@@ -8,7 +8,7 @@ from covey.api.placement import schemas
 from covey.api.placement.answers import created, href, no_content, read, stamp
 from covey.api.placement.microversions import CLASS_BY_NAME, CLASSES
 from covey.api.requests import Json, Request
-from covey.api.routes import only_from
+from covey.api.versions import only_from
 from covey.ports import Clock
 from covey.services.placement.resource_classes import ResourceClasses as Service
 

@@ -9,7 +9,7 @@ from covey.api.placement import schemas
 from covey.api.placement.answers import no_content, read, stamp
 from covey.api.placement.microversions import TRAITS
 from covey.api.requests import Request, query_lists
-from covey.api.routes import only_from
+from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.model.providers import Provider
 from covey.ports import Clock

@@ -8,7 +8,7 @@ from covey.api.placement import schemas
 from covey.api.placement.answers import stamp
 from covey.api.placement.microversions import CONSUMER_TYPES, USAGES
 from covey.api.requests import Request, query_lists
-from covey.api.routes import only_from
+from covey.api.versions import only_from
 from covey.ports import Clock
 from covey.services.placement.usages import Usages as Service
 

@@ -1,4 +1,4 @@
-"""The rules of who may do what, each with its default."""
+"""Every access rule with its default check."""
 
 from covey.model.access import AccessRule
 from covey.model.access_rules.basics import BASICS

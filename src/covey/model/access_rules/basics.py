@@ -1,4 +1,4 @@
-"""Who is who: the rules that the others are made of."""
+"""The base rules that the other rules refer to."""
 
 from covey.model.access import AccessRule
 
@@ -9,11 +9,11 @@ MEMBER_OR_ADMIN = "rule:project_member_or_admin"
 MANAGER_OR_ADMIN = "rule:project_manager_or_admin"
 
 BASICS: tuple[AccessRule, ...] = (
-    AccessRule("context_is_admin", "role:admin", "Who counts as an administrator."),
-    AccessRule("project_reader", "role:reader and project_id:%(project_id)s", "May look at a project's things."),
-    AccessRule("project_member", "role:member and project_id:%(project_id)s", "May change a project's things."),
-    AccessRule("project_manager", "role:manager and project_id:%(project_id)s", "May move a project's servers."),
-    AccessRule("project_reader_or_admin", f"rule:project_reader or {ADMIN}", "May look, in the project or anywhere."),
-    AccessRule("project_member_or_admin", f"rule:project_member or {ADMIN}", "May change, in the project or anywhere."),
-    AccessRule("project_manager_or_admin", f"rule:project_manager or {ADMIN}", "May move, in the project or anywhere."),
+    AccessRule("context_is_admin", "role:admin", "Administrator."),
+    AccessRule("project_reader", "role:reader and project_id:%(project_id)s", "Reads the resources of its project."),
+    AccessRule("project_member", "role:member and project_id:%(project_id)s", "Changes the resources of its project."),
+    AccessRule("project_manager", "role:manager and project_id:%(project_id)s", "Migrates the servers of its project."),
+    AccessRule("project_reader_or_admin", f"rule:project_reader or {ADMIN}", "Project reader, or administrator."),
+    AccessRule("project_member_or_admin", f"rule:project_member or {ADMIN}", "Project member, or administrator."),
+    AccessRule("project_manager_or_admin", f"rule:project_manager or {ADMIN}", "Project manager, or administrator."),
 )

@@ -1,4 +1,4 @@
-"""Who sees the whole fleet on the dashboard. All else there goes by the rules of the APIs."""
+"""The access rule of the dashboard's operator view. Its other data follows the rules of the APIs."""
 
 from covey.model.access import AccessRule
 from covey.model.access_rules.basics import ADMIN
@@ -7,7 +7,7 @@ DASHBOARD: tuple[AccessRule, ...] = (
     AccessRule(
         "covey:dashboard:operate",
         ADMIN,
-        "See every host and server on the dashboard, the fleet's health, and news of everything.",
+        "See every host and server, the fleet's health, and the events of all projects on the dashboard.",
         (
             "GET /dashboard/data/fleet",
             "GET /dashboard/data/hosts/{name}",

@@ -1,4 +1,4 @@
-"""Who may do what with hosts, aggregates, scopes, flavors, quotas. Names and defaults are Nova's where it has them."""
+"""Access rules of hosts, aggregates, scopes, flavors and quotas. Names and defaults follow Nova where it has them."""
 
 from covey.model.access import AccessRule
 from covey.model.access_rules.basics import ADMIN, ANYBODY, MEMBER_OR_ADMIN, READER_OR_ADMIN
@@ -11,7 +11,7 @@ OPERATORS: tuple[AccessRule, ...] = (
     AccessRule(f"{_NOVA}os-aggregates:show", ADMIN, "Show an aggregate.", (f"GET {_AGGREGATES}/{{id}}",)),
     AccessRule(f"{_NOVA}os-aggregates:create", ADMIN, "Create an aggregate.", (f"POST {_AGGREGATES}",)),
     AccessRule(
-        f"{_NOVA}os-aggregates:update", ADMIN, "Rename an aggregate or its zone.", (f"PUT {_AGGREGATES}/{{id}}",)
+        f"{_NOVA}os-aggregates:update", ADMIN, "Change an aggregate's name or zone.", (f"PUT {_AGGREGATES}/{{id}}",)
     ),
     AccessRule(f"{_NOVA}os-aggregates:delete", ADMIN, "Delete an aggregate.", (f"DELETE {_AGGREGATES}/{{id}}",)),
     AccessRule(
@@ -57,19 +57,19 @@ OPERATORS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}os-flavor-access:add_tenant_access",
         ADMIN,
-        "Let a project use a private flavor.",
+        "Grant a project access to a private flavor.",
         (f"POST {_FLAVORS}/{{id}}/action addTenantAccess",),
     ),
     AccessRule(
         f"{_NOVA}os-flavor-access:remove_tenant_access",
         ADMIN,
-        "Take a private flavor from a project.",
+        "Revoke a project's access to a private flavor.",
         (f"POST {_FLAVORS}/{{id}}/action removeTenantAccess",),
     ),
     AccessRule(
         f"{_NOVA}os-flavor-extra-specs:index",
         READER_OR_ADMIN,
-        "List a flavor's extra specs, also inside flavors.",
+        "List a flavor's extra specs, also as a part of flavors.",
         (f"GET {_FLAVORS}/{{id}}/os-extra_specs", f"GET {_FLAVORS}/detail", f"GET {_FLAVORS}/{{id}}"),
     ),
     AccessRule(
@@ -98,11 +98,14 @@ OPERATORS: tuple[AccessRule, ...] = (
     ),
     AccessRule(f"{_NOVA}os-hypervisors:list", ADMIN, "List hypervisors.", (f"GET {_HYPERVISORS}",)),
     AccessRule(
-        f"{_NOVA}os-hypervisors:list-detail", ADMIN, "List hypervisors in full.", (f"GET {_HYPERVISORS}/detail",)
+        f"{_NOVA}os-hypervisors:list-detail", ADMIN, "List hypervisors with details.", (f"GET {_HYPERVISORS}/detail",)
     ),
     AccessRule(f"{_NOVA}os-hypervisors:show", ADMIN, "Show a hypervisor.", (f"GET {_HYPERVISORS}/{{id}}",)),
     AccessRule(
-        f"{_NOVA}os-hypervisors:statistics", ADMIN, "Sum up all hypervisors.", (f"GET {_HYPERVISORS}/statistics",)
+        f"{_NOVA}os-hypervisors:statistics",
+        ADMIN,
+        "Show statistics over all hypervisors.",
+        (f"GET {_HYPERVISORS}/statistics",),
     ),
     AccessRule(
         f"{_NOVA}os-hypervisors:uptime", ADMIN, "Show a hypervisor's uptime.", (f"GET {_HYPERVISORS}/{{id}}/uptime",)
@@ -110,19 +113,22 @@ OPERATORS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}os-hypervisors:search",
         ADMIN,
-        "Find hypervisors by a part of the name.",
+        "Search hypervisors by a part of the name.",
         (f"GET {_HYPERVISORS}/{{pattern}}/search",),
     ),
     AccessRule(
-        f"{_NOVA}os-keypairs:index", f"user_id:%(user_id)s or {ADMIN}", "List one's key pairs.", ("GET /os-keypairs",)
+        f"{_NOVA}os-keypairs:index",
+        f"user_id:%(user_id)s or {ADMIN}",
+        "List the caller's key pairs.",
+        ("GET /os-keypairs",),
     ),
-    AccessRule(f"{_NOVA}limits", ANYBODY, "Show one's limits.", ("GET /limits",)),
+    AccessRule(f"{_NOVA}limits", ANYBODY, "Show the limits of the caller's project.", ("GET /limits",)),
     AccessRule(f"{_NOVA}limits:other_project", ADMIN, "Show another project's limits.", ("GET /limits?tenant_id=",)),
     AccessRule(f"{_NOVA}os-quota-sets:show", READER_OR_ADMIN, "Show a project's quota.", ("GET /os-quota-sets/{id}",)),
     AccessRule(
         f"{_NOVA}os-quota-sets:detail",
         READER_OR_ADMIN,
-        "Show a project's quota and use.",
+        "Show a project's quota and usage.",
         ("GET /os-quota-sets/{id}/detail",),
     ),
     AccessRule(
@@ -130,23 +136,21 @@ OPERATORS: tuple[AccessRule, ...] = (
     ),
     AccessRule(f"{_NOVA}os-quota-sets:update", ADMIN, "Set a project's quota.", ("PUT /os-quota-sets/{id}",)),
     AccessRule(f"{_NOVA}os-quota-sets:delete", ADMIN, "Reset a project's quota.", ("DELETE /os-quota-sets/{id}",)),
+    AccessRule(f"{_NOVA}os-quota-class-sets:show", ADMIN, "Show a quota class.", ("GET /os-quota-class-sets/{id}",)),
     AccessRule(
-        f"{_NOVA}os-quota-class-sets:show", ADMIN, "Show a class of quotas.", ("GET /os-quota-class-sets/{id}",)
-    ),
-    AccessRule(
-        f"{_NOVA}os-quota-class-sets:update", ADMIN, "Set a class of quotas.", ("PUT /os-quota-class-sets/{id}",)
+        f"{_NOVA}os-quota-class-sets:update", ADMIN, "Update a quota class.", ("PUT /os-quota-class-sets/{id}",)
     ),
     AccessRule(f"{_NOVA}os-policy-scopes:index", READER_OR_ADMIN, "List policy scopes.", ("GET /os-policy-scopes",)),
     AccessRule(
         f"{_NOVA}os-policy-scopes:show",
         READER_OR_ADMIN,
-        "Show a policy scope, also in the list. `%(scope_name)s` is its name.",
+        "Show a policy scope, also as a part of the list. `%(scope_name)s` is its name.",
         ("GET /os-policy-scopes/{id}", "GET /os-policy-scopes"),
     ),
     AccessRule(
         f"{_NOVA}os-policy-scopes:show:details",
         ADMIN,
-        "See real identifiers of domains, their aggregates and hosts, and a policy scope's namespace.",
+        "See the real identifiers of domains, their aggregates and hosts, and a policy scope's namespace.",
         ("GET /os-policy-scopes/{id}", "GET /os-policy-scopes"),
     ),
     AccessRule(
@@ -159,7 +163,7 @@ OPERATORS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}os-policy-scopes:update",
         ADMIN,
-        "Rename a policy scope, or change how its identifiers may be used.",
+        "Change a policy scope's name or the permitted use of its identifiers.",
         ("POST /os-policy-scopes/{id}", "PUT /os-policy-scopes/{id}"),
     ),
     AccessRule(f"{_NOVA}os-policy-scopes:delete", ADMIN, "Delete a policy scope.", ("DELETE /os-policy-scopes/{id}",)),
@@ -172,7 +176,7 @@ OPERATORS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}os-policy-scopes:remove_aggregate",
         ADMIN,
-        "Take an aggregate out of a policy scope.",
+        "Remove an aggregate from a policy scope.",
         ("POST /os-policy-scopes/{id}/action remove_aggregate", f"POST {_AGGREGATES}/{{id}}/action set_metadata"),
     ),
     AccessRule(

@@ -1,14 +1,14 @@
-"""The rules of who may do what with the Placement API. Names and defaults are Placement's."""
+"""Access rules of the Placement API. Names and defaults are Placement's."""
 
 from covey.model.access import AccessRule
 
 _OPERATOR = "rule:admin_or_service_api"
-_PROJECT = "not system_scope:all"  # whoever acts for a whole system acts for no project
+_PROJECT = "not system_scope:all"  # a system-scoped token acts for no project
 _PROVIDER = "/resource_providers/{uuid}"
 
 
 def _rules(prefix: str, path: str, *verbs: tuple[str, str, str]) -> tuple[AccessRule, ...]:
-    """Rules about one kind of thing: for each the verb, the request's method and end of path, and what it guards."""
+    """Return the rules of one resource: for each the verb, the request (method and path suffix), and a description."""
     return tuple(
         AccessRule(
             f"placement:{prefix}:{verb}",
@@ -21,23 +21,25 @@ def _rules(prefix: str, path: str, *verbs: tuple[str, str, str]) -> tuple[Access
 
 
 PLACEMENT: tuple[AccessRule, ...] = (
-    AccessRule("admin_api", f"role:admin and {_PROJECT}", "An administrator, acting for a project."),
+    AccessRule("admin_api", f"role:admin and {_PROJECT}", "Administrator with a project-scoped token."),
     AccessRule(
         "service_api",
         f"role:service and {_PROJECT}",
-        "Another service of the cloud; an administrator as well, unless [oslo_policy] enforce_new_defaults.",
-        formerly=f"role:admin and {_PROJECT}",
+        "Another service; an administrator as well, unless [oslo_policy] enforce_new_defaults.",
+        deprecated_check=f"role:admin and {_PROJECT}",
     ),
-    AccessRule("admin_or_service_api", f"(role:admin or role:service) and {_PROJECT}", "Most of the Placement API."),
+    AccessRule(
+        "admin_or_service_api", f"(role:admin or role:service) and {_PROJECT}", "Administrator, or another service."
+    ),
     AccessRule(
         "project_reader_api",
         f"role:reader and project_id:%(project_id)s and {_PROJECT}",
-        "May look at what a project uses.",
+        "Reader of the project.",
     ),
     AccessRule(
         "admin_or_project_reader_or_service_api",
         f"{_OPERATOR} or rule:project_reader_api",
-        "May look at what a project uses, in the project or anywhere.",
+        "Reader of the project, administrator, or another service.",
     ),
     *_rules(
         "resource_providers",
@@ -45,7 +47,7 @@ PLACEMENT: tuple[AccessRule, ...] = (
         ("list", "GET", "List resource providers."),
         ("create", "POST", "Create a resource provider."),
         ("show", "GET /{uuid}", "Show a resource provider."),
-        ("update", "PUT /{uuid}", "Rename or move a resource provider."),
+        ("update", "PUT /{uuid}", "Change a resource provider's name or parent."),
         ("delete", "DELETE /{uuid}", "Delete a resource provider."),
     ),
     *_rules(
@@ -61,7 +63,7 @@ PLACEMENT: tuple[AccessRule, ...] = (
         "resource_providers:aggregates",
         f"{_PROVIDER}/aggregates",
         ("list", "GET", "List a provider's aggregates."),
-        ("update", "PUT", "Put a provider into aggregates."),
+        ("update", "PUT", "Set a provider's aggregates."),
     ),
     *_rules(
         "resource_providers:traits",
@@ -73,9 +75,9 @@ PLACEMENT: tuple[AccessRule, ...] = (
     *_rules(
         "resource_providers:allocations",
         f"{_PROVIDER}/allocations",
-        ("list", "GET", "List who holds something of a provider."),
+        ("list", "GET", "List the allocations against a provider."),
     ),
-    *_rules("resource_providers", _PROVIDER, ("usages", "GET /usages", "See what is used of a provider.")),
+    *_rules("resource_providers", _PROVIDER, ("usages", "GET /usages", "Show a provider's usages.")),
     *_rules(
         "resource_classes",
         "/resource_classes",
@@ -89,27 +91,27 @@ PLACEMENT: tuple[AccessRule, ...] = (
         "traits",
         "/traits",
         ("list", "GET", "List traits."),
-        ("show", "GET /{name}", "Ask whether a trait exists."),
+        ("show", "GET /{name}", "Check whether a trait exists."),
         ("update", "PUT /{name}", "Create a trait."),
         ("delete", "DELETE /{name}", "Delete a trait."),
     ),
     *_rules(
         "allocations",
         "/allocations",
-        ("manage", "POST", "Change what many consumers hold."),
-        ("list", "GET /{consumer_uuid}", "See what a consumer holds."),
-        ("update", "PUT /{consumer_uuid}", "Change what a consumer holds."),
-        ("delete", "DELETE /{consumer_uuid}", "Take all that a consumer holds."),
+        ("manage", "POST", "Set the allocations of several consumers."),
+        ("list", "GET /{consumer_uuid}", "List a consumer's allocations."),
+        ("update", "PUT /{consumer_uuid}", "Set a consumer's allocations."),
+        ("delete", "DELETE /{consumer_uuid}", "Delete a consumer's allocations."),
     ),
     *_rules(
         "allocation_candidates",
         "/allocation_candidates",
-        ("list", "GET", "Ask where resources could come from."),
+        ("list", "GET", "List allocation candidates."),
     ),
     AccessRule(
         "placement:usages",
         "rule:admin_or_project_reader_or_service_api",
-        "See what a project uses in all.",
+        "Show a project's usages.",
         ("GET /usages",),
     ),
     AccessRule(

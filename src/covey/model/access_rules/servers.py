@@ -1,4 +1,4 @@
-"""Who may do what with servers and their groups. Names and defaults are Nova's where it has them."""
+"""Access rules of servers and server groups. Names and defaults follow Nova where it has them."""
 
 from covey.model.access import AccessRule
 from covey.model.access_rules.basics import ADMIN, MANAGER_OR_ADMIN, MEMBER_OR_ADMIN, READER_OR_ADMIN
@@ -28,38 +28,38 @@ SERVERS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}os-server-groups:update",
         MEMBER_OR_ADMIN,
-        "Change a server group: its name, its policies, or who is in it.",
+        "Change a server group's name, policies or members.",
         ("PUT /os-server-groups/{id}", "POST /os-server-groups/{id}", "POST /os-server-groups/{id}/action"),
     ),
     AccessRule(
         f"{_NOVA}os-server-groups:audit",
         READER_OR_ADMIN,
-        "See where the members of a server group are, and which policies do not hold.",
+        "Audit a server group: the placement of its members and its policy violations.",
         ("GET /os-server-groups/{id}/audit",),
     ),
     AccessRule(
         f"{_NOVA}os-server-groups:preview",
         READER_OR_ADMIN,
-        "See where more servers of a server group would go, and how many fit.",
+        "Preview where further members of a server group would be placed, and how many fit.",
         ("POST /os-server-groups/{id}/action (preview, headroom)",),
     ),
     AccessRule(
         f"{_NOVA}os-server-groups:rebalance:plan",
         MEMBER_OR_ADMIN,
-        "See which moves would put a server group right, and how far a rebalance of it has come.",
+        "Plan a rebalance of a server group, and show the progress of one.",
         ("POST /os-server-groups/{id}/action (rebalance with dry_run)", "GET /os-server-groups/{id}/rebalance"),
     ),
     AccessRule(
         f"{_NOVA}os-server-groups:rebalance",
         ADMIN,
-        "Move the servers of a server group so that its policies hold, or stop that.",
+        "Start or cancel a rebalance of a server group.",
         ("POST /os-server-groups/{id}/action (rebalance, cancel_rebalance)",),
     ),
     AccessRule(
         f"{_NOVA}os-server-groups:delete", MEMBER_OR_ADMIN, "Delete a server group.", ("DELETE /os-server-groups/{id}",)
     ),
     AccessRule(f"{_NOVA}servers:index", READER_OR_ADMIN, "List servers.", ("GET /servers",)),
-    AccessRule(f"{_NOVA}servers:detail", READER_OR_ADMIN, "List servers in full.", ("GET /servers/detail",)),
+    AccessRule(f"{_NOVA}servers:detail", READER_OR_ADMIN, "List servers with details.", ("GET /servers/detail",)),
     AccessRule(
         f"{_NOVA}servers:index:get_all_tenants",
         ADMIN,
@@ -69,14 +69,17 @@ SERVERS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}servers:detail:get_all_tenants",
         ADMIN,
-        "List the servers of all projects in full.",
+        "List the servers of all projects with details.",
         ("GET /servers/detail?all_tenants=",),
     ),
     AccessRule(
-        f"{_NOVA}servers:allow_all_filters", ADMIN, "Filter servers by host and the like.", ("GET /servers?host=",)
+        f"{_NOVA}servers:allow_all_filters",
+        ADMIN,
+        "Filter servers by admin-only attributes, such as host.",
+        ("GET /servers?host=",),
     ),
     AccessRule(f"{_NOVA}servers:show", READER_OR_ADMIN, "Show a server.", ("GET /servers/{id}",)),
-    AccessRule(f"{_NOVA}servers:show:host_status", ADMIN, "See the state of a server's host.", ("GET /servers/{id}",)),
+    AccessRule(f"{_NOVA}servers:show:host_status", ADMIN, "See the status of a server's host.", ("GET /servers/{id}",)),
     AccessRule(
         f"{_NOVA}os-extended-server-attributes", ADMIN, "See which host a server is on.", ("GET /servers/{id}",)
     ),
@@ -87,14 +90,14 @@ SERVERS: tuple[AccessRule, ...] = (
         "Force a server onto a host.",
         ("POST /servers availability_zone=zone:host",),
     ),
-    AccessRule(f"{_NOVA}servers:update", MEMBER_OR_ADMIN, "Rename or describe a server.", ("PUT /servers/{id}",)),
+    AccessRule(
+        f"{_NOVA}servers:update", MEMBER_OR_ADMIN, "Change a server's name or description.", ("PUT /servers/{id}",)
+    ),
     AccessRule(f"{_NOVA}servers:delete", MEMBER_OR_ADMIN, "Delete a server.", ("DELETE /servers/{id}",)),
     AccessRule(f"{_NOVA}servers:start", MEMBER_OR_ADMIN, "Start a server.", ("POST /servers/{id}/action os-start",)),
     AccessRule(f"{_NOVA}servers:stop", MEMBER_OR_ADMIN, "Stop a server.", ("POST /servers/{id}/action os-stop",)),
     AccessRule(f"{_NOVA}servers:reboot", MEMBER_OR_ADMIN, "Reboot a server.", ("POST /servers/{id}/action reboot",)),
-    AccessRule(
-        f"{_NOVA}servers:resize", MEMBER_OR_ADMIN, "Give a server another size.", ("POST /servers/{id}/action resize",)
-    ),
+    AccessRule(f"{_NOVA}servers:resize", MEMBER_OR_ADMIN, "Resize a server.", ("POST /servers/{id}/action resize",)),
     AccessRule(
         f"{_NOVA}servers:confirm_resize",
         MEMBER_OR_ADMIN,
@@ -141,25 +144,25 @@ SERVERS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}os-shelve:shelve_offload",
         ADMIN,
-        "Take a shelved server off its host.",
+        "Offload a shelved server from its host.",
         ("POST /servers/{id}/action shelveOffload",),
     ),
     AccessRule(
         f"{_NOVA}os-shelve:unshelve",
         MEMBER_OR_ADMIN,
-        "Bring a shelved server back.",
+        "Unshelve a server.",
         ("POST /servers/{id}/action unshelve",),
     ),
     AccessRule(
         f"{_NOVA}os-shelve:unshelve_to_host",
         ADMIN,
-        "Bring a shelved server back on a named host.",
+        "Unshelve a server onto a named host.",
         ("POST /servers/{id}/action unshelve",),
     ),
     AccessRule(
         f"{_NOVA}os-admin-actions:reset_state",
         ADMIN,
-        "Set a server's state by hand.",
+        "Reset a server's state.",
         ("POST /servers/{id}/action os-resetState",),
     ),
     AccessRule(f"{_NOVA}os-lock-server:lock", MEMBER_OR_ADMIN, "Lock a server.", ("POST /servers/{id}/action lock",)),
@@ -184,7 +187,7 @@ SERVERS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}server-metadata:create",
         MEMBER_OR_ADMIN,
-        "Add to a server's metadata.",
+        "Add metadata to a server.",
         ("POST /servers/{id}/metadata",),
     ),
     AccessRule(
@@ -209,54 +212,65 @@ SERVERS: tuple[AccessRule, ...] = (
     AccessRule(
         f"{_NOVA}os-server-tags:show",
         READER_OR_ADMIN,
-        "Ask whether a server has a tag.",
+        "Check whether a server has a tag.",
         ("GET /servers/{id}/tags/{tag}",),
     ),
-    AccessRule(f"{_NOVA}os-server-tags:update", MEMBER_OR_ADMIN, "Tag a server.", ("PUT /servers/{id}/tags/{tag}",)),
+    AccessRule(
+        f"{_NOVA}os-server-tags:update", MEMBER_OR_ADMIN, "Add a tag to a server.", ("PUT /servers/{id}/tags/{tag}",)
+    ),
     AccessRule(
         f"{_NOVA}os-server-tags:update_all", MEMBER_OR_ADMIN, "Replace a server's tags.", ("PUT /servers/{id}/tags",)
     ),
     AccessRule(
-        f"{_NOVA}os-server-tags:delete", MEMBER_OR_ADMIN, "Untag a server.", ("DELETE /servers/{id}/tags/{tag}",)
+        f"{_NOVA}os-server-tags:delete",
+        MEMBER_OR_ADMIN,
+        "Remove a tag from a server.",
+        ("DELETE /servers/{id}/tags/{tag}",),
     ),
     AccessRule(
-        f"{_NOVA}os-server-tags:delete_all", MEMBER_OR_ADMIN, "Remove a server's tags.", ("DELETE /servers/{id}/tags",)
+        f"{_NOVA}os-server-tags:delete_all",
+        MEMBER_OR_ADMIN,
+        "Remove all tags from a server.",
+        ("DELETE /servers/{id}/tags",),
     ),
     AccessRule(
         f"{_NOVA}os-instance-actions:list",
         READER_OR_ADMIN,
-        "List what was done to a server.",
+        "List a server's instance actions.",
         ("GET /servers/{id}/os-instance-actions",),
     ),
     AccessRule(
         f"{_NOVA}os-instance-actions:show",
         READER_OR_ADMIN,
-        "Show one thing that was done to a server.",
+        "Show an instance action of a server.",
         ("GET /servers/{id}/os-instance-actions/{request_id}",),
     ),
     AccessRule(
         f"{_NOVA}os-instance-actions:events",
         ADMIN,
-        "See the steps of what was done.",
+        "See the events of an instance action.",
         ("GET /servers/{id}/os-instance-actions/{request_id}",),
     ),
     AccessRule(
         f"{_NOVA}os-instance-actions:events:details",
         ADMIN,
-        "See why a step failed, host by host.",
+        "See the details of a failed event, for each host.",
         ("GET /servers/{id}/os-instance-actions/{request_id}",),
     ),
     AccessRule(f"{_NOVA}os-migrations:index", ADMIN, "List migrations.", ("GET /os-migrations",)),
     AccessRule(
         "compute:servers:create:requested_destination",
         ADMIN,
-        "Ask for a host by name, with all checks.",
+        "Request a host by name; it still must pass all constraints.",
         ("POST /servers host=",),
     ),
     AccessRule(
-        "covey:placement:show", READER_OR_ADMIN, "Ask why a server is where it is.", ("GET /servers/{id}/placement",)
+        "covey:placement:show", READER_OR_ADMIN, "Explain a server's placement.", ("GET /servers/{id}/placement",)
     ),
     AccessRule(
-        "covey:placement:explain", ADMIN, "Ask each host why it may or may not.", ("POST /os-placement-explain",)
+        "covey:placement:explain",
+        ADMIN,
+        "Explain for each host why it can or cannot take a server.",
+        ("POST /os-placement-explain",),
     ),
 )

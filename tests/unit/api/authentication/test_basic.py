@@ -1,4 +1,4 @@
-"""auth_strategy=basic: the right password opens, for a while without bcrypt, and nothing else does."""
+"""auth_strategy=basic: passwords are verified by bcrypt and cached for a short time."""
 
 import base64
 import time
@@ -9,19 +9,19 @@ import bcrypt
 import pytest
 
 from covey.api.authentication import Project
-from covey.api.authentication.basic import Basic
-from covey.api.authentication.users_file import LOOK_AGAIN_S, UsersFile
+from covey.api.authentication.basic import BasicAuth
+from covey.api.authentication.users_file import RELOAD_INTERVAL_S, UsersFile
 from covey.model.access import Actor
 from covey.model.errors import Unauthorized
 from covey.request_slots import RequestSlots
 
-REMEMBER_S = 60
+CACHE_S = 60
 HASHES = {password: bcrypt.hashpw(password.encode()[:72], bcrypt.gensalt(4)).decode() for password in ("s3:cret", "Ü")}
 ALICE = "projects: [{id: p1, name: web}]\nusers: [{name: alice, password_hash: %s, project: web, roles: [member]}]\n"
 
 
 class Clock:
-    """A clock that only moves when told to."""
+    """A clock that tests advance."""
 
     now_s = 1000.0
 
@@ -42,13 +42,13 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def basic(path: Path, clock: Clock) -> Basic:
-    return Basic(UsersFile(path), REMEMBER_S, RequestSlots(), clock)
+def basic(path: Path, clock: Clock) -> BasicAuth:
+    return BasicAuth(UsersFile(path), CACHE_S, RequestSlots(), clock)
 
 
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Every password that bcrypt was asked about."""
+    """Every password that bcrypt has checked."""
     asked: list[bytes] = []
     really = bcrypt.checkpw
 
@@ -60,7 +60,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return asked
 
 
-def log_in(basic: Basic, name: str, password: str) -> Actor:
+def log_in(basic: BasicAuth, name: str, password: str) -> Actor:
     return basic({"HTTP_AUTHORIZATION": header(f"{name}:{password}".encode())})
 
 
@@ -68,13 +68,13 @@ def header(credentials: bytes, scheme: str = "Basic") -> str:
     return f"{scheme} {base64.b64encode(credentials).decode()}"
 
 
-def refusal(basic: Basic, value: str) -> str:
+def refusal(basic: BasicAuth, value: str) -> str:
     with pytest.raises(Unauthorized) as caught:
         basic({"HTTP_AUTHORIZATION": value})
     return caught.value.message
 
 
-def test_the_right_password_tells_who_is_asking(basic: Basic) -> None:
+def test_correct_password_yields_the_actor(basic: BasicAuth) -> None:
     assert log_in(basic, "alice", "s3:cret") == Actor(
         user_id="alice",  # type: ignore[arg-type]
         project_id="p1",  # type: ignore[arg-type]
@@ -84,23 +84,23 @@ def test_the_right_password_tells_who_is_asking(basic: Basic) -> None:
     )
 
 
-def test_the_scheme_may_have_any_case(basic: Basic) -> None:
+def test_scheme_is_case_insensitive(basic: BasicAuth) -> None:
     assert basic({"HTTP_AUTHORIZATION": header(b"alice:s3:cret", "bASIC")}).user_id == "alice"
 
 
-def test_nobody_hears_how_to_do_better(basic: Basic) -> None:
+def test_missing_credentials_are_challenged(basic: BasicAuth) -> None:
     with pytest.raises(Unauthorized, match="send a user name and a password"):
         basic({})
     assert basic.challenge.startswith("Basic ")
 
 
-def test_an_unknown_user_and_a_wrong_password_look_alike_and_cost_alike(basic: Basic, checks: list[bytes]) -> None:
+def test_unknown_user_and_wrong_password_are_indistinguishable(basic: BasicAuth, checks: list[bytes]) -> None:
     wrong = {refusal(basic, header(pair)) for pair in (b"alice:wrong", b"nobody:s3:cret", b"alice:", b":")}
     assert wrong == {"The user name or the password is wrong."}
     assert len(checks) == 4
 
 
-NONSENSE = {
+MALFORMED = {
     "another scheme": "Bearer abc",
     "a scheme alone": "Basic",
     "no base64": "Basic ???",
@@ -111,16 +111,16 @@ NONSENSE = {
 }
 
 
-@pytest.mark.parametrize("value", NONSENSE.values(), ids=NONSENSE)
-def test_nonsense_is_told_from_a_wrong_password(basic: Basic, checks: list[bytes], value: str) -> None:
-    assert refusal(basic, value).startswith("The Authorization header makes no sense.")
+@pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_header_has_its_own_message(basic: BasicAuth, checks: list[bytes], value: str) -> None:
+    assert refusal(basic, value).startswith("The Authorization header is malformed.")
     assert checks == []
 
 
-def test_a_right_password_is_remembered_for_a_while(basic: Basic, clock: Clock, checks: list[bytes]) -> None:
+def test_verified_password_is_cached_until_it_expires(basic: BasicAuth, clock: Clock, checks: list[bytes]) -> None:
     for _ in range(3):
         log_in(basic, "alice", "s3:cret")
-    clock.now_s += REMEMBER_S - 1
+    clock.now_s += CACHE_S - 1
     log_in(basic, "alice", "s3:cret")
     assert len(checks) == 1
     clock.now_s += 1
@@ -128,54 +128,56 @@ def test_a_right_password_is_remembered_for_a_while(basic: Basic, clock: Clock, 
     assert len(checks) == 2
 
 
-def test_a_wrong_password_is_never_remembered(basic: Basic, checks: list[bytes]) -> None:
+def test_wrong_password_is_not_cached(basic: BasicAuth, checks: list[bytes]) -> None:
     for _ in range(2):
         refusal(basic, header(b"alice:wrong"))
     assert len(checks) == 2
 
 
-def test_nothing_is_remembered_when_that_is_the_wish(path: Path, clock: Clock, checks: list[bytes]) -> None:
-    forgetful = Basic(UsersFile(path), 0, RequestSlots(), clock)
+def test_zero_cache_time_disables_the_cache(path: Path, clock: Clock, checks: list[bytes]) -> None:
+    uncached = BasicAuth(UsersFile(path), 0, RequestSlots(), clock)
     for _ in range(2):
-        log_in(forgetful, "alice", "s3:cret")
+        log_in(uncached, "alice", "s3:cret")
     assert len(checks) == 2
 
 
-def test_a_remembered_password_is_nowhere_in_memory_as_such(basic: Basic) -> None:
+def test_cache_holds_no_password(basic: BasicAuth) -> None:
     log_in(basic, "alice", "s3:cret")
-    assert not any(b"s3:cret" in key or header(b"alice:s3:cret").encode() in key for key in basic._known)
+    assert not any(b"s3:cret" in key or header(b"alice:s3:cret").encode() in key for key in basic._cache)
 
 
-def look_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the time until the next look at the file had passed."""
-    later = time.monotonic() + LOOK_AGAIN_S + 1
+def expire_reload_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advance the clock past the next reload of the file."""
+    later = time.monotonic() + RELOAD_INTERVAL_S + 1
     monkeypatch.setattr(time, "monotonic", lambda: later)
 
 
-def test_a_changed_password_forgets_the_old_one_at_once(
-    basic: Basic, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_changed_password_invalidates_the_cached_one(
+    basic: BasicAuth, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_in(basic, "alice", "s3:cret")
     path.write_text(ALICE % HASHES["Ü"] + "# changed\n")
-    look_again(monkeypatch)
+    expire_reload_interval(monkeypatch)
     assert refusal(basic, header(b"alice:s3:cret")) == "The user name or the password is wrong."
     assert log_in(basic, "alice", "Ü").user_id == "alice"
 
 
-def test_a_removed_user_is_out_even_if_remembered(basic: Basic, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_user_is_rejected_despite_the_cache(
+    basic: BasicAuth, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log_in(basic, "alice", "s3:cret")
     path.write_text("projects: []\nusers: []\n")
-    look_again(monkeypatch)
+    expire_reload_interval(monkeypatch)
     assert refusal(basic, header(b"alice:s3:cret")) == "The user name or the password is wrong."
 
 
-def test_projects_are_those_of_the_file(basic: Basic) -> None:
+def test_projects_come_from_the_file(basic: BasicAuth) -> None:
     web = Project("p1", "web")
     assert (basic.project("p1"), basic.project("web")) == (web, None)
     assert (basic.projects_named("web"), basic.projects_named("p1"), basic.projects_named(None)) == ([web], [], [web])
 
 
-def test_of_many_requests_at_once_one_checks_the_password(basic: Basic, checks: list[bytes]) -> None:
+def test_concurrent_requests_verify_a_password_once(basic: BasicAuth, checks: list[bytes]) -> None:
     with ThreadPoolExecutor(8) as pool:
         actors = list(pool.map(lambda _: log_in(basic, "alice", "s3:cret"), range(32)))
     assert {actor.user_id for actor in actors} == {"alice"}

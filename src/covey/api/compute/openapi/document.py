@@ -13,8 +13,8 @@ from covey.api.compute.openapi.server_operations import GROUPS, SCOPES, SERVERS
 from covey.api.compute.openapi.shapes import TEXT
 from covey.api.errors import compute_fault
 from covey.api.requests import Json
-from covey.api.routes import exists_at
 from covey.api.validation import JsonSchema
+from covey.api.versions import exists_at
 
 OPERATIONS: Mapping[str, Operation] = {
     **SERVERS, **GROUPS, **SCOPES, **AGGREGATES, **FLAVORS, **HOSTS, **QUOTAS, **SMALL,

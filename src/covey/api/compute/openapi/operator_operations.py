@@ -15,7 +15,7 @@ _SPEC: JsonSchema = {**by_name(TEXT), "minProperties": 1, "maxProperties": 1}
 _SERVICE = under("service", ref("Service"))
 _ZONES = under("availabilityZoneInfo", several(ref("Zone")))
 _AMOUNT: JsonSchema = {"type": "string", "pattern": "^[0-9]+$"}
-_TRUTH: JsonSchema = {"type": "string", "pattern": f"^({'|'.join(any_case(word) for word in flavors.WORDS)})$"}
+_TRUTH: JsonSchema = {"type": "string", "pattern": f"^({'|'.join(any_case(word) for word in flavors.BOOLEANS)})$"}
 _FLAVOR_FILTERS: dict[str, JsonSchema] = {
     "minRam": _AMOUNT,
     "minDisk": _AMOUNT,

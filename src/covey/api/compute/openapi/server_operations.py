@@ -1,10 +1,10 @@
 """What tenants ask for: servers, server groups, policy scopes."""
 
 from covey.api.compute import policy_scopes, rebalances, schemas, server_group_actions, server_groups, server_schemas
-from covey.api.compute.explaining import ASK
 from covey.api.compute.openapi import rules
 from covey.api.compute.openapi.operations import Operation, actions, any_of, body, under
 from covey.api.compute.openapi.shapes import TEXT, UUID, by_name, page, ref, several, shape
+from covey.api.compute.placement_explain import EXPLAIN
 from covey.api.validation import JsonSchema
 
 _SERVER = under("server", ref("Server"))
@@ -92,7 +92,7 @@ SERVERS: dict[str, Operation] = {
     "POST /os-placement-explain": Operation(
         "Why each host may take a server, or may not; for administrators.",
         {200: under("explanation", ref("Explanation"))},
-        body=body(ASK),
+        body=body(EXPLAIN),
         also=(404,),
     ),
     "GET /os-migrations": Operation(

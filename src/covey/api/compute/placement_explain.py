@@ -1,4 +1,4 @@
-"""/os-placement-explain: why each host may take a server, or may not."""
+"""/os-placement-explain: for each host, why it can or cannot take a server."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ import falcon
 from covey.api.compute import microversions as mv
 from covey.api.compute import schemas
 from covey.api.requests import Request, read_body
-from covey.api.routes import only_from
 from covey.api.validation import Schema
+from covey.api.versions import only_from
 from covey.scheduler.fleet import RESOURCES
 from covey.services.explaining import Explaining, Query, Question
 
-ASK = Schema(
+EXPLAIN = Schema(
     schemas.body(
         "explain",
         schemas.fields(
@@ -31,35 +31,35 @@ ASK = Schema(
 
 @dataclass(frozen=True, slots=True)
 class PlacementExplain:
-    """The same decision as a boot's, without the claim."""
+    """The decision for a new server, without a claim."""
 
     service: Explaining
 
     @only_from(mv.COVEY)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        asked = read_body(req, ASK)["explain"]
+        body = read_body(req, EXPLAIN)["explain"]
         question = Question(
-            str(asked["flavorRef"]),
-            asked.get("imageRef"),
-            asked.get("group"),
-            asked.get("availability_zone"),
-            asked.get("project_id"),
+            str(body["flavorRef"]),
+            body.get("imageRef"),
+            body.get("group"),
+            body.get("availability_zone"),
+            body.get("project_id"),
         )
-        told = self.service.ask(req.actor, question)
-        hosts = [{"host": name, "allowed": why is None, "reason": why} for name, why in told.hosts.items()]
-        allowed = sum(why is None for why in told.hosts.values())
+        explanation = self.service.ask(req.actor, question)
+        reasons = explanation.hosts
+        hosts = [{"host": name, "allowed": reason is None, "reason": reason} for name, reason in reasons.items()]
         resp.media = {
             "explanation": {
-                "sentence": told.sentence,
-                "candidates": allowed,
-                "query": show_query(told.query),
+                "sentence": explanation.sentence,
+                "candidates": sum(reason is None for reason in reasons.values()),
+                "query": show_query(explanation.query),
                 "hosts": hosts,
             }
         }
 
 
 def show_query(query: Query) -> str:
-    """What the request would ask of GET /allocation_candidates."""
+    """Return the equivalent query of GET /allocation_candidates."""
     amounts = ((kind, amount) for kind, amount in zip(RESOURCES, query.spec.amounts, strict=True) if amount)
     requirements = query.spec.requirements
     traits = [*sorted(requirements.required_traits), *(f"!{trait}" for trait in sorted(requirements.forbidden_traits))]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from covey.api.compute.explaining import show_query
+from covey.api.compute.placement_explain import show_query
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.explaining import Query
 

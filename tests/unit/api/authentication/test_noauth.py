@@ -1,4 +1,4 @@
-"""auth_strategy=none: everybody is who they say they are."""
+"""auth_strategy=none trusts identity headers."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from covey.api.authentication import Project
 from covey.api.authentication.noauth import NoAuth
 from covey.model.errors import Unauthorized
 
-TRUSTING = NoAuth()
+NOAUTH = NoAuth()
 
 CALLERS = {
     "a user and a project": ({"HTTP_X_AUTH_TOKEN": "alice:web"}, ("alice", "web", {"member", "reader"})),
@@ -33,20 +33,20 @@ CALLERS = {
 }
 
 
-@pytest.mark.parametrize(("environ", "who"), CALLERS.values(), ids=CALLERS)
-def test_a_caller_is_believed(environ: dict[str, str], who: tuple[str, str, set[str]]) -> None:
-    actor = TRUSTING(environ)
-    assert (str(actor.user_id), str(actor.project_id), set(actor.roles)) == who
-    assert (actor.user_name, actor.project_name) == who[:2]
+@pytest.mark.parametrize(("environ", "expected"), CALLERS.values(), ids=CALLERS)
+def test_identity_headers_are_trusted(environ: dict[str, str], expected: tuple[str, str, set[str]]) -> None:
+    actor = NOAUTH(environ)
+    assert (str(actor.user_id), str(actor.project_id), set(actor.roles)) == expected
+    assert (actor.user_name, actor.project_name) == expected[:2]
 
 
 @pytest.mark.parametrize("environ", [{}, {"HTTP_X_AUTH_TOKEN": ""}], ids=["no token", "an empty token"])
-def test_somebody_has_to_be_named(environ: dict[str, str]) -> None:
+def test_missing_token_is_unauthorized(environ: dict[str, str]) -> None:
     with pytest.raises(Unauthorized, match="Send a header X-Auth-Token"):
-        TRUSTING(environ)
+        NOAUTH(environ)
 
 
-def test_any_project_exists_once_it_is_named() -> None:
-    assert TRUSTING.project("web") == Project("web", "web")
-    assert TRUSTING.projects_named("web") == [Project("web", "web")]
-    assert TRUSTING.projects_named(None) == []
+def test_every_project_exists() -> None:
+    assert NOAUTH.project("web") == Project("web", "web")
+    assert NOAUTH.projects_named("web") == [Project("web", "web")]
+    assert NOAUTH.projects_named(None) == []

@@ -1,4 +1,4 @@
-"""What keeps an eye on the service asks: /healthcheck, /metrics, and an index of what is here."""
+"""The index at /, /healthcheck and /metrics."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from covey.model.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """GET /: what is served here, for somebody who looks around."""
+    """GET /: the mounted APIs."""
 
     names: Sequence[str]
 
@@ -22,7 +22,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Ready while the database answers; live as long as it can say anything at all."""
+    """GET /healthcheck is 200 while the database answers; GET /healthcheck/live always is."""
 
     ping: Callable[[], None]  # raises Unavailable
 
@@ -41,7 +41,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class MetricsPage:
-    """Numbers for Prometheus."""
+    """GET /metrics, for Prometheus."""
 
     metrics: Metrics
 

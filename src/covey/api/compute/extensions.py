@@ -1,4 +1,4 @@
-"""Small resources that clients ask for: key pairs, of which there are none, and extensions."""
+"""/extensions: the API extensions that older clients look up."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,6 @@ import falcon
 
 from covey.api.compute import schemas
 from covey.api.requests import Json, Request, read_query
-from covey.model.access import Target
 from covey.model.errors import NotFound
 from covey.ports import Access
 
@@ -27,20 +26,8 @@ _EXTENSIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPairs:
-    """Covey keeps no key pairs: they matter to guests, not to placement."""
-
-    access: Access
-
-    def on_get(self, req: Request, resp: falcon.Response) -> None:
-        user = read_query(req, schemas.KEYPAIR_LIST).get("user_id", req.actor.user_id)
-        self.access.require(req.actor, "os_compute_api:os-keypairs:index", Target(user_id=user))
-        resp.media = {"keypairs": []}
-
-
-@dataclass(frozen=True, slots=True)
 class Extensions:
-    """What older clients ask for before they use something."""
+    """The list of extensions, and one of them."""
 
     access: Access
 
