@@ -20,6 +20,7 @@ from covey.api.authentication import Authenticator, Projects
 from covey.api.authentication.basic import BasicAuth
 from covey.api.authentication.noauth import NoAuth
 from covey.api.authentication.users_file import UsersFile
+from covey.api.cors import Cors
 from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.metrics import Metrics
 from covey.model.errors import Invalid, Unavailable
@@ -111,18 +112,24 @@ def wsgi(chosen: Settings, *, work: bool = False, stopping: threading.Event | No
         settings=settings(conf),
         metrics=metrics,
         sign_in=_sign_in(conf, request_slots),
+        cors=_cors(conf),
         stopping=stopping or threading.Event(),
     )
-    return request_slots.guard(_with_cors(conf, app.build(parts, chosen.only_api)))
+    return request_slots.guard(app.build(parts, chosen.only_api))
 
 
-def _with_cors(conf: cfg.ConfigOpts, served: Application) -> Application:
-    if not conf.cors.allowed_origin:
-        return served
-    from oslo_middleware.cors import CORS  # noqa: PLC0415 -- slow to import, seldom needed
-
-    allowed: Application = CORS(served, {name: value for name, value in conf.cors.items() if value is not None})
-    return allowed
+def _cors(conf: cfg.ConfigOpts) -> Cors | None:
+    chosen = conf.cors
+    if not chosen.allowed_origin:
+        return None
+    return Cors(
+        chosen.allowed_origin,
+        chosen.allow_methods,
+        chosen.allow_headers or (),
+        chosen.expose_headers or (),
+        chosen.max_age,
+        credentials=chosen.allow_credentials,
+    )
 
 
 def settings(conf: cfg.ConfigOpts) -> app.Settings:

@@ -16,7 +16,7 @@ WORKER = cfg.OptGroup("worker", title="Background jobs")
 DRIVER = cfg.OptGroup("driver", title="The simulated virtualization backend")
 NOTIFICATIONS = cfg.OptGroup("notifications", title="Outgoing notifications")
 DASHBOARD = cfg.OptGroup("dashboard", title="The web dashboard")
-CORS = cfg.OptGroup("cors", title="Cross-origin resource sharing (oslo.middleware)")
+CORS = cfg.OptGroup("cors", title="Cross-origin resource sharing")
 LOG = cfg.OptGroup("log", title="Logging")
 
 OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {

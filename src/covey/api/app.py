@@ -19,6 +19,7 @@ from covey.api.clustering.routes import routes as clustering_routes
 from covey.api.compute import discovery as compute_discovery
 from covey.api.compute import microversions as compute_versions
 from covey.api.compute.routes import routes as compute_routes
+from covey.api.cors import Cors
 from covey.api.dashboard import session as dashboard_session
 from covey.api.dashboard.answers import Guarded
 from covey.api.dashboard.routes import routes as dashboard_routes
@@ -75,6 +76,7 @@ class AppParts:
     settings: Settings
     metrics: Metrics
     sign_in: dashboard_session.SignIn | None = None  # exchanges a password for a token, with Keystone
+    cors: Cors | None = None
     stopping: threading.Event = field(default_factory=threading.Event)  # set at shutdown
 
 
@@ -88,12 +90,12 @@ def build(parts: AppParts, only: str | None = None) -> "WSGIApplication":
         below["dashboard"] = _dashboard(parts)
     if parts.projects is not None:
         below["identity"] = _identity(parts, parts.projects)
-    return Mounts(below, _plain([("/", Index(sorted(below)), None)]))
+    return Mounts(below, _plain(parts, [("/", Index(sorted(below)), None)]))
 
 
 def _clustering(parts: AppParts) -> Api:
     middleware = _middleware(parts, "clustering", clustering_discovery.is_open, versions=clustering_versions.VERSIONS)
-    app = _app(middleware, clustering_routes(parts), errors.plain_error, errors.no_such_route)
+    app = _app(parts, middleware, clustering_routes(parts), errors.plain_error, errors.no_such_route)
     clustering_errors.install(app)
     return app
 
@@ -114,7 +116,7 @@ def _compute(parts: AppParts) -> Api:
         (compute_discovery.PREFIX, compute_discovery.OneVersion(), None),
     ]
     below = [(compute_discovery.PREFIX + path, resource, suffix) for path, resource, suffix in routes]
-    app = _app(middleware, [*versions, *below], errors.compute_fault, compute_discovery.no_route)
+    app = _app(parts, middleware, [*versions, *below], errors.compute_fault, compute_discovery.no_route)
     app.add_error_handler(falcon.HTTPMethodNotAllowed, compute_discovery.wrong_method)
     return app
 
@@ -122,7 +124,7 @@ def _compute(parts: AppParts) -> Api:
 def _dashboard(parts: AppParts) -> Api:
     middleware = _middleware(parts, "dashboard", dashboard_session.is_open)
     middleware = replace(middleware, authenticate=dashboard_session.Unprompted(parts.authenticate))
-    app = _app(middleware, dashboard_routes(parts), errors.plain_error, errors.no_such_route)
+    app = _app(parts, middleware, dashboard_routes(parts), errors.plain_error, errors.no_such_route)
     app.add_middleware(Guarded())
     return app
 
@@ -139,7 +141,7 @@ def _image(parts: AppParts) -> Api:
         ("/v2/images/{key}/tags/{tag}", images, "tag"),
     ]
     middleware = _middleware(parts, "image", image_discovery.is_open)
-    return _app(middleware, routes, errors.plain_error, errors.no_such_route)
+    return _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
 
 
 def _placement(parts: AppParts) -> "WSGIApplication":
@@ -152,7 +154,7 @@ def _placement(parts: AppParts) -> "WSGIApplication":
         root_has_version=True,
         routes_options=True,
     )
-    app = _app(middleware, routes, errors.plain_error, errors.no_such_route)
+    app = _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
     app.add_middleware(placement_errors.MethodPolicy(_methods(routes)))
     placement_errors.install(app)
     return typeless_when_empty(app)
@@ -177,16 +179,16 @@ def _identity(parts: AppParts, projects: Projects) -> Api:
         ("/v3/projects/{key}", lookup, "one"),
     ]
     middleware = _middleware(parts, "identity", identity_api.is_open)
-    return _app(middleware, routes, errors.plain_error, errors.no_such_route)
+    return _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
 
 
 def _health(parts: AppParts) -> Api:
     health = Health(parts.ping)
-    return _plain([("/", health, None), ("/live", health, "live")])
+    return _plain(parts, [("/", health, None), ("/live", health, "live")])
 
 
 def _metrics(parts: AppParts) -> Api:
-    return _plain([("/", MetricsPage(parts.metrics), None)])
+    return _plain(parts, [("/", MetricsPage(parts.metrics), None)])
 
 
 _BUILDERS: dict[str, Callable[[AppParts], "WSGIApplication"]] = {
@@ -210,15 +212,19 @@ def _middleware(parts: AppParts, api: str, is_open: Callable[[Request], bool], *
     )
 
 
-def _plain(routes: Iterable[Route]) -> Api:
+def _plain(parts: AppParts, routes: Iterable[Route]) -> Api:
     """Return an application without authentication."""
-    return _app(None, routes, errors.plain_error, errors.no_such_route)
+    return _app(parts, None, routes, errors.plain_error, errors.no_such_route)
 
 
 def _app(
-    middleware: RequestMiddleware | None, routes: Iterable[Route], render: errors.Render, no_route: errors.NoRoute
+    parts: AppParts,
+    middleware: RequestMiddleware | None,
+    routes: Iterable[Route],
+    render: errors.Render,
+    no_route: errors.NoRoute,
 ) -> Api:
-    app: Api = falcon.App(request_type=Request, middleware=[middleware] if middleware else [])
+    app: Api = falcon.App(request_type=Request, middleware=[each for each in (parts.cors, middleware) if each])
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)
     errors.install(app, render, no_route)
