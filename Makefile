@@ -81,16 +81,15 @@ format: setup  ## Let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-  --no-annotate --no-header --extra client
+  --no-annotate --no-header --upgrade
 
-lock: $(BIN)/uv  ## Pin every dependency anew, with hashes
-	$(PIN) --upgrade pyproject.toml -o requirements/demo.txt
-	$(PIN) --upgrade --group dev -c requirements/demo.txt pyproject.toml -o requirements/dev.txt
-	$(subst --extra client,,$(PIN)) --upgrade tests/conformance/requirements.in -o tests/conformance/requirements.txt
-	$(subst --extra client,,$(PIN)) --upgrade tests/conformance/clustering/requirements.in \
-	  -o tests/conformance/clustering/requirements.txt
-	$(subst --extra client,,$(PIN)) --upgrade requirements/docs.in -o requirements/docs.txt
-	$(subst --extra client,,$(PIN)) --upgrade requirements/clustering-client.in -o requirements/clustering-client.txt
+lock: $(BIN)/uv  ## Update every pinned dependency and its hashes
+	$(PIN) --extra client --extra solver pyproject.toml -o requirements/demo.txt
+	$(PIN) --all-extras --group dev -c requirements/demo.txt pyproject.toml -o requirements/dev.txt
+	$(PIN) -c requirements/demo.txt requirements/docs.in pyproject.toml -o requirements/docs.txt
+	$(PIN) requirements/clustering-client.in -o requirements/clustering-client.txt
+	$(PIN) tests/conformance/requirements.in -o tests/conformance/requirements.txt
+	$(PIN) tests/conformance/clustering/requirements.in -o tests/conformance/clustering/requirements.txt
 
 clean:  ## Remove what the other words made
 	rm -rf $(VENV) .demo site docs/reference/openapi.json .conformance .environments .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache

@@ -24,6 +24,7 @@ from covey.api.cors import Cors
 from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.metrics import Metrics
 from covey.model.errors import Invalid, Unavailable
+from covey.model.extras import requires
 from covey.model.inventory import ResourceClass
 from covey.request_slots import RequestSlots
 from covey.services.fleets import Fleets
@@ -197,7 +198,8 @@ def prepare(conf: cfg.ConfigOpts) -> None:
 def _authentication(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> tuple[Authenticator, Projects | None]:
     match conf.api.auth_strategy:
         case "keystone":
-            from covey.api.authentication.keystone import KeystoneAuth  # noqa: PLC0415 -- slow to import, seldom needed
+            with requires("keystone", "auth_strategy=keystone"):
+                from covey.api.authentication.keystone import KeystoneAuth  # noqa: PLC0415 -- optional, and slow to import
 
             return KeystoneAuth(conf, request_slots), None
         case "none":

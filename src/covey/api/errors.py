@@ -28,6 +28,7 @@ STATUS = {
     "forbidden": HTTPStatus.FORBIDDEN,
     "unauthorized": HTTPStatus.UNAUTHORIZED,
     "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "missing_extra": HTTPStatus.NOT_IMPLEMENTED,
     "over_quota": HTTPStatus.FORBIDDEN,
     "busy": HTTPStatus.SERVICE_UNAVAILABLE,
     "stale_claim": HTTPStatus.SERVICE_UNAVAILABLE,

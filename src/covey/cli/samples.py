@@ -1,8 +1,12 @@
 """`covey config sample` and `covey policy sample`: files to start from."""
 
+from importlib.metadata import entry_points
+
 import click
 from oslo_config import generator as options
 from oslo_policy import generator as rules
+
+_NAMESPACES = ("covey", "oslo.policy", "oslo.messaging", "keystonemiddleware.auth_token")  # the last two are extras
 
 
 @click.group()
@@ -18,8 +22,8 @@ def config_sample() -> None:
     Each option can also come from the environment, as OS_GROUP__OPTION:
       OS_API__PORT=9000 covey serve
     """
-    namespaces = ("covey", "oslo.policy", "oslo.messaging", "keystonemiddleware.auth_token")
-    options.main([f"--namespace={name}" for name in namespaces])
+    installed = {found.name for found in entry_points(group="oslo.config.opts")}
+    options.main([f"--namespace={name}" for name in _NAMESPACES if name in installed])
 
 
 @click.group()

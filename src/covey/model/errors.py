@@ -100,6 +100,17 @@ class Unavailable(CoveyError):
     code = "unavailable"
 
 
+class MissingExtra(CoveyError):
+    """A feature needs an optional package that is not installed. The message names the extra to install."""
+
+    code = "missing_extra"
+
+    def __init__(self, feature: str, extra: str, cause: str) -> None:
+        super().__init__(
+            f"{feature} needs an optional package ({cause}). Install it with: pip install 'covey[{extra}]'"
+        )
+
+
 class OverQuota(CoveyError):
     """The project, or the group, has as much as it may have."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
+from covey.model.extras import requires
 from covey.notifications.log import Log
 from covey.notifications.sender import Sender
 from covey.ports import Notifier
@@ -22,6 +23,7 @@ def sender(conf: cfg.ConfigOpts, store: Store) -> Callable[[], int]:
 
 
 def _messaging(conf: cfg.ConfigOpts) -> Notifier:
-    from covey.notifications.messaging import Messaging  # noqa: PLC0415 -- slow to import, seldom needed
+    with requires("notifications", "[notifications] driver=messagingv2"):
+        from covey.notifications.messaging import Messaging  # noqa: PLC0415 -- optional, and slow to import
 
     return Messaging(conf)

@@ -8,7 +8,7 @@ import structlog
 
 from covey.model.access import Actor, with_implied
 from covey.model.actions import MoveKind
-from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost
+from covey.model.errors import Busy, Conflict, Invalid, MissingExtra, NotFound, NoValidHost
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.model.servers import Server, VmState
 from covey.model.work import Job, JobKind
@@ -107,7 +107,11 @@ class RebalanceSteps:
         if seen is None:
             self._forget(found.id)
             return
-        thought = self.planner.think(seen)
+        try:
+            thought = self.planner.think(seen)
+        except MissingExtra as error:
+            self._keep(found, replace(found, status=RebalanceStatus.FAILED, reason=error.message))
+            return
         steps = (*found.steps[: found.done], *seen.steps(thought.moves))
         changed = replace(found, steps=steps, under_way=False, plans=found.plans + 1)
         if not thought.moves and thought.after:

@@ -3,8 +3,8 @@
 import sqlite3
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
@@ -12,6 +12,10 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from covey.model.errors import Invalid
+from covey.model.extras import requires
+
+if TYPE_CHECKING:
+    import psycopg
 
 BUSY_TIMEOUT_S = 30
 _IDLE_S = 1.0
@@ -25,7 +29,8 @@ def connect(database: str, *, pool_size: int = 16) -> sa.Engine:
     url = _url(database)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, pool_size)
-    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_use_lifo=True)
+    with requires("postgresql", "A PostgreSQL database"):
+        engine = sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_use_lifo=True)
     event.listen(engine, "connect", _prepare_postgresql)
     _try_when_idle(engine)
     return engine
@@ -58,7 +63,7 @@ def _url(database: str) -> URL:
             raise Invalid(f"The database {url.render_as_string(hide_password=True)!r} can't be used. {SUPPORTED}.")
 
 
-def _prepare_postgresql(connection: psycopg.Connection, _: object) -> None:
+def _prepare_postgresql(connection: "psycopg.Connection", _: object) -> None:
     # It keeps a plan that it made when a table was small, even for its checks of foreign keys, and would read the
     # whole of it for every row. What has no index is still read as a whole.
     connection.execute("SET enable_seqscan = off")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from covey.model.extras import requires
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
 from covey.scheduler.fleet import Fleet
@@ -53,7 +54,8 @@ def _search(case: Problem, seed: int, patience_s: float) -> tuple[MovePlan, int,
 
     Lots of hosts that promised too much are looked at one by one the next time.
     """
-    from covey.scheduler.rebalancing.solve import solve  # noqa: PLC0415 -- the solver is slow to import, seldom needed
+    with requires("solver", "Rebalancing"):
+        from covey.scheduler.rebalancing.solve import solve  # noqa: PLC0415 -- optional, and slow to import
 
     alone: set[int] = set()
     best: tuple[MovePlan, int, bool] | None = None
