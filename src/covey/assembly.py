@@ -1,15 +1,14 @@
 """Puts the use cases together: one set for each process, on one store."""
 
 import os
-import random
 import socket
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from oslo_config import cfg
 
+from covey.clock_and_ids import new_seed, random_uuid
 from covey.drivers.simulated import Simulated
 from covey.model.clustering.limits import Limits
 from covey.model.quotas import DEFAULTS
@@ -140,8 +139,6 @@ def assemble(
     server_creation = ServerCreation(
         store,
         live,
-        new_uuid,
-        _seed,
         quotas.defaults,
         tell,
         announcements,
@@ -153,20 +150,20 @@ def assemble(
     servers = Servers(
         store, access, now, server_creation, flavors, images, announcements, TtlCache(RECENT_S), TtlCache(RECENT_S)
     )
-    places = Destinations(store, live, _seed, tell, scheduler.host_subset_size)
+    places = Destinations(store, live, new_seed, tell, scheduler.host_subset_size)
     groups = Groups(store, access, now, new_uuid, quotas, announcements)
     driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed, now)
     moves = Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in)
-    planner = Planner(servers, live, request_slots, _seed, scheduler.rebalance_time_limit_s)
+    planner = Planner(servers, live, request_slots, new_seed, scheduler.rebalance_time_limit_s)
     power, limits = Power(store, access, now, servers), _limits(conf.clustering)
-    attachments = Attachments(store, _unguessable, PolicyGroups(groups, _unguessable))
+    attachments = Attachments(store, random_uuid, PolicyGroups(groups, random_uuid))
     checks = PolicyChecks(store, access, now, limits, scheduler.default_availability_zone)
-    handlers = handlers_on(store, now, _unguessable, limits, checks, attachments, servers, power, moves)
+    handlers = handlers_on(store, now, random_uuid, limits, checks, attachments, servers, power, moves)
     return Assembled(
         services=Services(
             aggregates=Aggregates(store, access, now, new_uuid),
             audits=Audits(store, access, groups, live),
-            clustering=Clustering.on(store, access, now, _unguessable, scheduler.default_availability_zone, limits),
+            clustering=Clustering.on(store, access, now, random_uuid, scheduler.default_availability_zone, limits),
             dashboard=Dashboard.on(
                 store,
                 access,
@@ -201,7 +198,7 @@ def assemble(
         rebalances=RebalanceSteps(
             store, now, replace(planner, request_slots=RequestSlots()), moves
         ),  # workers take no lane
-        executor=Executor(store, now, _unguessable, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
+        executor=Executor(store, now, random_uuid, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
         send=sender(conf, store),
         local_queue=local_queue,
         heartbeat=Heartbeat(store, now, new_uuid(), socket.gethostname()),
@@ -213,15 +210,6 @@ def assemble(
 
 def _limits(chosen: cfg.ConfigOpts) -> Limits:
     return Limits(chosen.max_clusters_per_project, chosen.max_nodes_per_cluster, chosen.default_action_timeout)
-
-
-def _unguessable() -> str:
-    """An id for what has to do with clusters: callers use how it begins, and who knows a receiver's may call it."""
-    return str(uuid.uuid4())
-
-
-def _seed() -> int:
-    return random.getrandbits(32)
 
 
 def _standing(servers: Servers) -> Any:  # noqa: ANN401 -- a function of a server

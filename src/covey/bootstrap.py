@@ -1,12 +1,8 @@
 """Builds everything; the only module that knows every adapter."""
 
-import random
 import threading
-import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -23,6 +19,7 @@ from covey.api.authentication.users_file import UsersFile
 from covey.api.cors import Cors
 from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.metrics import Metrics
+from covey.clock_and_ids import new_uuid, now
 from covey.model.errors import Invalid, Unavailable
 from covey.model.extras import requires
 from covey.model.inventory import ResourceClass
@@ -59,21 +56,6 @@ class Settings:
     def alone(self, api: str | None) -> Self:
         """The same, with one API served alone at the root."""
         return replace(self, only_api=api)
-
-
-def now() -> datetime:
-    """The present, in UTC and without a zone."""
-    return datetime.now(UTC).replace(tzinfo=None)
-
-
-def new_uuid() -> str:
-    """An id that nothing else has: a UUID of version 7, whose first part is the time.
-
-    So rows that are made together lie together in every index, and a commit touches few pages.
-    """
-    stamp = time.time_ns() // 1_000_000
-    chance = random.getrandbits(74)
-    return str(uuid.UUID(int=stamp << 80 | 0x7 << 76 | chance >> 62 << 64 | 0b10 << 62 | chance & (1 << 62) - 1))
 
 
 def engine(conf: cfg.ConfigOpts) -> sa.Engine:

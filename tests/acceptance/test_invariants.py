@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from covey.model.claims import Booking
+from covey.model.claims import NewServer, Plan
 from covey.model.groups import Group, GroupPolicy, PolicyKind
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.servers import Power, Server, Task, VmState
@@ -21,7 +21,7 @@ PROJECT, USER = ProjectId("web"), UserId("alice")
 FLAVOR = a_flavor("tiny", id="tiny", vcpus=2, memory_mb=512, disk_gb=1)
 
 
-def a_server(name: str, host: int | None, group: str | None = None) -> Booking:
+def a_server(name: str, host: int | None, group: str | None = None) -> NewServer:
     placed = host is not None
     server = Server(
         id=ServerId(name),
@@ -37,7 +37,7 @@ def a_server(name: str, host: int | None, group: str | None = None) -> Booking:
         host_id=None if host is None else HostId(host),
         group_id=None if group is None else GroupId(group),
     )
-    return Booking(server, "req-1")
+    return NewServer(server, "req-1")
 
 
 def a_group(name: str, *policies: GroupPolicy) -> Group:
@@ -55,12 +55,12 @@ def file(tmp_path: Path, sqlite_server: SQLite) -> Iterator[Path]:
             tx.groups.add(a_group("together", GroupPolicy(PolicyKind.AFFINITY)))
             tx.groups.add(a_group("two", GroupPolicy(PolicyKind.ANTI_AFFINITY, limit=2)))
             tx.groups.add(a_group("soft", GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY)))
-            bookings = [a_server("apart-1", 1, "apart"), a_server("apart-2", 2, "apart")]
-            bookings += [a_server("together-1", 1, "together"), a_server("together-2", 1, "together")]
-            bookings += [a_server("two-1", 3, "two"), a_server("two-2", 3, "two")]
-            bookings += [a_server("soft-1", 2, "soft"), a_server("soft-2", 2, "soft"), a_server("lost", None)]
-            bookings += [a_server("shelved", 3), a_server("moved", 3)]
-            tx.claims.book(bookings, "", NOW)
+            new_servers = [a_server("apart-1", 1, "apart"), a_server("apart-2", 2, "apart")]
+            new_servers += [a_server("together-1", 1, "together"), a_server("together-2", 1, "together")]
+            new_servers += [a_server("two-1", 3, "two"), a_server("two-2", 3, "two")]
+            new_servers += [a_server("soft-1", 2, "soft"), a_server("soft-2", 2, "soft"), a_server("lost", None)]
+            new_servers += [a_server("shelved", 3), a_server("moved", 3)]
+            tx.claims.commit(Plan(new_servers=new_servers), "", NOW)
             tx.claims.release("shelved")
             tx.claims.move_allocations(ServerId("moved"), "the-move", HostId(3))
             tx.claims.relocate("moved", HostId(2), (2, 512, 1))

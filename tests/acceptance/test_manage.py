@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from covey.model.claims import Booking
+from covey.model.claims import NewServer, Plan
 from covey.model.ids import ProjectId, ServerId, UserId
 from covey.model.servers import Power, Server, VmState
 from covey.storage import engine
@@ -77,7 +77,7 @@ def boot(store: Store) -> None:
             NOW,
             host_id=host.id,
         )
-        tx.claims.book([Booking(server, "r")], "", NOW)
+        tx.claims.commit(Plan(new_servers=[NewServer(server, "r")]), "", NOW)
         tx.claims.release(SERVER)
 
 

@@ -31,7 +31,7 @@ from tests.build import NOW, a_host, an_image
 
 _SOURCE = Path(covey.__file__).parent
 _IMAGE = "11111111-2222-3333-4444-555555555555"
-_PASSWORD = "trace"  # noqa: S105 -- of a service that lives for a second
+_PASSWORD = "trace"
 _WARM_UPS = 3
 _MOST_TURNS = 50
 
@@ -89,7 +89,7 @@ class Service:
         }
         setup_testing_defaults(environ)
         status: list[str] = []
-        answer = b"".join(self._app(environ, lambda line, *_: status.append(line)))  # type: ignore[arg-type,return-value]
+        answer = b"".join(self._app(environ, lambda line, *_: status.append(line)))  # type: ignore[arg-type]
         assert status[0][0] == "2", (status, answer)
         return json.loads(answer) if answer else None
 

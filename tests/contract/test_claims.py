@@ -3,7 +3,7 @@
 import pytest
 
 from covey.model.changes import Use
-from covey.model.claims import Booking
+from covey.model.claims import NewServer, Plan
 from covey.model.errors import CoveyError, StaleClaim
 from covey.model.ids import HostId, ProjectId, ServerId, UserId
 from covey.model.providers import InventoryRecord
@@ -17,7 +17,7 @@ FLAVOR = a_flavor("tiny", vcpus=1, memory_mb=512, disk_gb=1)
 SIZE = (1, 512, 1)
 
 
-def a_server(name: str, host: HostId) -> Booking:
+def a_server(name: str, host: HostId) -> NewServer:
     server = Server(
         id=ServerId(name),
         name=name,
@@ -31,7 +31,7 @@ def a_server(name: str, host: HostId) -> Booking:
         updated_at=NOW,
         host_id=host,
     )
-    return Booking(server, "req-1")
+    return NewServer(server, "req-1")
 
 
 def hosts(store: Store) -> tuple[HostId, HostId]:
@@ -44,7 +44,7 @@ def hosts(store: Store) -> tuple[HostId, HostId]:
 def test_two_that_change_places_with_each_other_both_arrive(store: Store) -> None:
     one, two = hosts(store)
     with store.write() as tx:
-        tx.claims.book([a_server("a", one), a_server("b", two)], "", NOW)
+        tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", two)]), "", NOW)
 
     def go(server: str, host: HostId) -> CoveyError | None:
         with store.write() as tx:
@@ -62,10 +62,10 @@ def test_each_server_takes_an_amount_that_its_host_gives_out(store: Store) -> No
     with store.write() as tx:
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=2)}})
     with pytest.raises(StaleClaim) as stale, store.write() as tx:  # together they would take two
-        tx.claims.book([a_server("a", one), a_server("b", one), a_server("c", two)], "", NOW)
+        tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", one), a_server("c", two)]), "", NOW)
     assert stale.value.hosts == {one}
     with store.write() as tx:
-        tx.claims.book([a_server("c", two)], "", NOW)
+        tx.claims.commit(Plan(new_servers=[a_server("c", two)]), "", NOW)
     with pytest.raises(StaleClaim), store.write() as tx:
         tx.claims.relocate("c", one, SIZE)
     with store.write() as tx:
@@ -79,7 +79,7 @@ def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -
     for number in range(ROUNDS):
         name = f"s{number}"
         with store.write() as tx:
-            tx.claims.book([a_server(name, one)], "", NOW)
+            tx.claims.commit(Plan(new_servers=[a_server(name, one)]), "", NOW)
             tx.claims.move_allocations(ServerId(name), f"move-of-{name}", one)
             tx.claims.take([Use(two, *SIZE)])
             tx.claims.allocate(name, two, SIZE)
@@ -91,7 +91,7 @@ def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -
 
         def take(name: str = name) -> CoveyError | None:
             with store.write() as tx:
-                tx.claims.book([a_server(f"{name}-1", one), a_server(f"{name}-2", two)], "", NOW)
+                tx.claims.commit(Plan(new_servers=[a_server(f"{name}-1", one), a_server(f"{name}-2", two)]), "", NOW)
                 tx.claims.release(f"{name}-2", f"{name}-1")
             return None
 

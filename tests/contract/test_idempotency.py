@@ -13,8 +13,8 @@ WEB = ProjectId("web")
 def test_a_key_is_taken_once_and_tells_what_came_of_it(store: Store) -> None:
     with store.write() as tx:
         assert tx.keys.reserve([(WEB, "b"), (WEB, "a"), (WEB, "a")], NOW) == {(WEB, "a"): None, (WEB, "b"): None}
-        tx.keys.answer(WEB, "a", "print", ["server"])
-        tx.keys.forget(WEB, "b")
+        tx.keys.answer({(WEB, "a"): ("print", ["server"])})
+        tx.keys.forget([(WEB, "b")])
     with store.write() as tx:
         assert tx.keys.reserve([(WEB, "a"), (WEB, "b")], NOW) == {(WEB, "a"): ("print", ["server"]), (WEB, "b"): None}
 

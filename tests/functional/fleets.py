@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 import sqlalchemy as sa
 
-from covey import bootstrap, logs
+from covey import bootstrap, clock_and_ids, logs
 from covey.access import OsloAccess
 from covey.api import app
 from covey.api.authentication.noauth import NoAuth
@@ -48,7 +48,7 @@ class Time:
         self._ahead = timedelta()
 
     def __call__(self) -> datetime:
-        return bootstrap.now() + self._ahead
+        return clock_and_ids.now() + self._ahead
 
     def pass_(self, seconds: float) -> None:
         self._ahead += timedelta(seconds=seconds)
@@ -393,12 +393,14 @@ def _cloud(
     conf = Settings(overrides=(*defaults, *overrides)).load()
     logs.configure("error", "json")
     access, time, noauth, metrics = OsloAccess(conf), Time(), NoAuth(), Metrics()
-    made = assemble(conf, store, access, time, bootstrap.new_uuid, RequestSlots(), metrics.count_claim_conflict)
+    made = assemble(conf, store, access, time, clock_and_ids.new_uuid, RequestSlots(), metrics.count_claim_conflict)
     made = replace(
         made, builds=replace(made.builds, driver=driver), server_tasks=replace(made.server_tasks, driver=driver)
     )
     settings = bootstrap.settings(conf)
-    parts = app.AppParts(made.services, store.ping, access, time, bootstrap.new_uuid, noauth, noauth, settings, metrics)
+    parts = app.AppParts(
+        made.services, store.ping, access, time, clock_and_ids.new_uuid, noauth, noauth, settings, metrics
+    )
     for group, option, _ in overrides:  # options are the process's: what was set for one cloud is unset for the next
         conf.clear_override(option, group)
     return Cloud(Service(app.build(parts)), made, store, connected, time)

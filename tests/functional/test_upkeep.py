@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from covey import bootstrap
+from covey import clock_and_ids
 from covey.model.changes import Use
 from covey.model.errors import NotFound
 from covey.model.ids import HostId
@@ -83,7 +83,7 @@ def held(cloud: Cloud, consumer: str) -> Mapping[str, Mapping[str, int]]:
 
 
 def heal(cloud: Cloud, only: str | None = None, begin: Length = quietly) -> Healing:
-    return healing.heal(cloud.store, bootstrap.now, healing.find(cloud.store, only), begin)
+    return healing.heal(cloud.store, clock_and_ids.now, healing.find(cloud.store, only), begin)
 
 
 class TestLinks:
@@ -304,7 +304,7 @@ class TestHealing:
     def test_what_others_gave_a_server_stays(self, cloud: Cloud) -> None:
         server, here = cloud.boot_on("node-1"), host_id(cloud, "node-1")
         with cloud.store.write() as tx:
-            tx.resource_classes.add("CUSTOM_GPU", bootstrap.now())
+            tx.resource_classes.add("CUSTOM_GPU", clock_and_ids.now())
             tx.inventories.put({here: {"CUSTOM_GPU": InventoryRecord(4)}})
             tx.changes.add_uses(tx.claims.release(server))
             tx.claims.add_consumer(server, "web", "alice", "INSTANCE")

@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 import msgspec
 
-from covey import bootstrap
+from covey import bootstrap, clock_and_ids
 from covey.cli.options import chooses_database, chosen
 from covey.model.errors import NotFound, Unavailable
 from covey.services.upkeep import Length, Progress, healing, host_traits, links, orphans
@@ -82,7 +82,7 @@ def sync_traits(dry_run: bool, as_json: bool, config_files: tuple[str, ...], dat
     """
     store = _store(config_files, database)
     with _bar("Adding traits") as begin:
-        done = host_traits.sync(store, bootstrap.now, begin, dry_run=dry_run)
+        done = host_traits.sync(store, clock_and_ids.now, begin, dry_run=dry_run)
     if as_json:
         _write(
             {
@@ -163,7 +163,7 @@ def heal_allocations(
     done = healing.Healing(tuple(wounds))
     if wounds and not dry_run:
         with _bar("Healing servers") as begin:
-            done = healing.heal(store, bootstrap.now, wounds, begin)
+            done = healing.heal(store, clock_and_ids.now, wounds, begin)
     if as_json:
         failed = [{**_wound(each), "reason": reason} for each, reason in done.failed]
         _write({"healed": [_wound(each) for each in done.healed], "failed": failed, "applied": not dry_run})

@@ -1,30 +1,114 @@
-"""What a claim writes: servers with their places, or with the reason why they have none."""
+"""Creating servers, as values: the request, the plan for it, and the rows that the plan writes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from uuid import UUID
 
+from covey.model.errors import CoveyError
 from covey.model.flavors import Flavor
-from covey.model.servers import Server
+from covey.model.groups import GroupState
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
+from covey.model.servers import Details, HostRequirements, PlacementRequest, Server
+
+Amounts = tuple[int, int, int]
+"""VCPUs, MB of memory, GB of disk."""
+
+IdempotencyKey = tuple[ProjectId, str]
+"""A project, and its own name for a request."""
+
+Answer = tuple[str, Sequence[str]]
+"""The fingerprint of a request that had an idempotency key, and the ids of its servers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Booking:
-    """A new server, with a host and so a claim on its room; or without one, and then with a fault."""
+class ResolvedRequest:
+    """What the references in a request stand for."""
+
+    flavor: Flavor
+    placement: PlacementRequest
+    requirements: HostRequirements
+    refusal: str | None = None  # why no host can take the servers, where that is known before planning
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequest:
+    """A client's request for one server or a batch of equal ones. It stays the same value up to the plan.
+
+    Time, seed and ids are part of it, so the plan for a request depends on nothing else.
+    """
+
+    project_id: ProjectId
+    user_id: UserId
+    name: str
+    flavor_ref: str
+    image_ref: str | None
+    details: Details
+    request_id: str
+    now: datetime
+    seed: int
+    first_id: ServerId  # of the first server; the ids of further ones follow it
+    group_id: GroupId | None = None
+    same_host: tuple[str, ...] = ()
+    different_host: tuple[str, ...] = ()
+    hints: Mapping[str, object] = field(default_factory=dict)
+    zone: str | None = None
+    forced_host: str | None = None  # the placement checks nothing but room there
+    requested_host: str | None = None
+    count: int = 1
+    minimum: int = 1
+    tags: frozenset[str] = frozenset()
+    idempotency_key: str | None = None
+    fingerprint: str = ""  # of the body: a key belongs to one request
+    names_and_metadata: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of each server, where they differ
+    resolved: ResolvedRequest | None = None
+
+    @property
+    def key(self) -> IdempotencyKey | None:
+        """The idempotency key, if the client sent one."""
+        return None if self.idempotency_key is None else (self.project_id, self.idempotency_key)
+
+    def server_id(self, number: int) -> ServerId:
+        """Return the id of the server with this number in the batch; the first is 0."""
+        return self.first_id if number == 0 else ServerId(str(UUID(int=UUID(self.first_id).int + number)))
+
+
+@dataclass(frozen=True, slots=True)
+class NewServer:
+    """A server to write: with a host and a claim on its room, or without a host and with a fault."""
 
     server: Server
     request_id: str
 
     @property
-    def amounts(self) -> tuple[int, int, int]:
-        """What it takes of a host: VCPUs, MB of memory, GB of disk."""
+    def amounts(self) -> Amounts:
+        """What the server takes of its host."""
         return amounts_of(self.server.flavor)
 
+
+@dataclass(slots=True)
+class Plan:
+    """What one transaction writes for several requests, and the outcome of each request."""
+
+    outcomes: list[list[Server] | CoveyError] = field(default_factory=list)  # in the order of the requests
+    new_servers: list[NewServer] = field(default_factory=list)
+    taken: list[tuple[Sequence[HostId], Amounts]] = field(default_factory=list)  # room taken from the fleet in memory
+    groups: dict[GroupId, GroupState] = field(default_factory=dict)  # as the plan leaves them
+    limits: dict[ProjectId, Amounts] = field(default_factory=dict)  # instances, cores, ram; where a limit applies
+    answers: dict[IdempotencyKey, Answer] = field(default_factory=dict)  # to store
+    unused_keys: list[IdempotencyKey] = field(default_factory=list)  # reserved for requests that failed
+
     @property
-    def stamp(self) -> datetime:
-        """When it was asked for."""
-        return self.server.created_at
+    def servers(self) -> list[Server]:
+        """All new servers, in the order of the requests."""
+        return [new.server for new in self.new_servers]
+
+    @property
+    def placed(self) -> list[NewServer]:
+        """The new servers that have a host."""
+        return [new for new in self.new_servers if new.server.host_id is not None]
 
 
-def amounts_of(flavor: Flavor) -> tuple[int, int, int]:
-    """What a server of that size takes: VCPUs, MB of memory, GB of disk with ephemeral and swap."""
+def amounts_of(flavor: Flavor) -> Amounts:
+    """Return what a server of that flavor takes of a host. Disk includes ephemeral disk and swap."""
     return flavor.vcpus, flavor.memory_mb, flavor.disk_gb + flavor.ephemeral_gb + -(-flavor.swap_mb // 1024)

@@ -126,6 +126,18 @@ class PlacementRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class HostRequirements:
+    """What a server requires of any host, whatever the host's use and the server's group."""
+
+    project_id: ProjectId | None = None
+    zone: str | None = None
+    required_traits: frozenset[str] = frozenset()
+    forbidden_traits: frozenset[str] = frozenset()
+    only_hosts: frozenset[HostId] | None = None
+    other_hosts: frozenset[HostId] = frozenset()  # hosts to avoid
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """What placement does not look at."""
 

@@ -3,19 +3,9 @@
 from dataclasses import dataclass, field
 
 from covey.model.groups import GroupView
-from covey.model.ids import HostId, ProjectId
+from covey.model.servers import HostRequirements
 
-
-@dataclass(frozen=True, slots=True)
-class HostRequirements:
-    """What can be answered without looking at use or at groups, and so holds until the fleet's structure changes."""
-
-    project_id: ProjectId | None = None
-    zone: str | None = None
-    required_traits: frozenset[str] = frozenset()
-    forbidden_traits: frozenset[str] = frozenset()
-    only_hosts: frozenset[HostId] | None = None
-    other_hosts: frozenset[HostId] = frozenset()  # all but these
+__all__ = ["HostRequirements", "RequestSpec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +17,7 @@ class RequestSpec:
     disk_gb: int
     count: int = 1
     minimum: int = 1
-    requirements: HostRequirements = HostRequirements()
+    requirements: HostRequirements = field(default_factory=HostRequirements)
     group: GroupView = field(default_factory=GroupView)
     forced: bool = False  # an operator named the host: room is needed, nothing else is asked
 

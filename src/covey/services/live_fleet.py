@@ -10,12 +10,14 @@ import numpy as np
 
 from covey.model.aggregates import Aggregate
 from covey.model.changes import Cursor, Use
+from covey.model.claims import Plan
 from covey.model.errors import Unavailable
 from covey.model.hosts import Host
 from covey.model.ids import HostId, ProjectId
 from covey.model.inventory import Inventory, ResourceClass
 from covey.ports import NewUuid
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from covey.scheduler.planning import return_room
 from covey.services import gc_tuning
 from covey.storage.store import Store, Transaction
 
@@ -62,11 +64,11 @@ class LiveFleet:
         with self._lock:
             yield self._refreshed(tx)
 
-    def undo(self, snapshot: FleetSnapshot, hosts: Sequence[HostId], amounts: tuple[int, int, int]) -> None:
-        """Give back room that a claim took in memory, and that did not come true."""
+    def return_room(self, snapshot: FleetSnapshot, abandoned: Plan) -> None:
+        """Return the room of a plan that was not committed, unless the fleet was loaded again since."""
         with self._lock:
-            if self._sight is snapshot and hosts:
-                snapshot.fleet.take_for(hosts, tuple(-amount for amount in amounts))
+            if self._sight is snapshot:
+                return_room(snapshot.fleet, abandoned)
 
     def _refreshed(self, tx: Transaction) -> FleetSnapshot:
         now = time.monotonic()

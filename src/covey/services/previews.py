@@ -12,12 +12,12 @@ from covey.ports import Access
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.planning import reject_unknown_zone
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.audits import Destinations, places_of, scopes_of
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import disguise_for
-from covey.services.server_creation import refuse_unknown_zone
 from covey.services.servers import Servers, image_traits, refuse_small
 from covey.storage.store import Store, Transaction
 
@@ -81,7 +81,7 @@ class Previews:
     def _decided(self, tx: Transaction, actor: Actor, group: Group, spec: RequestSpec) -> Preview:
         obfuscation = disguise_for(tx, self.access, actor, group.project_id)
         with self.live.fresh(tx) as snapshot:
-            refuse_unknown_zone(spec.requirements, snapshot.fleet)
+            reject_unknown_zone(spec.requirements, snapshot.fleet)
             chosen = decide(spec, snapshot.fleet, _SEED).chosen
             reason = self._reason(spec, snapshot.fleet, chosen) if len(chosen) < spec.count else None
             placements = list(places_of(chosen, scopes_of(group), snapshot.fleet, obfuscation))

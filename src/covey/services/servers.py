@@ -1,50 +1,28 @@
 """Servers: asking for them, looking at them, changing what is said of them, deleting them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 
 from covey.model.access import Actor, Target
+from covey.model.claims import ResolvedRequest, ServerRequest
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.flavors import Flavor
-from covey.model.ids import GroupId, HostId, ProjectId
+from covey.model.ids import HostId, ProjectId
 from covey.model.images import Image
-from covey.model.servers import Details, PlacementRequest, Server, ServerFilter, Task, VmState
+from covey.model.servers import PlacementRequest, Server, ServerFilter, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.announcements import Announcements
 from covey.services.flavors import Flavors
 from covey.services.images import Images
-from covey.services.server_creation import Boot, ServerCreation, Then
+from covey.services.server_creation import ServerCreation
 from covey.services.ttl_cache import TtlCache
 from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:servers:"
-_NOWHERE = HostId(0)  # a forced host that does not exist has no room, which the fault will say
-
-
-@dataclass(frozen=True, slots=True)
-class NewServer:
-    """A request for servers, in the model's words."""
-
-    name: str
-    flavor: str
-    image: str | None
-    details: Details
-    request_id: str
-    group: str | None = None
-    same_host: tuple[str, ...] = ()
-    different_host: tuple[str, ...] = ()
-    hints: Mapping[str, object] = field(default_factory=dict)
-    zone: str | None = None
-    forced_host: str | None = None
-    host: str | None = None
-    count: int = 1
-    minimum: int = 1
-    tags: frozenset[str] = frozenset()
-    key: str | None = None
-    fingerprint: str = ""
-    each: tuple[tuple[str, Mapping[str, str]], ...] = ()  # names and metadata of several that differ in them
+_NO_HOST = HostId(0)  # stands for a forced host that does not exist; the fault of the server names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,46 +39,40 @@ class Servers:
     recent_flavors: TtlCache[tuple[str, str], Flavor]
     recent_images: TtlCache[tuple[str, str], Image]
 
-    def create(self, actor: Actor, new: NewServer) -> list[Server]:
-        """The new servers. Raises Invalid for what makes no sense, OverQuota, Busy."""
-        return self.server_creation.boot(self._boot(actor, new))
+    def create(self, actor: Actor, request: ServerRequest) -> list[Server]:
+        """Return the new servers. Raises Invalid, Forbidden, OverQuota, Conflict, Busy."""
+        return self.server_creation.create(self._resolve(actor, request))
 
-    def create_together(self, actor: Actor, new: Sequence[NewServer], then: Then) -> None:
-        """Several requests and what follows, or nothing of it. Raises NoValidHost, and all that create does."""
-        self.server_creation.boot_together([self._boot(actor, each) for each in new], then)
+    def creating(
+        self, actor: Actor, requests: Sequence[ServerRequest]
+    ) -> AbstractContextManager[tuple[Transaction, list[Server]]]:
+        """Create servers for several requests together with what the block writes, or create nothing.
 
-    def _boot(self, actor: Actor, new: NewServer) -> Boot:
+        Raises NoValidHost when one of the servers has no host, and all that create raises.
+        """
+        return self.server_creation.creating([self._resolve(actor, request) for request in requests])
+
+    def _resolve(self, actor: Actor, request: ServerRequest) -> ServerRequest:
+        """Return the request with what its references stand for. Raises Forbidden, Invalid."""
         own = Target(project_id=actor.project_id, user_id=actor.user_id)
         self.access.require(actor, f"{_RULE}create", own)
-        if new.forced_host is not None:
+        if request.forced_host is not None:
             self.access.require(actor, f"{_RULE}create:forced_host", own)
-        if new.host is not None:
+        if request.requested_host is not None:
             self.access.require(actor, "compute:servers:create:requested_destination", own)
-        flavor, image = self.flavor_for(actor, new.flavor), self.image_for(actor, new.image)
+        flavor, image = self.flavor_for(actor, request.flavor_ref), self.image_for(actor, request.image_ref)
         refuse_small(flavor, image)
-        wanted = self._wanted(new, image)
-        requirements = self.requirements_for(actor.project_id, flavor, wanted)
-        return Boot(
-            project_id=actor.project_id,
-            user_id=actor.user_id,
-            name=new.name,
-            flavor=flavor,
-            wanted=wanted,
-            details=replace(new.details, image_properties=image.properties)
-            if image and image.properties
-            else new.details,
-            requirements=requirements,
-            request_id=new.request_id,
-            now=self.clock(),
-            group_id=None if new.group is None else GroupId(new.group),
-            count=new.count,
-            minimum=new.minimum,
-            tags=new.tags,
-            key=new.key,
-            fingerprint=new.fingerprint,
-            each=new.each,
-            hopeless=f"No such host - host: {new.forced_host} node: None " if _NOWHERE in wanted.hosts else None,
+        placement = self._placement(request, image)
+        resolved = ResolvedRequest(
+            flavor,
+            placement,
+            self.requirements_for(actor.project_id, flavor, placement),
+            f"No such host - host: {request.forced_host} node: None " if _NO_HOST in placement.hosts else None,
         )
+        if image is None or not image.properties:
+            return replace(request, resolved=resolved)
+        details = replace(request.details, image_properties=image.properties)
+        return replace(request, details=details, resolved=resolved)
 
     def find(self, actor: Actor, wanted: ServerFilter, *, everywhere: bool, rule: str = "index") -> list[Server]:
         """A page of the project's servers; an administrator may ask for everybody's. Raises Invalid, Forbidden."""
@@ -197,31 +169,31 @@ class Servers:
         except NotFound as error:
             raise Invalid("Can not find requested image") from error
 
-    def _wanted(self, new: NewServer, image: Image | None) -> PlacementRequest:
+    def _placement(self, request: ServerRequest, image: Image | None) -> PlacementRequest:
         required, forbidden = image_traits(image)
         return PlacementRequest(
-            image_id=new.image,
-            zone=new.zone,
-            hosts=self._destination(new),
-            forced=new.forced_host is not None,
+            image_id=request.image_ref,
+            zone=request.zone,
+            hosts=self._destination(request),
+            forced=request.forced_host is not None,
             image_required_traits=required,
             image_forbidden_traits=forbidden,
-            same_host=new.same_host,
-            different_host=new.different_host,
-            hints=new.hints,
+            same_host=request.same_host,
+            different_host=request.different_host,
+            hints=request.hints,
         )
 
-    def _destination(self, new: NewServer) -> tuple[HostId, ...]:
-        name = new.forced_host or new.host
+    def _destination(self, request: ServerRequest) -> tuple[HostId, ...]:
+        name = request.forced_host or request.requested_host
         if name is None:
             return ()
         with self.store.read() as tx:
-            found = tx.hosts.by_name(name)
-        if found is not None:
-            return (found.id,)
-        if new.host is not None:
+            host = tx.hosts.by_name(name)
+        if host is not None:
+            return (host.id,)
+        if request.requested_host is not None:
             raise Invalid(f"Compute host {name} could not be found.")
-        return (_NOWHERE,)
+        return (_NO_HOST,)
 
 
 def refuse_locked(server: Server, actor: Actor, access: Access) -> None:

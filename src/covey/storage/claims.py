@@ -9,17 +9,19 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, select, update
 
 from covey.model.changes import Use
-from covey.model.claims import Booking
+from covey.model.claims import NewServer, Plan
 from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import ANY_AMOUNT, ResourceClass, Units
 from covey.model.providers import LARGEST
+from covey.model.quotas import UNLIMITED
 from covey.model.servers import POWER_STATES
 from covey.model.work import JobKind
 from covey.storage.bulk import as_array, driver, execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.documents import dump
 from covey.storage.groups import LOCK_GROUPS
+from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.tables import (
     allocations,
     consumers,
@@ -63,6 +65,7 @@ _LIMITS = """
     SELECT NULL, resource, hard_limit FROM quota_classes WHERE class_name = 'default'
     UNION ALL SELECT project_id, resource, hard_limit FROM quotas WHERE project_id IN ?
 """
+_USAGES = "SELECT project_id, instances, cores, ram FROM quota_usages WHERE project_id IN ?"
 _ADD_USAGE = """
     INSERT INTO quota_usages (project_id, instances, cores, ram) VALUES ({0}, {0}, {0}, {0})
     ON CONFLICT (project_id) DO UPDATE SET instances = quota_usages.instances + excluded.instances,
@@ -147,27 +150,30 @@ class Claims:
                 return raw.execute(_TAKE_POSTGRESQL, [as_array(column) for column in zip(*wanted, strict=True)])
             return raw.execute(_TAKE_SQLITE, (dump(wanted),))
 
-    def book(self, bookings: Sequence[Booking], writer: str, due: datetime) -> dict[str, tuple[int, int, int]]:
-        """Write new servers with all that belongs to them, to be started when due; tells what their projects use now.
+    def commit(self, plan: Plan, writer: str, due: datetime) -> None:
+        """Write the plan's servers with all that belongs to them; their jobs are due at that time.
 
-        Everybody takes room first and counts use afterwards, so that two never wait for each other in a ring.
-        Raises StaleClaim, and then nothing must be kept.
+        Raises StaleClaim when a host has too little room or a project outgrew its quota; the caller then rolls back.
+        Every claim locks room before usage, so two claims cannot deadlock.
         """
-        placed = [b for b in bookings if b.server.host_id is not None]
-        uses = [Use(b.server.host_id or 0, *b.amounts) for b in placed]
+        placed = plan.placed
+        uses = [Use(new.server.host_id or 0, *new.amounts) for new in placed]
         wanted = _by_class(uses)
         with pipeline(self._connection):
             taken = self._take(wanted) if wanted else None
-            self._add_servers(bookings)
+            self._add_servers(plan.new_servers)
             self._add_allocations(placed)
             self._add_members(placed)
             self._add_work(placed, due)
-            added = self._add_usage(bookings)
+            added = self._add_usage(plan.new_servers)
             FleetChanges(self._connection).add_uses(uses, writer)
         usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
         if taken is not None:
             _refuse_stale(wanted, taken, uses)
-        return usage
+        _reject_overrun(plan, usage)
+        keys = IdempotencyKeys(self._connection)
+        keys.answer(plan.answers)
+        keys.forget(plan.unused_keys)
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
         """What a moving server holds at its source is held by the move from now on."""
@@ -227,6 +233,15 @@ class Claims:
             else:
                 raw.execute(_ADD_USAGE.format(mark), (project, instances, cores, ram)).fetchall()
 
+    def usages(self, projects: Iterable[ProjectId]) -> dict[ProjectId, tuple[int, int, int]]:
+        """Return how many servers, cores and MB of memory each of the projects has."""
+        wanted = sorted(projects)
+        used: dict[ProjectId, tuple[int, int, int]] = dict.fromkeys(wanted, (0, 0, 0))
+        if wanted:
+            rows = execute(self._connection, _USAGES, wanted).fetchall()
+            used |= {ProjectId(project): (instances, cores, ram) for project, instances, cores, ram in rows}
+        return used
+
     def usage(self, project: str, *, lock: bool = False) -> tuple[int, int, int]:
         """How many servers, cores and MB of memory a project has; held, when the caller means to add to it."""
         wanted = select(quota_usages.c.instances, quota_usages.c.cores, quota_usages.c.ram).where(
@@ -238,45 +253,53 @@ class Claims:
         row = self._connection.execute(wanted).first()
         return (row.instances, row.cores, row.ram) if row else (0, 0, 0)
 
-    def _add_servers(self, bookings: Sequence[Booking]) -> None:
-        insert_rows(self._connection, servers, _SERVER, [_server_row(b) for b in bookings])
-        insert_rows(self._connection, instance_actions, _ACTION, [_action_row(b) for b in bookings])
-        tags = [(b.server.id, tag) for b in bookings for tag in sorted(b.server.tags)]
+    def _add_servers(self, new_servers: Sequence[NewServer]) -> None:
+        insert_rows(self._connection, servers, _SERVER, [_server_row(new) for new in new_servers])
+        insert_rows(self._connection, instance_actions, _ACTION, [_action_row(new) for new in new_servers])
+        tags = [(new.server.id, tag) for new in new_servers for tag in sorted(new.server.tags)]
         insert_rows(self._connection, server_tags, ("server_id", "tag"), tags)
 
-    def _add_allocations(self, placed: Sequence[Booking]) -> None:
+    def _add_allocations(self, placed: Sequence[NewServer]) -> None:
         columns = ("uuid", "project_id", "user_id", "consumer_type", "generation")
-        who = [(b.server.id, b.server.project_id, b.server.user_id, "INSTANCE", 1) for b in placed]
+        who = [(new.server.id, new.server.project_id, new.server.user_id, "INSTANCE", 1) for new in placed]
         insert_rows(self._connection, consumers, columns, who)
         rows = [
-            (b.server.id, b.server.host_id, kind, amount)
-            for b in placed
-            for kind, amount in zip(_CLASSES, b.amounts, strict=True)
+            (new.server.id, new.server.host_id, kind, amount)
+            for new in placed
+            for kind, amount in zip(_CLASSES, new.amounts, strict=True)
             if amount
         ]
         insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
 
-    def _add_members(self, placed: Sequence[Booking]) -> None:
-        grouped = [(b.server.id, b.server.group_id) for b in placed if b.server.group_id is not None]
+    def _add_members(self, placed: Sequence[NewServer]) -> None:
+        grouped = [(new.server.id, new.server.group_id) for new in placed if new.server.group_id is not None]
         insert_rows(self._connection, instance_group_members, ("server_id", "group_id"), grouped)
         ids = sorted({group for _, group in grouped})
         if ids:
             execute(self._connection, "UPDATE instance_groups SET version = version + 1 WHERE id IN ?", ids)
 
-    def _add_work(self, placed: Sequence[Booking], due: datetime) -> None:
-        rows = [(JobKind.SPAWN, b.server.id, "{}", due) for b in placed]
+    def _add_work(self, placed: Sequence[NewServer], due: datetime) -> None:
+        rows = [(JobKind.SPAWN, new.server.id, "{}", due) for new in placed]
         insert_rows(self._connection, work, ("verb", "server_id", "arguments", "due_at"), rows)
 
-    def _add_usage(self, bookings: Sequence[Booking]) -> dict[str, Any]:
+    def _add_usage(self, new_servers: Sequence[NewServer]) -> dict[str, Any]:
         """The driver's cursors, each with what a project uses now."""
         sums: dict[str, list[int]] = {}
-        for booking in bookings:
-            total = sums.setdefault(booking.server.project_id, [0, 0, 0])
-            for i, n in enumerate((1, booking.amounts[0], booking.amounts[1])):
+        for new in new_servers:
+            total = sums.setdefault(new.server.project_id, [0, 0, 0])
+            for i, n in enumerate((1, new.amounts[0], new.amounts[1])):
                 total[i] += n
         statement = _ADD_USAGE.format("%s" if self._postgresql else "?")
         with driver(self._connection) as raw:
             return {project: raw.execute(statement, (project, *sums[project])) for project in sorted(sums)}
+
+
+def _reject_overrun(plan: Plan, usage: Mapping[str, tuple[int, int, int]]) -> None:
+    """Raise StaleClaim if a project grew since its usage was read, and now exceeds a limit."""
+    for project, limits in plan.limits.items():
+        used = usage.get(project, (0, 0, 0))
+        if any(limit != UNLIMITED and n > limit for n, limit in zip(used, limits, strict=True)):
+            raise StaleClaim(frozenset())
 
 
 def _refuse_stale(wanted: Sequence[Amount], taken: Any, uses: Sequence[Use]) -> None:  # noqa: ANN401
@@ -320,8 +343,8 @@ def use_of(provider: int, amounts: Mapping[str, int]) -> Use:
     return Use(provider, vcpus, memory_mb, disk_gb, others)
 
 
-def _server_row(booking: Booking) -> tuple[object, ...]:
-    s = booking.server
+def _server_row(new: NewServer) -> tuple[object, ...]:
+    s = new.server
     return (
         s.id,
         s.name,
@@ -338,15 +361,15 @@ def _server_row(booking: Booking) -> tuple[object, ...]:
         dump(s.details),
         s.details.reservation_id,
         s.details.locked,
-        *booking.amounts,
+        *new.amounts,
         None if s.fault is None else dump(s.fault),
         dump(s.placement),
-        booking.stamp,
-        booking.stamp,
+        s.created_at,
+        s.created_at,
     )
 
 
-def _action_row(booking: Booking) -> tuple[object, ...]:
-    s = booking.server
+def _action_row(new: NewServer) -> tuple[object, ...]:
+    s = new.server
     message = None if s.fault is None else "Error"
-    return (s.id, "create", booking.request_id, s.user_id, s.project_id, booking.stamp, booking.stamp, message, "[]")
+    return (s.id, "create", new.request_id, s.user_id, s.project_id, s.created_at, s.created_at, message, "[]")

@@ -72,6 +72,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         ServerView(parts.access, settings.default_zone, settings.show_counts),
         settings.max_limit,
         services.explaining,
+        parts.clock,
     )
     groups = ServerGroups(services.groups, settings.max_limit)
     rebalances = Rebalances(services.rebalances)

@@ -1,12 +1,12 @@
 """/servers: asking for servers, looking at them, changing what is said of them, deleting them."""
 
 import hashlib
-import random
 import re
 import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from urllib.parse import urlencode
 
 import falcon
@@ -20,12 +20,14 @@ from covey.api.compute.server_views import ServerView, links
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.times import moment
 from covey.api.versions import only_from
+from covey.clock_and_ids import new_reservation_id, new_seed, new_uuid
+from covey.model.claims import ServerRequest
 from covey.model.errors import Invalid, NotFound
-from covey.model.ids import ProjectId, ServerId
+from covey.model.ids import GroupId, ProjectId, ServerId
 from covey.model.servers import POWER_STATES, Details, Server, ServerFilter
 from covey.model.zones import zone_and_host
+from covey.ports import Clock
 from covey.services.explaining import Explaining
-from covey.services.servers import NewServer
 from covey.services.servers import Servers as Service
 
 _LONGEST_KEY = 255
@@ -40,6 +42,7 @@ class Servers:
     view: ServerView
     max_limit: int
     explaining: Explaining
+    clock: Clock
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         self._list(req, resp, "index")
@@ -49,14 +52,14 @@ class Servers:
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         body = read_body(req, server_schemas.CREATE.at(req.version))
-        new = parse(body, req)
-        servers = self.service.create(req.actor, new)
+        request = parse(body, req, self.clock())
+        servers = self.service.create(req.actor, request)
         resp.status = falcon.HTTP_202
         if schemas.truth(body["server"].get("return_reservation_id", False)):
-            resp.media = {"reservation_id": new.details.reservation_id}
+            resp.media = {"reservation_id": request.details.reservation_id}
             return
         if not servers:
-            raise NotFound("The server that this request brought the first time is gone.")
+            raise NotFound("The server created with this idempotency key was deleted.")
         first = servers[0]
         resp.location = links(first.id, req)[0]["href"]
         resp.media = {
@@ -199,8 +202,8 @@ class Servers:
         )
 
 
-def parse(body: Json, req: Request) -> NewServer:
-    """A checked body in the model's words. Raises Invalid for what contradicts itself."""
+def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
+    """Return the request that a validated body describes. Raises Invalid for contradictions in it."""
     server = body["server"]
     hints = body.get("os:scheduler_hints") or body.get("OS-SCH-HNT:scheduler_hints") or {}
     zone, forced = zone_and_host(server.get("availability_zone"))
@@ -214,24 +217,29 @@ def parse(body: Json, req: Request) -> NewServer:
     count = int(server.get("max_count", minimum))
     if minimum > count:
         raise Invalid("min_count must be <= max_count")
-    key = _key(req)
-    return NewServer(
+    key, group = _key(req), next(iter(_several(hints.get("group"))), None)
+    return ServerRequest(
+        project_id=req.actor.project_id,
+        user_id=req.actor.user_id,
         name=server["name"],
-        flavor=str(server["flavorRef"]),
-        image=_image(server),
+        flavor_ref=str(server["flavorRef"]),
+        image_ref=_image(server),
         details=_details(server),
         request_id=req.context.request_id,
-        group=next(iter(_several(hints.get("group"))), None),
+        now=now,
+        seed=new_seed(),
+        first_id=ServerId(new_uuid()),
+        group_id=None if group is None else GroupId(group),
         same_host=_several(hints.get("same_host")),
         different_host=_several(hints.get("different_host")),
         hints=hints,
         zone=zone,
         forced_host=forced,
-        host=host,
+        requested_host=host,
         count=count,
         minimum=minimum,
         tags=frozenset(server.get("tags", ())),
-        key=key,
+        idempotency_key=key,
         fingerprint="" if key is None else hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest(),
     )
 
@@ -253,7 +261,7 @@ def _details(server: Json) -> Details:
         config_drive="True" if schemas.truth(server.get("config_drive", False)) else "",
         access_ipv4=server.get("accessIPv4", ""),
         access_ipv6=server.get("accessIPv6", ""),
-        reservation_id=f"r-{random.getrandbits(32):08x}",
+        reservation_id=new_reservation_id(),
         networks=server.get("networks"),
     )
 

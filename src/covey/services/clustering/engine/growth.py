@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
+from covey.model.claims import ServerRequest
 from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import Cluster, Node, NodeStatus
 from covey.model.clustering.names import node_name
@@ -17,7 +18,7 @@ from covey.services.clustering.engine.child_actions import derived, keep, over, 
 from covey.services.clustering.engine.members import servers_of
 from covey.services.clustering.engine.profile_servers import ProfileServers, placement
 from covey.services.clustering.engine.run import Ended, Later, Run, Step, still
-from covey.services.servers import NewServer, Servers
+from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
 
 _MADE = frozenset({NodeStatus.CREATING, NodeStatus.ACTIVE, NodeStatus.ERROR})  # or being made
@@ -50,8 +51,7 @@ class Growth:
         if not places:
             return Ended(reason="No nodes had to be created.", finally_=changes(cluster, change))
         nodes = self._members(cluster, places)
-
-        def then(tx: Transaction, servers: Sequence[Server]) -> None:
+        with self.servers.creating(run.actor, self._requests(run, nodes)) as (tx, servers):
             grown, action = still(tx, run)
             if grown is None or units_of(tx, action, Verb.NODE_CREATE):
                 raise Overtaken(f"The nodes of the action {action.id} were made already.")
@@ -62,8 +62,6 @@ class Growth:
             highest = max(node.index for node in built)
             tx.clustering.clusters.update(change(replace(grown, next_index=max(grown.next_index, highest + 1))))
             wait(tx, action, f"Created 0 of {len(built)} nodes.", now)
-
-        self.servers.create_together(run.actor, self._requests(run, nodes), then)
         return Later()
 
     def build(self, run: Run, nodes: Sequence[Node], change: Change = same) -> Step:
@@ -72,8 +70,7 @@ class Growth:
         Raises NoValidHost, OverQuota, Invalid.
         """
         ordered = _ordered(nodes)
-
-        def then(tx: Transaction, servers: Sequence[Server]) -> None:
+        with self.servers.creating(run.actor, self._requests(run, ordered)) as (tx, servers):
             cluster, action = still(tx, run)
             had = {node.id: node.server_id for node in tx.clustering.nodes.by_ids([n.id for n in nodes], lock=True)}
             if had != {node.id: node.server_id for node in nodes}:
@@ -82,8 +79,6 @@ class Growth:
             if cluster is not None and change is not same:
                 tx.clustering.clusters.update(change(cluster))
             wait(tx, action, f"Created 0 of {len(nodes)} nodes.", self.clock())
-
-        self.servers.create_together(run.actor, self._requests(run, ordered), then)
         return Later()
 
     def settle(self, run: Run, verb: Verb = Verb.NODE_CREATE) -> Step:
@@ -141,13 +136,13 @@ class Growth:
             )
         return _ordered(members)
 
-    def _requests(self, run: Run, nodes: Sequence[Node]) -> list[NewServer]:
+    def _requests(self, run: Run, nodes: Sequence[Node]) -> list[ServerRequest]:
         """In the order of the nodes, of which those of one profile and one place stand together."""
-        wanted: list[NewServer] = []
+        wanted: list[ServerRequest] = []
         for profile_id, some in groupby(nodes, lambda node: node.profile_id):
             with self.store.read() as tx:
                 profile = profile_of(tx, profile_id)
-            wanted += self.requests.requests(run.actor, profile, list(some), run.request_id)
+            wanted += self.requests.requests(run.actor, profile, list(some), run.request_id, self.clock())
         return wanted
 
 

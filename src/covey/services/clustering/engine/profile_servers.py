@@ -1,19 +1,22 @@
 """From a profile to requests for servers."""
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
 
+from covey.clock_and_ids import new_reservation_id, new_seed, new_uuid
 from covey.model.access import Actor
+from covey.model.claims import ServerRequest
 from covey.model.clustering.clusters import Node
 from covey.model.clustering.specs import Document, Profile
 from covey.model.errors import Invalid, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
+from covey.model.ids import GroupId, ServerId
 from covey.model.images import ImageFilter
 from covey.model.servers import Details
 from covey.model.zones import zone_and_host
-from covey.services.servers import NewServer, Servers
+from covey.services.servers import Servers
 from covey.storage.store import Store
 
 SERVER = "os.nova.server"
@@ -27,7 +30,9 @@ class ProfileServers:
     store: Store
     servers: Servers
 
-    def requests(self, actor: Actor, profile: Profile, nodes: Sequence[Node], request_id: str) -> list[NewServer]:
+    def requests(
+        self, actor: Actor, profile: Profile, nodes: Sequence[Node], request_id: str, now: datetime
+    ) -> list[ServerRequest]:
         """One for each kind of place, with all nodes that go there. Raises Invalid for what nobody can make.
 
         The servers come in the order of the nodes, if nodes of one place stand together.
@@ -37,22 +42,35 @@ class ProfileServers:
         made = _Description.of(profile)
         flavor, image = self.flavor(actor, profile).id, self._image(actor, made.image)
         return [
-            self._request(actor, made, flavor, image, list(some), request_id) for _, some in groupby(nodes, placement)
+            self._request(actor, made, flavor, image, list(some), request_id, now)
+            for _, some in groupby(nodes, placement)
         ]
 
     def _request(
-        self, actor: Actor, made: "_Description", flavor: str, image: str | None, nodes: list[Node], request_id: str
-    ) -> NewServer:
+        self,
+        actor: Actor,
+        made: "_Description",
+        flavor: str,
+        image: str | None,
+        nodes: list[Node],
+        request_id: str,
+        now: datetime,
+    ) -> ServerRequest:
         place = placement(nodes[0])
         zone, forced = zone_and_host(place.get("zone") or made.zone)
         group = place.get("servergroup") or self._group(actor, made.hints.get("group"))
-        return NewServer(
+        return ServerRequest(
+            project_id=actor.project_id,
+            user_id=actor.user_id,
             name=nodes[0].name,
-            flavor=flavor,
-            image=image,
+            flavor_ref=flavor,
+            image_ref=image,
             details=made.details,
             request_id=request_id,
-            group=group,
+            now=now,
+            seed=new_seed(),
+            first_id=ServerId(new_uuid()),
+            group_id=None if group is None else GroupId(group),
             same_host=_several(made.hints.get("same_host")),
             different_host=_several(made.hints.get("different_host")),
             hints={**made.hints, "group": group} if group else made.hints,
@@ -60,7 +78,9 @@ class ProfileServers:
             forced_host=forced,
             count=len(nodes),
             minimum=len(nodes),
-            each=tuple((name_of(made.profile, node), {**made.details.metadata, **about(node)}) for node in nodes),
+            names_and_metadata=tuple(
+                (name_of(made.profile, node), {**made.details.metadata, **about(node)}) for node in nodes
+            ),
         )
 
     def flavor(self, actor: Actor, profile: Profile) -> Flavor:
@@ -121,7 +141,7 @@ class _Description:
             metadata=metadata_of(profile),
             key_name=_text(said.get("key_name")),
             config_drive="True" if said.get("config_drive") else "",
-            reservation_id=f"r-{random.getrandbits(32):08x}",
+            reservation_id=new_reservation_id(),
             networks=said.get("networks"),
         )
         return cls(

@@ -1,0 +1,266 @@
+"""Planning: from requests for servers to the rows to write. The same inputs give the same plan."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from covey.model.claims import Answer, IdempotencyKey, NewServer, Plan, ResolvedRequest, ServerRequest, amounts_of
+from covey.model.errors import Conflict, CoveyError, Invalid, NoValidHost, OverQuota
+from covey.model.groups import GroupState, GroupView
+from covey.model.ids import GroupId, HostId, ProjectId
+from covey.model.quotas import UNLIMITED
+from covey.model.servers import (
+    Details,
+    Fault,
+    FaultKind,
+    HostRequirements,
+    PlacementRecord,
+    Power,
+    Server,
+    Task,
+    VmState,
+)
+from covey.scheduler.decide import decide
+from covey.scheduler.decision import Decision
+from covey.scheduler.explain import Explanation, explain
+from covey.scheduler.fleet import Fleet
+from covey.scheduler.request_spec import RequestSpec
+
+NO_VALID_HOST = "No valid host was found."
+COUNTED = ("instances", "cores", "ram")
+"""The quotas that count servers, in the order in which usage is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningContext:
+    """What a transaction reads before it plans."""
+
+    groups: Mapping[GroupId, GroupState] = field(default_factory=dict)  # locked
+    limits: Mapping[ProjectId, Mapping[str, int]] = field(default_factory=dict)
+    usage: Mapping[ProjectId, Sequence[int]] = field(default_factory=dict)  # of projects that have a counted limit
+    answers: Mapping[IdempotencyKey, Answer | None] = field(default_factory=dict)  # None where the key is new
+    answered: Mapping[str, Server] = field(default_factory=dict)  # servers that stored answers name, by id
+    avoid: frozenset[HostId] = frozenset()  # hosts that proved full when an earlier attempt claimed room there
+
+
+def plan(
+    requests: Sequence[ServerRequest],
+    context: PlanningContext,
+    fleet: Fleet,
+    *,
+    tenant_message: Callable[[Explanation], str] = Explanation.sentence,
+    subset: int = 1,
+    all_or_nothing: bool = False,
+) -> Plan:
+    """Decide each request after the ones before it, and take the room of its servers from the fleet.
+
+    The plan lists the room that it took, for return_room. A request that fails has an error as its outcome, or
+    servers in ERROR if no host takes them. With all_or_nothing the first such error is raised instead, and the fleet
+    is as it was.
+    """
+    planner = _Planner(context, fleet, tenant_message, subset, all_or_nothing)
+    try:
+        for request in requests:
+            planner.add(request)
+    except BaseException:
+        return_room(fleet, planner.plan)
+        raise
+    return planner.finish()
+
+
+def return_room(fleet: Fleet, abandoned: Plan) -> None:
+    """Return to the fleet the room that a plan took."""
+    for hosts, amounts in abandoned.taken:
+        fleet.take_for(hosts, tuple(-amount for amount in amounts))
+
+
+def reject_unknown_zone(requirements: HostRequirements, fleet: Fleet) -> None:
+    """Raise Invalid for an availability zone without hosts."""
+    if requirements.zone is not None and requirements.zone not in fleet.zones:
+        raise Invalid("The requested availability zone is not available")
+
+
+class _Planner:
+    """A plan under construction, on top of what the transaction read."""
+
+    def __init__(
+        self,
+        context: PlanningContext,
+        fleet: Fleet,
+        tenant_message: Callable[[Explanation], str],
+        subset: int,
+        all_or_nothing: bool,  # noqa: FBT001 -- passed on from a keyword
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._tenant_message = tenant_message
+        self._subset = subset
+        self._all_or_nothing = all_or_nothing
+        self._usage = {project: list(used) for project, used in context.usage.items()}
+        self.plan = Plan(groups=dict(context.groups))
+
+    def add(self, request: ServerRequest) -> None:
+        try:
+            outcome: list[Server] | CoveyError = self._outcome(request)
+        except CoveyError as error:
+            if self._all_or_nothing:
+                raise
+            outcome = error
+        self.plan.outcomes.append(outcome)
+
+    def finish(self) -> Plan:
+        limits = self._context.limits
+        self.plan.limits = {
+            project: (limits[project]["instances"], limits[project]["cores"], limits[project]["ram"])
+            for project in self._usage
+        }
+        self.plan.unused_keys = [
+            key for key, answer in self._context.answers.items() if answer is None and key not in self.plan.answers
+        ]
+        return self.plan
+
+    def _outcome(self, request: ServerRequest) -> list[Server]:
+        """Return the servers, with hosts or in error. Raises what is wrong with the request itself."""
+        answered = self._answered(request)
+        if answered is not None:
+            return answered
+        resolved, fleet = request.resolved, self._fleet
+        assert resolved is not None, "a request is resolved before it is planned"
+        reject_unknown_zone(resolved.requirements, fleet)
+        state = self._group(request)
+        spec = self._spec(request, resolved, state)
+        decision = decide(spec, fleet, request.seed, self._subset)
+        if not decision.chosen:
+            return self._refused(request, resolved, spec, decision)
+        fleet.take_for(decision.chosen, spec.amounts)
+        self.plan.taken.append((decision.chosen, spec.amounts))
+        if request.group_id is not None and state is not None:
+            self.plan.groups[request.group_id] = state.with_members(request.user_id, decision.chosen)
+        record = PlacementRecord(seed=decision.seed, candidates=decision.candidates, hosts=len(fleet))
+        return self._add(request, self._servers(request, resolved, decision.chosen, record))
+
+    def _answered(self, request: ServerRequest) -> list[Server] | None:
+        """Return the servers of an earlier request with the same key. Raises Conflict if that request differs."""
+        if request.key is None:
+            return None
+        answer = self.plan.answers.get(request.key) or self._context.answers[request.key]
+        if answer is None:
+            return None
+        fingerprint, ids = answer
+        if fingerprint != request.fingerprint:
+            raise Conflict(f"The idempotency key {request.idempotency_key} was used for another request.")
+        planned: dict[str, Server] = {new.server.id: new.server for new in self.plan.new_servers}
+        known = {**self._context.answered, **planned}
+        return [known[server] for server in ids if server in known]
+
+    def _group(self, request: ServerRequest) -> GroupState | None:
+        if request.group_id is None:
+            return None
+        state = self.plan.groups.get(request.group_id)
+        if state is None or state.project_id != request.project_id:
+            raise Invalid(f"Instance group {request.group_id} could not be found.")
+        return state
+
+    def _spec(self, request: ServerRequest, resolved: ResolvedRequest, state: GroupState | None) -> RequestSpec:
+        """Return what the scheduler is asked. Raises OverQuota."""
+        requirements, forced = resolved.requirements, resolved.placement.forced
+        if self._context.avoid and not forced:
+            requirements = replace(requirements, other_hosts=requirements.other_hosts | self._context.avoid)
+        return RequestSpec(
+            *amounts_of(resolved.flavor),
+            count=self._within_quota(request, resolved, state),
+            minimum=request.minimum,
+            requirements=requirements,
+            group=state.view() if state else GroupView(),
+            forced=forced,
+        )
+
+    def _within_quota(self, request: ServerRequest, resolved: ResolvedRequest, state: GroupState | None) -> int:
+        """Return how many servers the quota allows, up to the count and down to the minimum. Raises OverQuota."""
+        limits = self._context.limits[request.project_id]
+        members = limits["server_group_members"]
+        if state is not None and members != UNLIMITED and state.users.get(request.user_id, 0) + request.count > members:
+            raise OverQuota("Quota exceeded, too many servers in group")
+        count, flavor = request.count, resolved.flavor
+        used_by_project = self._usage.get(request.project_id)
+        if used_by_project is None:
+            return count
+        for resource, used, size in zip(COUNTED, used_by_project, (1, flavor.vcpus, flavor.memory_mb), strict=True):
+            limit = limits[resource]
+            if limit == UNLIMITED:
+                continue
+            fits = (limit - used) // size
+            if fits < request.minimum:
+                raise OverQuota(
+                    f"Quota exceeded for {resource}: Requested {size * request.minimum}, "
+                    f"but already used {used} of {limit} {resource}"
+                )
+            count = min(count, fits)
+        return count
+
+    def _refused(
+        self, request: ServerRequest, resolved: ResolvedRequest, spec: RequestSpec, decision: Decision
+    ) -> list[Server]:
+        """Return servers in error that hold no room and join no group. Raises NoValidHost with all_or_nothing."""
+        explanation = explain(spec, self._fleet, decision.fitting)
+        details = resolved.refusal or explanation.sentence()
+        message = f"{NO_VALID_HOST} {resolved.refusal or self._tenant_message(explanation)}"
+        if self._all_or_nothing:
+            raise NoValidHost(message, details)
+        fault = Fault(message, request.now, details=details, kind=FaultKind.NO_VALID_HOST)
+        nowhere = [None] * request.minimum
+        return self._add(request, self._servers(request, resolved, nowhere, PlacementRecord(decision.seed), fault))
+
+    def _servers(
+        self,
+        request: ServerRequest,
+        resolved: ResolvedRequest,
+        hosts: Sequence[HostId | None],
+        record: PlacementRecord,
+        fault: Fault | None = None,
+    ) -> list[Server]:
+        servers = []
+        for number, host_id in enumerate(hosts):
+            host = None if host_id is None else self._fleet.hosts[self._fleet.row_of[host_id]]
+            name, details = _name_and_details(request, number, len(hosts))
+            server = Server(
+                id=request.server_id(number),
+                name=name,
+                project_id=request.project_id,
+                user_id=request.user_id,
+                flavor=resolved.flavor,
+                vm_state=VmState.ERROR if host is None else VmState.BUILDING,
+                task=None if host is None else Task.SPAWNING,
+                power=Power.NONE,
+                created_at=request.now,
+                updated_at=request.now,
+                host_id=host_id,
+                host_name=None if host is None else host.name,
+                zone=None if host is None else host.zone,
+                group_id=None if host is None else request.group_id,
+                request=resolved.placement,
+                details=details,
+                placement=record,
+                fault=fault,
+                tags=request.tags,
+            )
+            servers.append(server)
+        return servers
+
+    def _add(self, request: ServerRequest, servers: list[Server]) -> list[Server]:
+        self.plan.new_servers += [NewServer(server, request.request_id) for server in servers]
+        if request.key is not None:
+            self.plan.answers[request.key] = request.fingerprint, [server.id for server in servers]
+        used = self._usage.get(request.project_id)
+        if used is not None:
+            flavor = servers[0].flavor
+            for i, size in enumerate((1, flavor.vcpus, flavor.memory_mb)):
+                used[i] += size * len(servers)
+        return servers
+
+
+def _name_and_details(request: ServerRequest, number: int, total: int) -> tuple[str, Details]:
+    details = replace(request.details, launch_index=number) if number else request.details
+    if request.names_and_metadata:
+        name, metadata = request.names_and_metadata[number]
+        return name, replace(details, metadata=metadata)
+    return request.name if total == 1 else f"{request.name}-{number + 1}", details
