@@ -80,10 +80,14 @@ def test_exactly_the_broken_policies_are_found(world: World) -> None:
     assert found(world) == broken(world)
 
 
-@law
+@wide_law
 @given(world=worlds(least=1))
-def test_a_member_that_nothing_speaks_against_breaks_no_hard_policy_and_the_other_way_round(world: World) -> None:
-    """Both read the same policies: one asks who may come, the other who should not be there."""
+def test_hard_violation_means_an_objection_to_a_member_and_the_other_way_round(world: World) -> None:
+    """Both read the same policies: `objections` asks whether a host admits a member, `violations` whether it may stay.
+
+    A group that affinity finds in two domains is the exception. Each of them admits a member of it, so there is no
+    objection to a member that has company in its own domain.
+    """
     fleet, group = world.fleet(), world.spec.group
     known = {host: number for host, number in group.places.items() if HostId(host) in fleet.row_of}
     against = []
@@ -91,8 +95,23 @@ def test_a_member_that_nothing_speaks_against_breaks_no_hard_policy_and_the_othe
         others = {**known, host: number - 1}
         view = replace(group, places={place: held for place, held in others.items() if held})
         against += objections(view, HostId(host), fleet)
-    hard = [policy for policy, _, _ in found(world) if not policy.kind.is_soft]
-    assert bool(hard) == bool(against)
+    hard = [(policy, domain) for policy, domain, _ in found(world) if not policy.kind.is_soft]
+    objectionable = [policy for policy, domain in hard if domain is None or not _all_have_company(policy, world)]
+    assert against or not objectionable
+    assert hard or not against
+    if not group.movers:  # a member that moves is no company
+        assert bool(against) == bool(objectionable)
+
+
+def _all_have_company(policy: GroupPolicy, world: World) -> bool:
+    """Whether the policy is an affinity, and each domain that holds members of the group holds two or more."""
+    if policy.kind is not PolicyKind.AFFINITY or policy.target is not None:
+        return False
+    ids = {host.id: host for host in world.hosts}
+    hosts = [ids[HostId(host)] for host in Counter(world.spec.group.places).elements() if host in ids]
+    domains = [reference.domains_of(host, policy.scope, world.aggregates) for host in hosts]
+    held = Counter(domain[0] for domain in domains if len(domain) == 1)
+    return min(held.values()) > 1
 
 
 def _hard(world: World) -> set[tuple[GroupPolicy, str | None]]:
