@@ -1,21 +1,20 @@
-"""Puts the use cases together: one set for each process, on one store."""
+"""Builds the services of a process and the handlers of its jobs, on one store, by the operator's options."""
 
 import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from oslo_config import cfg
 
-from covey.clock_and_ids import new_seed, random_uuid
+from covey.clock_and_ids import new_seed, new_uuid, random_uuid
 from covey.drivers.simulated import Simulated
 from covey.model.clustering.limits import Limits
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
 from covey.model.work import JobKind
 from covey.notifications import sender
-from covey.ports import Access, Clock, NewUuid
+from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation
 from covey.scheduler.fleet import Weights
@@ -59,12 +58,12 @@ from covey.services.ttl_cache import TtlCache
 from covey.storage.store import Store
 from covey.worker import Batch, Handler, Worker
 
-RECENT_S = 1.0  # how long a flavor or an image that was looked up serves further boots
+_CACHE_S = 1.0  # how long a flavor or an image stays in the cache for further boots
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """All that a process needs to answer requests, and to do the work that follows them."""
+    """The services that answer requests, and what the workers of the process run."""
 
     services: Services
     store: Store
@@ -82,7 +81,7 @@ class Assembled:
     poll_interval_s: float
 
     def worker(self) -> Worker:
-        """One more loop that carries out committed work, this process's own first."""
+        """Return a new worker of this process."""
         return Worker(
             self.store,
             self.clock,
@@ -115,11 +114,10 @@ def assemble(
     store: Store,
     access: Access,
     now: Clock,
-    new_uuid: NewUuid,
     request_slots: RequestSlots,
     claim_conflict: Callable[[], None] = lambda: None,
 ) -> Assembled:
-    """Every use case, by the operator's options; `overtaken` is told of every claim that has to be decided again."""
+    """Build all services. `claim_conflict` is called for every claim that another claim made stale."""
     scheduler = conf.scheduler
     weights = Weights(
         scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier
@@ -131,7 +129,7 @@ def assemble(
         scheduler.default_availability_zone,
         isolates=scheduler.enable_forbidden_aggregates_filter,
     )
-    tell = _TELL[conf.api.explain_to_tenants]
+    tenant_message = _TENANT_MESSAGES[conf.api.explain_to_tenants]
     announcements = Announcements(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
     quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
     flavors, images = Flavors(store, access, now), Images(store, access, now)
@@ -140,7 +138,7 @@ def assemble(
         store,
         live,
         quotas.defaults,
-        tell,
+        tenant_message,
         announcements,
         local_queue,
         scheduler.host_subset_size,
@@ -148,9 +146,9 @@ def assemble(
         claim_conflict=claim_conflict,
     )
     servers = Servers(
-        store, access, now, server_creation, flavors, images, announcements, TtlCache(RECENT_S), TtlCache(RECENT_S)
+        store, access, now, server_creation, flavors, images, announcements, TtlCache(_CACHE_S), TtlCache(_CACHE_S)
     )
-    places = Destinations(store, live, new_seed, tell, scheduler.host_subset_size)
+    places = Destinations(store, live, new_seed, tenant_message, scheduler.host_subset_size)
     groups = Groups(store, access, now, new_uuid, quotas, announcements)
     driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed, now)
     moves = Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in)
@@ -184,7 +182,7 @@ def assemble(
             moves=moves,
             placement=Placement.on(store, access, now, new_uuid, request_slots),
             power=power,
-            previews=Previews(store, access, groups, servers, live, tell),
+            previews=Previews(store, access, groups, servers, live, tenant_message),
             quotas=quotas,
             rebalances=Rebalances(store, access, now, new_uuid, groups, planner),
             scopes=Scopes(store, access, now, new_uuid),
@@ -193,11 +191,9 @@ def assemble(
         store=store,
         clock=now,
         live=live,
-        builds=Builds(store, now, driver, places, _standing(servers), announcements, scheduler.max_attempts),
+        builds=Builds(store, now, driver, places, _requirements_of(servers), announcements, scheduler.max_attempts),
         server_tasks=ServerTasks(store, now, driver, places, announcements),
-        rebalances=RebalanceSteps(
-            store, now, replace(planner, request_slots=RequestSlots()), moves
-        ),  # workers take no lane
+        rebalances=RebalanceSteps(store, now, replace(planner, request_slots=RequestSlots()), moves),  # takes no slot
         executor=Executor(store, now, random_uuid, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
         send=sender(conf, store),
         local_queue=local_queue,
@@ -208,23 +204,24 @@ def assemble(
     )
 
 
-def _limits(chosen: cfg.ConfigOpts) -> Limits:
-    return Limits(chosen.max_clusters_per_project, chosen.max_nodes_per_cluster, chosen.default_action_timeout)
+def _limits(options: cfg.ConfigOpts) -> Limits:
+    return Limits(options.max_clusters_per_project, options.max_nodes_per_cluster, options.default_action_timeout)
 
 
-def _standing(servers: Servers) -> Any:  # noqa: ANN401 -- a function of a server
+def _requirements_of(servers: Servers) -> Callable[[Server], HostRequirements]:
     def requirements(server: Server) -> HostRequirements:
         return servers.requirements_for(server.project_id, server.flavor, server.request)
 
     return requirements
 
 
-def _nothing(_: Explanation) -> str:
-    return "There are not enough hosts available."
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
-_TELL = {
-    "counts": lambda why: f"{why.sentence()[:1].upper()}{why.sentence()[1:]}.",
-    "reasons": lambda why: f"{why.without_numbers()[:1].upper()}{why.without_numbers()[1:]}.",
-    "none": _nothing,
+# What tenants read of an explanation, by [api] explain_to_tenants.
+_TENANT_MESSAGES: dict[str, Callable[[Explanation], str]] = {
+    "counts": lambda explanation: _sentence(explanation.sentence()),
+    "reasons": lambda explanation: _sentence(explanation.without_numbers()),
+    "none": lambda _: "There are not enough hosts available.",
 }

@@ -1,4 +1,4 @@
-"""Builds everything; the only module that knows every adapter."""
+"""Builds what a process runs from its options: the WSGI application, workers, and the parts of commands."""
 
 import threading
 from collections.abc import Sequence
@@ -40,84 +40,84 @@ Application: TypeAlias = "WSGIApplication"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an operator chose on the command line; None leaves the word to the file and the environment."""
+    """The options of the command line. They override the configuration files and the environment."""
 
     config_files: tuple[str, ...] = ()
     overrides: tuple[tuple[str, str, object], ...] = ()  # (group, option, value)
     only_api: str | None = None
 
     def load(self) -> cfg.ConfigOpts:
-        """All options, the command line's winning."""
+        """Return all options, with those of the command line applied."""
         conf = config.load(self.config_files)
         for group, option, value in self.overrides:
             conf.set_override(option, value, group)
         return conf
 
     def alone(self, api: str | None) -> Self:
-        """The same, with one API served alone at the root."""
+        """Return the same settings with one API served alone at the root."""
         return replace(self, only_api=api)
 
 
 def engine(conf: cfg.ConfigOpts) -> sa.Engine:
-    """The database that the options name. Raises Invalid."""
+    """Connect to the database that the options name. Raises Invalid."""
     connected: sa.Engine = databases.connect(
         conf.database.connection, pool_size=conf.database.pool_size or 2 * conf.api.request_slots + 4
     )
     return connected
 
 
-def wsgi(chosen: Settings, *, work: bool = False, stopping: threading.Event | None = None) -> Application:
-    """The service as a WSGI application; each serving process builds its own, and most do their own work.
+def wsgi(settings: Settings, *, work: bool = False, stopping: threading.Event | None = None) -> Application:
+    """Build the WSGI application of a serving process, and with `work` start its workers.
 
-    Once `stopping` is set, no request waits any longer for something to tell.
+    When `stopping` is set, open event streams end.
     """
-    conf = chosen.load()
+    conf = settings.load()
     logs.configure(conf.log.level, conf.log.format)
     store = Store(engine(conf))
     access = OsloAccess(conf)
     request_slots = RequestSlots(conf.api.request_slots)
     authenticate, projects = _authentication(conf, request_slots)
     metrics = Metrics()
-    made = assembly.assemble(conf, store, access, now, new_uuid, request_slots, metrics.count_claim_conflict)
+    assembled = assembly.assemble(conf, store, access, now, request_slots, metrics.count_claim_conflict)
     if work and conf.worker.threads:
         for _ in range(conf.worker.threads):
-            made.worker().start()
-    if work and chosen.only_api in {None, "compute"}:
-        threading.Thread(target=made.live.get_ready, name="covey-ready", daemon=True).start()
+            assembled.worker().start()
+    if work and settings.only_api in {None, "compute"}:
+        threading.Thread(target=assembled.live.get_ready, name="covey-ready", daemon=True).start()
     parts = app.AppParts(
-        services=made.services,
+        services=assembled.services,
         ping=store.ping,
         access=access,
         clock=now,
         new_uuid=new_uuid,
         authenticate=authenticate,
         projects=projects,
-        settings=settings(conf),
+        settings=api_settings(conf),
         metrics=metrics,
         sign_in=_sign_in(conf, request_slots),
         cors=_cors(conf),
         stopping=stopping or threading.Event(),
     )
-    return request_slots.guard(app.build(parts, chosen.only_api))
+    return request_slots.guard(app.build(parts, settings.only_api))
 
 
 def _cors(conf: cfg.ConfigOpts) -> Cors | None:
-    chosen = conf.cors
-    if not chosen.allowed_origin:
+    options = conf.cors
+    if not options.allowed_origin:
         return None
     return Cors(
-        chosen.allowed_origin,
-        chosen.allow_methods,
-        chosen.allow_headers or (),
-        chosen.expose_headers or (),
-        chosen.max_age,
-        credentials=chosen.allow_credentials,
+        options.allowed_origin,
+        options.allow_methods,
+        options.allow_headers or (),
+        options.expose_headers or (),
+        options.max_age,
+        credentials=options.allow_credentials,
     )
 
 
-def settings(conf: cfg.ConfigOpts) -> app.Settings:
-    """What an operator chose for the HTTP service."""
-    return app.Settings(
+def api_settings(conf: cfg.ConfigOpts) -> app.ApiSettings:
+    """Return the options of the HTTP service."""
+    return app.ApiSettings(
         max_limit=conf.api.max_limit,
         max_body_bytes=conf.api.max_body_bytes,
         default_zone=conf.scheduler.default_availability_zone,
@@ -130,13 +130,13 @@ def settings(conf: cfg.ConfigOpts) -> app.Settings:
 
 
 def workers(conf: cfg.ConfigOpts, number: int) -> list[Worker]:
-    """Loops that carry out committed work, for a process that does nothing else."""
-    made = assembly.assemble(conf, Store(engine(conf)), OsloAccess(conf), now, new_uuid, RequestSlots())
-    return [made.worker() for _ in range(number)]
+    """Return workers for a process that serves no requests."""
+    assembled = assembly.assemble(conf, Store(engine(conf)), OsloAccess(conf), now, RequestSlots())
+    return [assembled.worker() for _ in range(number)]
 
 
 def fleets(conf: cfg.ConfigOpts) -> Fleets:
-    """What the command line does with fleet files."""
+    """Return the service behind `covey fleet`."""
     ratios = {
         ResourceClass.VCPU: conf.scheduler.cpu_allocation_ratio,
         ResourceClass.MEMORY_MB: conf.scheduler.ram_allocation_ratio,
@@ -146,7 +146,7 @@ def fleets(conf: cfg.ConfigOpts) -> Fleets:
 
 
 def overview(conf: cfg.ConfigOpts) -> Overview:
-    """The state of the fleet at a glance."""
+    """Return the counts behind `covey status`."""
     scheduler = conf.scheduler
     return look_over(
         Store(engine(conf)),
@@ -156,12 +156,12 @@ def overview(conf: cfg.ConfigOpts) -> Overview:
 
 
 def store(conf: cfg.ConfigOpts) -> Store:
-    """The database, for what operators put right by hand."""
+    """Return the store behind `covey manage`."""
     return Store(engine(conf))
 
 
 def prepare(conf: cfg.ConfigOpts) -> None:
-    """Makes sure that the database can be used: an empty one gets its schema. Raises Invalid, Unavailable."""
+    """Create the schema in an empty database, and check it in any other. Raises Invalid, Unavailable."""
     connected = engine(conf)
     try:
         have = schema.current(connected)
@@ -169,7 +169,7 @@ def prepare(conf: cfg.ConfigOpts) -> None:
             schema.upgrade(connected)
         elif have != schema.head():
             raise Invalid(
-                f"The database has schema {have}, this version wants {schema.head()}. Run `covey db upgrade`."
+                f"The database has schema {have}, this version needs {schema.head()}. Run `covey db upgrade`."
             )
     except sa.exc.OperationalError as error:
         raise Unavailable(f"The database can't be opened: {error.orig}") from error
@@ -202,5 +202,5 @@ def _sign_in(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> SignIn | None
 
 
 def absolute(files: Sequence[str]) -> tuple[str, ...]:
-    """Configuration files as given, made absolute so that a serving process finds them from anywhere."""
+    """Return the paths of configuration files as absolute paths, for serving processes with another directory."""
     return tuple(str(Path(name).resolve()) for name in files)

@@ -393,11 +393,11 @@ def _cloud(
     conf = Settings(overrides=(*defaults, *overrides)).load()
     logs.configure("error", "json")
     access, time, noauth, metrics = OsloAccess(conf), Time(), NoAuth(), Metrics()
-    made = assemble(conf, store, access, time, clock_and_ids.new_uuid, RequestSlots(), metrics.count_claim_conflict)
+    made = assemble(conf, store, access, time, RequestSlots(), metrics.count_claim_conflict)
     made = replace(
         made, builds=replace(made.builds, driver=driver), server_tasks=replace(made.server_tasks, driver=driver)
     )
-    settings = bootstrap.settings(conf)
+    settings = bootstrap.api_settings(conf)
     parts = app.AppParts(
         made.services, store.ping, access, time, clock_and_ids.new_uuid, noauth, noauth, settings, metrics
     )

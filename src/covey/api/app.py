@@ -49,7 +49,7 @@ APIS = ("clustering", "compute", "image", "placement")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ApiSettings:
     """The options of the HTTP service."""
 
     max_limit: int
@@ -73,7 +73,7 @@ class AppParts:
     new_uuid: NewUuid
     authenticate: Authenticator
     projects: Projects | None  # None where Keystone has the projects
-    settings: Settings
+    settings: ApiSettings
     metrics: Metrics
     sign_in: dashboard_session.SignIn | None = None  # exchanges a password for a token, with Keystone
     cors: Cors | None = None
