@@ -69,11 +69,11 @@ $(SITE)/installed: requirements/docs.txt | $(BIN)/uv
 	$(BIN)/uv pip install --quiet --python $(SITE)/bin/python --no-deps --require-hashes -r requirements/docs.txt
 	@touch $@
 
-docs: $(VENV)/.demo $(SITE)/installed  ## Build the documentation into site/
-	$(BIN)/python -m docs.openapi
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict --clean
+docs: $(VENV)/.demo $(SITE)/installed  ## Build the documentation into site/; a broken link is an error
+	$(SITE)/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --builder html docs site
+	$(BIN)/python -m docs.openapi site/reference/openapi.json
 
-tables: setup  ## Write the reference's tables anew, from the code
+tables: setup  ## Generate the tables of the reference from the code
 	$(BIN)/python -m docs.tables
 
 format: setup  ## Let ruff rewrite what it can
@@ -86,10 +86,10 @@ PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 lock: $(BIN)/uv  ## Update every pinned dependency and its hashes
 	$(PIN) --extra client --extra solver pyproject.toml -o requirements/demo.txt
 	$(PIN) --all-extras --group dev -c requirements/demo.txt pyproject.toml -o requirements/dev.txt
-	$(PIN) -c requirements/demo.txt requirements/docs.in pyproject.toml -o requirements/docs.txt
+	$(PIN) requirements/docs.in -o requirements/docs.txt
 	$(PIN) requirements/clustering-client.in -o requirements/clustering-client.txt
 	$(PIN) tests/conformance/requirements.in -o tests/conformance/requirements.txt
 	$(PIN) tests/conformance/clustering/requirements.in -o tests/conformance/clustering/requirements.txt
 
 clean:  ## Remove what the other words made
-	rm -rf $(VENV) .demo site docs/reference/openapi.json .conformance .environments .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache
+	rm -rf $(VENV) .demo site .conformance .environments .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache

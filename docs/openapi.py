@@ -1,14 +1,14 @@
-"""Writes reference/openapi.json, as the service itself tells it; `make docs` runs it."""
+"""Writes the OpenAPI document of the Compute API into a file: `python -m docs.openapi FILE`."""
 
 import json
+import sys
 from pathlib import Path
 
 import falcon.testing
 
 from covey.bootstrap import Settings, wsgi
 
-PLACE = Path(__file__).parent / "reference" / "openapi.json"
-_QUIET = (
+_OVERRIDES = (
     ("api", "auth_strategy", "none"),
     ("database", "connection", "sqlite:///never-opened"),
     ("log", "level", "warning"),
@@ -16,11 +16,11 @@ _QUIET = (
 
 
 def document() -> dict[str, object]:
-    """The document, with a URL that is right for a service of one's own."""
-    service = falcon.testing.TestClient(wsgi(Settings(overrides=_QUIET)))
-    told: dict[str, object] = service.simulate_get("/compute/v2.1/openapi.json").json
-    return told | {"servers": [{"url": "http://127.0.0.1:8774/compute/v2.1"}]}
+    """Return the document that a service serves, with the URL of a local service."""
+    service = falcon.testing.TestClient(wsgi(Settings(overrides=_OVERRIDES)))
+    served: dict[str, object] = service.simulate_get("/compute/v2.1/openapi.json").json
+    return served | {"servers": [{"url": "http://127.0.0.1:8774/compute/v2.1"}]}
 
 
 if __name__ == "__main__":
-    PLACE.write_text(json.dumps(document(), indent=1) + "\n")
+    Path(sys.argv[1]).write_text(json.dumps(document(), indent=1) + "\n")

@@ -1,6 +1,6 @@
-"""Writes the tables of the reference that the code itself knows best, in the words that stand beside its definitions.
+"""Generates the tables of the reference from the definitions in the code and the sentences beside them.
 
-`make tables` runs it; a test fails while a page is not what it would write.
+`make tables` runs it. tests/unit/test_docs.py fails while a page differs from what it would write.
 """
 
 import ast
@@ -30,7 +30,7 @@ _PLACE = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def options() -> str:
-    """A section for each group of options."""
+    """Return a section for each group of options."""
     return "\n".join(
         f"## [{group.name}]\n\n{group.title}.\n\n"
         + _table("Option", "Default", "Environment", "Meaning", rows=(_option(group.name, each) for each in choices))
@@ -39,12 +39,12 @@ def options() -> str:
 
 
 def rules(belongs: Callable[[AccessRule], bool]) -> str:
-    """A table of the rules that belong."""
+    """Return a table of the access rules that the filter selects."""
     return _table("Rule", "Default", "What it guards", rows=(_rule(rule) for rule in RULES if belongs(rule)))
 
 
 def errors() -> str:
-    """Every code by its status, in the words of its class."""
+    """Return a table of every error code by its status, with the docstring of its class."""
     meaning = meaning_of_codes()
     known = sorted(STATUS.items(), key=lambda item: item[1])
     rows = ((f"`{code}`", status.value, meaning[code]) for code, status in known)
@@ -52,31 +52,31 @@ def errors() -> str:
 
 
 def meaning_of_codes() -> dict[str, str]:
-    """What each error code that a class has stands for, in the model or anywhere below the API."""
+    """Return the meaning of each error code, from the error classes of the model and the APIs."""
     for module in pkgutil.walk_packages(covey.api.__path__, "covey.api."):
         importlib.import_module(module.name)
     return {each.code: _one_line(each.__doc__ or "") for each in _kinds_of(CoveyError) if "code" in vars(each)}
 
 
 def names_on_the_wire(inside: str, wire: str, names: Mapping[str, str], *, other: str) -> str:
-    """What one API calls errors that are something else inside."""
+    """Return a table of the names that one API uses for errors on the wire."""
     rows = ((key, f"`{name}`") for key, name in names.items())
     return _table(inside, wire, rows=[*rows, ("any other", other)])
 
 
 def microversions() -> str:
-    """What each version of the Compute API changed."""
+    """Return a table of what each microversion of the Compute API changes."""
     rows = ((getattr(compute, name), f"`{name}`", what) for name, what in described(compute).items())
     return _table("Version", "Name", "What it changes", rows=rows)
 
 
 def notifications() -> str:
-    """What listeners are told."""
+    """Return a table of all notifications."""
     return _table("Event", "When", rows=((f"`{Event[name]}`", what) for name, what in described(Event).items()))
 
 
 def described(place: ModuleType | type) -> dict[str, str]:
-    """What a module or a class says of each name that it defines: the string right below the definition."""
+    """Return the string below each definition of a module or a class, by the defined name."""
     tree = ast.parse(inspect.getsource(place))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else tree.body
     found: dict[str, str] = {}
@@ -112,7 +112,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def written(page: str) -> str:
-    """A page with its tables made anew."""
+    """Return the page with its tables generated from the code."""
     return _PLACE.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", page)
 
 
@@ -145,7 +145,7 @@ def _one_line(text: str) -> str:
 
 
 def main() -> None:
-    """Write the pages that have such tables."""
+    """Rewrite each page whose tables differ."""
     for page in sorted(REFERENCE.glob("*.md")):
         text = page.read_text()
         if written(text) != text:
