@@ -128,7 +128,7 @@ def test_a_page_of_the_reference_shows_what_is_so(page: Path, demo: Covey, warm:
 
 def test_site_builds_without_a_warning_and_loads_nothing_from_another_host(tmp_path: Path) -> None:
     subprocess.run(["make", "-o", ".venv/bin/uv", SITE / "installed"], cwd=ROOT, check=True, timeout=INSTALL_S)
-    build = [SITE / "bin/sphinx-build", "--quiet", "--fail-on-warning", "--fresh-env", "docs", tmp_path]
+    build = [str(SITE / "bin/sphinx-build"), "--quiet", "--fail-on-warning", "--fresh-env", "docs", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, timeout=INSTALL_S)
     pages = {page.name: page.read_text() for page in tmp_path.rglob("*.html")}
     assert {"tutorial.html", "deploy.html", "policies.html", "openapi.html"} <= pages.keys()
