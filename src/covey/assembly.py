@@ -33,7 +33,7 @@ from covey.services.clustering.engine.policy_groups import PolicyGroups
 from covey.services.clustering.engines import Heartbeat
 from covey.services.dashboard import Dashboard
 from covey.services.destinations import Destinations
-from covey.services.explaining import Explaining
+from covey.services.explanations import Explanations
 from covey.services.flavors import Flavors
 from covey.services.groups import Groups
 from covey.services.histories import Histories
@@ -172,7 +172,7 @@ def assemble(
                 conf.api.explain_to_tenants,
                 isolates=scheduler.enable_forbidden_aggregates_filter,
             ),
-            explaining=Explaining(store, access, live, servers),
+            explanations=Explanations(store, access, live, servers),
             flavors=flavors,
             groups=groups,
             histories=Histories(store, access, servers),

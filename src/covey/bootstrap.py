@@ -25,8 +25,7 @@ from covey.model.extras import requires
 from covey.model.inventory import ResourceClass
 from covey.request_slots import RequestSlots
 from covey.services.fleets import Fleets
-from covey.services.overview import Overview
-from covey.services.overview import overview as look_over
+from covey.services.overview import Overview, get_overview
 from covey.storage import engine as databases
 from covey.storage import schema
 from covey.storage.store import Store
@@ -148,7 +147,7 @@ def fleets(conf: cfg.ConfigOpts) -> Fleets:
 def overview(conf: cfg.ConfigOpts) -> Overview:
     """Return the counts behind `covey status`."""
     scheduler = conf.scheduler
-    return look_over(
+    return get_overview(
         Store(engine(conf)),
         scheduler.default_availability_zone,
         isolates=scheduler.enable_forbidden_aggregates_filter,

@@ -28,7 +28,7 @@ class Driver(Protocol):
     """Does what is already decided. Each method may be repeated after a crash, and raises DriverFault."""
 
     def spawn(self, server: Server, host: str) -> None:
-        """Start the server on the host. Does nothing if it already runs there. Raises NotYet when it takes long."""
+        """Start the server on the host. Does nothing if it runs there already. Raises OperationInProgress."""
 
     def destroy(self, server: Server, host: str) -> None:
         """Remove the server from the host. Does nothing if it is not there."""

@@ -45,7 +45,7 @@ def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"Policy doesn't allow os_compute_api:os-policy-scopes:create to be performed.\n"
     assert (
-        b"There is no policy scope 'nowhere'"
+        b"Policy scope 'nowhere' does not exist"
         in member._done("server group set 'a new group' --policy affinity:nowhere", None).stderr
     )
     assert "No ServerGroup found for nothing" in member.refusal("server group audit nothing")

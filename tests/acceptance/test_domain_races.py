@@ -20,8 +20,9 @@ RACKS = 8  # of the scope from the beginning, and empty
 LATE = 20  # aggregates that share hosts, and would all be racks
 CLIENTS = 40
 REFUSED = re.compile(
-    r"Host (host-\d+) is in the aggregate (\S+) of the scope rack already, so it can't be in (\S+) too\."
-    r"( \d+ more of its hosts are in other aggregates of the scope\.)?"
+    r"Host (host-\d+) is already in aggregate (\S+) of the scope rack, so it can't be added to aggregate (\S+): "
+    r"a host is in at most one domain of a scope\."
+    r"( The same holds for \d+ more of its hosts\.)?"
 )
 
 

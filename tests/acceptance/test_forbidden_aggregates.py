@@ -133,6 +133,6 @@ def test_servers_without_a_licence_never_cost_one(directory: Path, sessions: dic
         "licensed",
         ["windows-hosts"],
     )
-    sentence = f"1 server is in an aggregate that requires traits not asked for: {early}."
+    sentence = f"1 server is in an aggregate that requires traits the server does not request: {early}."
     assert report["warnings"] == [sentence]
     assert sentence not in covey(directory, "status", "--database", DATABASE).stdout  # where the option is off

@@ -34,7 +34,7 @@ def test_people_read_of_a_few_hosts_and_programs_of_all(tmp_path: Path) -> None:
             connection.execute(sa.text(statement))
     connected.dispose()
     nowhere = "7 hosts are in no domain of the scope rack: n3, n4, n5, n6, n7 and 2 more."
-    ambiguous = "1 host is in more than one domain of the scope rack, so out of reach of its policies: n1 (r1, r2)."
+    ambiguous = "1 host is in more than one domain of the scope rack, so excluded by its policies: n1 (r1, r2)."
 
     people = covey(tmp_path, "status", "--database", database)
     assert people.status == 1

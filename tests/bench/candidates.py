@@ -40,7 +40,7 @@ def flat(count: int) -> Iterator[ProviderRecord]:
     common = frozenset(f"HW_CPU_X86_{number}" for number in range(COMMON_TRAITS))
     for number in range(1, count + 1):
         has = {
-            "VCPU": InventoryRecord(64, ratio=4.0, used=number * 7 % 200),
+            "VCPU": InventoryRecord(64, allocation_ratio=4.0, used=number * 7 % 200),
             "MEMORY_MB": InventoryRecord(262_144, reserved=512, used=number * 7919 % 200_000),
             "DISK_GB": InventoryRecord(2_000, used=number % 1_000),
         }

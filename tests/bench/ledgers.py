@@ -32,7 +32,10 @@ def fill_covey(url: str, records: Sequence[ProviderRecord]) -> None:
             connection,
             "inventories",
             ("provider_id", "resource_class", "total", "reserved", "allocation_ratio", "used"),
-            ((r.id, kind, has.total, has.reserved, has.ratio, has.used) for r, kind, has in _stocks(records)),
+            (
+                (r.id, kind, has.total, has.reserved, has.allocation_ratio, has.used)
+                for r, kind, has in _stocks(records)
+            ),
         )
         _copy(connection, "provider_traits", ("provider_id", "trait"), _pairs(records, "traits"))
         _copy(connection, "provider_aggregates", ("provider_id", "aggregate_uuid"), _pairs(records, "aggregates"))
@@ -69,7 +72,16 @@ def fill_placement(url: str, records: Sequence[ProviderRecord]) -> None:
             "inventories",
             ("resource_provider_id", "resource_class_id", *_UNITS),
             (
-                (r.id, classes[kind], has.total, has.reserved, has.min_unit, has.max_unit, has.step_size, has.ratio)
+                (
+                    r.id,
+                    classes[kind],
+                    has.total,
+                    has.reserved,
+                    has.min_unit,
+                    has.max_unit,
+                    has.step_size,
+                    has.allocation_ratio,
+                )
                 for r, kind, has in _stocks(records)
             ),
         )

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import GroupId, ProjectId, ScopeId, UserId
-from covey.model.scopes import Misplaced, Scope
-from covey.services.overview import Overview, overview
+from covey.model.scopes import DomainProblems, Scope
+from covey.services.overview import Overview, get_overview
 from covey.storage.store import Store
 from covey.storage.tables import aggregate_hosts
 from tests.build import NOW, a_flavor, a_host, an_image
@@ -20,11 +20,11 @@ RACK, CELL, SWITCH = (
 
 
 def test_an_empty_fleet_says_what_is_missing(store: Store) -> None:
-    seen = overview(store, "nova")
+    seen = get_overview(store, "nova")
     assert seen == Overview(0, 0, 0, (), 0, (), 0, 0, seen.warnings)
-    assert [warning.partition(":")[0].partition(",")[0] for warning in seen.warnings] == [
-        "There are no hosts yet",
-        "There are no flavors",
+    assert list(seen.warnings) == [
+        "The fleet has no hosts; `covey fleet apply FILE` adds them.",
+        "The fleet has no flavors, so no server can be created.",
     ]
 
 
@@ -39,7 +39,7 @@ def test_a_fleet_is_counted_and_a_scope_without_domains_is_told(store: Store) ->
         tx.aggregates.add_hosts([(zoned, first.id)], NOW)
         tx.flavors.add([a_flavor(is_public=False)], NOW)
         tx.images.add([an_image()])
-    assert overview(store, "nova") == Overview(
+    assert get_overview(store, "nova") == Overview(
         hosts=3,
         disabled=1,
         down=1,
@@ -52,7 +52,7 @@ def test_a_fleet_is_counted_and_a_scope_without_domains_is_told(store: Store) ->
             "The scope cell has no domains.",
             "3 hosts are in no domain of the scope rack: n1, n2, n3.",
         ),
-        misplaced=(Misplaced("rack", ("n1", "n2", "n3"), ()),),
+        domain_problems=(DomainProblems("rack", ("n1", "n2", "n3"), ()),),
     )
 
 
@@ -65,7 +65,7 @@ def test_hosts_in_no_domain_are_told_for_scopes_that_have_domains_or_users(store
         tx.aggregates.add_hosts([(rack, host.id) for host in tx.hosts.find()[:7]], NOW)
         policy = GroupPolicy(PolicyKind.AFFINITY, ScopeRef(CELL.id))
         tx.groups.add(Group(GroupId("g"), "g", ProjectId("p"), UserId("u"), (policy,), 0, NOW))
-    seen = overview(store, "nova")
+    seen = get_overview(store, "nova")
     assert seen.warnings == (
         "The scope cell has no domains.",
         "The scope switch has no domains.",
@@ -73,7 +73,7 @@ def test_hosts_in_no_domain_are_told_for_scopes_that_have_domains_or_users(store
         "1 host is in no domain of the scope rack: n8.",
     )
     everybody = tuple(f"n{n}" for n in range(1, 9))
-    assert seen.misplaced == (Misplaced("cell", everybody, ()), Misplaced("rack", ("n8",), ()))
+    assert seen.domain_problems == (DomainProblems("cell", everybody, ()), DomainProblems("rack", ("n8",), ()))
 
 
 def test_a_fleet_whose_hosts_are_all_in_one_domain_wants_no_attention(store: Store) -> None:
@@ -84,8 +84,8 @@ def test_a_fleet_whose_hosts_are_all_in_one_domain_wants_no_attention(store: Sto
         first, second = tx.aggregates.add([("u1", "r1", None, RACK.id), ("u2", "r2", None, RACK.id)], NOW)
         one, two = tx.hosts.find()
         tx.aggregates.add_hosts([(first, one.id), (second, two.id)], NOW)
-    seen = overview(store, "nova")
-    assert (seen.warnings, seen.misplaced) == ((), ())
+    seen = get_overview(store, "nova")
+    assert (seen.warnings, seen.domain_problems) == ((), ())
 
 
 def test_hosts_that_outside_hands_put_into_two_domains_are_told_with_both(store: Store, connected: sa.Engine) -> None:
@@ -100,11 +100,11 @@ def test_hosts_that_outside_hands_put_into_two_domains_are_told_with_both(store:
         row = {"aggregate_id": second, "host_id": one.id, "scope_id": RACK.id}
         connection.execute(sa.insert(aggregate_hosts), row)
         connection.commit()
-        seen = overview(store, "nova")
+        seen = get_overview(store, "nova")
     assert seen.warnings == (
-        "1 host is in more than one domain of the scope rack, so out of reach of its policies: n1 (r1, r2).",
+        "1 host is in more than one domain of the scope rack, so excluded by its policies: n1 (r1, r2).",
     )
-    assert seen.misplaced == (Misplaced("rack", (), (("n1", ("r1", "r2")),)),)
+    assert seen.domain_problems == (DomainProblems("rack", (), (("n1", ("r1", "r2")),)),)
 
 
 @contextmanager

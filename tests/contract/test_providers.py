@@ -13,7 +13,7 @@ from alembic import command
 from covey.model.access import Actor
 from covey.model.allocations import AllocationRequest
 from covey.model.changes import Use
-from covey.model.errors import ConcurrentUpdate, Conflict, Invalid, Overtaken
+from covey.model.errors import ConcurrentUpdate, Conflict, Invalid, TransactionConflict
 from covey.model.ids import AggregateId, HostId, ProjectId, UserId
 from covey.model.providers import InventoryRecord, ProviderFilter
 from covey.services.placement.allocations import Allocations
@@ -125,7 +125,7 @@ def test_who_rewrites_and_who_gives_back_the_same_things_never_spoil_the_books(s
         ledger.replace(operator, AllocationRequest(CONSUMER, held, "web", "alice"))
 
     def give_back() -> None:
-        with suppress(Overtaken), store.write() as tx:
+        with suppress(TransactionConflict), store.write() as tx:
             tx.claims.release(CONSUMER)
 
     for _ in range(25):

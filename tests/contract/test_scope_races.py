@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 ADMIN = an_admin()
 ROUNDS = 10
-REFUSED = re.compile(r"Host n\d is in the aggregate (\S+) of the scope rack already, so it can't be in (\S+) too\.")
+REFUSED = re.compile(
+    r"Host n\d is already in aggregate (\S+) of the scope rack, so it can't be added to aggregate (\S+): "
+    r"a host is in at most one domain of a scope\."
+)
 
 
 def new_id() -> str:

@@ -117,7 +117,7 @@ LIMIT = {"policies": "soft-anti-affinity", "rules": {"max_server_per_host": 2}}
         (
             policy("affinity", "1.1", servergroup={"policies": "anti-affinity:rack"}),
             400,
-            "servergroup: There is no policy scope 'rack'.",
+            "servergroup: Policy scope 'rack' does not exist.",
         ),
         (
             policy("affinity", "1.1", servergroup=BOTH),

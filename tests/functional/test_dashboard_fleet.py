@@ -97,7 +97,7 @@ def test_the_map_is_kept_while_nothing_changes_and_never_longer(racks: Scoped) -
 def test_a_scope_that_there_is_not(racks: Scoped) -> None:
     answer = dashboard(racks.alice).get("/data/fleet", scope="moon")
     assert answer.status == 400
-    assert answer.message.startswith("There is no scope 'moon'. Ask for one of host, ")
+    assert answer.message.startswith("Scope 'moon' does not exist; use one of host, ")
 
 
 def test_one_host(racks: Scoped) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from covey.model.ids import ImageId
 from covey.model.images import Visibility
-from covey.services.overview import overview
+from covey.services.overview import get_overview
 from tests.build import a_host, an_image
 from tests.functional.client import Answer
 from tests.functional.fleets import IMAGE, BuildCloud, Cloud
@@ -299,13 +299,16 @@ def test_servers_that_a_change_left_behind_are_told(build_cloud: BuildCloud) -> 
     stays = [cloud.boot_on("licensed-1", imageRef=LINUX) for _ in range(7)]
     cloud.boot_on("licensed-2", imageRef=LINUX, flavorRef=flavor(cloud, "win", **{WINDOWS: "required"}))
     cloud.boot_on("plain-1", imageRef=LINUX)
-    assert overview(cloud.store, "nova", isolates=True).misplaced_servers == ()
+    assert get_overview(cloud.store, "nova", isolates=True).misplaced_servers == ()
     require(cloud, licensed_path(cloud), **{WINDOWS: "required"})
-    seen = overview(cloud.store, "nova", isolates=True)
+    seen = get_overview(cloud.store, "nova", isolates=True)
     assert [stray.server for stray in seen.misplaced_servers] == sorted(stays)
     assert {(stray.host, stray.aggregates, stray.project_id) for stray in seen.misplaced_servers} == {
         ("licensed-1", ("licensed",), "web")
     }
     few = ", ".join(sorted(stays)[:5])
-    assert f"7 servers are in an aggregate that requires traits not asked for: {few} and 2 more." in seen.warnings
-    assert overview(cloud.store, "nova").misplaced_servers == ()
+    assert (
+        f"7 servers are in an aggregate that requires traits the server does not request: {few} and 2 more."
+        in seen.warnings
+    )
+    assert get_overview(cloud.store, "nova").misplaced_servers == ()

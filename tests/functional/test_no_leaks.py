@@ -335,7 +335,7 @@ def _an_operator_moves_things(walk: Walk) -> None:
 
 def test_the_dashboards_events_are_of_a_tenants_own_things_only(walk: Walk) -> None:
     cloud = walk.cloud
-    cloud.assembled.services.dashboard.watch.clock = itertools.count().__next__  # it is never too late for news
+    cloud.assembled.services.dashboard.changes.clock = itertools.count().__next__  # it is never too late for news
     alice, admin = listening(cloud, "alice:web"), listening(cloud, "admin:operators")
     for happen, subjects in ((_an_operator_moves_things, {"servers", "groups"}), (_others_have_a_day, {"servers"})):
         happen(walk)

@@ -84,8 +84,8 @@ def test_the_document_refuses_what_the_service_refuses_in_a_sentence(build_cloud
         ("POST /servers", {"server": boot | {"imageRef": IMAGE, "availability_zone": "a:b:c:d"}}, "Unable to parse"),
         ("POST /servers", {"server": boot | {"imageRef": IMAGE, "availability_zone": "a:b", "host": "c"}}, "exclusive"),
         ("POST /os-server-groups", {"server_group": {"name": "g", "policy": "affinity", "rules": rules}}, "Only anti"),
-        ("POST /os-server-groups", {"server_group": {"name": "g", "policies": ["near:host"]}}, "begins with none"),
-        ("POST /os-server-groups", {"server_group": {"name": "g", "policies": ["affinity:"]}}, "leaves something out"),
+        ("POST /os-server-groups", {"server_group": {"name": "g", "policies": ["near:host"]}}, "has an unknown type"),
+        ("POST /os-server-groups", {"server_group": {"name": "g", "policies": ["affinity:"]}}, "has an empty part"),
         ("POST /os-aggregates/1/images", {"cache": [{"id": IMAGE}, {"id": IMAGE}]}, "Duplicate images"),
         ("POST /flavors/small/os-extra_specs", {"extra_specs": {"trait:CUSTOM_A": "yes"}}, "which is not one of"),
     ]

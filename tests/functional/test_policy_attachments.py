@@ -181,7 +181,7 @@ def test_the_newer_affinity_has_scopes_and_rules(shop: Workshop) -> None:
 
 def test_what_can_not_be_made_leaves_nothing_behind(shop: Workshop) -> None:
     nowhere = shop.policy("nowhere", version="1.1", servergroup={"policies": "anti-affinity:moon"})
-    assert shop.refused(nowhere) == "Failed in creating servergroup: There is no policy scope 'moon'."
+    assert shop.refused(nowhere) == "Failed in creating servergroup: Policy scope 'moon' does not exist."
     shop.cloud.set_quota(server_groups=0)
     assert shop.refused(shop.policy("apart")) == (
         "Failed in creating servergroup: Quota exceeded, too many server groups."

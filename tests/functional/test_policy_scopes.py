@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from covey.model.ids import HostId
-from covey.model.scopes import IMPLICIT
+from covey.model.scopes import IMPLICIT_SCOPE
 from covey.storage import engine
 from covey.storage.store import Store
 from tests.functional.client import Answer, Client, Service
@@ -129,7 +129,7 @@ class TestCreate:
         answer = admin.post(SCOPES, {"policy_scope": {"name": "rack"}})
         assert (answer.status, answer.message) == (409, "A policy scope named rack exists already.")
         answer = admin.post(SCOPES, {"policy_scope": {"name": "host"}})
-        assert (answer.status, answer.message) == (409, "A policy scope named host exists already: it is always there.")
+        assert (answer.status, answer.message) == (409, "A policy scope named host exists already: it is built in.")
         assert all_rows(connected) == before
 
     @pytest.mark.parametrize("name", ["r", "R-1_2.x", "x" * 255, NOBODY])
@@ -179,14 +179,14 @@ class TestAdministrators:
         made = {name: create(admin, name) for name in ("switch", "a", "rack")}
         first, *others = listed(admin)
         assert first == {
-            "id": IMPLICIT.id,
+            "id": IMPLICIT_SCOPE.id,
             "name": "host",
             "allow_identifiers": False,
             "obfuscate_identifiers": True,
             "obfuscate_namespace_uuid": None,
             "aggregates": [],
         }
-        assert show(admin, IMPLICIT.id) == show(admin, "host") == first
+        assert show(admin, IMPLICIT_SCOPE.id) == show(admin, "host") == first
         assert others == [made["a"], made["rack"], made["switch"]]
 
     def test_domains_are_shown_whole(self, admin: Client) -> None:
@@ -422,7 +422,7 @@ def test_the_implicit_scope_can_not_be_touched(admin: Client, connected: sa.Engi
     key = aggregate(admin, "r1", "h1")["id"]
     before = all_rows(connected)
     body = {"policy_scope": {"name": "x", "allow_identifiers": True}}
-    for scope in ("host", IMPLICIT.id):
+    for scope in ("host", IMPLICIT_SCOPE.id):
         answers = [
             admin.put(f"{SCOPES}/{scope}", body),
             admin.post(f"{SCOPES}/{scope}", body),
@@ -430,7 +430,7 @@ def test_the_implicit_scope_can_not_be_touched(admin: Client, connected: sa.Engi
             act(admin, scope, "add_aggregate", key),
             act(admin, scope, "remove_aggregate", key),
         ]
-        message = "The policy scope host can't be changed or deleted: every host is its own domain of it, always."
+        message = "The policy scope host is built in and can't be changed or deleted; every host is its own domain."
         assert [(answer.status, answer.message) for answer in answers] == [(403, message)] * 5
     answer = set_metadata(admin, key, policy_scope="host", other="x")
     assert (answer.status, answer.message) == (403, message)
@@ -454,14 +454,14 @@ class TestDomains:
         answer = act(admin, scope["id"], "remove_aggregate", key, field)
         assert (answer.status, answer.json["policy_scope"]) == (200, scope)
         answer = act(admin, scope["id"], "remove_aggregate", key, field)
-        assert (answer.status, answer.message) == (404, "The aggregate r1 is not in the scope rack.")
+        assert (answer.status, answer.message) == (404, "Aggregate r1 is not in the scope rack.")
 
     def test_an_aggregate_of_another_scope_is_409_that_names_it(self, admin: Client) -> None:
         create(admin)
         create(admin, "switch")
         key = aggregate(admin, "r1", scope="rack")["id"]
         answer = act(admin, "switch", "add_aggregate", key)
-        message = "The aggregate r1 is in the scope rack already. Remove it there first."
+        message = "Aggregate r1 is already in the scope rack; remove it from there first."
         assert (answer.status, answer.message) == (409, message)
         assert act(admin, "switch", "remove_aggregate", key).status == 404
         assert (members(admin, "rack"), members(admin, "switch")) == ({"r1": []}, {})
@@ -532,7 +532,7 @@ class TestDomains:
         assert old.get(f"/os-aggregates/{key}").json["aggregate"]["metadata"] == {"policy_scope": "shelf"}
         assert set_metadata(old, key, policy_scope=None).json["aggregate"]["metadata"] == {}
 
-    @pytest.mark.parametrize("name", ["rock", "", "RACK", IMPLICIT.id])
+    @pytest.mark.parametrize("name", ["rock", "", "RACK", IMPLICIT_SCOPE.id])
     def test_metadata_with_a_scope_that_is_not_there_is_400_that_names_it(
         self, admin: Client, connected: sa.Engine, name: str
     ) -> None:
@@ -540,7 +540,7 @@ class TestDomains:
         key = aggregate(admin, "r1")["id"]
         before = all_rows(connected)
         answer = set_metadata(admin, key, policy_scope=name, other="x", availability_zone="z")
-        assert (answer.status, answer.message) == (400, f"There is no policy scope {name!r}.")
+        assert (answer.status, answer.message) == (400, f"Policy scope {name!r} does not exist.")
         assert all_rows(connected) == before
 
     def test_the_rules_of_the_first_door_guard_the_second(self, admin: Client, tmp_path: Path) -> None:
@@ -563,7 +563,10 @@ class TestDomains:
 class TestOneDomainOfAScope:
     """A host is in one domain of a scope at the most, whichever way it would come into a second."""
 
-    MESSAGE = "Host h1 is in the aggregate r1 of the scope rack already, so it can't be in r2 too."
+    MESSAGE = (
+        "Host h1 is already in aggregate r1 of the scope rack, so it can't be added to aggregate r2: "
+        "a host is in at most one domain of a scope."
+    )
 
     @pytest.fixture
     def late(self, admin: Client) -> int:
@@ -600,7 +603,7 @@ class TestOneDomainOfAScope:
         aggregate(admin, "r3", "h3", scope="rack")
         key = aggregate(admin, "r2", "h3", "h2", "h1")["id"]
         answer = act(admin, "rack", "add_aggregate", key)
-        more = " 2 more of its hosts are in other aggregates of the scope."
+        more = " The same holds for 2 more of its hosts."
         assert (answer.status, answer.message) == (409, self.MESSAGE + more)
 
     def test_one_domain_of_each_of_several_scopes_is_fine(self, admin: Client) -> None:

@@ -315,7 +315,7 @@ def not_one_of(value: str, kinds: str) -> str:
         ("2.1000", {"name": "g", "policies": []}, "[] should be non-empty"),
         ("2.1000", {"name": "g", "policies": ["affinity", "affinity"]}, "has non-unique elements"),
         ("2.1000", {"name": "g", "policies": ["nearby"]}, "nearby"),
-        ("2.1000", {"name": "g", "policies": ["affinity:shelf"]}, "There is no policy scope 'shelf'."),
+        ("2.1000", {"name": "g", "policies": ["affinity:shelf"]}, "Policy scope 'shelf' does not exist."),
         ("2.1000", {"name": "g", "policies": ["affinity", "anti-affinity"]}, "contradict each other"),
         ("2.1000", {"name": "g", "policies": ["affinity", "soft-affinity"]}, "say the same kind of thing"),
         ("2.1000", {"name": "g", "policies": ["affinity"], "policy": "affinity"}, "('policy' was unexpected)"),

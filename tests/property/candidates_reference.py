@@ -149,7 +149,7 @@ def _gives(record: ProviderRecord, name: str, amount: int) -> bool:
     inventory = record.inventories.get(name)
     return (
         inventory is not None
-        and inventory.used + amount <= (inventory.total - inventory.reserved) * inventory.ratio
+        and inventory.used + amount <= (inventory.total - inventory.reserved) * inventory.allocation_ratio
         and inventory.min_unit <= amount <= inventory.max_unit
         and amount % inventory.step_size == 0
     )

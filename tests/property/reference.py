@@ -141,7 +141,7 @@ def _has_room(spec: RequestSpec, host: HostRecord) -> bool:
     """What is not asked for is not looked at: a server without a disk fits where disks are over-full."""
     kinds = zip(host.capacity, host.used, spec.amounts, host.units, strict=True)
     return all(
-        used + wanted <= capacity and units.least <= wanted <= units.most and wanted % units.step == 0
+        used + wanted <= capacity and units.min_unit <= wanted <= units.max_unit and wanted % units.step_size == 0
         for capacity, used, wanted, units in kinds
         if wanted
     )

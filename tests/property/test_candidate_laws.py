@@ -25,7 +25,7 @@ def inventory(tie_breaking: Random) -> InventoryRecord:
         reserved=tie_breaking.choice([0, 0, 0, 1]),
         max_unit=tie_breaking.choice([8, 8, 2]),
         step_size=tie_breaking.choice([1, 1, 1, 1, 2]),
-        ratio=tie_breaking.choice([1.0, 1.0, 1.5]),
+        allocation_ratio=tie_breaking.choice([1.0, 1.0, 1.5]),
         used=tie_breaking.choice([0, 0, 0, 1, 3]),
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ProjectId, ScopeId
-from covey.model.inventory import ANY_AMOUNT, Units
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.scheduler.decide import allowed, decide
 from covey.scheduler.explain import explain, violations
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
@@ -62,7 +62,9 @@ def some_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostR
     off, down, zoned = (draw(few) for few in [st.sets(st.integers(1, 8), max_size=2)] * 3)
     plain = draw(st.sets(st.integers(1, 8), max_size=3))
     picky = draw(st.sets(st.integers(1, 8), max_size=2))
-    units = draw(st.sampled_from([ANY_AMOUNT, Units(2, 4, 2), Units(1, 1, 1), Units(3)]))
+    units = draw(
+        st.sampled_from([NO_UNIT_LIMITS, AllocationUnits(2, 4, 2), AllocationUnits(1, 1, 1), AllocationUnits(3)])
+    )
     return tuple(
         HostRecord(
             HostId(n),
@@ -73,7 +75,7 @@ def some_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostR
             n not in down,
             "az-1" if n in zoned else None,
             frozenset(TRAITS[n in plain :]),
-            (units if n in picky else ANY_AMOUNT, ANY_AMOUNT, units if n in zoned else ANY_AMOUNT),
+            (units if n in picky else NO_UNIT_LIMITS, NO_UNIT_LIMITS, units if n in zoned else NO_UNIT_LIMITS),
         )
         for n, (capacity, used) in enumerate(shape_of, 1)
     )
@@ -414,7 +416,7 @@ def test_a_forced_ask_needs_nothing_but_room_on_the_host_that_it_names(world: Wo
     spec = replace(world.spec, requirements=requirements, forced=True)
     kinds = zip(host.capacity, host.used, spec.amounts, strict=True)
     fits = max(0, min((capacity - used) // wanted for capacity, used, wanted in kinds if wanted))
-    fits *= all(units.give(wanted) for units, wanted in zip(host.units, spec.amounts, strict=True))
+    fits *= all(units.allow(wanted) for units, wanted in zip(host.units, spec.amounts, strict=True))
     decision = decide(spec, world.fleet(), seed)
     assert decision.fitting == (host.id,) * min(spec.count, fits)
     verdict = violations(spec, world.fleet())[host.name]

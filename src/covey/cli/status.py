@@ -71,8 +71,8 @@ def _astray(seen: Overview | None) -> dict[str, object]:
 
 def _misplaced(seen: Overview | None) -> dict[str, object]:
     """All hosts that the warnings only count, by scope."""
-    found = seen.misplaced if seen else ()
+    found = seen.domain_problems if seen else ()
     return {
-        "hosts_in_no_domain": {each.scope: each.nowhere for each in found if each.nowhere},
+        "hosts_in_no_domain": {each.scope: each.no_domain for each in found if each.no_domain},
         "hosts_in_several_domains": {each.scope: dict(each.ambiguous) for each in found if each.ambiguous},
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from covey.model.errors import DriverFault, NotYet
+from covey.model.errors import DriverFault, OperationInProgress
 from covey.model.servers import Server
 
 _WAIT = "simulated_wait_time"  # metadata of a server: how many seconds its start takes
@@ -34,7 +34,7 @@ class Simulated:
         wait_s = _wait_s(server)
         left_s = wait_s - (self.clock() - server.created_at).total_seconds()
         if wait_s and left_s > 0:
-            raise NotYet(min(left_s, wait_s))
+            raise OperationInProgress(min(left_s, wait_s))
         self._work(f"{host} could not start {server.id}")
 
     def destroy(self, server: Server, host: str) -> None:  # noqa: ARG002 -- letting go always works here

@@ -1,4 +1,4 @@
-"""Aggregates: named sets of hosts. One may give its hosts an availability zone, or be a domain of a scope."""
+"""Host aggregates: named sets of hosts, which may define an availability zone or be a domain of a scope."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ TRAIT_PREFIX = "trait:"
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A set of hosts, with metadata; names are unique."""
+    """A set of hosts with metadata. Its name is unique."""
 
     id: AggregateId
     uuid: str
@@ -28,7 +28,7 @@ class Aggregate:
 
     @property
     def required_traits(self) -> frozenset[str]:
-        """The traits that `trait:NAME=required` in its metadata names."""
+        """The traits that the metadata lists as `trait:NAME=required`."""
         return frozenset(
             key.removeprefix(TRAIT_PREFIX)
             for key, value in self.metadata.items()

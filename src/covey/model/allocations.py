@@ -1,4 +1,4 @@
-"""Who holds how much of which provider."""
+"""Consumers and their allocations of resource providers' inventories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from datetime import datetime
 
 from covey.model.providers import InventoryRecord
 
-INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"  # the kinds of consumers that are compute's own
-UNKNOWN_OWNER = "00000000-0000-0000-0000-000000000000"  # whose project or user an old client did not tell
+INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"  # the consumer types that the Compute API creates
+INCOMPLETE_OWNER = "00000000-0000-0000-0000-000000000000"  # project and user of consumers that old clients create
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Somebody who may hold allocations; its generation counts the writes, so that nobody overwrites unseen."""
+    """A consumer of resources. Its generation counts its writes and detects concurrent updates."""
 
     uuid: str
     project_id: str
@@ -24,7 +24,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """So much of one resource class of one provider, held by one consumer."""
+    """An amount of one resource class of one provider, allocated to one consumer."""
 
     consumer: str
     provider_id: int
@@ -33,8 +33,8 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """A consumer with all that it holds, by the provider's uuid; each provider's generation beside it."""
+class ConsumerAllocations:
+    """A consumer with all its allocations and the generations of their providers, by the provider's uuid."""
 
     consumer: Consumer
     resources: Mapping[str, Mapping[str, int]]
@@ -43,36 +43,36 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class AllocationRequest:
-    """All that a consumer is to hold from now on. No generation is checked unless one is given, be it None."""
+    """Replaces all allocations of a consumer. The consumer's generation is compared only if `checked` is set."""
 
     consumer: str
     resources: Mapping[str, Mapping[str, int]]  # by the provider's uuid
-    project_id: str = UNKNOWN_OWNER
-    user_id: str = UNKNOWN_OWNER
+    project_id: str = INCOMPLETE_OWNER
+    user_id: str = INCOMPLETE_OWNER
     kind: str | None = None
     checked: bool = False
-    generation: int | None = None  # None: the consumer is expected to hold nothing
+    generation: int | None = None  # None: the caller expects a consumer without allocations
 
     @property
     def is_new(self) -> bool:
-        """Whether the consumer is expected not to be there."""
+        """Whether the caller expects that the consumer does not exist."""
         return self.checked and self.generation is None
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """What the books said where consumers are to hold something else; all but what is used nobody else changes."""
+class LockedRows:
+    """The rows that a write of allocations reads and locks. Only `used` of an inventory may still change."""
 
-    generations: Mapping[str, int]  # of the consumers
+    generations: Mapping[str, int]  # by consumer, before this write
     held: Sequence[Allocation]
-    providers: Mapping[str, int]  # the ids, by uuid, of those that something is wanted of; others there are not
-    stocks: Mapping[int, Mapping[str, InventoryRecord]]  # what these have, by id
-    refused: Sequence[tuple[int, str, int]] = ()  # of what was added at once, that which there is no room for
+    providers: Mapping[str, int]  # ids by uuid of the requested providers that exist
+    inventories: Mapping[int, Mapping[str, InventoryRecord]]  # their inventories, by provider id
+    exceeding: Sequence[tuple[int, str, int]] = ()  # amounts added in the same round trip that exceed the capacity
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What consumers of one kind hold together."""
+    """The number of consumers of one type, and the sums of their allocations by resource class."""
 
     count: int
     amounts: Mapping[str, int] = field(default_factory=dict)

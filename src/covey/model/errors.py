@@ -1,4 +1,4 @@
-"""Expected trouble. Each class has a stable code; the edges decide how it looks on their wire."""
+"""Expected errors. Each class has a stable code, which `api/` and `cli/` translate to their own form."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from covey.model.ids import HostId
 
 
 class CoveyError(Exception):
-    """Something that a caller can be told about in a sentence."""
+    """An error whose message is shown to the caller."""
 
     code: ClassVar[str] = "error"
 
@@ -16,62 +16,56 @@ class CoveyError(Exception):
 
 
 class NotFound(CoveyError):
-    """There is no such thing, or this caller may not know of it, or the microversion does not have the route."""
+    """The object does not exist, is not visible to the caller, or has no route in this microversion."""
 
     code = "not_found"
 
 
 class Invalid(CoveyError):
-    """The request makes no sense, whatever the state of the service.
-
-    A bad body, a bad parameter, a bad microversion.
-    """
+    """The request is malformed, in any state of the service: a bad body, parameter or microversion."""
 
     code = "invalid"
 
 
 class Conflict(CoveyError):
-    """The request makes sense, but not in the present state of the service.
-
-    A name is taken, a host would be in two zones.
-    """
+    """The current state does not allow the request: a name is taken, or a host would be in two zones."""
 
     code = "conflict"
 
 
 class ConcurrentUpdate(Conflict):
-    """Somebody else changed the same thing meanwhile: look at it anew, then try again.
+    """Another request changed the same object first; read it again, then retry.
 
-    In the Placement API, a generation that is not the present one.
+    In the Placement API: the generation of the request is not the current one.
     """
 
     code = "concurrent_update"
 
 
-class Overtaken(ConcurrentUpdate):
-    """Two got in each other's way in the database; the same may well succeed when it is tried again at once."""
+class TransactionConflict(ConcurrentUpdate):
+    """Two transactions conflicted in the database, and this one was rolled back; an immediate retry may succeed."""
 
 
 class DuplicateName(Conflict):
-    """A resource provider of that name or uuid exists already."""
+    """A resource provider with this name or uuid already exists."""
 
     code = "duplicate_name"
 
 
 class InventoryInUse(Conflict):
-    """Consumers hold allocations of the inventory that the request would take away."""
+    """Consumers have allocations of the inventory that the request would remove."""
 
     code = "inventory_in_use"
 
 
 class ProviderInUse(Conflict):
-    """A resource provider that is to be deleted has allocations, or is a host."""
+    """The resource provider to delete has allocations, or is a host."""
 
     code = "provider_in_use"
 
 
 class ProviderHasChildren(Conflict):
-    """A resource provider that is to be deleted has others below it."""
+    """The resource provider to delete has child providers."""
 
     code = "provider_has_children"
 
@@ -83,19 +77,19 @@ class UnknownProvider(Invalid):
 
 
 class Forbidden(CoveyError):
-    """The caller is known and may not do this. The message of an access rule has the rule's name."""
+    """The caller is authenticated but not allowed to do this; the message names the access rule."""
 
     code = "forbidden"
 
 
 class Unauthorized(CoveyError):
-    """Nobody knows who is asking. The answer has a `WWW-Authenticate` header that says how to do better."""
+    """The request is not authenticated; the `WWW-Authenticate` header of the response lists the accepted schemes."""
 
     code = "unauthorized"
 
 
 class Unavailable(CoveyError):
-    """Something that the service needs, its database or Keystone, does not answer."""
+    """A dependency, such as the database or Keystone, does not respond."""
 
     code = "unavailable"
 
@@ -112,45 +106,45 @@ class MissingExtra(CoveyError):
 
 
 class OverQuota(CoveyError):
-    """The project, or the group, has as much as it may have."""
+    """The request would exceed a quota of the project or of the group."""
 
     code = "over_quota"
 
 
 class Busy(CoveyError):
-    """The fleet kept changing under the request; the same request may succeed in a moment."""
+    """Conflicts with other requests used up all retries; the same request may succeed later."""
 
     code = "busy"
 
 
 class StaleClaim(CoveyError):
-    """Inside the service only: a host filled up between the decision and the claim, which is then decided again."""
+    """Internal: a chosen host lost its free capacity before the claim, so the scheduler decides again."""
 
     code = "stale_claim"
 
     def __init__(self, hosts: frozenset[HostId]) -> None:
-        super().__init__("Hosts filled up while we were deciding.")
+        super().__init__("A chosen host no longer has enough free capacity.")
         self.hosts = hosts
 
 
 class DriverFault(CoveyError):
-    """Inside the service only: a backend could not do what was decided."""
+    """Internal: a driver operation failed."""
 
     code = "driver_fault"
 
 
-class NotYet(DriverFault):
-    """A backend is still at it; ask again after so many seconds."""
+class OperationInProgress(DriverFault):
+    """Internal: a driver operation has not finished; check again after `after_s` seconds."""
 
     def __init__(self, after_s: float) -> None:
-        super().__init__(f"It takes {after_s:g} seconds more.")
+        super().__init__(f"The operation is in progress; check again in {after_s:g} seconds.")
         self.after_s = after_s
 
 
 class NoValidHost(CoveyError):
-    """No host may take a server that is to move; the message says why, counted.
+    """No host is valid for a server that moves; the message counts the reasons.
 
-    A refused boot is 202 and a server in error with the same sentence.
+    A new server without a valid host is no error: it is accepted with 202 and becomes ERROR with the same message.
     """
 
     code = "no_valid_host"

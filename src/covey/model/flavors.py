@@ -1,4 +1,4 @@
-"""Flavors: the sizes that servers come in."""
+"""Flavors: the sizes of servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from covey.model.ids import FlavorId, ProjectId
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A size, with extra specs; a private one is for the projects on its list only."""
+    """A size with extra specs. A private flavor is usable only by the projects on its access list."""
 
     id: FlavorId
     name: str
@@ -25,9 +25,9 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class FlavorFilter:
-    """Which flavors a listing wants; None means no matter."""
+    """The filters of a flavor listing; None matches every flavor."""
 
     is_public: bool | None = True
-    visible_to: ProjectId | None = None  # private ones only if this project is on their list
+    visible_to: ProjectId | None = None  # includes private flavors that this project has access to
     min_memory_mb: int = 0
     min_disk_gb: int = 0

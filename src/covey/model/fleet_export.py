@@ -1,4 +1,4 @@
-"""A fleet file of what the service has: applied again, it changes nothing."""
+"""Exports the state of the service as a fleet file. Applying the exported file changes nothing."""
 
 from collections.abc import Mapping
 
@@ -10,17 +10,20 @@ from covey.model.ids import ScopeId
 from covey.model.inventory import Inventory, ResourceClass
 
 
-def as_file(state: FleetState, default_ratios: Ratios) -> FleetFile:
-    """Zones and domains stand on the hosts where the file's short form can say them, else as aggregates."""
+def export_fleet(state: FleetState, default_ratios: Ratios) -> FleetFile:
+    """Return the fleet file of a state.
+
+    Zones and domains are written at the hosts where the short form can express them, otherwise as aggregates.
+    """
     scopes = {scope.id: scope.name for scope in state.scopes}
-    brief = [aggregate for aggregate in state.aggregates if _has_short_form(aggregate)]
-    zones = {host: a.name for a in brief if a.zone for host in a.hosts}
+    short = [aggregate for aggregate in state.aggregates if _has_short_form(aggregate)]
+    zones = {host: a.name for a in short if a.zone for host in a.hosts}
     domains: dict[str, dict[str, str]] = {}
-    for aggregate in brief:
+    for aggregate in short:
         if aggregate.scope:
             for host in aggregate.hosts:
                 domains.setdefault(host, {})[scopes[aggregate.scope]] = aggregate.name
-    images = {image.name: image for image in state.images}  # a file, unlike the catalogue, has one of a name
+    images = {image.name: image for image in state.images}  # names are unique in a fleet file, but not in the catalog
     return FleetFile(
         hosts=tuple(_host(h, zones.get(h.name), domains.get(h.name, {}), default_ratios) for h in state.hosts),
         scopes=tuple(ScopeEntry(s.name, s.allow_identifiers, s.obfuscate_identifiers) for s in state.scopes),
@@ -33,7 +36,7 @@ def as_file(state: FleetState, default_ratios: Ratios) -> FleetFile:
 
 
 def _has_short_form(aggregate: Aggregate) -> bool:
-    """`zone: X` and `domains: {S: X}` make an aggregate of that name with hosts, and nothing else."""
+    """Return whether `zone: X` or `domains: {S: X}` at its hosts describes the aggregate completely."""
     only_zone = aggregate.zone == aggregate.name and aggregate.scope is None
     only_domain = aggregate.zone is None and aggregate.scope is not None
     plain = not aggregate.metadata and bool(aggregate.hosts) and not set("[]") & set(aggregate.name)
@@ -41,13 +44,13 @@ def _has_short_form(aggregate: Aggregate) -> bool:
 
 
 def _host(host: Host, zone: str | None, domains: Mapping[str, str], defaults: Ratios) -> HostEntry:
-    has = {kind: host.inventories.get(kind, Inventory(0)) for kind in ResourceClass}
+    inventories = {kind: host.inventories.get(kind, Inventory(0)) for kind in ResourceClass}
     return HostEntry(
         host.name,
-        has[ResourceClass.VCPU].total,
-        has[ResourceClass.MEMORY_MB].total,
-        has[ResourceClass.DISK_GB].total,
-        {str(kind): i.allocation_ratio for kind, i in has.items() if i.allocation_ratio != defaults[kind]},
+        inventories[ResourceClass.VCPU].total,
+        inventories[ResourceClass.MEMORY_MB].total,
+        inventories[ResourceClass.DISK_GB].total,
+        {str(kind): i.allocation_ratio for kind, i in inventories.items() if i.allocation_ratio != defaults[kind]},
         zone,
         host.traits,
         domains,

@@ -1,4 +1,4 @@
-"""What a fleet file says, as plain values: every range is expanded and every name is checked."""
+"""The contents of a fleet file as values, with host ranges expanded and references validated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """One host, with what it offers and where it stands."""
+    """One host with its size, traits, zone and domains."""
 
     name: str
     vcpus: int
     memory_mb: int
     disk_gb: int
     ratios: Mapping[str, float] = field(default_factory=dict)
-    """Allocation ratio by resource class; a class that is absent takes the service's default."""
+    """Allocation ratio by resource class; other classes use the service's default."""
     zone: str | None = None
     traits: frozenset[str] = frozenset()
     domains: Mapping[str, str] = field(default_factory=dict)
-    """Domain name by scope name: at most one domain of each scope."""
+    """Domain name by scope name; a host is in at most one domain of a scope."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeEntry:
-    """One kind of place, and what tenants may say and see of its domains."""
+    """One scope, and whether tenants may name its domains and see their identifiers."""
 
     name: str
     allow_identifiers: bool = False
@@ -31,20 +31,20 @@ class ScopeEntry:
 
 @dataclass(frozen=True, slots=True)
 class AggregateEntry:
-    """One host aggregate that the hosts' own `zone` and `domains` do not speak of."""
+    """One host aggregate that the hosts' `zone` and `domains` do not define."""
 
     name: str
     hosts: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     zone: str | None = None
-    """The availability zone that it gives its hosts, where that is not its own name."""
+    """The availability zone of its hosts; None when the aggregate defines none."""
     scope: str | None = None
-    """The scope that it is a domain of."""
+    """The scope of which the aggregate is a domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorEntry:
-    """One size of server; without an id the service chooses one."""
+    """One flavor; without an id the service generates one."""
 
     name: str
     vcpus: int
@@ -56,7 +56,7 @@ class FlavorEntry:
 
 @dataclass(frozen=True, slots=True)
 class ImageEntry:
-    """One image of the catalogue."""
+    """One image of the catalog."""
 
     name: str
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class ImageEntry:
 
 @dataclass(frozen=True, slots=True)
 class FleetFile:
-    """A whole fleet file, each section in the order it was written."""
+    """A fleet file; each section keeps the order of the file."""
 
     hosts: tuple[HostEntry, ...] = ()
     scopes: tuple[ScopeEntry, ...] = ()

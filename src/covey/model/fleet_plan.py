@@ -1,4 +1,4 @@
-"""What has to change so that the service matches a fleet file. Pure: state and file in, a plan out."""
+"""Computes the changes that make the service match a fleet file. Pure: state and file in, a plan out."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,7 +18,7 @@ Inventories = Mapping[ResourceClass, Inventory]
 
 @dataclass(frozen=True, slots=True)
 class FleetState:
-    """What the service has of the things that a fleet file speaks of."""
+    """The objects of the service that a fleet file can describe."""
 
     hosts: tuple[Host, ...] = ()
     scopes: tuple[Scope, ...] = ()
@@ -28,13 +28,13 @@ class FleetState:
 
     @property
     def size(self) -> int:
-        """How many things these are."""
+        """The number of objects."""
         return sum(len(getattr(self, each.name)) for each in fields(self))
 
 
 @dataclass(frozen=True, slots=True)
-class WantedAggregate:
-    """An aggregate as the file wants it; metadata of None is nobody's business."""
+class DesiredAggregate:
+    """An aggregate as the file describes it; metadata of None is left unchanged."""
 
     name: str
     hosts: frozenset[str]
@@ -45,52 +45,52 @@ class WantedAggregate:
 
 @dataclass(slots=True)
 class FleetPlan:
-    """Every change, by kind. Names stand for things, since some do not exist yet."""
+    """All changes by kind. Objects are referred to by name, since some do not exist yet."""
 
     new_scopes: list[ScopeEntry] = field(default_factory=list)
     changed_scopes: list[tuple[Scope, Scope]] = field(default_factory=list)
     new_hosts: list[tuple[HostEntry, Inventories]] = field(default_factory=list)
     changed_hosts: list[tuple[Host, Inventories]] = field(default_factory=list)
     new_traits: list[tuple[str, str]] = field(default_factory=list)
-    gone_traits: list[tuple[str, str]] = field(default_factory=list)
-    new_aggregates: list[WantedAggregate] = field(default_factory=list)
+    removed_traits: list[tuple[str, str]] = field(default_factory=list)
+    new_aggregates: list[DesiredAggregate] = field(default_factory=list)
     changed_zones: list[tuple[Aggregate, str | None]] = field(default_factory=list)
     changed_domains: list[tuple[Aggregate, str | None]] = field(default_factory=list)
     changed_metadata: list[tuple[str, Mapping[str, str | None]]] = field(default_factory=list)
     new_members: list[tuple[str, str]] = field(default_factory=list)
-    gone_members: list[tuple[str, str]] = field(default_factory=list)
+    removed_members: list[tuple[str, str]] = field(default_factory=list)
     new_flavors: list[Flavor] = field(default_factory=list)
     changed_flavors: list[tuple[Flavor, Flavor]] = field(default_factory=list)
     new_images: list[ImageEntry] = field(default_factory=list)
     changed_images: list[tuple[Image, Image]] = field(default_factory=list)
     removed: FleetState = field(default_factory=FleetState)
-    left_alone: FleetState = field(default_factory=FleetState)  # the file does not name it
+    left_alone: FleetState = field(default_factory=FleetState)  # objects that are not in the file
 
     @property
     def size(self) -> int:
-        """How many changes there are."""
+        """The number of changes."""
         lists = (getattr(self, each.name) for each in fields(self))
         return sum(len(value) for value in lists if isinstance(value, list)) + self.removed.size
 
 
-def plan(
+def plan_changes(
     file: FleetFile, state: FleetState, default_ratios: Ratios, new_uuid: Callable[[], str], *, prune: bool = False
 ) -> FleetPlan:
-    """The changes that make the service match the file; what it does not name goes only if asked to."""
-    made = FleetPlan()
-    _plan_scopes(file, state, made)
-    _plan_hosts(file, state, default_ratios, made)
-    _plan_aggregates(file, state, made)
-    _plan_departures(file, state, made)
-    _plan_flavors(file, state, new_uuid, made)
-    _plan_images(file, state, made)
+    """Return the changes that make the service match the file; `prune` also removes objects that are not in it."""
+    plan = FleetPlan()
+    _plan_scopes(file, state, plan)
+    _plan_hosts(file, state, default_ratios, plan)
+    _plan_aggregates(file, state, plan)
+    _plan_removed_members(file, state, plan)
+    _plan_flavors(file, state, new_uuid, plan)
+    _plan_images(file, state, plan)
     unlisted = _unlisted(file, state)
-    made.removed, made.left_alone = (unlisted, FleetState()) if prune else (FleetState(), unlisted)
-    return made
+    plan.removed, plan.left_alone = (unlisted, FleetState()) if prune else (FleetState(), unlisted)
+    return plan
 
 
-def wanted_aggregates(file: FleetFile) -> dict[str, WantedAggregate]:
-    """Every aggregate that the file speaks of: its own list, and the zones and domains of its hosts."""
+def desired_aggregates(file: FleetFile) -> dict[str, DesiredAggregate]:
+    """Return every aggregate of the file by name: those it lists, and the zones and domains of its hosts."""
     zones: dict[str, set[str]] = {}
     domains: dict[tuple[str, str], set[str]] = {}
     for host in file.hosts:
@@ -98,15 +98,17 @@ def wanted_aggregates(file: FleetFile) -> dict[str, WantedAggregate]:
             zones.setdefault(host.zone, set()).add(host.name)
         for scope, domain in host.domains.items():
             domains.setdefault((scope, domain), set()).add(host.name)
-    found = {name: WantedAggregate(name, frozenset(hosts), zone=name) for name, hosts in zones.items()}
-    found |= {name: WantedAggregate(name, frozenset(h), scope=scope) for (scope, name), h in domains.items()}
+    found = {name: DesiredAggregate(name, frozenset(hosts), zone=name) for name, hosts in zones.items()}
+    found |= {name: DesiredAggregate(name, frozenset(h), scope=scope) for (scope, name), h in domains.items()}
     for entry in file.aggregates:
-        found[entry.name] = WantedAggregate(entry.name, frozenset(entry.hosts), entry.zone, entry.scope, entry.metadata)
+        found[entry.name] = DesiredAggregate(
+            entry.name, frozenset(entry.hosts), entry.zone, entry.scope, entry.metadata
+        )
     return found
 
 
 def inventories(entry: HostEntry, defaults: Ratios) -> dict[ResourceClass, Inventory]:
-    """What a declared host has."""
+    """Return the inventories of a host of the file."""
     totals = {
         ResourceClass.VCPU: entry.vcpus,
         ResourceClass.MEMORY_MB: entry.memory_mb,
@@ -118,79 +120,79 @@ def inventories(entry: HostEntry, defaults: Ratios) -> dict[ResourceClass, Inven
     }
 
 
-def _plan_scopes(file: FleetFile, state: FleetState, made: FleetPlan) -> None:
-    have = {scope.name: scope for scope in state.scopes}
+def _plan_scopes(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:
+    current = {scope.name: scope for scope in state.scopes}
     for entry in file.scopes:
-        scope = have.get(entry.name)
+        scope = current.get(entry.name)
         if scope is None:
-            made.new_scopes.append(entry)
+            plan.new_scopes.append(entry)
             continue
         wanted = replace(
             scope, allow_identifiers=entry.allow_identifiers, obfuscate_identifiers=entry.obfuscate_identifiers
         )
         if wanted != scope:
-            made.changed_scopes.append((scope, wanted))
+            plan.changed_scopes.append((scope, wanted))
 
 
-def _plan_hosts(file: FleetFile, state: FleetState, defaults: Ratios, made: FleetPlan) -> None:
-    have = {host.name: host for host in state.hosts}
+def _plan_hosts(file: FleetFile, state: FleetState, defaults: Ratios, plan: FleetPlan) -> None:
+    current = {host.name: host for host in state.hosts}
     for entry in file.hosts:
         wanted = inventories(entry, defaults)
-        host = have.get(entry.name)
+        host = current.get(entry.name)
         if host is None:
-            made.new_hosts.append((entry, wanted))
+            plan.new_hosts.append((entry, wanted))
             continue
-        # What is reserved and what is used is not the file's to say.
+        # A fleet file sets neither the reserved nor the used amount.
         kept = {
-            kind: replace(i, reserved=_had(host, kind).reserved, used=_had(host, kind).used)
+            kind: replace(i, reserved=_current_inventory(host, kind).reserved, used=_current_inventory(host, kind).used)
             for kind, i in wanted.items()
         }
         if kept != host.inventories:
-            made.changed_hosts.append((host, kept))
-        made.new_traits += [(host.name, trait) for trait in sorted(entry.traits - host.traits)]
-        made.gone_traits += [(host.name, trait) for trait in sorted(host.traits - entry.traits)]
+            plan.changed_hosts.append((host, kept))
+        plan.new_traits += [(host.name, trait) for trait in sorted(entry.traits - host.traits)]
+        plan.removed_traits += [(host.name, trait) for trait in sorted(host.traits - entry.traits)]
 
 
-def _plan_aggregates(file: FleetFile, state: FleetState, made: FleetPlan) -> None:
-    have = {aggregate.name: aggregate for aggregate in state.aggregates}
+def _plan_aggregates(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:
+    current = {aggregate.name: aggregate for aggregate in state.aggregates}
     scopes = {scope.id: scope.name for scope in state.scopes}
-    for wanted in wanted_aggregates(file).values():
-        aggregate = have.get(wanted.name)
+    for desired in desired_aggregates(file).values():
+        aggregate = current.get(desired.name)
         if aggregate is None:
-            made.new_aggregates.append(wanted)
-        elif aggregate.zone != wanted.zone:
-            made.changed_zones.append((aggregate, wanted.zone))
-        if aggregate is not None and (scopes[aggregate.scope] if aggregate.scope else None) != wanted.scope:
-            made.changed_domains.append((aggregate, wanted.scope))
+            plan.new_aggregates.append(desired)
+        elif aggregate.zone != desired.zone:
+            plan.changed_zones.append((aggregate, desired.zone))
+        if aggregate is not None and (scopes[aggregate.scope] if aggregate.scope else None) != desired.scope:
+            plan.changed_domains.append((aggregate, desired.scope))
         hosts = frozenset(aggregate.hosts) if aggregate else frozenset()
-        made.new_members += [(wanted.name, host) for host in sorted(wanted.hosts - hosts)]
-        made.gone_members += [(wanted.name, host) for host in sorted(hosts - wanted.hosts)]
-        changes = _changes(aggregate.metadata if aggregate else {}, wanted.metadata)
+        plan.new_members += [(desired.name, host) for host in sorted(desired.hosts - hosts)]
+        plan.removed_members += [(desired.name, host) for host in sorted(hosts - desired.hosts)]
+        changes = _metadata_changes(aggregate.metadata if aggregate else {}, desired.metadata)
         if changes:
-            made.changed_metadata.append((wanted.name, changes))
+            plan.changed_metadata.append((desired.name, changes))
 
 
-def _plan_departures(file: FleetFile, state: FleetState, made: FleetPlan) -> None:
-    """A host that the file puts somewhere leaves where it was, also an aggregate that the file does not name."""
-    wanted = wanted_aggregates(file)
+def _plan_removed_members(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:
+    """A host that the file puts into a zone or domain leaves its old one, also where the file does not list that."""
+    desired = desired_aggregates(file)
     scopes = {scope.id: scope.name for scope in state.scopes}
-    placed = {(each.scope, host) for each in wanted.values() if each.scope for host in each.hosts}
-    zones = {host: each.zone for each in wanted.values() if each.zone for host in each.hosts}
+    placed = {(each.scope, host) for each in desired.values() if each.scope for host in each.hosts}
+    zones = {host: each.zone for each in desired.values() if each.zone for host in each.hosts}
     for aggregate in state.aggregates:
-        if aggregate.name in wanted:
+        if aggregate.name in desired:
             continue
         scope = scopes[aggregate.scope] if aggregate.scope else None
-        made.gone_members += [
+        plan.removed_members += [
             (aggregate.name, host)
             for host in aggregate.hosts
             if (scope, host) in placed or (aggregate.zone and zones.get(host, aggregate.zone) != aggregate.zone)
         ]
 
 
-def _plan_flavors(file: FleetFile, state: FleetState, new_uuid: Callable[[], str], made: FleetPlan) -> None:
-    have = {flavor.name: flavor for flavor in state.flavors}
+def _plan_flavors(file: FleetFile, state: FleetState, new_uuid: Callable[[], str], plan: FleetPlan) -> None:
+    current = {flavor.name: flavor for flavor in state.flavors}
     for entry in file.flavors:
-        old = have.get(entry.name)
+        old = current.get(entry.name)
         blank = old or Flavor(id=FlavorId(entry.id or new_uuid()), name=entry.name, vcpus=1, memory_mb=1, disk_gb=0)
         wanted = replace(
             blank,
@@ -200,25 +202,25 @@ def _plan_flavors(file: FleetFile, state: FleetState, new_uuid: Callable[[], str
             extra_specs=dict(entry.extra_specs),
         )
         if old is None:
-            made.new_flavors.append(wanted)
+            plan.new_flavors.append(wanted)
         elif wanted != old:
-            made.changed_flavors.append((old, wanted))
+            plan.changed_flavors.append((old, wanted))
 
 
-def _plan_images(file: FleetFile, state: FleetState, made: FleetPlan) -> None:
-    have = {image.name: image for image in state.images}
+def _plan_images(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:
+    current = {image.name: image for image in state.images}
     for entry in file.images:
-        old = have.get(entry.name)
+        old = current.get(entry.name)
         if old is None:
-            made.new_images.append(entry)
+            plan.new_images.append(entry)
         elif dict(old.properties) != dict(entry.properties):
-            made.changed_images.append((old, replace(old, properties=dict(entry.properties))))
+            plan.changed_images.append((old, replace(old, properties=dict(entry.properties))))
 
 
 def _unlisted(file: FleetFile, state: FleetState) -> FleetState:
     hosts = {entry.name for entry in file.hosts}
     scopes = {entry.name for entry in file.scopes}
-    aggregates = wanted_aggregates(file)
+    aggregates = desired_aggregates(file)
     flavors = {entry.name for entry in file.flavors}
     images = {entry.name for entry in file.images}
     return FleetState(
@@ -230,45 +232,45 @@ def _unlisted(file: FleetFile, state: FleetState) -> FleetState:
     )
 
 
-def describe(made: FleetPlan) -> Iterator[str]:
-    """The changes, a line each: + is new, ~ changes, - goes."""
-    yield from (f"+ scope {entry.name}" for entry in made.new_scopes)
-    yield from (f"~ scope {old.name}: {_difference(old, new)}" for old, new in made.changed_scopes)
-    yield from (f"+ host {e.name}: {e.vcpus} vcpus, {e.memory_mb} MB, {e.disk_gb} GB" for e, _ in made.new_hosts)
-    yield from (f"~ host {host.name}: {_capacity(host.inventories, new)}" for host, new in made.changed_hosts)
-    yield from (f"+ trait {trait} on host {host}" for host, trait in made.new_traits)
-    yield from (f"- trait {trait} on host {host}" for host, trait in made.gone_traits)
-    yield from (f"+ aggregate {_title(wanted)}" for wanted in made.new_aggregates)
-    yield from (f"~ aggregate {a.name}: zone {a.zone or 'none'} -> {zone or 'none'}" for a, zone in made.changed_zones)
-    yield from (f"~ aggregate {a.name}: scope -> {scope or 'none'}" for a, scope in made.changed_domains)
-    for name, changes in made.changed_metadata:
+def describe(plan: FleetPlan) -> Iterator[str]:
+    """Yield one line for each change: + adds, ~ changes, - removes."""
+    yield from (f"+ scope {entry.name}" for entry in plan.new_scopes)
+    yield from (f"~ scope {old.name}: {_difference(old, new)}" for old, new in plan.changed_scopes)
+    yield from (f"+ host {e.name}: {e.vcpus} vcpus, {e.memory_mb} MB, {e.disk_gb} GB" for e, _ in plan.new_hosts)
+    yield from (f"~ host {host.name}: {_capacity(host.inventories, new)}" for host, new in plan.changed_hosts)
+    yield from (f"+ trait {trait} on host {host}" for host, trait in plan.new_traits)
+    yield from (f"- trait {trait} on host {host}" for host, trait in plan.removed_traits)
+    yield from (f"+ aggregate {_title(desired)}" for desired in plan.new_aggregates)
+    yield from (f"~ aggregate {a.name}: zone {a.zone or 'none'} -> {zone or 'none'}" for a, zone in plan.changed_zones)
+    yield from (f"~ aggregate {a.name}: scope -> {scope or 'none'}" for a, scope in plan.changed_domains)
+    for name, changes in plan.changed_metadata:
         yield from (f"+ {key}={value} in aggregate {name}" for key, value in changes.items() if value is not None)
         yield from (f"- {key} in aggregate {name}" for key, value in changes.items() if value is None)
-    yield from (f"+ host {host} in aggregate {name}" for name, host in made.new_members)
-    yield from (f"- host {host} in aggregate {name}" for name, host in made.gone_members)
-    yield from (f"+ flavor {f.name}: {f.vcpus} vcpus, {f.memory_mb} MB, {f.disk_gb} GB" for f in made.new_flavors)
-    yield from (f"~ flavor {old.name}: {_difference(old, new)}" for old, new in made.changed_flavors)
-    yield from (f"+ image {entry.name}" for entry in made.new_images)
-    yield from (f"~ image {old.name}: {_difference(old, new)}" for old, new in made.changed_images)
-    for each in fields(made.removed):
-        yield from (f"- {each.name.removesuffix('s')} {gone.name}" for gone in getattr(made.removed, each.name))
+    yield from (f"+ host {host} in aggregate {name}" for name, host in plan.new_members)
+    yield from (f"- host {host} in aggregate {name}" for name, host in plan.removed_members)
+    yield from (f"+ flavor {f.name}: {f.vcpus} vcpus, {f.memory_mb} MB, {f.disk_gb} GB" for f in plan.new_flavors)
+    yield from (f"~ flavor {old.name}: {_difference(old, new)}" for old, new in plan.changed_flavors)
+    yield from (f"+ image {entry.name}" for entry in plan.new_images)
+    yield from (f"~ image {old.name}: {_difference(old, new)}" for old, new in plan.changed_images)
+    for section in fields(plan.removed):
+        yield from (f"- {section.name.removesuffix('s')} {item.name}" for item in getattr(plan.removed, section.name))
 
 
-def _had(host: Host, kind: ResourceClass) -> Inventory:
+def _current_inventory(host: Host, kind: ResourceClass) -> Inventory:
     return host.inventories.get(kind, Inventory(0))
 
 
-def _changes(have: Mapping[str, str], wanted: Mapping[str, str] | None) -> dict[str, str | None]:
-    if wanted is None:
+def _metadata_changes(current: Mapping[str, str], desired: Mapping[str, str] | None) -> dict[str, str | None]:
+    if desired is None:
         return {}
-    gone: dict[str, str | None] = {key: None for key in have if key not in wanted}
-    return gone | {key: value for key, value in wanted.items() if have.get(key) != value}
+    removed: dict[str, str | None] = {key: None for key in current if key not in desired}
+    return removed | {key: value for key, value in desired.items() if current.get(key) != value}
 
 
-def _title(wanted: WantedAggregate) -> str:
-    if wanted.zone is not None:
-        return f"{wanted.name} (availability zone {wanted.zone})"
-    return f"{wanted.name} ({wanted.scope})" if wanted.scope else wanted.name
+def _title(desired: DesiredAggregate) -> str:
+    if desired.zone is not None:
+        return f"{desired.name} (availability zone {desired.zone})"
+    return f"{desired.name} ({desired.scope})" if desired.scope else desired.name
 
 
 def _capacity(old: Inventories, new: Inventories) -> str:
@@ -279,8 +281,8 @@ def _capacity(old: Inventories, new: Inventories) -> str:
     )
 
 
-def _inventory(has: Inventory) -> str:
-    return f"{has.total} (x{has.allocation_ratio:g})"
+def _inventory(inventory: Inventory) -> str:
+    return f"{inventory.total} (x{inventory.allocation_ratio:g})"
 
 
 def _difference(old: object, new: object) -> str:

@@ -1,4 +1,4 @@
-"""Hosts: what runs servers. Each is at once a hypervisor, a compute service and a root resource provider."""
+"""Hosts: they run servers. Each host is also a hypervisor, a compute service and a root resource provider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from datetime import datetime
 from covey.model.ids import HostId
 from covey.model.inventory import Inventory, ResourceClass
 
-COMPUTE_BINARY = "nova-compute"  # what clients call the service that stands for a host
+COMPUTE_BINARY = "nova-compute"  # the binary of the compute service that represents a host
 
 
 @dataclass(frozen=True, slots=True)
 class NewHost:
-    """A host as an operator declares it."""
+    """A host to add to the fleet."""
 
     uuid: str
     name: str
@@ -22,7 +22,7 @@ class NewHost:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host as it is now."""
+    """A host with its state, inventories and traits."""
 
     id: HostId
     uuid: str
@@ -37,5 +37,5 @@ class Host:
 
     @property
     def up(self) -> bool:
-        """Whether the host can be spoken to."""
+        """Whether the host is reachable; only `forced_down` makes it unreachable."""
         return not self.forced_down

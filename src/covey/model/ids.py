@@ -1,4 +1,4 @@
-"""The kinds of id that go around here, so that one is never taken for another."""
+"""Distinct types for ids, so that mypy rejects one kind of id in place of another."""
 
 from typing import NewType
 

@@ -1,4 +1,4 @@
-"""Images: catalogue records with properties. Covey keeps no image data."""
+"""Images: catalog records with properties. Covey stores no image data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from covey.model.ids import ImageId, ProjectId
 
 
 class Visibility(StrEnum):
-    """Who may see an image besides its owner."""
+    """Which projects besides the owner may see an image."""
 
     PUBLIC = "public"
     COMMUNITY = "community"
@@ -18,7 +18,7 @@ class Visibility(StrEnum):
 
 
 class ImageStatus(StrEnum):
-    """Queued until data was sent, then active."""
+    """An image is queued until its data is uploaded, then active."""
 
     QUEUED = "queued"
     ACTIVE = "active"
@@ -26,7 +26,7 @@ class ImageStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A record of the catalogue."""
+    """A record of the image catalog."""
 
     id: ImageId
     name: str | None
@@ -46,15 +46,15 @@ class Image:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def visible_to(self, project: ProjectId) -> bool:
-        """Whether a member of the project may see it at all."""
+        """Return whether members of the project may see the image."""
         return self.owner == project or self.visibility in {Visibility.PUBLIC, Visibility.COMMUNITY}
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFilter:
-    """Which images a listing wants; None means no matter."""
+    """The filters, order and page of an image listing; None matches every image."""
 
-    visible_to: ProjectId | None = None  # own and public ones, community ones if asked for; None: everybody's
+    visible_to: ProjectId | None = None  # its own and public images, community ones on request; None: all
     ids: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     statuses: tuple[str, ...] | None = None

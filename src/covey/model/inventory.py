@@ -1,51 +1,51 @@
-"""Resource classes, inventories, and the arithmetic of capacity."""
+"""Resource classes of hosts, their inventories, and how capacity is computed."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from covey.model.providers import LARGEST, MOST
+from covey.model.providers import MAX_CAPACITY, MAX_INT
 
 
 class ResourceClass(StrEnum):
-    """What a host has and a server takes."""
+    """The resource classes that every host provides and every server consumes."""
 
     VCPU = "VCPU"
     MEMORY_MB = "MEMORY_MB"
     DISK_GB = "DISK_GB"
 
 
-class Units(NamedTuple):
-    """In which portions something is given out."""
+class AllocationUnits(NamedTuple):
+    """The allocation sizes that an inventory allows."""
 
-    least: int = 1
-    most: int = MOST
-    step: int = 1
+    min_unit: int = 1
+    max_unit: int = MAX_INT
+    step_size: int = 1
 
-    def give(self, amount: int) -> bool:
-        """Whether a server may have so much; what it does not ask for is no matter."""
-        return not amount or (self.least <= amount <= self.most and amount % self.step == 0)
+    def allow(self, amount: int) -> bool:
+        """Return whether one allocation may have this size; an amount of 0 is no allocation and always allowed."""
+        return not amount or (self.min_unit <= amount <= self.max_unit and amount % self.step_size == 0)
 
 
-ANY_AMOUNT = Units()
+NO_UNIT_LIMITS = AllocationUnits()
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """How much of one resource class a host has, and how much of that is taken."""
+    """One resource class of a host: its total, and how much of it is allocated."""
 
     total: int
     reserved: int = 0
     allocation_ratio: float = 1.0
     used: int = 0
-    units: Units = field(default=ANY_AMOUNT, compare=False)  # as the Placement API set them; nobody else does
+    units: AllocationUnits = field(default=NO_UNIT_LIMITS, compare=False)  # set through the Placement API only
 
     @property
     def capacity(self) -> int:
-        """What servers may take in all: more than there is, when the ratio says so."""
-        return min(int((self.total - self.reserved) * self.allocation_ratio), LARGEST)
+        """The amount that servers may allocate: (total - reserved) * allocation_ratio."""
+        return min(int((self.total - self.reserved) * self.allocation_ratio), MAX_CAPACITY)
 
     @property
     def free(self) -> int:
-        """What is left of what is really there; never below zero, as Nova's clients expect."""
+        """The unallocated part of the total, without overcommit; never negative, as Nova's clients expect."""
         return max(0, self.total - self.reserved - self.used)

@@ -1,38 +1,38 @@
-"""Resource providers: whatever has something to give, in trees. A host is the root of one."""
+"""Resource providers: trees of entities that have inventories. Every host is the root of one tree."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-MOST = 2147483647  # of anything that a provider has
-LARGEST = 2**62  # capacity that anybody counts with
+MAX_INT = 2147483647  # the largest amount that the Placement API accepts
+MAX_CAPACITY = 2**62  # keeps capacity within a signed 64-bit integer, whatever the allocation ratio
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryRecord:
-    """How much of one resource class a provider has, in which portions it is given, and how much is taken."""
+    """One resource class of a provider: its total, the allocation sizes that it allows, and the amount in use."""
 
     total: int
     reserved: int = 0
     min_unit: int = 1
-    max_unit: int = MOST
+    max_unit: int = MAX_INT
     step_size: int = 1
-    ratio: float = 1.0
+    allocation_ratio: float = 1.0
     used: int = 0
 
     @property
     def capacity(self) -> int:
-        """What consumers may take in all."""
-        return min(int((self.total - self.reserved) * self.ratio), LARGEST)
+        """The amount that consumers may allocate: (total - reserved) * allocation_ratio."""
+        return min(int((self.total - self.reserved) * self.allocation_ratio), MAX_CAPACITY)
 
-    def gives(self, amount: int) -> bool:
-        """Whether it is given in portions of that size."""
+    def allows(self, amount: int) -> bool:
+        """Return whether one allocation may have this size."""
         return self.min_unit <= amount <= self.max_unit and amount % self.step_size == 0
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderRecord:
-    """A provider with all that candidates are found by. Without a root of its own named, it is a root itself."""
+    """A provider with everything that the candidate search reads. A root has `root_id` None."""
 
     id: int
     uuid: str
@@ -47,7 +47,7 @@ class ProviderRecord:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider by itself."""
+    """A provider's own row, with the uuids of its parent and root."""
 
     id: int
     uuid: str
@@ -63,13 +63,13 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class ProviderFilter:
-    """Which providers a listing wants; each is judged by itself."""
+    """The filters of a provider listing. Each provider is matched on its own, not as part of its tree."""
 
     name: str | None = None
     uuid: str | None = None
     in_tree: str | None = None  # the uuid of any provider of the tree
     resources: Mapping[str, int] = field(default_factory=dict)
-    required: tuple[frozenset[str], ...] = ()  # of each set of traits, at least one
+    required: tuple[frozenset[str], ...] = ()  # at least one trait of each set
     forbidden: frozenset[str] = frozenset()
-    member_of: tuple[frozenset[str], ...] = ()  # of each set of aggregates, at least one
+    member_of: tuple[frozenset[str], ...] = ()  # at least one aggregate of each set
     not_member_of: frozenset[str] = frozenset()

@@ -1,11 +1,11 @@
-"""Quotas: how much of each thing a project may have."""
+"""Quotas: limits on the resources of a project."""
 
 from collections.abc import Mapping
 from typing import Final
 
 UNLIMITED: Final = -1
 
-# What a fresh service grants, in the order that the wire shows it.
+# The limits of a new deployment, in the order of API responses.
 DEFAULTS: Final[Mapping[str, int]] = {
     "instances": 10,
     "cores": 20,

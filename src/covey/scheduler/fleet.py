@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.ids import HostId, ProjectId, ScopeId
-from covey.model.inventory import ANY_AMOUNT, Units
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.scheduler.request_spec import HostRequirements
 
 T = TypeVar("T", bound=np.generic)
@@ -37,7 +37,7 @@ class HostRecord:
     up: bool = True
     zone: str | None = None
     traits: frozenset[str] = frozenset()
-    units: tuple[Units, Units, Units] = (ANY_AMOUNT, ANY_AMOUNT, ANY_AMOUNT)
+    units: tuple[AllocationUnits, AllocationUnits, AllocationUnits] = (NO_UNIT_LIMITS, NO_UNIT_LIMITS, NO_UNIT_LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Fleet:
         likes = (self.weights.cpu, self.weights.ram, self.weights.disk)
         self._per_unit = tuple(like / float(most) for like, most in zip(likes, largest, strict=True))
         self.weight = self._weigh(*self.free)
-        picky = any(units != ANY_AMOUNT for host in self.hosts for units in host.units)
+        picky = any(units != NO_UNIT_LIMITS for host in self.hosts for units in host.units)
         self.units = np.array([host.units for host in self.hosts], dtype=np.int64).T.copy() if picky else None
         self._forget_sizes()
 

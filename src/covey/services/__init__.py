@@ -6,7 +6,7 @@ from covey.services.aggregates import Aggregates
 from covey.services.audits import Audits
 from covey.services.clustering import Clustering
 from covey.services.dashboard import Dashboard
-from covey.services.explaining import Explaining
+from covey.services.explanations import Explanations
 from covey.services.flavors import Flavors
 from covey.services.groups import Groups
 from covey.services.histories import Histories
@@ -31,7 +31,7 @@ class Services:
     audits: Audits
     clustering: Clustering
     dashboard: Dashboard
-    explaining: Explaining
+    explanations: Explanations
     flavors: Flavors
     groups: Groups
     histories: Histories

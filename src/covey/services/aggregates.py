@@ -1,4 +1,4 @@
-"""Aggregates: sets of hosts, the availability zones that some of them give, the domains that some of them are."""
+"""Host aggregates: their hosts, metadata, availability zones and scopes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.ids import AggregateId, HostId
 from covey.ports import Access, Clock, NewUuid
-from covey.services.domains import join, refuse_second_domain, scope_named
+from covey.services.domains import add_to_scope, get_scope_by_name, reject_second_domain
 from covey.storage.store import Store, Transaction
 
 _RULE, _SCOPE_RULE = "os_compute_api:os-aggregates:", "os_compute_api:os-policy-scopes:"
-_LARGEST_ID = 2**31 - 1  # that a database could hold
+_MAX_ID = 2**31 - 1  # of an integer column
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateChange:
-    """What a caller wants to be otherwise; a zone of None with `rezone` takes the zone away."""
+    """The requested changes; with `rezone`, a zone of None removes the zone."""
 
     name: str | None = None
     rezone: bool = False
@@ -26,7 +26,7 @@ class AggregateChange:
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """What can be done with aggregates."""
+    """Operations on aggregates."""
 
     store: Store
     access: Access
@@ -42,81 +42,81 @@ class Aggregates:
         """Raises NotFound."""
         self.access.require(actor, f"{_RULE}show")
         with self.store.read() as tx:
-            return existing(tx, aggregate)
+            return get_aggregate(tx, aggregate)
 
     def create(self, actor: Actor, name: str, zone: str | None) -> Aggregate:
         """Raises Conflict when the name is taken."""
         self.access.require(actor, f"{_RULE}create")
         with self.store.write() as tx:
             (new,) = tx.aggregates.add([(self.new_uuid(), name, zone, None)], self.clock())
-            return existing(tx, new)
+            return get_aggregate(tx, new)
 
     def update(self, actor: Actor, aggregate: int, change: AggregateChange) -> Aggregate:
-        """Renames it, or the zone that it gives. Raises NotFound, Conflict, Invalid."""
+        """Change the name or the zone. Raises NotFound, Conflict, Invalid."""
         self.access.require(actor, f"{_RULE}update")
         with self.store.write() as tx:
-            found = existing(tx, aggregate, lock=True)
+            found = get_aggregate(tx, aggregate, lock=True)
             if change.name is not None and change.name != found.name:
                 tx.aggregates.rename(found.id, change.name, self.clock())
             if change.rezone:
                 self._set_zone(tx, found, change.zone, "update")
-            return existing(tx, found.id)
+            return get_aggregate(tx, found.id)
 
     def delete(self, actor: Actor, aggregate: int) -> None:
-        """Raises NotFound, and Invalid while it holds hosts."""
+        """Raises NotFound, and Invalid while the aggregate has hosts."""
         self.access.require(actor, f"{_RULE}delete")
         with self.store.write() as tx:
-            found = existing(tx, aggregate, lock=True)
+            found = get_aggregate(tx, aggregate, lock=True)
             if found.hosts:
                 raise Invalid(f"Cannot remove host from aggregate {found.id}. Reason: Host aggregate is not empty.")
             tx.aggregates.delete(found.id)
 
     def set_metadata(self, actor: Actor, aggregate: int, changes: Mapping[str, str | None]) -> Aggregate:
-        """Merges the changes; None removes a key; availability_zone is the zone itself, policy_scope the scope."""
+        """Merge the changes; None removes a key. availability_zone sets the zone, policy_scope the scope."""
         self.access.require(actor, f"{_RULE}set_metadata")
         with self.store.write() as tx:
-            found = existing(tx, aggregate, lock=True)
+            found = get_aggregate(tx, aggregate, lock=True)
             if ZONE_KEY in changes:
                 self._set_zone(tx, found, changes[ZONE_KEY], "update metadata of")
             if SCOPE_KEY in changes:
                 self._set_scope(tx, actor, found, changes[SCOPE_KEY])
             plain = {key: value for key, value in changes.items() if key not in {ZONE_KEY, SCOPE_KEY}}
             tx.aggregates.set_metadata(found.id, plain, self.clock())
-            return existing(tx, found.id)
+            return get_aggregate(tx, found.id)
 
     def add_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
-        """Raises NotFound for either, and Conflict when the host is in, or would be in two zones or two domains."""
+        """Raises NotFound, and Conflict when the host is already in it or would be in two zones or domains."""
         self.access.require(actor, f"{_RULE}add_host")
         with self.store.write() as tx:
-            found = existing(tx, aggregate, lock=True)
+            found = get_aggregate(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name)
             if host is None:
                 raise NotFound(f"Compute host {name} could not be found.")
             if name in found.hosts:
                 raise Conflict(f"Aggregate {found.id} already has host {name}.")
-            if found.zone is not None and (reason := _second_zone(tx, found.id, found.zone, [host.id])):
+            if found.zone is not None and (reason := _zone_conflict(tx, found.id, found.zone, [host.id])):
                 raise Conflict(f"Cannot add host to aggregate {found.id}. Reason: {reason}.")
             if found.scope is not None:
-                refuse_second_domain(tx, found, found.scope, str(found.scope_name), [host.id])
+                reject_second_domain(tx, found, found.scope, str(found.scope_name), [host.id])
             tx.aggregates.add_hosts([(found.id, host.id)], self.clock())
-            return existing(tx, found.id)
+            return get_aggregate(tx, found.id)
 
     def remove_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
-        """Raises NotFound when there is no such aggregate, or the host is not in it."""
+        """Raises NotFound for an unknown aggregate, or a host that is not in it."""
         self.access.require(actor, f"{_RULE}remove_host")
         with self.store.write() as tx:
-            found = existing(tx, aggregate, lock=True)
+            found = get_aggregate(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name) if name in found.hosts else None
             if host is None:
                 raise NotFound(f"Cannot remove host {name} in aggregate {found.id}")
             tx.aggregates.remove_hosts([(found.id, host.id)], self.clock())
-            return existing(tx, found.id)
+            return get_aggregate(tx, found.id)
 
     def cache_images(self, actor: Actor, aggregate: int, images: tuple[str, ...]) -> None:
-        """Accepts the wish to have images near; nothing is to be done, since Covey keeps no image data."""
+        """Validate the images and do nothing else: Covey stores no image data to cache."""
         self.access.require(actor, "compute:aggregates:images")
         with self.store.read() as tx:
-            existing(tx, aggregate)
+            get_aggregate(tx, aggregate)
             for image in images:
                 if tx.images.by_id(image) is None:
                     raise Invalid(f"Image {image} is not found or is not available.")
@@ -128,37 +128,37 @@ class Aggregates:
         if zone == "":
             reason = f"Aggregate {aggregate.name} does not support empty named availability zone"
         elif zone is not None:
-            reason = _second_zone(tx, aggregate.id, zone, tx.aggregates.host_ids(aggregate.id))
+            reason = _zone_conflict(tx, aggregate.id, zone, tx.aggregates.host_ids(aggregate.id))
         if reason:
             raise Invalid(f"Cannot {verb} aggregate {aggregate.id}. Reason: {reason}.")
         tx.aggregates.set_zone(aggregate.id, zone, self.clock())
 
     def _set_scope(self, tx: Transaction, actor: Actor, aggregate: Aggregate, name: str | None) -> None:
-        """The other door to what os-policy-scopes does, so the same access rules guard it."""
+        """Change the scope under the same access rules as the os-policy-scopes API."""
         if name == aggregate.scope_name:
             return
         self.access.require(actor, f"{_SCOPE_RULE}{'remove' if name is None else 'add'}_aggregate")
         if name is None:
             tx.aggregates.set_scope(aggregate.id, None, self.clock())
         else:
-            join(tx, aggregate, scope_named(tx, name), self.clock())
+            add_to_scope(tx, aggregate, get_scope_by_name(tx, name), self.clock())
 
 
-def existing(tx: Transaction, aggregate: int | str, *, lock: bool = False) -> Aggregate:
-    """The aggregate of that id, or of that uuid. Raises NotFound."""
+def get_aggregate(tx: Transaction, aggregate: int | str, *, lock: bool = False) -> Aggregate:
+    """Return the aggregate with this id or uuid. Raises NotFound."""
     if isinstance(aggregate, str):
         found = tx.aggregates.by_uuid(aggregate, lock=lock)
     else:
-        found = tx.aggregates.by_id(aggregate, lock=lock) if 0 < aggregate <= _LARGEST_ID else None
+        found = tx.aggregates.by_id(aggregate, lock=lock) if 0 < aggregate <= _MAX_ID else None
     if found is None:
         raise NotFound(f"Aggregate {aggregate} could not be found.")
     return found
 
 
-def _second_zone(tx: Transaction, aggregate: AggregateId, zone: str, hosts: Sequence[HostId]) -> str | None:
-    """Why these hosts can't be in the zone, if they can't: a host has one zone.
+def _zone_conflict(tx: Transaction, aggregate: AggregateId, zone: str, hosts: Sequence[HostId]) -> str | None:
+    """Return why the hosts can't be in the zone, or None: a host has at most one zone.
 
-    Their rows are held, so that no other request gives them a second zone meanwhile.
+    The rows of the hosts are locked, so that no concurrent request puts them into another zone.
     """
     tx.aggregates.lock_hosts(hosts)
     others = sorted({z for _, z, a in tx.aggregates.zones_of(hosts) if a != aggregate and z != zone})

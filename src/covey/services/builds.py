@@ -9,7 +9,7 @@ import numpy as np
 import structlog
 
 from covey.model.actions import ActionEvent
-from covey.model.errors import DriverFault, NotYet, NoValidHost, StaleClaim
+from covey.model.errors import DriverFault, NoValidHost, OperationInProgress, StaleClaim
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Fault, FaultKind, Server, Task, VmState
 from covey.model.work import Job, JobKind
@@ -57,7 +57,7 @@ class Builds:
             assert server.host_name is not None
             try:
                 self.driver.spawn(server, server.host_name)
-            except NotYet as slow:
+            except OperationInProgress as slow:
                 self._postpone(server, slow.after_s)
             except DriverFault as fault:
                 failed.append((server, fault))

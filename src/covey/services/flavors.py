@@ -1,4 +1,4 @@
-"""Flavors: sizes of servers, their extra specs, and who may use the private ones."""
+"""Flavors, their extra specs, and the access lists of private flavors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ _SPECS, _MANAGE, _ACCESS = (f"os_compute_api:os-flavor-{x}" for x in ("extra-spe
 
 @dataclass(frozen=True, slots=True)
 class FlavorQuery:
-    """Which flavors a listing wants, in which order, from where on."""
+    """The filters, order and page of a flavor listing."""
 
     is_public: bool | None = True
     min_memory_mb: int = 0
@@ -28,30 +28,30 @@ class FlavorQuery:
 
 @dataclass(frozen=True, slots=True)
 class Flavors:
-    """What can be done with flavors."""
+    """Operations on flavors."""
 
     store: Store
     access: Access
     clock: Clock
 
     def find(self, actor: Actor, query: FlavorQuery) -> tuple[list[Flavor], bool]:
-        """A page of the flavors that the actor may use, and whether more follow. Raises Invalid for a bad marker."""
+        """Return a page of the usable flavors, and whether more follow. Raises Invalid for a bad marker."""
         wanted = FlavorFilter(query.is_public, None, query.min_memory_mb, query.min_disk_gb)
         known = FlavorFilter(is_public=None)
         if not self._is_admin(actor):
-            # What a tenant sees is what it may use: the public flavors and those it was given.
+            # Tenants see the flavors that they may use: public ones, and private ones with access.
             wanted = replace(wanted, is_public=None, visible_to=actor.project_id)
             known = replace(known, visible_to=actor.project_id)
         with self.store.read() as tx:
             found = tx.flavors.find(wanted, query.sort_key, descending=query.descending)
-            if query.marker is not None:  # which need not be among those that are wanted
+            if query.marker is not None:  # the marker need not match the filters
                 everything = tx.flavors.find(known, query.sort_key, descending=query.descending)
                 later = {flavor.id for flavor in _after(everything, query.marker)}
                 found = [flavor for flavor in found if flavor.id in later]
         return found[: query.limit], len(found) > query.limit
 
     def get(self, actor: Actor, flavor: str) -> Flavor:
-        """Raises NotFound, also for a private flavor that the actor was not given."""
+        """Raises NotFound, also for a private flavor without access."""
         with self.store.read() as tx:
             return self._visible(tx, actor, flavor)
 
@@ -62,8 +62,8 @@ class Flavors:
             tx.flavors.add([new], self.clock())
         return new
 
-    def describe(self, actor: Actor, flavor: str, description: str | None) -> Flavor:
-        """Changes what is said of a flavor; its sizes never change."""
+    def set_description(self, actor: Actor, flavor: str, description: str | None) -> Flavor:
+        """Set the description, the only attribute of a flavor that can change. Raises NotFound."""
         self.access.require(actor, f"{_MANAGE}:update")
         with self.store.write() as tx:
             changed = replace(_existing(tx, flavor), description=description)
@@ -75,8 +75,8 @@ class Flavors:
         with self.store.write() as tx:
             tx.flavors.delete(_existing(tx, flavor).id)
 
-    def shows_specs(self, actor: Actor) -> bool:
-        """Whether the actor may see extra specs."""
+    def can_see_specs(self, actor: Actor) -> bool:
+        """Return whether the actor may see extra specs."""
         return self.access.allows(actor, f"{_SPECS}:index", Target(project_id=actor.project_id))
 
     def specs(self, actor: Actor, flavor: str) -> Mapping[str, str]:
@@ -84,12 +84,12 @@ class Flavors:
         return self.get(actor, flavor).extra_specs
 
     def spec(self, actor: Actor, flavor: str, key: str) -> str:
-        """Raises NotFound for either."""
+        """Raises NotFound for an unknown flavor or key."""
         self.access.require(actor, f"{_SPECS}:show", Target(project_id=actor.project_id))
         return _spec(self.get(actor, flavor), key)
 
     def set_specs(self, actor: Actor, flavor: str, specs: Mapping[str, str], rule: str = "create") -> None:
-        """Merges extra specs into those that there are."""
+        """Add or replace extra specs. Raises NotFound."""
         self.access.require(actor, f"{_SPECS}:{rule}")
         with self.store.write() as tx:
             tx.flavors.set_specs(_existing(tx, flavor).id, specs)
@@ -102,7 +102,7 @@ class Flavors:
             tx.flavors.set_specs(found.id, {key: None})
 
     def projects(self, actor: Actor, flavor: str) -> list[ProjectId]:
-        """Who may use a private flavor. Raises NotFound for a public one: everybody may."""
+        """Return the access list of a private flavor. Raises NotFound for a public one, which has none."""
         self.access.require(actor, _ACCESS)
         with self.store.read() as tx:
             found = _existing(tx, flavor)
@@ -111,7 +111,7 @@ class Flavors:
             return list(tx.flavors.access(found.id))
 
     def add_project(self, actor: Actor, flavor: str, project: ProjectId) -> list[ProjectId]:
-        """Raises Conflict for a public flavor, and when the project has it already."""
+        """Raises NotFound, and Conflict for a public flavor or a project that already has access."""
         self.access.require(actor, f"{_ACCESS}:add_tenant_access")
         with self.store.write() as tx:
             found = _existing(tx, flavor)
@@ -121,7 +121,7 @@ class Flavors:
             return list(tx.flavors.access(found.id))
 
     def remove_project(self, actor: Actor, flavor: str, project: ProjectId) -> list[ProjectId]:
-        """Raises NotFound when the project did not have it."""
+        """Raises NotFound, also when the project has no access."""
         self.access.require(actor, f"{_ACCESS}:remove_tenant_access")
         with self.store.write() as tx:
             found = _existing(tx, flavor)

@@ -1,6 +1,6 @@
-"""Making the service match a fleet file, and writing a fleet file of what it has.
+"""Applies and exports fleet files.
 
-Operators do this with the database in their hands, from the command line; there is no actor to ask about.
+The command line calls this with direct access to the database, so no access rules apply.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from covey.model.flavors import FlavorFilter
-from covey.model.fleet_export import as_file
+from covey.model.fleet_export import export_fleet
 from covey.model.fleet_file import FleetFile, ImageEntry
-from covey.model.fleet_plan import FleetPlan, FleetState, Ratios, plan
+from covey.model.fleet_plan import FleetPlan, FleetState, Ratios, plan_changes
 from covey.model.hosts import NewHost
 from covey.model.ids import ImageId, ProjectId, ScopeId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
@@ -23,15 +23,15 @@ from covey.storage.store import Store, Transaction
 T = TypeVar("T")
 
 Progress = Callable[[int], None]
-"""Told how many more changes were made."""
+"""Called with the number of changes since the last call."""
 
-OPERATORS = ProjectId("")  # the owner of what belongs to no tenant
+OPERATORS = ProjectId("")  # the owner of images that belong to no project
 _BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Fleets:
-    """What can be done with fleet files."""
+    """Operations with fleet files."""
 
     store: Store
     clock: Clock
@@ -39,84 +39,84 @@ class Fleets:
     default_ratios: Ratios
 
     def compare(self, file: FleetFile, *, prune: bool = False) -> FleetPlan:
-        """What `apply` would change."""
+        """Return the changes that `apply` would make."""
         with self.store.read() as tx:
-            return plan(file, _state(tx), self.default_ratios, self.new_uuid, prune=prune)
+            return plan_changes(file, _state(tx), self.default_ratios, self.new_uuid, prune=prune)
 
     def apply(self, file: FleetFile, progress: Progress, *, prune: bool = False) -> FleetPlan:
-        """Make the service match the file: all changes, or none. Raises Conflict when others change it too."""
+        """Make the service match the file in one transaction. Raises Conflict when another request interferes."""
         with self.store.write() as tx:
-            made = plan(file, _state(tx), self.default_ratios, self.new_uuid, prune=prune)
-            self._prune(tx, made.removed, progress)  # first: what goes may be in the way of what comes
-            self._scopes(tx, made, progress)
-            self._hosts(tx, made, progress)
-            self._aggregates(tx, made, progress)
-            self._flavors_and_images(tx, made, progress)
-            self._prune_scopes(tx, made.removed, progress)
-        return made
+            plan = plan_changes(file, _state(tx), self.default_ratios, self.new_uuid, prune=prune)
+            self._prune(tx, plan.removed, progress)  # first: pruned objects may conflict with new ones
+            self._scopes(tx, plan, progress)
+            self._hosts(tx, plan, progress)
+            self._aggregates(tx, plan, progress)
+            self._flavors_and_images(tx, plan, progress)
+            self._prune_scopes(tx, plan.removed, progress)
+        return plan
 
     def export(self) -> FleetFile:
-        """The fleet as a file that, applied again, changes nothing."""
+        """Return the fleet as a file; applying that file changes nothing."""
         with self.store.read() as tx:
-            return as_file(_state(tx), self.default_ratios)
+            return export_fleet(_state(tx), self.default_ratios)
 
-    def _scopes(self, tx: Transaction, made: FleetPlan, progress: Progress) -> None:
+    def _scopes(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         tx.scopes.add(
             [
                 Scope(ScopeId(self.new_uuid()), e.name, e.allow_identifiers, e.obfuscate_identifiers, new_namespace())
-                for e in made.new_scopes
+                for e in plan.new_scopes
             ]
         )
-        for _, wanted in made.changed_scopes:
-            tx.scopes.set_flags(wanted)
-        progress(len(made.new_scopes) + len(made.changed_scopes))
+        for _, changed in plan.changed_scopes:
+            tx.scopes.set_flags(changed)
+        progress(len(plan.new_scopes) + len(plan.changed_scopes))
 
-    def _hosts(self, tx: Transaction, made: FleetPlan, progress: Progress) -> None:
-        for some in _batches(made.new_hosts):
-            new = [NewHost(self.new_uuid(), entry.name, has, entry.traits) for entry, has in some]
+    def _hosts(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
+        for batch in _batches(plan.new_hosts):
+            new = [NewHost(self.new_uuid(), entry.name, totals, entry.traits) for entry, totals in batch]
             tx.hosts.add(new, self.clock())
-            progress(len(some))
-        tx.hosts.set_inventories((host.id, has) for host, has in made.changed_hosts)
-        ids = {host.name: host.id for host in tx.hosts.find()} if made.new_traits or made.gone_traits else {}
-        tx.hosts.add_traits((ids[host], trait) for host, trait in made.new_traits)
-        tx.hosts.remove_traits((ids[host], trait) for host, trait in made.gone_traits)
-        progress(len(made.changed_hosts) + len(made.new_traits) + len(made.gone_traits))
+            progress(len(batch))
+        tx.hosts.set_inventories((host.id, totals) for host, totals in plan.changed_hosts)
+        ids = {host.name: host.id for host in tx.hosts.find()} if plan.new_traits or plan.removed_traits else {}
+        tx.hosts.add_traits((ids[host], trait) for host, trait in plan.new_traits)
+        tx.hosts.remove_traits((ids[host], trait) for host, trait in plan.removed_traits)
+        progress(len(plan.changed_hosts) + len(plan.new_traits) + len(plan.removed_traits))
 
-    def _aggregates(self, tx: Transaction, made: FleetPlan, progress: Progress) -> None:
+    def _aggregates(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         now = self.clock()
         scopes = {scope.name: scope.id for scope in tx.scopes.all()}
-        new = [(self.new_uuid(), w.name, w.zone, scopes[w.scope] if w.scope else None) for w in made.new_aggregates]
+        new = [(self.new_uuid(), w.name, w.zone, scopes[w.scope] if w.scope else None) for w in plan.new_aggregates]
         tx.aggregates.add(new, now)
         ids = {aggregate.name: aggregate.id for aggregate in tx.aggregates.all()}
-        hosts = {host.name: host.id for host in tx.hosts.find()} if made.new_members or made.gone_members else {}
-        for some in _batches(made.gone_members):  # some of which went with what was pruned
-            left = [(ids[a], hosts[h]) for a, h in some if a in ids and h in hosts]
+        hosts = {host.name: host.id for host in tx.hosts.find()} if plan.new_members or plan.removed_members else {}
+        for batch in _batches(plan.removed_members):  # pruning has already removed some of them
+            left = [(ids[a], hosts[h]) for a, h in batch if a in ids and h in hosts]
             tx.aggregates.remove_hosts(left, now)
-            progress(len(some))
-        for aggregate, zone in made.changed_zones:
+            progress(len(batch))
+        for aggregate, zone in plan.changed_zones:
             tx.aggregates.set_zone(aggregate.id, zone, now)
-        for aggregate, _ in made.changed_domains:  # out of all before into any: two may swap
+        for aggregate, _ in plan.changed_domains:  # clear all scopes before setting any: two aggregates may swap
             tx.aggregates.set_scope(aggregate.id, None, now)
-        for aggregate, scope in made.changed_domains:
+        for aggregate, scope in plan.changed_domains:
             tx.aggregates.set_scope(aggregate.id, scopes[scope] if scope else None, now)
-        for name, changes in made.changed_metadata:
+        for name, changes in plan.changed_metadata:
             tx.aggregates.set_metadata(ids[name], changes, now)
-        progress(len(new) + len(made.changed_zones) + len(made.changed_domains) + len(made.changed_metadata))
-        for some in _batches(made.new_members):
-            tx.aggregates.add_hosts([(ids[a], hosts[h]) for a, h in some], now)
-            progress(len(some))
+        progress(len(new) + len(plan.changed_zones) + len(plan.changed_domains) + len(plan.changed_metadata))
+        for batch in _batches(plan.new_members):
+            tx.aggregates.add_hosts([(ids[a], hosts[h]) for a, h in batch], now)
+            progress(len(batch))
 
-    def _flavors_and_images(self, tx: Transaction, made: FleetPlan, progress: Progress) -> None:
+    def _flavors_and_images(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         now = self.clock()
-        tx.flavors.add(made.new_flavors, now)
-        for old, wanted in made.changed_flavors:
-            tx.flavors.update(wanted, now)
-            gone: dict[str, str | None] = dict.fromkeys(old.extra_specs)
-            tx.flavors.set_specs(old.id, gone | dict(wanted.extra_specs))
-        tx.images.add([_image(ImageId(self.new_uuid()), entry, now) for entry in made.new_images])
-        for _, image in made.changed_images:
+        tx.flavors.add(plan.new_flavors, now)
+        for old, changed in plan.changed_flavors:
+            tx.flavors.update(changed, now)
+            cleared: dict[str, str | None] = dict.fromkeys(old.extra_specs)
+            tx.flavors.set_specs(old.id, cleared | dict(changed.extra_specs))
+        tx.images.add([_image(ImageId(self.new_uuid()), entry, now) for entry in plan.new_images])
+        for _, image in plan.changed_images:
             tx.images.update(image)
-        progress(len(made.new_flavors) + len(made.changed_flavors) + len(made.new_images) + len(made.changed_images))
+        progress(len(plan.new_flavors) + len(plan.changed_flavors) + len(plan.new_images) + len(plan.changed_images))
 
     def _prune(self, tx: Transaction, removed: FleetState, progress: Progress) -> None:
         members = [(a.id, host) for a in removed.aggregates for host in tx.aggregates.host_ids(a.id)]
@@ -131,14 +131,14 @@ class Fleets:
         progress(removed.size - len(removed.scopes))
 
     def _prune_scopes(self, tx: Transaction, removed: FleetState, progress: Progress) -> None:
-        """Last: until then an aggregate may still be a domain of one."""
+        """Runs last: until then an aggregate may be a domain of a pruned scope."""
         for scope in removed.scopes:
             tx.scopes.delete(scope.id)
         progress(len(removed.scopes))
 
 
 def _state(tx: Transaction) -> FleetState:
-    """What operators own: public flavors, and images that belong to no tenant."""
+    """Return what fleet files manage; private flavors and images of projects are excluded."""
     return FleetState(
         hosts=tuple(tx.hosts.find()),
         scopes=tuple(tx.scopes.all()),

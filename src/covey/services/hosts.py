@@ -1,4 +1,4 @@
-"""Hosts, as operators see them: hypervisors, compute services, availability zones."""
+"""Hosts in the Compute API: hypervisors, compute services and availability zones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ IN_USE = "Unable to delete compute service that is hosting instances. Migrate or
 
 @dataclass(frozen=True, slots=True)
 class HostPage:
-    """A page of hosts, and whether more come after it."""
+    """A page of hosts, and whether more follow."""
 
     hosts: list[Host]
     more: bool
@@ -27,7 +27,7 @@ class HostPage:
 
 @dataclass(frozen=True, slots=True)
 class HostQuery:
-    """Which hosts a listing wants."""
+    """The filter and page of a host listing."""
 
     name_has: str | None = None
     marker: str | None = None
@@ -36,14 +36,14 @@ class HostQuery:
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
-    """What an operator wants of a host; None leaves it as it is."""
+    """The requested changes of a host; None keeps a value."""
 
     disabled: bool | None = None
     reason: str | None = None
     forced_down: bool | None = None
 
-    def applied_to(self, host: Host) -> Host:
-        """The host as it will be; enabling it forgets why it was disabled."""
+    def apply(self, host: Host) -> Host:
+        """Return the changed host; enabling a host clears its disabled reason."""
         if self.disabled is not None:
             host = replace(host, disabled=self.disabled, disabled_reason=self.reason if self.disabled else None)
         if self.forced_down is not None:
@@ -53,7 +53,7 @@ class HostChange:
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """What can be done with hosts."""
+    """Operations on hosts."""
 
     store: Store
     access: Access
@@ -61,12 +61,12 @@ class Hosts:
     default_zone: str
 
     def hypervisors(self, actor: Actor, query: HostQuery, rule: str = "list") -> HostPage:
-        """A page of hosts in the order of their ids. Raises Invalid for a marker that is no host."""
+        """Return a page of hosts by id. Raises Invalid for an unknown marker."""
         self.access.require(actor, _HYPERVISORS + rule)
         with self.store.read() as tx:
             after = None
             if query.marker is not None:
-                found = tx.hosts.by_uuid(query.marker) or tx.hosts.by_id(_number(query.marker))
+                found = tx.hosts.by_uuid(query.marker) or tx.hosts.by_id(_numeric_id(query.marker))
                 if found is None:
                     raise Invalid(f"marker [{query.marker}] not found")
                 after = found.id
@@ -75,13 +75,13 @@ class Hosts:
         return HostPage(hosts[: query.limit], more=query.limit is not None and len(hosts) > query.limit)
 
     def hypervisor(self, actor: Actor, key: str, rule: str = "show") -> Host:
-        """One host, by its uuid or its number. Raises NotFound."""
+        """Return one host by its uuid or numeric id. Raises NotFound."""
         self.access.require(actor, _HYPERVISORS + rule)
         with self.store.read() as tx:
             return _existing(tx, key, f"Hypervisor with ID '{key}' could not be found.")
 
     def servers_on(self, hosts: Sequence[Host]) -> dict[HostId, list[tuple[str, str]]]:
-        """The servers of each host, by name and id; for whoever was allowed to see the hosts."""
+        """Return (name, id) of the servers on each host. The caller has already authorized access to the hosts."""
         with self.store.read() as tx:
             return tx.servers.names_on([host.id for host in hosts])
 
@@ -91,13 +91,13 @@ class Hosts:
             return tx.hosts.find()
 
     def change(self, actor: Actor, key: str, change: HostChange) -> Host:
-        """Enables, disables or forces down the host with that uuid. Raises NotFound."""
+        """Enable, disable or force down the host with this uuid. Raises NotFound."""
         return self._change(actor, change, lambda tx: _existing(tx, key, f"Service {key} could not be found."))
 
-    def change_named(self, actor: Actor, name: str, binary: str, change: HostChange) -> Host:
-        """The same, for the service that has a host name and a binary. Raises NotFound."""
+    def change_by_name(self, actor: Actor, name: str, binary: str, change: HostChange) -> Host:
+        """Like `change`, by host name and binary. Raises NotFound, and Invalid for other binaries."""
 
-        def named(tx: Transaction) -> Host:
+        def find_host(tx: Transaction) -> Host:
             found = tx.hosts.by_name(name)
             if found is None:
                 raise NotFound(f"Could not find binary {binary} on host {name}.")
@@ -107,10 +107,10 @@ class Hosts:
             raise Invalid(
                 f"Updating a {binary} service is not supported. Only {COMPUTE_BINARY} services can be updated."
             )
-        return self._change(actor, change, named)
+        return self._change(actor, change, find_host)
 
     def delete(self, actor: Actor, key: str) -> None:
-        """Takes a host out of the fleet. Raises NotFound."""
+        """Remove a host from the fleet. Raises NotFound, and Conflict while it has servers."""
         self.access.require(actor, f"{_SERVICES}delete")
         with self.store.write() as tx:
             host = _existing(tx, key, f"Service {key} not found.")
@@ -119,7 +119,7 @@ class Hosts:
             tx.hosts.delete([host.id])
 
     def zones(self, actor: Actor) -> list[Zone]:
-        """Every availability zone that has hosts."""
+        """Return every availability zone that has hosts."""
         self.access.require(actor, f"{_ZONES}list")
         with self.store.read() as tx:
             available: dict[str, bool] = {}
@@ -129,7 +129,7 @@ class Hosts:
         return [Zone(name, available[name]) for name in sorted(available)]
 
     def zones_with_hosts(self, actor: Actor) -> list[Zone]:
-        """Every availability zone, with its hosts."""
+        """Return every availability zone with its hosts."""
         self.access.require(actor, f"{_ZONES}detail")
         with self.store.read() as tx:
             members: dict[str, list[Host]] = {}
@@ -143,21 +143,21 @@ class Hosts:
     def _change(self, actor: Actor, change: HostChange, find: Callable[[Transaction], Host]) -> Host:
         self.access.require(actor, f"{_SERVICES}update")
         with self.store.write() as tx:
-            tx.aggregates.lock_hosts([find(tx).id])  # so that two changes at once both stay
-            changed = change.applied_to(find(tx))
+            tx.aggregates.lock_hosts([find(tx).id])  # so that no concurrent change is lost
+            changed = change.apply(find(tx))
             tx.hosts.set_state(changed, self.clock())
             found = tx.hosts.by_id(changed.id)
             assert found is not None
             return found
 
 
-def _existing(tx: Transaction, key: str, otherwise: str) -> Host:
-    found = tx.hosts.by_uuid(key) or tx.hosts.by_id(_number(key))
+def _existing(tx: Transaction, key: str, message: str) -> Host:
+    found = tx.hosts.by_uuid(key) or tx.hosts.by_id(_numeric_id(key))
     if found is None:
-        raise NotFound(otherwise)
+        raise NotFound(message)
     return found
 
 
-def _number(key: str) -> int:
-    """The row number that an old client uses for a host; 0, which is none, for anything else."""
+def _numeric_id(key: str) -> int:
+    """Return the numeric id of old microversions, or 0, which no host has, for any other text."""
     return int(key) if key.isascii() and key.isdecimal() and len(key) < len(str(2**31)) else 0

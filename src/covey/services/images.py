@@ -1,4 +1,4 @@
-"""The image catalogue: records that anybody may list, and their owners may change."""
+"""The image catalog."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,21 +13,21 @@ from covey.storage.store import Store, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What can be done with image records."""
+    """Operations on image records."""
 
     store: Store
     access: Access
     clock: Clock
 
-    def find(self, actor: Actor, wanted: ImageFilter) -> list[Image]:
-        """The actor's own and the public ones; administrators see all. Raises Invalid for a bad marker."""
+    def find(self, actor: Actor, filters: ImageFilter) -> list[Image]:
+        """Return the project's own and public images, or all for administrators. Raises Invalid for a bad marker."""
         self.access.require(actor, "image:get_images")
         if not self._sees_all(actor):
-            wanted = replace(wanted, visible_to=actor.project_id)
+            filters = replace(filters, visible_to=actor.project_id)
         with self.store.read() as tx:
-            if wanted.after is not None and tx.images.by_id(wanted.after) is None:
-                raise Invalid(f"Marker {wanted.after} could not be found.")
-            return tx.images.find(wanted)
+            if filters.after is not None and tx.images.by_id(filters.after) is None:
+                raise Invalid(f"Marker {filters.after} could not be found.")
+            return tx.images.find(filters)
 
     def get(self, actor: Actor, image: str) -> Image:
         """Raises NotFound, also for another project's private image."""
@@ -36,27 +36,27 @@ class Images:
             return self._visible(tx, actor, image)
 
     def create(self, actor: Actor, new: Image) -> Image:
-        """Raises Conflict when the id is taken, Forbidden for a public one by an ordinary member."""
+        """Raises Conflict when the id is taken, Forbidden when the actor may not publish a public image."""
         self.access.require(actor, "image:add_image", Target(project_id=new.owner))
-        self._may_publish(actor, new)
+        self._require_publish(actor, new)
         with self.store.write() as tx:
             tx.images.add([new])
         return new
 
     def change(self, actor: Actor, image: str, change: Callable[[Image], Image], rule: str = "modify_image") -> Image:
-        """Stores what `change` makes of the record."""
+        """Store the record that `change` returns. Raises NotFound, Forbidden."""
         with self.store.write() as tx:
             found = self._own(tx, actor, image, f"image:{rule}", "You are not permitted to modify this image.")
             changed = replace(change(found), updated_at=self.clock())
             if changed.visibility != found.visibility:
-                self._may_publish(actor, changed)
-            if changed.owner != found.owner:  # to give an image away takes the right to have it there
+                self._require_publish(actor, changed)
+            if changed.owner != found.owner:  # a new owner requires the right to add images for it
                 self.access.require(actor, "image:add_image", Target(project_id=changed.owner))
             tx.images.update(changed)
         return changed
 
-    def uploaded(self, actor: Actor, image: str, size_bytes: int) -> None:
-        """Notes that data was sent: the record is active from now on. The data itself is not kept."""
+    def mark_uploaded(self, actor: Actor, image: str, size_bytes: int) -> None:
+        """Make the record active and record its size; the data itself is discarded. Raises NotFound, Forbidden."""
 
         def activate(record: Image) -> Image:
             return replace(record, status=ImageStatus.ACTIVE, size_bytes=size_bytes)
@@ -64,7 +64,7 @@ class Images:
         self.change(actor, image, activate, "upload_image")
 
     def delete(self, actor: Actor, image: str) -> None:
-        """Raises Forbidden for a protected one."""
+        """Raises NotFound, and Forbidden for a protected image."""
         with self.store.write() as tx:
             found = self._own(tx, actor, image, "image:delete_image", "You are not permitted to delete this image.")
             if found.protected:
@@ -80,12 +80,12 @@ class Images:
             raise NotFound(f"No image found with ID {ImageId(image)}")
         return found
 
-    def _own(self, tx: Transaction, actor: Actor, image: str, rule: str, otherwise: str) -> Image:
+    def _own(self, tx: Transaction, actor: Actor, image: str, rule: str, message: str) -> Image:
         found = self._visible(tx, actor, image, lock=True)
         if not self.access.allows(actor, rule, Target(project_id=found.owner)):
-            raise Forbidden(otherwise)
+            raise Forbidden(message)
         return found
 
-    def _may_publish(self, actor: Actor, image: Image) -> None:
+    def _require_publish(self, actor: Actor, image: Image) -> None:
         if image.visibility is Visibility.PUBLIC:
             self.access.require(actor, "image:publicize_image", Target(project_id=image.owner))

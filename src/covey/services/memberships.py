@@ -1,4 +1,4 @@
-"""Who is in a group: servers join and leave while they run."""
+"""Adds servers to groups and removes them. The servers keep running where they are."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from covey.scheduler.violations import objections
 from covey.services.announcements import Announcements, Event
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
-from covey.services.obfuscation import disguise_for
+from covey.services.obfuscation import obfuscation_for
 from covey.services.quotas import Quotas
 from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
@@ -23,7 +23,7 @@ _SHOW = "os_compute_api:servers:show"
 
 @dataclass(frozen=True, slots=True)
 class Memberships:
-    """Joining moves nobody and asks no policy, unless the caller wants it to."""
+    """Operations on the members of a group. Adding a member checks policies only on request."""
 
     store: Store
     access: Access
@@ -34,63 +34,63 @@ class Memberships:
     announcements: Announcements
 
     def add(self, actor: Actor, group: str, server: str, *, enforce: bool) -> Group:
-        """Raises NotFound, OverQuota, and Conflict when it is in another group or would break an enforced policy."""
+        """Raises NotFound, Invalid, OverQuota, and Conflict for a member of another group or an enforced violation."""
         with self.store.write() as tx:
-            found = self._locked(tx, actor, group)
+            found = self._lock(tx, actor, group)
             joining = self._member(tx, actor, found, server)
             if joining.group_id == found.id:
-                return disguise_for(tx, self.access, actor, found.project_id).group(found)
+                return obfuscation_for(tx, self.access, actor, found.project_id).obfuscate_group(found)
             if joining.group_id is not None:
                 raise Conflict(
-                    f"Server {joining.id} is in the server group {joining.group_id}; take it out of there first."
+                    f"Server {joining.id} is in the server group {joining.group_id}; remove it from that group first."
                 )
             if joining.task is Task.DELETING or (joining.vm_state is VmState.ERROR and joining.host_id is None):
-                raise Conflict(f"Server {joining.id} can't join a group: it is being deleted, or was never placed.")
-            self._refuse_over_quota(tx, found, joining)
+                raise Conflict(f"Server {joining.id} can't join a group: it is being deleted or has no host.")
+            self._reject_over_quota(tx, found, joining)
             if enforce:
-                self._refuse_violation(tx, found, joining)
+                self._reject_violation(tx, found, joining)
             tx.groups.join(found.id, joining.id)
             return self._changed(tx, actor, found, Event.MEMBER_ADDED)
 
     def remove(self, actor: Actor, group: str, server: str) -> Group:
-        """It stays as it is, in no group. Raises NotFound when it is not a member."""
+        """Remove a member; the server itself is unchanged. Raises NotFound when it is not a member."""
         with self.store.write() as tx:
-            found = self._locked(tx, actor, group)
+            found = self._lock(tx, actor, group)
             if server not in found.members:
                 raise NotFound(f"Server {server} is not a member of the server group {found.id}.")
             tx.groups.leave([ServerId(server)])
             return self._changed(tx, actor, found, Event.MEMBER_REMOVED)
 
-    def _locked(self, tx: Transaction, actor: Actor, group: str) -> Group:
-        """Hold the group, as everybody does who decides on a place for a member."""
+    def _lock(self, tx: Transaction, actor: Actor, group: str) -> Group:
+        """Lock the group's row, as every placement of a member does. Raises NotFound, Forbidden."""
         tx.groups.lock([GroupId(group)])
         return self.groups.own(tx, actor, group, "update")
 
     def _member(self, tx: Transaction, actor: Actor, group: Group, server: str) -> Server:
         found = self.servers.own(tx, actor, server, _SHOW, lock=True)
         if found.project_id != group.project_id:
-            raise Invalid(f"Server {server} is not in the project of the server group {group.id}, so it can't join it.")
+            raise Invalid(f"Server {server} can't join the server group {group.id}: it belongs to another project.")
         return found
 
-    def _refuse_over_quota(self, tx: Transaction, group: Group, joining: Server) -> None:
+    def _reject_over_quota(self, tx: Transaction, group: Group, joining: Server) -> None:
         limit = self.quotas.limits_in(tx, group.project_id)["server_group_members"]
         state = tx.groups.states({group.id: group.version})[group.id]
         if limit != UNLIMITED and state.users.get(joining.user_id, 0) >= limit:
             raise OverQuota("Quota exceeded, too many servers in group")
 
-    def _refuse_violation(self, tx: Transaction, group: Group, joining: Server) -> None:
-        """Raises Conflict unless hard policies would let it be where it is; while it moves, at both ends."""
+    def _reject_violation(self, tx: Transaction, group: Group, joining: Server) -> None:
+        """Raise Conflict if the server's host, or either host of its migration, violates a hard policy."""
         view = tx.groups.states({group.id: group.version})[group.id].view()
         hosts = [host for host in (joining.host_id, joining.migration_host_id) if host is not None]
-        with self.store.read() as outside, self.live.fresh(outside) as snapshot:
-            broken = [objection for host in hosts for objection in objections(view, host, snapshot.fleet)]
-        if broken:
-            reasons = "; ".join(dict.fromkeys(broken))
-            raise Conflict(f"Server {joining.id} would break the group's policies where it is: {reasons}.")
+        with self.store.read() as snapshot_tx, self.live.fresh(snapshot_tx) as snapshot:
+            reasons = [objection for host in hosts for objection in objections(view, host, snapshot.fleet)]
+        if reasons:
+            listed = "; ".join(dict.fromkeys(reasons))
+            raise Conflict(f"Server {joining.id} would violate the group's policies on its host: {listed}.")
 
     def _changed(self, tx: Transaction, actor: Actor, group: Group, event: Event) -> Group:
         tx.groups.bump([group.id])
         now = tx.groups.by_id(group.id)
         assert now is not None
         self.announcements.group(tx, event, now)
-        return disguise_for(tx, self.access, actor, group.project_id).group(now)
+        return obfuscation_for(tx, self.access, actor, group.project_id).obfuscate_group(now)

@@ -1,4 +1,4 @@
-"""Servers that sit where requests like theirs may not go any more, as after a change of an aggregate's metadata."""
+"""Finds misplaced servers: their host is in an aggregate that now requires traits they do not request."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from covey.model.ids import ProjectId, ServerId
 from covey.services.servers import required_traits
 from covey.storage.store import Transaction
 
-_SOME = 500  # servers that are looked at at once
+_BATCH = 500  # servers to read in one query
 
 
 @dataclass(frozen=True, slots=True)
 class MisplacedServer:
-    """A server on a host of aggregates that require traits which it does not ask for."""
+    """A server on a host of aggregates that require traits which the server does not request."""
 
     server: ServerId
     name: str
@@ -21,22 +21,24 @@ class MisplacedServer:
     aggregates: tuple[str, ...]
 
 
-def misplaced_servers(tx: Transaction) -> list[MisplacedServer]:
-    """All of them, by host."""
-    asked: dict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
+def find_misplaced_servers(tx: Transaction) -> list[MisplacedServer]:
+    """Return all misplaced servers, ordered by host."""
+    requiring: dict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
     for aggregate in tx.aggregates.all():
         if aggregate.required_traits:
             for host in aggregate.hosts:
-                asked[host].append((aggregate.name, aggregate.required_traits))
-    if not asked:
+                requiring[host].append((aggregate.name, aggregate.required_traits))
+    if not requiring:
         return []
-    found = tx.servers.names_on([host.id for host in tx.hosts.find() if host.name in asked])
+    found = tx.servers.names_on([host.id for host in tx.hosts.find() if host.name in requiring])
     ids = [ServerId(server) for servers in found.values() for _, server in servers]
-    here = [server for start in range(0, len(ids), _SOME) for server in tx.servers.by_ids(ids[start : start + _SOME])]
-    told = []
-    for server in sorted(here, key=lambda server: (server.host_name or "", server.id)):
+    on_hosts = [
+        server for start in range(0, len(ids), _BATCH) for server in tx.servers.by_ids(ids[start : start + _BATCH])
+    ]
+    misplaced = []
+    for server in sorted(on_hosts, key=lambda server: (server.host_name or "", server.id)):
         traits, host = required_traits(server.flavor, server.request), server.host_name or ""
-        closed = tuple(name for name, wanted in asked[host] if not wanted <= traits)
-        if closed:
-            told.append(MisplacedServer(server.id, server.name, server.project_id, host, closed))
-    return told
+        violated = tuple(name for name, required in requiring[host] if not required <= traits)
+        if violated:
+            misplaced.append(MisplacedServer(server.id, server.name, server.project_id, host, violated))
+    return misplaced

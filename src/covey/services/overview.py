@@ -1,4 +1,4 @@
-"""The state of the fleet at a glance, and what in it wants an operator's attention."""
+"""Counts of the fleet, and warnings for operators; `covey status` prints them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from covey.model.flavors import FlavorFilter
 from covey.model.images import ImageFilter
-from covey.model.scopes import Misplaced, misplaced
-from covey.services.misplaced_servers import MisplacedServer, misplaced_servers
+from covey.model.scopes import DomainProblems, find_domain_problems
+from covey.services.misplaced_servers import MisplacedServer, find_misplaced_servers
 from covey.storage.store import Store
 
-_TOLD = 5  # hosts by name, in a sentence
+_MAX_NAMES = 5  # names in one warning
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Counts, and sentences about what looks wrong."""
+    """Counts and warnings."""
 
     hosts: int
     disabled: int
@@ -26,32 +26,34 @@ class Overview:
     flavors: int
     images: int
     warnings: tuple[str, ...]
-    misplaced: tuple[Misplaced, ...] = ()
+    domain_problems: tuple[DomainProblems, ...] = ()
     misplaced_servers: tuple[MisplacedServer, ...] = ()
 
 
-def overview(store: Store, default_zone: str, *, isolates: bool = False) -> Overview:
-    """Look at everything once; at servers in forbidden aggregates where aggregates keep requests out."""
+def get_overview(store: Store, default_zone: str, *, isolates: bool = False) -> Overview:
+    """Read the state in one transaction. With `isolates`, it includes misplaced servers."""
     with store.read() as tx:
         hosts, aggregates, scopes = tx.hosts.find(), tx.aggregates.all(), tx.scopes.all()
         in_use = tx.scopes.in_use()
         flavors, images = tx.flavors.find(FlavorFilter(is_public=None)), tx.images.find(ImageFilter())
-        astray = misplaced_servers(tx) if isolates else []
+        misplaced = find_misplaced_servers(tx) if isolates else []
     domains = Counter(aggregate.scope for aggregate in aggregates if aggregate.scope)
     zones = Counter(host.zone or default_zone for host in hosts)
     warnings = []
     if not hosts:
-        warnings.append("There are no hosts yet: `covey fleet apply FILE` brings them in.")
+        warnings.append("The fleet has no hosts; `covey fleet apply FILE` adds them.")
     if not flavors:
-        warnings.append("There are no flavors, so no server can be asked for.")
+        warnings.append("The fleet has no flavors, so no server can be created.")
     warnings += [f"The scope {scope.name} has no domains." for scope in scopes if not domains[scope.id]]
     names = [host.name for host in hosts]
-    wrong = [misplaced(each, names, aggregates) for each in scopes if domains[each.id] or each.id in in_use]
-    warnings += [sentence for each in wrong for sentence in _sentences(each)]
-    if astray:
-        number = "1 server is" if len(astray) == 1 else f"{len(astray)} servers are"
-        told = _told([stray.server for stray in astray])
-        warnings.append(f"{number} in an aggregate that requires traits not asked for: {told}.")
+    problems = [
+        find_domain_problems(scope, names, aggregates) for scope in scopes if domains[scope.id] or scope.id in in_use
+    ]
+    warnings += [sentence for each in problems for sentence in _sentences(each)]
+    if misplaced:
+        number = "1 server is" if len(misplaced) == 1 else f"{len(misplaced)} servers are"
+        ids = _list_names([each.server for each in misplaced])
+        warnings.append(f"{number} in an aggregate that requires traits the server does not request: {ids}.")
     return Overview(
         hosts=len(hosts),
         disabled=sum(host.disabled for host in hosts),
@@ -62,19 +64,20 @@ def overview(store: Store, default_zone: str, *, isolates: bool = False) -> Over
         flavors=len(flavors),
         images=len(images),
         warnings=tuple(warnings),
-        misplaced=tuple(each for each in wrong if each.nowhere or each.ambiguous),
-        misplaced_servers=tuple(astray),
+        domain_problems=tuple(each for each in problems if each.no_domain or each.ambiguous),
+        misplaced_servers=tuple(misplaced),
     )
 
 
-def _sentences(wrong: Misplaced) -> Iterator[str]:
-    if wrong.nowhere:
-        yield f"{_counted(wrong.nowhere)} in no domain of the scope {wrong.scope}: {_told(wrong.nowhere)}."
-    if wrong.ambiguous:
-        told = _told([f"{host} ({', '.join(domains)})" for host, domains in wrong.ambiguous])
+def _sentences(problems: DomainProblems) -> Iterator[str]:
+    if problems.no_domain:
+        listed = _list_names(problems.no_domain)
+        yield f"{_counted(problems.no_domain)} in no domain of the scope {problems.scope}: {listed}."
+    if problems.ambiguous:
+        listed = _list_names([f"{host} ({', '.join(domains)})" for host, domains in problems.ambiguous])
         yield (
-            f"{_counted(wrong.ambiguous)} in more than one domain of the scope {wrong.scope}, "
-            f"so out of reach of its policies: {told}."
+            f"{_counted(problems.ambiguous)} in more than one domain of the scope {problems.scope}, "
+            f"so excluded by its policies: {listed}."
         )
 
 
@@ -82,6 +85,6 @@ def _counted(hosts: Sequence[object]) -> str:
     return "1 host is" if len(hosts) == 1 else f"{len(hosts)} hosts are"
 
 
-def _told(names: Sequence[str]) -> str:
-    rest = len(names) - _TOLD
-    return ", ".join(names[:_TOLD]) + (f" and {rest} more" if rest > 0 else "")
+def _list_names(names: Sequence[str]) -> str:
+    rest = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,4 +1,4 @@
-"""Policies as tenants write them: TYPE[:SCOPE[:IDENTIFIER]], read into what the scheduler understands."""
+"""Parses group policies of the form TYPE[:SCOPE[:IDENTIFIER]]."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,58 +15,57 @@ _USE, _USE_IDENTIFIER = "os_compute_api:os-policy-scopes:use", "os_compute_api:o
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Reads one caller's policies: by the scopes that there are, and that the caller may use."""
+class PolicyParser:
+    """Parses the policies of one caller, and checks that the caller may use their scopes."""
 
     tx: Transaction
     access: Access
     actor: Actor
     obfuscation: Obfuscation
 
-    def read(self, texts: Sequence[str], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
-        """Raises Invalid for what makes no sense, Forbidden for a scope that is not the caller's to use."""
+    def parse(self, texts: Sequence[str], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
+        """Raises Invalid for malformed or contradicting policies, Forbidden for a scope that the caller may not use."""
         policies = with_rules(tuple(self._policy(text) for text in texts), rules)
-        check_policies(policies, self.obfuscation.policy)
+        check_policies(policies, self.obfuscation.obfuscate_policy)
         return policies
 
     def _policy(self, text: str) -> GroupPolicy:
         kind, *rest = text.split(":", 2)
         if kind not in set(PolicyKind):
-            raise Invalid(f"The policy {text!r} begins with none of {', '.join(PolicyKind)}.")
+            raise Invalid(f"The policy {text!r} has an unknown type; use one of {', '.join(PolicyKind)}.")
         if "" in rest:
-            raise Invalid(
-                f"The policy {text!r} leaves something out: it has to be TYPE, TYPE:SCOPE or TYPE:SCOPE:IDENTIFIER."
-            )
+            raise Invalid(f"The policy {text!r} has an empty part; use TYPE, TYPE:SCOPE or TYPE:SCOPE:IDENTIFIER.")
         name = rest[0] if rest else HOST_SCOPE
         scope = self._scope(name)
         self._require(_USE, name)
-        if len(rest) < 2:  # noqa: PLR2004 -- no identifier
+        if len(rest) < 2:  # noqa: PLR2004 -- scope without identifier
             return GroupPolicy(PolicyKind(kind), HOST if scope is None else ScopeRef(scope.id, scope.name))
         if scope is None or not scope.allow_identifiers:
-            raise Invalid(f"The policy {text!r} names a {name}, but the policy scope {name!r} takes no identifiers.")
+            raise Invalid(
+                f"The policy {text!r} has an identifier, but the policy scope {name!r} allows none; use {kind}:{name}."
+            )
         self._require(_USE_IDENTIFIER, name)
         return GroupPolicy(PolicyKind(kind), ScopeRef(scope.id, scope.name), self._domain(scope, rest[1]))
 
     def _scope(self, name: str) -> Scope | None:
-        """The scope of that name; None is the implicit one."""
+        """Return the scope with this name; None for the implicit host scope. Raises Invalid."""
         if name == HOST_SCOPE:
             return None
         found = next((scope for scope in self.obfuscation.scopes.values() if scope.name == name), None)
         if found is None:
-            raise Invalid(f"There is no policy scope {name!r}.")
+            raise Invalid(f"Policy scope {name!r} does not exist.")
         return found
 
     def _domain(self, scope: Scope, given: str) -> str:
-        """The real identifier of the domain that the caller knows by this one."""
+        """Return the real identifier of the domain for the caller's identifier. Raises Invalid."""
         for real in map(str, self.tx.scopes.domains(scope.id)):
-            if given == self.obfuscation.kept(scope, real):
+            if given == self.obfuscation.stable_identifier(scope, real):
                 return real
         raise Invalid(
-            f"The policy scope {scope.name!r} has no {given!r}. `GET /os-policy-scopes/{scope.id}` lists what it has."
+            f"The policy scope {scope.name!r} has no domain {given!r}; "
+            f"`GET /os-policy-scopes/{scope.id}` lists its domains."
         )
 
     def _require(self, rule: str, scope: str) -> None:
         if not self.access.allows(self.actor, rule, Target(project_id=self.obfuscation.project_id, scope_name=scope)):
-            raise Forbidden(
-                f"Policy doesn't allow {rule} to be performed: the policy scope {scope!r} is not open to you."
-            )
+            raise Forbidden(f"Policy doesn't allow {rule} to be performed: you may not use the policy scope {scope!r}.")

@@ -1,4 +1,4 @@
-"""Previews: the decision for more servers of a group, without the claim."""
+"""Previews: how many more servers of a flavor fit into a group, and where, without claiming anything."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,20 +14,20 @@ from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.planning import reject_unknown_zone
 from covey.scheduler.request_spec import RequestSpec
-from covey.services.audits import Destinations, places_of, scopes_of
+from covey.services.audits import MemberDomains, domains_of_hosts, scopes_of
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
-from covey.services.obfuscation import disguise_for
+from covey.services.obfuscation import obfuscation_for
 from covey.services.servers import Servers, image_traits, refuse_small
 from covey.storage.store import Store, Transaction
 
-MOST = 10_000  # servers that are decided on: as many as anybody could want
-_SEED = 0  # the same question gets the same answer, as long as nothing changed
+MAX_COUNT = 10_000  # servers in one preview; also used to find how many fit
+_SEED = 0  # equal requests get equal answers as long as the fleet does not change
 
 
 @dataclass(frozen=True, slots=True)
-class MoreServers:
-    """Servers that somebody thinks of asking for."""
+class PreviewRequest:
+    """Servers to preview."""
 
     flavor: str
     count: int
@@ -37,11 +37,11 @@ class MoreServers:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """How many of them fit, where those would go, and why the rest would not."""
+    """The domains of the servers that fit, and the reason why the rest do not fit."""
 
     group: Group
-    asked: int
-    placements: Sequence[Destinations]
+    requested: int
+    placements: Sequence[MemberDomains]
     reason: str | None
 
     @property
@@ -51,43 +51,45 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Previews:
-    """Decides on a copy of what everybody sees, and keeps nothing."""
+    """Runs the scheduler for a group and stores nothing."""
 
     store: Store
     access: Access
     groups: Groups
     servers: Servers
     live: LiveFleet
-    tell: Callable[[Explanation], str]
+    describe: Callable[[Explanation], str]
 
-    def preview(self, actor: Actor, group: str, more: MoreServers) -> Preview:
-        """Raises NotFound for the group, Invalid for what no boot would be let do: an unknown flavor, image or zone."""
-        flavor = self.servers.flavor_for(actor, more.flavor)
-        image = self.servers.image_for(actor, more.image)
+    def preview(self, actor: Actor, group: str, request: PreviewRequest) -> Preview:
+        """Raises NotFound for an unknown group, Invalid for an unknown flavor, image or zone."""
+        flavor = self.servers.flavor_for(actor, request.flavor)
+        image = self.servers.image_for(actor, request.image)
         refuse_small(flavor, image)
         required, forbidden = image_traits(image)
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "preview")
-            wanted = PlacementRequest(zone=more.zone, image_required_traits=required, image_forbidden_traits=forbidden)
+            placement = PlacementRequest(
+                zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden
+            )
             spec = RequestSpec(
                 *amounts_of(flavor),
-                count=more.count,
+                count=request.count,
                 minimum=1,
-                requirements=self.servers.requirements_for(found.project_id, flavor, wanted),
+                requirements=self.servers.requirements_for(found.project_id, flavor, placement),
                 group=tx.groups.states({found.id: found.version})[found.id].view(),
             )
-            return self._decided(tx, actor, found, spec)
+            return self._decide(tx, actor, found, spec)
 
-    def _decided(self, tx: Transaction, actor: Actor, group: Group, spec: RequestSpec) -> Preview:
-        obfuscation = disguise_for(tx, self.access, actor, group.project_id)
+    def _decide(self, tx: Transaction, actor: Actor, group: Group, spec: RequestSpec) -> Preview:
+        obfuscation = obfuscation_for(tx, self.access, actor, group.project_id)
         with self.live.fresh(tx) as snapshot:
             reject_unknown_zone(spec.requirements, snapshot.fleet)
             chosen = decide(spec, snapshot.fleet, _SEED).chosen
             reason = self._reason(spec, snapshot.fleet, chosen) if len(chosen) < spec.count else None
-            placements = list(places_of(chosen, scopes_of(group), snapshot.fleet, obfuscation))
+            placements = list(domains_of_hosts(chosen, scopes_of(group), snapshot.fleet, obfuscation))
             return Preview(group, spec.count, placements, reason)
 
     def _reason(self, spec: RequestSpec, fleet: Fleet, chosen: tuple[HostId, ...]) -> str:
-        """What stands against one more; nobody asked for as many as there could be, so how many did fit is left out."""
+        """Return why one more server does not fit; without the number that did fit if the caller set no count."""
         why = explain(spec, fleet, chosen)
-        return self.tell(replace(why, placed=0) if spec.count == MOST else why)
+        return self.describe(replace(why, placed=0) if spec.count == MAX_COUNT else why)

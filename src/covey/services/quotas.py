@@ -1,4 +1,4 @@
-"""Quotas and limits: how much a project may have, and has."""
+"""Quotas: limits and usage of projects and quota classes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _DEFAULT_CLASS = "default"
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A limit, and how much of it is used."""
+    """A limit and its current usage."""
 
     limit: int
     used: int = 0
@@ -24,7 +24,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What can be done with quotas. `defaults` are the configured ones, in the order of the wire."""
+    """Operations on quotas. `defaults` are the configured limits in the order of API responses."""
 
     store: Store
     access: Access
@@ -36,7 +36,7 @@ class Quotas:
             return self._quotas(tx, project)
 
     def default(self, actor: Actor) -> dict[str, int]:
-        """What a project gets that nobody set anything for."""
+        """Return the limits of projects without limits of their own."""
         self.access.require(actor, f"{_SETS}defaults")
         with self.store.read() as tx:
             return self._defaults(tx)
@@ -44,16 +44,16 @@ class Quotas:
     def update(
         self, actor: Actor, project: ProjectId, limits: Mapping[str, int], *, force: bool = False
     ) -> dict[str, Quota]:
-        """Sets limits. Raises Invalid for one below what is used, unless forced."""
+        """Set limits. Raises Invalid for a limit below the current usage, unless forced."""
         self.access.require(actor, f"{_SETS}update", Target(project_id=project))
         with self.store.write() as tx:
             if not force:
-                _refuse_below_use(self._quotas(tx, project), limits)
+                _reject_below_usage(self._quotas(tx, project), limits)
             tx.quotas.set_for_project(project, limits)
             return self._quotas(tx, project)
 
     def reset(self, actor: Actor, project: ProjectId) -> None:
-        """Back to the defaults."""
+        """Remove the project's own limits, so that the defaults apply."""
         self.access.require(actor, f"{_SETS}delete", Target(project_id=project))
         with self.store.write() as tx:
             tx.quotas.reset_project(project)
@@ -64,14 +64,14 @@ class Quotas:
             return self._class(tx, name)
 
     def update_class(self, actor: Actor, name: str, limits: Mapping[str, int]) -> dict[str, int]:
-        """Sets limits of a class; those of the class `default` are everybody's defaults."""
+        """Set limits of a quota class; the class `default` applies to every project without limits of its own."""
         self.access.require(actor, f"{_CLASSES}update")
         with self.store.write() as tx:
             tx.quotas.set_for_class(name, limits)
             return self._class(tx, name)
 
     def limits(self, actor: Actor, project: ProjectId | None) -> dict[str, Quota]:
-        """The actor's own limits and use, or another project's."""
+        """Return limits and usage of the actor's project, or of another one."""
         self.access.require(actor, "os_compute_api:limits")
         if project is not None:
             self.access.require(actor, "os_compute_api:limits:other_project", Target(project_id=project))
@@ -79,7 +79,7 @@ class Quotas:
             return self._quotas(tx, project or actor.project_id)
 
     def limits_in(self, tx: Transaction, project: ProjectId) -> dict[str, int]:
-        """A project's limits, as a transaction sees them."""
+        """Return a project's limits, read in the caller's transaction."""
         return self._defaults(tx) | dict(tx.quotas.of_project(project))
 
     def _quotas(self, tx: Transaction, project: ProjectId) -> dict[str, Quota]:
@@ -95,7 +95,7 @@ class Quotas:
         return dict(self.defaults) | dict(tx.quotas.of_class(name))
 
 
-def _refuse_below_use(quotas: Mapping[str, Quota], limits: Mapping[str, int]) -> None:
+def _reject_below_usage(quotas: Mapping[str, Quota], limits: Mapping[str, int]) -> None:
     for resource, limit in limits.items():
         used = quotas[resource].used
         if limit != UNLIMITED and limit < used:

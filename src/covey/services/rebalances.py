@@ -18,7 +18,7 @@ from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member, Move, Plan, plan, still_right
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
-from covey.services.obfuscation import Obfuscation, disguise_for
+from covey.services.obfuscation import Obfuscation, obfuscation_for
 from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
 
@@ -111,7 +111,7 @@ class Rebalances:
         """The fewest moves that put the group right; changes nothing. Raises NotFound."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance:plan")
-            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
+            obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             seen = self.planner.look(tx, found)
         thought = self.planner.think(seen)
         return Planned(found, thought, seen.steps(thought.moves), seen.steps(thought.left), obfuscation)
@@ -120,7 +120,7 @@ class Rebalances:
         """Begin to put the group right. Raises NotFound, and Conflict while another rebalance of it runs."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance")
-            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
+            obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             seen = self.planner.look(tx, found)
         steps = seen.steps(self.planner.think(seen).moves)
         now = self.clock()
@@ -150,7 +150,7 @@ class Rebalances:
             latest = tx.rebalances.latest(found.id)
             if latest is None:
                 raise NotFound(f"The server group {found.id} was never rebalanced.")
-            return latest, disguise_for(tx, self.access, actor, found.project_id)
+            return latest, obfuscation_for(tx, self.access, actor, found.project_id)
 
     def cancel(self, actor: Actor, group: str) -> None:
         """No further step is begun; one that is under way comes to its end. Raises Conflict if none runs."""

@@ -8,8 +8,17 @@ import sqlalchemy as sa
 from sqlalchemy import and_, delete, func, select
 
 from covey.model.actions import UNDER_WAY
-from covey.model.allocations import INSTANCE, MIGRATION, Allocation, AllocationRequest, Consumer, Holding, Opened, Usage
-from covey.model.errors import Overtaken
+from covey.model.allocations import (
+    INSTANCE,
+    MIGRATION,
+    Allocation,
+    AllocationRequest,
+    Consumer,
+    ConsumerAllocations,
+    LockedRows,
+    Usage,
+)
+from covey.model.errors import TransactionConflict
 from covey.storage.bulk import execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.claims import Amount, Claims, use_of
@@ -80,11 +89,11 @@ class Allocations:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def holdings(self, uuids: Collection[str]) -> list[Holding]:
+    def holdings(self, uuids: Collection[str]) -> list[ConsumerAllocations]:
         """Those of these consumers that hold something, with all that they hold."""
         return self._holdings(consumers.c.uuid.in_(uuids), allocations.c.consumer_uuid.in_(uuids))
 
-    def on(self, provider: int) -> list[Holding]:
+    def on(self, provider: int) -> list[ConsumerAllocations]:
         """Everybody who holds something of the provider, with that alone."""
         here = allocations.c.provider_id == provider
         return self._holdings(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
@@ -95,7 +104,7 @@ class Allocations:
         now: datetime,
         new: Sequence[Allocation] = (),
         amounts: Sequence[Amount] = (),
-    ) -> Opened:
+    ) -> LockedRows:
         """Renews consumers, and counts a write of each provider that they want something of, or give up for nothing.
 
         All in one round trip, in the order in which everybody holds things. What consumers held is not looked at where
@@ -112,7 +121,7 @@ class Allocations:
             stocks = execute(self._connection, _STOCKS, named)
             held = self._drop([w for w in wanted if not w.is_new])
             refused = self._add(new, amounts)
-        return Opened(renewed(), held(), dict(providers.fetchall()), by_provider(stocks.fetchall()), refused())
+        return LockedRows(renewed(), held(), dict(providers.fetchall()), by_provider(stocks.fetchall()), refused())
 
     def renew(self, wanted: Sequence[AllocationRequest], now: datetime) -> tuple[dict[str, int], list[Allocation]]:
         """Counts a write of each consumer, which holds nothing any more; tells what generation it had, and all it held.
@@ -135,14 +144,14 @@ class Allocations:
     def hold(self, wanted: Sequence[AllocationRequest]) -> dict[str, Consumer]:
         """Holds consumers; those that were not there are made, with generation 0, which no other has.
 
-        Raises Overtaken when one was given up at the same moment.
+        Raises TransactionConflict when one was given up at the same moment.
         """
         with pipeline(self._connection):
             for w in sorted(wanted, key=lambda w: w.consumer):
                 execute(self._connection, _ENSURE, w.consumer, w.project_id, w.user_id, w.kind)
         found = self.find([w.consumer for w in wanted], lock=True)
         if len(found) < len(wanted):  # it was there when it would have been made, and is not now
-            raise Overtaken("A consumer went while it was looked at. Look anew, then try again.")
+            raise TransactionConflict("A consumer went while it was looked at. Look anew, then try again.")
         return found
 
     def find(self, uuids: Collection[str], *, lock: bool = False) -> dict[str, Consumer]:
@@ -209,7 +218,7 @@ class Allocations:
         wanted = _ORPHANS if among is None else _ORPHANS.where(consumers.c.uuid.in_(among))
         return list(self._connection.execute(wanted).scalars())
 
-    def _holdings(self, who: sa.ColumnElement[bool], what: sa.ColumnElement[bool]) -> list[Holding]:
+    def _holdings(self, who: sa.ColumnElement[bool], what: sa.ColumnElement[bool]) -> list[ConsumerAllocations]:
         resources: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         generations: dict[str, int] = {}
         for row in self._connection.execute(_HELD.where(what)):
@@ -219,5 +228,7 @@ class Allocations:
         return [_holding(each, resources[each.uuid], generations) for each in found if each.uuid in resources]
 
 
-def _holding(consumer: Consumer, held: Mapping[str, Mapping[str, int]], generations: Mapping[str, int]) -> Holding:
-    return Holding(consumer, held, {provider: generations[provider] for provider in held})
+def _holding(
+    consumer: Consumer, held: Mapping[str, Mapping[str, int]], generations: Mapping[str, int]
+) -> ConsumerAllocations:
+    return ConsumerAllocations(consumer, held, {provider: generations[provider] for provider in held})

@@ -12,8 +12,8 @@ from covey.model.changes import Use
 from covey.model.claims import NewServer, Plan
 from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
-from covey.model.inventory import ANY_AMOUNT, ResourceClass, Units
-from covey.model.providers import LARGEST
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
+from covey.model.providers import MAX_CAPACITY
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import POWER_STATES
 from covey.model.work import JobKind
@@ -37,7 +37,7 @@ Amount = tuple[int, str, int]
 """Of a provider's resource class, how much."""
 
 _CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))
-_CAPACITY = f"CAST(FLOOR(LEAST((i.total - i.reserved) * i.allocation_ratio, {LARGEST})) AS BIGINT)"
+_CAPACITY = f"CAST(FLOOR(LEAST((i.total - i.reserved) * i.allocation_ratio, {MAX_CAPACITY})) AS BIGINT)"
 
 # Rows are locked in one order by everybody, so that two claims never wait for each other in a ring.
 _TAKE_POSTGRESQL = f"""
@@ -307,18 +307,18 @@ def _refuse_stale(wanted: Sequence[Amount], taken: Any, uses: Sequence[Use]) -> 
     if len(rows) < len(wanted):
         done = {row[:2] for row in rows}
         raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
-    picky = {row[:2]: Units(*row[2:]) for row in rows if row[2:] != ANY_AMOUNT}
+    picky = {row[:2]: AllocationUnits(*row[2:]) for row in rows if row[2:] != NO_UNIT_LIMITS}
     if picky:
         _refuse_odd(picky, uses)
 
 
-def _refuse_odd(picky: Mapping[tuple[int, str], Units], uses: Sequence[Use]) -> None:
+def _refuse_odd(picky: Mapping[tuple[int, str], AllocationUnits], uses: Sequence[Use]) -> None:
     """Each server is given out its own amounts, whatever others take beside it."""
     odd = {
         HostId(use.host_id)
         for use in uses
         for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True)
-        if amount > 0 and not picky.get((use.host_id, kind), ANY_AMOUNT).give(amount)
+        if amount > 0 and not picky.get((use.host_id, kind), NO_UNIT_LIMITS).allow(amount)
     }
     if odd:
         raise StaleClaim(frozenset(odd))

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
-from covey.model.inventory import Inventory, ResourceClass, Units
+from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from covey.storage import mirror
 from covey.storage.bulk import execute
 from covey.storage.changes import FleetChanges
@@ -179,7 +179,7 @@ class Hosts:
                 row.reserved,
                 row.allocation_ratio,
                 row.used,
-                Units(row.min_unit, row.max_unit, row.step_size),
+                AllocationUnits(row.min_unit, row.max_unit, row.step_size),
             )
         traits: dict[int, set[str]] = defaultdict(set)
         for row in self._connection.execute(_TRAITS.where(provider_traits.c.provider_id.in_(page))):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from covey.model.errors import CoveyError, Invalid, Overtaken
+from covey.model.errors import CoveyError, Invalid, TransactionConflict
 
 _OVERTAKEN = "Somebody else changed the same thing at the same time. Look at it anew, then try again."
 _OVERTAKEN_STATES = {"40001", "40P01"}  # SQL's names for a serialization failure and a deadlock
@@ -26,10 +26,10 @@ def refused_in_the_end() -> Iterator[None]:
     try:
         yield
     except sa.exc.IntegrityError as cause:
-        raise Overtaken(_OVERTAKEN) from cause
+        raise TransactionConflict(_OVERTAKEN) from cause
     except sa.exc.DataError as cause:
         raise Invalid("A value is longer or larger than the database can keep.") from cause
     except sa.exc.OperationalError as cause:
         if getattr(cause.orig, "sqlstate", None) in _OVERTAKEN_STATES:
-            raise Overtaken(_OVERTAKEN) from cause
+            raise TransactionConflict(_OVERTAKEN) from cause
         raise

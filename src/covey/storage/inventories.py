@@ -63,7 +63,7 @@ class Inventories:
                 "min_unit": has.min_unit,
                 "max_unit": has.max_unit,
                 "step_size": has.step_size,
-                "allocation_ratio": has.ratio,
+                "allocation_ratio": has.allocation_ratio,
             }
             for provider, wanted in changes.items()
             for kind, has in wanted.items()

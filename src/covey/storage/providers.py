@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import and_, delete, func, insert, or_, select, update
 
 from covey.model.errors import DuplicateName
-from covey.model.providers import MOST, InventoryRecord, Provider, ProviderFilter, ProviderRecord
+from covey.model.providers import MAX_INT, InventoryRecord, Provider, ProviderFilter, ProviderRecord
 from covey.storage.bulk import execute, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import refused_as
@@ -172,7 +172,7 @@ def _conditions(wanted: ProviderFilter) -> Iterable[sa.ColumnElement[bool]]:
         root = select(func.coalesce(member.c.root_id, member.c.id)).where(member.c.uuid == wanted.in_tree)
         yield root.scalar_subquery() == _ROOT_ID
     for kind, amount in wanted.resources.items():
-        yield _with_room(kind, amount) if amount <= MOST else sa.false()
+        yield _with_room(kind, amount) if amount <= MAX_INT else sa.false()
     for names in wanted.required:
         yield _any_of(provider_traits.c.trait, names)
     if wanted.forbidden:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from covey.model.fleet_export import as_file
+from covey.model.fleet_export import export_fleet
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, ImageEntry, ScopeEntry
-from covey.model.fleet_plan import FleetState, plan
+from covey.model.fleet_plan import FleetState, plan_changes
 from covey.model.inventory import Inventory
 from tests.build import an_image
 from tests.unit.model.fleets import RATIOS, aggregate, flavor, host, host_entry, scope
@@ -75,9 +75,9 @@ FILES: dict[str, tuple[FleetState, FleetFile]] = {
 
 @pytest.mark.parametrize(("state", "file"), FILES.values(), ids=FILES)
 def test_a_fleet_is_written_in_its_shortest_form(state: FleetState, file: FleetFile) -> None:
-    assert as_file(state, RATIOS) == file
+    assert export_fleet(state, RATIOS) == file
 
 
 @pytest.mark.parametrize(("state", "file"), FILES.values(), ids=FILES)
 def test_what_was_written_changes_nothing_when_applied(state: FleetState, file: FleetFile) -> None:
-    assert plan(file, state, RATIOS, lambda: "new id").size == 0
+    assert plan_changes(file, state, RATIOS, lambda: "new id").size == 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, ImageEntry, ScopeEntry
-from covey.model.fleet_plan import FleetPlan, FleetState, describe, plan
+from covey.model.fleet_plan import FleetPlan, FleetState, describe, plan_changes
 from covey.model.inventory import Inventory, ResourceClass
 from tests.build import an_image
 from tests.unit.model.fleets import RATIOS, aggregate, flavor, host, host_entry, scope
@@ -16,7 +16,7 @@ LINUX = an_image("linux", properties={"os": "linux"})
 
 
 def planned(file: FleetFile, state: FleetState, *, prune: bool = False) -> FleetPlan:
-    return plan(file, state, RATIOS, lambda: "new id", prune=prune)
+    return plan_changes(file, state, RATIOS, lambda: "new id", prune=prune)
 
 
 def domains(**hosts: str) -> FleetFile:

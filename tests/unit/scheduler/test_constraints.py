@@ -7,7 +7,7 @@ import pytest
 
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
-from covey.model.inventory import ANY_AMOUNT, Units
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.scheduler.constraints import DYNAMIC, STATIC, Constraint
 from covey.scheduler.constraints.affinity import Affinity
 from covey.scheduler.constraints.anti_affinity import AntiAffinity
@@ -188,10 +188,10 @@ CASES = {
         Room(),
         spec(vcpus=3, disk_gb=0),
         fleet(
-            host(1, units=(Units(3, 6, 3), ANY_AMOUNT, Units(50))),
-            host(2, units=(Units(most=2), ANY_AMOUNT, ANY_AMOUNT)),
-            host(3, units=(Units(step=2), Units(least=2048), ANY_AMOUNT)),
-            host(4, used=(6, 0, 0), units=(Units(least=4), ANY_AMOUNT, ANY_AMOUNT)),
+            host(1, units=(AllocationUnits(3, 6, 3), NO_UNIT_LIMITS, AllocationUnits(50))),
+            host(2, units=(AllocationUnits(max_unit=2), NO_UNIT_LIMITS, NO_UNIT_LIMITS)),
+            host(3, units=(AllocationUnits(step_size=2), AllocationUnits(min_unit=2048), NO_UNIT_LIMITS)),
+            host(4, used=(6, 0, 0), units=(AllocationUnits(min_unit=4), NO_UNIT_LIMITS, NO_UNIT_LIMITS)),
         ),
         {1},
         ["1 lacks VCPUs", "2 give out no such amounts"],

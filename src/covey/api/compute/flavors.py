@@ -54,7 +54,7 @@ class Flavors:
     @only_from(FLAVOR_DESCRIPTION)
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         description = read_body(req, schemas.FLAVOR_UPDATE)["flavor"]["description"]
-        self._respond(req, resp, self.service.describe(req.actor, key, description))
+        self._respond(req, resp, self.service.set_description(req.actor, key, description))
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.delete(req.actor, key)
@@ -88,7 +88,7 @@ class Flavors:
         resp.media = {"flavor": _show(flavor, req, with_specs=self._with_specs(req))}
 
     def _with_specs(self, req: Request) -> bool:
-        return req.version >= EXTRA_SPECS_IN_FLAVORS and self.service.shows_specs(req.actor)
+        return req.version >= EXTRA_SPECS_IN_FLAVORS and self.service.can_see_specs(req.actor)
 
     def _parse(self, body: Json) -> Flavor:
         key = body.get("id")

@@ -146,7 +146,7 @@ class Services:
 
     def _change_named(self, req: Request, verb: str, body: Json) -> Json:
         change, changed = _named_change(verb, body, req.version)
-        self.service.change_named(req.actor, body["host"], body["binary"], change)
+        self.service.change_by_name(req.actor, body["host"], body["binary"], change)
         return {"host": body["host"], "binary": body["binary"], **changed}
 
     def _show(self, host: Host, version: Version) -> Json:

@@ -10,7 +10,7 @@ from covey.api.requests import Request, read_body
 from covey.api.validation import Schema
 from covey.api.versions import only_from
 from covey.scheduler.fleet import RESOURCES
-from covey.services.explaining import Explaining, Query, Question
+from covey.services.explanations import ExplainRequest, Explanations, PlacementQuery
 
 EXPLAIN = Schema(
     schemas.body(
@@ -33,19 +33,19 @@ EXPLAIN = Schema(
 class PlacementExplain:
     """The decision for a new server, without a claim."""
 
-    service: Explaining
+    service: Explanations
 
     @only_from(mv.COVEY)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         body = read_body(req, EXPLAIN)["explain"]
-        question = Question(
+        request = ExplainRequest(
             str(body["flavorRef"]),
             body.get("imageRef"),
             body.get("group"),
             body.get("availability_zone"),
             body.get("project_id"),
         )
-        explanation = self.service.ask(req.actor, question)
+        explanation = self.service.explain(req.actor, request)
         reasons = explanation.hosts
         hosts = [{"host": name, "allowed": reason is None, "reason": reason} for name, reason in reasons.items()]
         resp.media = {
@@ -58,7 +58,7 @@ class PlacementExplain:
         }
 
 
-def show_query(query: Query) -> str:
+def show_query(query: PlacementQuery) -> str:
     """Return the equivalent query of GET /allocation_candidates."""
     amounts = ((kind, amount) for kind, amount in zip(RESOURCES, query.spec.amounts, strict=True) if amount)
     requirements = query.spec.requirements

@@ -13,7 +13,7 @@ from covey.api.validation import JsonSchema, Query, Schema, is_uuid
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId
-from covey.services.scopes import NewScope, ScopeChange, SeenDomain, SeenScope
+from covey.services.scopes import NewScope, ScopeChange, VisibleDomain, VisibleScope
 from covey.services.scopes import Scopes as Service
 
 _NAME: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[a-zA-Z0-9_.-]+\Z"}
@@ -107,11 +107,11 @@ def _aggregate(field: str, text: str) -> int | str:
     )
 
 
-def _respond(resp: falcon.Response, seen: SeenScope) -> None:
+def _respond(resp: falcon.Response, seen: VisibleScope) -> None:
     resp.media = {"policy_scope": show(seen)}
 
 
-def show(seen: SeenScope) -> Json:
+def show(seen: VisibleScope) -> Json:
     """Return a scope with the attributes that the caller may see."""
     scope = seen.scope
     doc: Json = {
@@ -126,11 +126,11 @@ def show(seen: SeenScope) -> Json:
     return doc
 
 
-def _domain(domain: SeenDomain) -> Json:
+def _domain(domain: VisibleDomain) -> Json:
     doc: Json = {"group_id": domain.identifier}
     if domain.aggregate is not None:
         aggregate = domain.aggregate
         doc |= {"id": aggregate.id, "uuid": aggregate.uuid, "name": aggregate.name, "hosts": list(aggregate.hosts)}
-    if domain.surrogate is not None:
-        doc["obfuscated_group_id"] = domain.surrogate
+    if domain.obfuscated is not None:
+        doc["obfuscated_group_id"] = domain.obfuscated
     return doc

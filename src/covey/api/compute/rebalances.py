@@ -88,8 +88,8 @@ def _moves(steps: Iterable[Step], obfuscation: Obfuscation) -> list[Json]:
     return [
         {
             "instance_id": step.server_id,
-            "from": obfuscation.shown(HOST, step.source),
-            "to": obfuscation.shown(HOST, step.destination),
+            "from": obfuscation.display_identifier(HOST, step.source),
+            "to": obfuscation.display_identifier(HOST, step.destination),
         }
         for step in steps
     ]

@@ -71,7 +71,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         services.servers,
         ServerView(parts.access, settings.default_zone, settings.show_counts),
         settings.max_limit,
-        services.explaining,
+        services.explanations,
         parts.clock,
     )
     groups = ServerGroups(services.groups, settings.max_limit)
@@ -90,7 +90,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         ("/servers/{key}/placement", servers, "placement"),
         ("/servers/{key}/tags", servers, "tags"),
         ("/servers/{key}/tags/{tag}", servers, "tag"),
-        ("/os-placement-explain", PlacementExplain(services.explaining), None),
+        ("/os-placement-explain", PlacementExplain(services.explanations), None),
         ("/os-migrations", Migrations(services.histories, settings.max_limit), None),
         ("/os-server-groups", groups, None),
         ("/os-server-groups/{key}", groups, "one"),

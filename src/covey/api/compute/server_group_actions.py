@@ -14,7 +14,7 @@ from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.services.audits import Audits
 from covey.services.memberships import Memberships
-from covey.services.previews import MOST, MoreServers, Previews
+from covey.services.previews import MAX_COUNT, PreviewRequest, Previews
 
 _INSTANCE: JsonSchema = {"type": "string", "format": "uuid"}
 _IMAGE: JsonSchema = {"type": ["string", "null"], "minLength": 1, "maxLength": 255}
@@ -22,7 +22,7 @@ _ZONE: JsonSchema = {"type": ["string", "null"], "minLength": 1, "maxLength": 25
 _KIND = {"flavor": schemas.SHORT, "image": _IMAGE, "availability_zone": _ZONE}
 _ADD = schemas.fields({"instance_id": _INSTANCE, "enforce": schemas.BOOLEAN}, "instance_id")
 _REMOVE = schemas.fields({"instance_id": _INSTANCE}, "instance_id")
-_PREVIEW = schemas.fields({**_KIND, "count": {**schemas.POSITIVE, "maximum": MOST}}, "flavor")
+_PREVIEW = schemas.fields({**_KIND, "count": {**schemas.POSITIVE, "maximum": MAX_COUNT}}, "flavor")
 _HEADROOM = schemas.fields(_KIND, "flavor")
 ACTIONS = {"add_instance": _ADD, "remove_instance": _REMOVE, "preview": _PREVIEW, "headroom": _HEADROOM}
 VIOLATIONS = Query({"violations": schemas.BOOLEAN}, COVEY)
@@ -79,11 +79,13 @@ class ServerGroupActions:
         resp.media = {"server_group": show(group, req.version)}
 
     def _preview(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
-        more = MoreServers(body["flavor"], int(body.get("count", 1)), body.get("image"), body.get("availability_zone"))
+        more = PreviewRequest(
+            body["flavor"], int(body.get("count", 1)), body.get("image"), body.get("availability_zone")
+        )
         resp.media = show_preview(self.previews.preview(req.actor, key, more))
 
     def _headroom(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
-        more = MoreServers(body["flavor"], MOST, body.get("image"), body.get("availability_zone"))
+        more = PreviewRequest(body["flavor"], MAX_COUNT, body.get("image"), body.get("availability_zone"))
         resp.media = show_headroom(self.previews.preview(req.actor, key, more))
 
 

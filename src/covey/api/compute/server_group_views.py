@@ -44,9 +44,9 @@ def show_violation(violation: Violation, obfuscation: Obfuscation) -> Json:
     """Return a policy violation, with the domain identifier that the caller may see."""
     policy, domain = violation.policy, violation.domain
     return {
-        "policy": str(obfuscation.policy(policy)),
+        "policy": str(obfuscation.obfuscate_policy(policy)),
         "scope": policy.scope.name,
-        "domain": None if domain is None else obfuscation.shown(policy.scope, domain),
+        "domain": None if domain is None else obfuscation.display_identifier(policy.scope, domain),
         "members": list(violation.members),
         "soft": violation.soft,
         "reason": violation.sentence,
@@ -58,7 +58,7 @@ def show_preview(preview: Preview) -> Json:
     return {
         "preview": {
             "server_group_id": preview.group.id,
-            "count": preview.asked,
+            "count": preview.requested,
             "fits": preview.fits,
             "placements": list(preview.placements),
             "reason": preview.reason,
@@ -72,7 +72,7 @@ def show_headroom(preview: Preview) -> Json:
         "headroom": {
             "server_group_id": preview.group.id,
             "count": preview.fits,
-            "at_least": preview.fits == preview.asked,
+            "at_least": preview.fits == preview.requested,
             "reason": preview.reason,
         }
     }

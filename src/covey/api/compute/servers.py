@@ -25,9 +25,9 @@ from covey.model.claims import ServerRequest
 from covey.model.errors import Invalid, NotFound
 from covey.model.ids import GroupId, ProjectId, ServerId
 from covey.model.servers import POWER_STATES, Details, Server, ServerFilter
-from covey.model.zones import zone_and_host
+from covey.model.zones import parse_availability_zone
 from covey.ports import Clock
-from covey.services.explaining import Explaining
+from covey.services.explanations import Explanations
 from covey.services.servers import Servers as Service
 
 _LONGEST_KEY = 255
@@ -41,7 +41,7 @@ class Servers:
     service: Service
     view: ServerView
     max_limit: int
-    explaining: Explaining
+    explanations: Explanations
     clock: Clock
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
@@ -166,7 +166,7 @@ class Servers:
     def on_get_placement(self, req: Request, resp: falcon.Response, key: str) -> None:
         found = self.service.get(req.actor, key, "covey:placement:show")
         shown = self.view.placement(found, req)
-        query = self.explaining.query_for(req.actor, found)
+        query = self.explanations.query_for(req.actor, found)
         resp.media = {"placement": shown if query is None else shown | {"query": show_query(query)}}
 
     def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
@@ -206,7 +206,7 @@ def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
     """Return the request that a validated body describes. Raises Invalid for contradictions in it."""
     server = body["server"]
     hints = body.get("os:scheduler_hints") or body.get("OS-SCH-HNT:scheduler_hints") or {}
-    zone, forced = zone_and_host(server.get("availability_zone"))
+    zone, forced = parse_availability_zone(server.get("availability_zone"))
     host = server.get("host") or server.get("hypervisor_hostname")
     if forced is not None and host is not None:
         raise Invalid(

@@ -12,7 +12,7 @@ import msgspec
 from covey.api.dashboard.answers import number
 from covey.api.errors import plain_error
 from covey.api.requests import Request
-from covey.services.dashboard.watch import Subscription, Told, Watch
+from covey.services.dashboard.change_poller import ChangePoller, Changes, Subscription
 
 LONGEST_S = 300
 _EVERY_S = 1.0
@@ -38,7 +38,7 @@ class StreamLimit:
 class Stream:
     """One reader. It waits in its own thread, with no lane and no transaction, and ends by itself."""
 
-    watch: Watch
+    poller: ChangePoller
     ears: Subscription
     seats: StreamLimit
     stopping: threading.Event
@@ -55,10 +55,10 @@ class Stream:
     def __next__(self) -> bytes:
         """The next piece; first a greeting, upon which the page asks for everything."""
         if self._number < 0:
-            self._number, self._until = self.watch.now(), self.clock() + self.seconds
+            self._number, self._until = self.poller.position(), self.clock() + self.seconds
             return self._sent(_HELLO)
         while self._open and self.clock() < self._until and not self.stopping.wait(_EVERY_S):
-            self._number, told = self.watch.since(self._number, self.ears)
+            self._number, told = self.poller.since(self._number, self.ears)
             if told is None:
                 return self._sent(_HELLO)
             if told:
@@ -83,13 +83,13 @@ class Stream:
 class Events:
     """GET: a stream of server-sent events, or 503 when there are enough of them."""
 
-    watch: Watch
+    poller: ChangePoller
     seats: StreamLimit
     stopping: threading.Event
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         seconds = number(req, "seconds", LONGEST_S, LONGEST_S)
-        ears = self.watch.ears(req.actor)
+        ears = self.poller.subscribe(req.actor)
         resp.cache_control = ["no-store"]
         if not self.seats.take():
             resp.status = falcon.HTTP_503
@@ -99,10 +99,10 @@ class Events:
             return
         resp.content_type = "text/event-stream"
         resp.set_header("X-Accel-Buffering", "no")  # a proxy that gathers answers would hold news back
-        resp.stream = Stream(self.watch, ears, self.seats, self.stopping, seconds)
+        resp.stream = Stream(self.poller, ears, self.seats, self.stopping, seconds)
 
 
-def _events(told: Told) -> bytes:
+def _events(told: Changes) -> bytes:
     return b"".join(
         f"event: {subject}\ndata: ".encode() + msgspec.json.encode({"ids": ids}) + b"\n\n"
         for subject, ids in told.items()

@@ -10,8 +10,8 @@ from covey.api.dashboard.claims import claims
 from covey.api.metrics import Metrics
 from covey.api.requests import Json, Request, query_lists
 from covey.api.times import seconds
-from covey.model.scopes import Misplaced
-from covey.services.dashboard.fleet_map import FleetMaps, HostPage
+from covey.model.scopes import DomainProblems
+from covey.services.dashboard.fleet_map import FleetMaps, HostDetails
 from covey.services.dashboard.health import Health, HealthChecks
 
 _KEPT = 8  # maps, one for each scope that somebody looks at
@@ -26,7 +26,7 @@ class Me:
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         actor = req.actor
-        rights = self.maps.rights(actor)
+        rights = self.maps.permissions(actor)
         shown = {
             "user": actor.user_name or actor.user_id,
             "project": actor.project_name or actor.project_id,
@@ -48,10 +48,10 @@ class Fleet:
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         scope = query_lists(req).get("scope", [None])[-1]
-        stamp = self.maps.stamp(req.actor, scope)
+        stamp = self.maps.version_key(req.actor, scope)
         known, body = self._kept.get(scope, (None, None))
         if body is None or stamp is None or known != stamp:
-            body = as_json(self.maps.draw(req.actor, scope))
+            body = as_json(self.maps.get(req.actor, scope))
             if stamp is not None:
                 self._keep(scope, stamp, body)
         send(req, resp, body)
@@ -80,13 +80,13 @@ class HealthPage:
     metrics: Metrics
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        shown = show_health(self.checks.look(req.actor))
+        shown = show_health(self.checks.check(req.actor))
         send(req, resp, as_json(shown | {"claims": claims(self.metrics.text().decode())}))
 
 
-def show_host(page: HostPage) -> Json:
+def show_host(details: HostDetails) -> Json:
     """A host with what it has, who holds it, and where it is."""
-    host = page.host
+    host = details.host
     return {
         "id": str(host.id),
         "uuid": host.uuid,
@@ -109,17 +109,19 @@ def show_host(page: HostPage) -> Json:
             {
                 "consumer": held.consumer.uuid,
                 "kind": held.consumer.kind,
-                "name": page.servers.get(held.consumer.uuid),
+                "name": details.servers.get(held.consumer.uuid),
                 "project_id": held.consumer.project_id,
                 "resources": held.resources.get(host.uuid, {}),
             }
-            for held in page.holdings
+            for held in details.allocations
         ],
         "traits": sorted(host.traits),
         "aggregates": [
-            {"id": each.id, "name": each.name, "metadata": each.metadata} for each in page.aggregates if not each.scope
+            {"id": each.id, "name": each.name, "metadata": each.metadata}
+            for each in details.aggregates
+            if not each.scope
         ],
-        "domains": {each.scope_name: each.name for each in page.aggregates if each.scope_name},
+        "domains": {each.scope_name: each.name for each in details.aggregates if each.scope_name},
     }
 
 
@@ -130,7 +132,7 @@ def show_health(health: Health) -> Json:
         "hosts": health.hosts,
         "disabled": [{"name": host.name, "reason": host.disabled_reason} for host in health.disabled],
         "down": [{"name": host.name} for host in health.down],
-        "misplaced": [_show_misplaced(each) for each in health.misplaced],
+        "misplaced": [_show_misplaced(each) for each in health.domain_problems],
         "strays": [
             {
                 "server": stray.server,
@@ -154,9 +156,9 @@ def show_health(health: Health) -> Json:
     }
 
 
-def _show_misplaced(wrong: Misplaced) -> Json:
+def _show_misplaced(wrong: DomainProblems) -> Json:
     return {
         "scope": wrong.scope,
-        "in_none": wrong.nowhere,
+        "in_none": wrong.no_domain,
         "in_several": [{"name": host, "domains": domains} for host, domains in wrong.ambiguous],
     }

@@ -11,7 +11,7 @@ from covey.api.requests import Json, Request, read_body
 from covey.api.validation import JsonSchema, Schema
 from covey.model.groups import Group
 from covey.model.policy_words import in_words
-from covey.services.dashboard.group_pages import Counts, GroupPage, GroupPages
+from covey.services.dashboard.groups import Counts, DashboardGroups, GroupDetails
 
 _POLICIES: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 600}, "maxItems": 32}
 _RULES: JsonSchema = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}}
@@ -29,7 +29,7 @@ _PREVIEW = Schema(
 class Groups:
     """The caller's groups, and an operator's view of everybody's."""
 
-    pages: GroupPages
+    pages: DashboardGroups
     max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
@@ -39,7 +39,7 @@ class Groups:
         send(req, resp, as_json({"groups": shown, "more": len(found) > limit}))
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        send(req, resp, as_json(_show_page(self.pages.page(req.actor, key))))
+        send(req, resp, as_json(_show_page(self.pages.get(req.actor, key))))
 
     def on_post_preview(self, req: Request, resp: falcon.Response, key: str) -> None:
         body = read_body(req, _PREVIEW)
@@ -68,7 +68,7 @@ def _show_row(group: Group, counts: Counts) -> Json:
     }
 
 
-def _show_page(page: GroupPage) -> Json:
+def _show_page(page: GroupDetails) -> Json:
     group = page.group
     return _show(group) | {
         "name": group.name,

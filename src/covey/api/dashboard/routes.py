@@ -25,7 +25,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         ("/assets/{name}", assets, "one"),
         ("/assets/{name}/{inner}", assets, "inner"),
         ("/session", Session(settings.auth_strategy, parts.sign_in), None),
-        ("/events", Events(services.watch, StreamLimit(settings.max_streams), parts.stopping), None),
+        ("/events", Events(services.changes, StreamLimit(settings.max_streams), parts.stopping), None),
         ("/data/me", Me(services.fleet, settings.auth_strategy), None),
         ("/data/fleet", Fleet(services.fleet), None),
         ("/data/hosts/{name}", Hosts(services.fleet), None),

@@ -84,7 +84,7 @@ class Images:
         size, stream = 0, body_stream(req)
         while chunk := stream.read(_CHUNK_BYTES):
             size += len(chunk)
-        self.service.uploaded(req.actor, key, size)
+        self.service.mark_uploaded(req.actor, key, size)
         resp.status = falcon.HTTP_204
 
     def on_get_file(self, req: Request, resp: falcon.Response, key: str) -> None:

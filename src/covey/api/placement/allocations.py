@@ -14,7 +14,7 @@ from covey.api.placement.microversions import BY_PROVIDER, CONSUMER_GENERATION, 
 from covey.api.requests import Json, Request
 from covey.api.validation import is_uuid
 from covey.api.versions import Version, only_from
-from covey.model.allocations import UNKNOWN_OWNER, AllocationRequest, Holding
+from covey.model.allocations import INCOMPLETE_OWNER, AllocationRequest, ConsumerAllocations
 from covey.model.errors import Invalid
 from covey.ports import Clock
 from covey.services.placement.allocations import Allocations as Service
@@ -76,15 +76,15 @@ def parse(consumer: str, body: Mapping[str, Any], version: Version) -> Allocatio
     return AllocationRequest(
         consumer,
         {provider: entry["resources"] for provider, entry in given.items()},
-        body["project_id"] if version >= OWNERS else UNKNOWN_OWNER,
-        body["user_id"] if version >= OWNERS else UNKNOWN_OWNER,
+        body["project_id"] if version >= OWNERS else INCOMPLETE_OWNER,
+        body["user_id"] if version >= OWNERS else INCOMPLETE_OWNER,
         body.get("consumer_type"),
         version >= CONSUMER_GENERATION,
         body.get("consumer_generation"),
     )
 
 
-def show(holding: Holding | None, version: Version) -> Json:
+def show(holding: ConsumerAllocations | None, version: Version) -> Json:
     """What a consumer holds, as a version knows it."""
     if holding is None:
         return {"allocations": {}}
@@ -104,14 +104,14 @@ def show(holding: Holding | None, version: Version) -> Json:
     return document
 
 
-def _on_provider(holding: Holding, provider: str, version: Version) -> Json:
+def _on_provider(holding: ConsumerAllocations, provider: str, version: Version) -> Json:
     document: Json = {"resources": holding.resources[provider]}
     if version >= CONSUMER_GENERATION:
         document["consumer_generation"] = holding.consumer.generation
     return document
 
 
-def _newest(holdings: Iterable[Holding], clock: Clock) -> datetime:
+def _newest(holdings: Iterable[ConsumerAllocations], clock: Clock) -> datetime:
     """When the newest was written; now, if that is not known of all."""
     moments = [holding.consumer.updated_at for holding in holdings]
     return max((moment for moment in moments if moment), default=clock()) if all(moments) else clock()

@@ -12,7 +12,7 @@ from covey.api.placement.microversions import ALL_RESERVED, DELETE_INVENTORIES
 from covey.api.placement.resource_providers import PATH
 from covey.api.requests import Json, Request
 from covey.api.versions import Version
-from covey.model.providers import MOST, InventoryRecord, Provider
+from covey.model.providers import MAX_INT, InventoryRecord, Provider
 from covey.ports import Clock
 from covey.services.placement.inventories import Inventories as Service
 
@@ -87,7 +87,7 @@ def parse(entry: Mapping[str, Any]) -> InventoryRecord:
         entry["total"],
         entry.get("reserved", 0),
         entry.get("min_unit", 1),
-        entry.get("max_unit", MOST),
+        entry.get("max_unit", MAX_INT),
         entry.get("step_size", 1),
         float(entry.get("allocation_ratio", 1.0)),
     )
@@ -101,7 +101,7 @@ def show(inventory: InventoryRecord) -> Json:
         "min_unit": inventory.min_unit,
         "max_unit": inventory.max_unit,
         "step_size": inventory.step_size,
-        "allocation_ratio": inventory.ratio,
+        "allocation_ratio": inventory.allocation_ratio,
     }
 
 

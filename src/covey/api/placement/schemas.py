@@ -22,7 +22,7 @@ from covey.api.placement.microversions import (
     USAGES,
 )
 from covey.api.versions import Versioned
-from covey.model.providers import MOST
+from covey.model.providers import MAX_INT
 
 Part = dict[str, Any]
 
@@ -90,11 +90,11 @@ PROVIDERS_QUERY = Versioned(
 
 _GENERATION: Part = {"resource_provider_generation": _INTEGER}
 _INVENTORY: Part = {
-    "total": {"type": "integer", "maximum": MOST, "minimum": 1},
-    "reserved": {"type": "integer", "maximum": MOST, "minimum": 0},
-    "min_unit": {"type": "integer", "maximum": MOST, "minimum": 1},
-    "max_unit": {"type": "integer", "maximum": MOST, "minimum": 1},
-    "step_size": {"type": "integer", "maximum": MOST, "minimum": 1},
+    "total": {"type": "integer", "maximum": MAX_INT, "minimum": 1},
+    "reserved": {"type": "integer", "maximum": MAX_INT, "minimum": 0},
+    "min_unit": {"type": "integer", "maximum": MAX_INT, "minimum": 1},
+    "max_unit": {"type": "integer", "maximum": MAX_INT, "minimum": 1},
+    "step_size": {"type": "integer", "maximum": MAX_INT, "minimum": 1},
     "allocation_ratio": {"type": "number", "maximum": _LARGEST_RATIO},
     **_GENERATION,
 }

@@ -11,7 +11,7 @@ from covey.model.claims import amounts_of
 from covey.model.errors import Invalid
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.fleet_file import FleetFile
-from covey.model.fleet_plan import inventories, wanted_aggregates
+from covey.model.fleet_plan import desired_aggregates, inventories
 from covey.model.hosts import Host
 from covey.model.ids import AggregateId, FlavorId, HostId, ScopeId
 from covey.model.inventory import Inventory
@@ -30,7 +30,7 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 def from_file(file: FleetFile, conf: cfg.ConfigOpts) -> Start:
     """The fleet that `covey fleet apply` would make, empty."""
     ratios = bootstrap.fleets(conf).default_ratios
-    wanted = wanted_aggregates(file)
+    wanted = desired_aggregates(file)
     zones = {host: each.zone for each in wanted.values() if each.zone for host in each.hosts}
     hosts = [
         Host(

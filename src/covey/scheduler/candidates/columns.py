@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.model.providers import MOST, InventoryRecord
+from covey.model.providers import MAX_INT, InventoryRecord
 from covey.scheduler.fleet import Mask, Rows
 
 Numbers = NDArray[np.int64]
@@ -44,7 +44,7 @@ class Stock:
 
     def can_give(self, amount: int, providers: int) -> Mask:
         """Which of so many providers can give that much to one consumer."""
-        if amount > MOST:
+        if amount > MAX_INT:
             return np.zeros(providers, dtype=np.bool_)
         may = self._has_room(amount) & (self.min_unit <= amount)
         if not self._even:
@@ -53,7 +53,7 @@ class Stock:
 
     def can_give_together(self, amount: int, providers: int) -> Mask:
         """The same for what several groups want together: portions were looked at one by one."""
-        if amount > MOST:
+        if amount > MAX_INT:
             return np.zeros(providers, dtype=np.bool_)
         return self._spread(self._has_room(amount), providers)
 

@@ -37,9 +37,10 @@ class Room:
             if wanted and free < wanted
         ]
         odd = [
-            f"{unit} are given out from {units.least} to {units.most} in steps of {units.step}, {wanted} asked for"
+            f"{unit} are given out from {units.min_unit} to {units.max_unit} in steps of {units.step_size}, "
+            f"{wanted} asked for"
             for units, wanted, unit in zip(fleet.hosts[row].units, spec.amounts, _UNITS, strict=True)
-            if not units.give(wanted)
+            if not units.allow(wanted)
         ]
         return "; ".join(short + odd)
 

@@ -14,8 +14,8 @@ from covey.model.errors import Invalid
 from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.finding import allowed
 from covey.services.clustering.visibility import listing_seen, project_seen
-from covey.services.obfuscation import disguise_for
-from covey.services.policies import Reader
+from covey.services.obfuscation import obfuscation_for
+from covey.services.policies import PolicyParser
 from covey.storage.store import Store, Transaction
 
 
@@ -96,10 +96,10 @@ class Policies:
         if policy.kind != AFFINITY:
             return
         group = _read(policy)["servergroup"]
-        reader = Reader(tx, self.access, actor, disguise_for(tx, self.access, actor, actor.project_id))
+        parser = PolicyParser(tx, self.access, actor, obfuscation_for(tx, self.access, actor, actor.project_id))
         policies = group["policies"]
         try:
-            reader.read([policies] if isinstance(policies, str) else policies, group.get("rules", {}))
+            parser.parse([policies] if isinstance(policies, str) else policies, group.get("rules", {}))
         except Invalid as error:
             raise BadSpec(f"servergroup: {error.message}") from error
 

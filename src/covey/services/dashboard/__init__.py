@@ -1,15 +1,15 @@
-"""What the dashboard shows beyond the public APIs: by the same rules, and through the same disguise."""
+"""Data of the dashboard that the public APIs do not provide, under the same access rules and obfuscation."""
 
 from dataclasses import dataclass
 from typing import Self
 
 from covey.ports import Access, Clock
 from covey.services.clustering.engines import Engines
+from covey.services.dashboard.change_poller import ChangePoller
 from covey.services.dashboard.fleet_map import FleetMaps
-from covey.services.dashboard.group_pages import GroupPages
+from covey.services.dashboard.groups import DashboardGroups
 from covey.services.dashboard.health import HealthChecks
 from covey.services.dashboard.refusals import Refusals
-from covey.services.dashboard.watch import Watch
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.servers import Servers
@@ -18,12 +18,12 @@ from covey.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """All of it, by subject."""
+    """The dashboard's services by subject."""
 
     fleet: FleetMaps
-    groups: GroupPages
+    groups: DashboardGroups
     health: HealthChecks
-    watch: Watch
+    changes: ChangePoller
     refusals: Refusals
 
     @classmethod
@@ -35,15 +35,18 @@ class Dashboard:
         live: LiveFleet,
         groups: Groups,
         servers: Servers,
-        tells: str,
+        detail: str,
         *,
         isolates: bool,
     ) -> Self:
-        """`tells` is how much tenants learn of refusals; `isolates` says whether aggregates keep requests out."""
+        """Build the services on one store.
+
+        `detail` is how much tenants see of refusals; `isolates` says whether aggregates reject requests by traits.
+        """
         return cls(
             fleet=FleetMaps(store, access, live),
-            groups=GroupPages(store, access, live, groups),
+            groups=DashboardGroups(store, access, live, groups),
             health=HealthChecks(store, access, Engines(store, access, clock), isolates),
-            watch=Watch(store, access),
-            refusals=Refusals(store, access, live, servers, tells),
+            changes=ChangePoller(store, access),
+            refusals=Refusals(store, access, live, servers, detail),
         )

@@ -1,11 +1,11 @@
-"""The fleet as a map: where every server is, in which rack or zone, and how full each host is."""
+"""The fleet map: the servers, domain, zone and usage of every host."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from covey.model.access import Actor, Target
 from covey.model.aggregates import Aggregate
-from covey.model.allocations import Holding
+from covey.model.allocations import ConsumerAllocations
 from covey.model.errors import Invalid, NotFound
 from covey.model.event_feed import Subject
 from covey.model.groups import HOST, ScopeRef
@@ -15,17 +15,17 @@ from covey.ports import Access
 from covey.scheduler.fleet import NO_DOMAIN, Fleet
 from covey.services.dashboard.visibility import OPERATE, scopes_for, sees_all
 from covey.services.live_fleet import LiveFleet
-from covey.services.obfuscation import Obfuscation, disguise_for
+from covey.services.obfuscation import Obfuscation, obfuscation_for
 from covey.storage.store import Store, Transaction
 
 UP, DISABLED, DOWN = 0, 1, 2
 
-PlacementRecord = Sequence[tuple[HostId, ServerId, GroupId | None]]
+Placements = Sequence[tuple[HostId, ServerId, GroupId | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class HostColumns:
-    """Hosts, an entry each; tenants get neither state, use nor capacity, and so empty columns."""
+    """Columns with one entry for each host. State, usage and capacity are empty for tenants."""
 
     id: list[str]
     name: list[str]
@@ -42,7 +42,7 @@ class HostColumns:
 
 @dataclass(frozen=True, slots=True)
 class ServerColumns:
-    """Servers, an entry each: the row of its host, its group as an index (-1: none), its id."""
+    """Columns with one entry for each server: the row of its host, the index of its group (-1: none), its id."""
 
     host: list[int]
     group: list[int]
@@ -51,7 +51,7 @@ class ServerColumns:
 
 @dataclass(frozen=True, slots=True)
 class FleetMap:
-    """All of it, as the caller may see it; `seq` grows with the fleet's log."""
+    """The fleet as the caller may see it. `seq` is the position in the fleet's change log."""
 
     scope: str
     scopes: list[str]
@@ -64,99 +64,106 @@ class FleetMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
-    """Whether the caller sees everything, and which scopes their policies may name."""
+class Permissions:
+    """Whether the caller is an operator, and which scopes the caller's policies may use."""
 
     operates: bool
     scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HostPage:
-    """One host, with all that is known of it; names of servers by their ids."""
+class HostDetails:
+    """One host with its allocations, aggregates, and the names of its servers by id."""
 
     host: Host
-    holdings: Sequence[Holding]
+    allocations: Sequence[ConsumerAllocations]
     servers: Mapping[str, str]
     aggregates: Sequence[Aggregate]
 
 
 @dataclass(frozen=True, slots=True)
 class FleetMaps:
-    """Draws the map."""
+    """Builds fleet maps."""
 
     store: Store
     access: Access
     live: LiveFleet
 
-    def rights(self, actor: Actor) -> Rights:
-        """What the caller may see and use."""
+    def permissions(self, actor: Actor) -> Permissions:
+        """Return what the actor may see and use."""
         with self.store.read() as tx:
             usable = scopes_for(tx, self.access, actor, "use")
-        return Rights(sees_all(self.access, actor), tuple(scope.name for scope in usable))
+        return Permissions(sees_all(self.access, actor), tuple(scope.name for scope in usable))
 
-    def stamp(self, actor: Actor, scope: str | None) -> object | None:
-        """What an operator's map depends on: equal stamps, equal maps. None for tenants, whose maps are not kept."""
+    def version_key(self, actor: Actor, scope: str | None) -> object | None:
+        """Return the cache key of an operator's map, or None for tenants, whose maps are not cached."""
         if not sees_all(self.access, actor):
             return None
         with self.store.read() as tx:
-            seen = tuple(scopes_for(tx, self.access, actor))
-            signs = (t for t in tx.dashboard.traces() if t.subject in {Subject.FLEET, Subject.GROUPS})
-            return _chosen(seen, scope), seen, frozenset(signs)
+            scopes = tuple(scopes_for(tx, self.access, actor))
+            markers = (m for m in tx.dashboard.traces() if m.subject in {Subject.FLEET, Subject.GROUPS})
+            return _select_scope(scopes, scope), scopes, frozenset(markers)
 
-    def draw(self, actor: Actor, scope: str | None) -> FleetMap:
-        """The whole fleet for operators, their own servers for tenants. Raises Invalid for an unknown scope."""
+    def get(self, actor: Actor, scope: str | None) -> FleetMap:
+        """Return the whole fleet for operators, the project's servers for tenants.
+
+        Raises Forbidden, and Invalid for an unknown scope.
+        """
         whole = sees_all(self.access, actor)
         if not whole:
             self.access.require(actor, "os_compute_api:servers:index", Target(project_id=actor.project_id))
         project = None if whole else actor.project_id
         with self.store.read() as tx:
             scopes = scopes_for(tx, self.access, actor)
-            chosen = _chosen(scopes, scope)
-            signs = (t for t in tx.dashboard.traces() if t.subject is Subject.FLEET and not t.lasting)
-            seq = max((int(sign.mark) for sign in signs), default=0)
+            selected = _select_scope(scopes, scope)
+            markers = (m for m in tx.dashboard.traces() if m.subject is Subject.FLEET and not m.lasting)
+            seq = max((int(marker.mark) for marker in markers), default=0)
             placed, names = tx.dashboard.placed(project), dict(tx.dashboard.group_names(project))
-            called = _domain_names(tx, chosen) if whole else {}
-            obfuscation = disguise_for(tx, self.access, actor, actor.project_id)
+            domain_names = _domain_names(tx, selected) if whole else {}
+            obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
             with self.live.fresh(tx) as snapshot:
-                fleet = snapshot.fleet.copy()  # what follows takes a while, and nobody shall wait for it
-        ids = fleet.domains(chosen.id).names
+                fleet = snapshot.fleet.copy()  # a copy, so that the lock is free while the map is built
+        ids = fleet.domains(selected.id).names
         if whole:
-            domains, known, hosts = [called.get(name, name) for name in ids], list(ids), _all_hosts(fleet, chosen)
+            domains, known, hosts = (
+                [domain_names.get(name, name) for name in ids],
+                list(ids),
+                _all_hosts(fleet, selected),
+            )
             rows: Mapping[HostId, int] = fleet.row_of
         else:
             placed = sorted(placed, key=lambda each: each[1])
-            rows = {host: row for row, host in enumerate(_in_order(placed, fleet))}
-            hosts, known = _some_hosts(fleet, chosen, list(rows), obfuscation)
+            rows = {host: row for row, host in enumerate(_hosts_in_server_order(placed, fleet))}
+            hosts, known = _tenant_hosts(fleet, selected, list(rows), obfuscation)
             domains = known
         servers, groups = _servers(placed, rows, names)
         seq = seq if whole else 0
-        return FleetMap(chosen.name, [s.name for s in scopes], domains, known, hosts, servers, groups, seq)
+        return FleetMap(selected.name, [s.name for s in scopes], domains, known, hosts, servers, groups, seq)
 
-    def host(self, actor: Actor, name: str) -> HostPage:
-        """One host. Raises Forbidden, NotFound."""
+    def host(self, actor: Actor, name: str) -> HostDetails:
+        """Return one host. Raises Forbidden, NotFound."""
         self.access.require(actor, OPERATE)
         with self.store.read() as tx:
             found = tx.hosts.by_name(name)
             if found is None:
-                raise NotFound(f"There is no host {name!r}.")
-            servers = {server: called for called, server in tx.servers.names_on([found.id])[found.id]}
+                raise NotFound(f"Host {name!r} could not be found.")
+            servers = {server: server_name for server_name, server in tx.servers.names_on([found.id])[found.id]}
             aggregates = [aggregate for aggregate in tx.aggregates.all() if name in aggregate.hosts]
-            return HostPage(found, tx.allocations.on(found.id), servers, aggregates)
+            return HostDetails(found, tx.allocations.on(found.id), servers, aggregates)
 
 
-def _chosen(scopes: Sequence[ScopeRef], wanted: str | None) -> ScopeRef:
-    """The scope of that name; unless one is named, the first that is more than a host."""
-    if wanted is None:
+def _select_scope(scopes: Sequence[ScopeRef], name: str | None) -> ScopeRef:
+    """Return the scope with this name; by default the first one other than `host`. Raises Invalid."""
+    if name is None:
         return next((scope for scope in scopes if scope != HOST), HOST)
-    found = next((scope for scope in scopes if scope.name == wanted), None)
+    found = next((scope for scope in scopes if scope.name == name), None)
     if found is None:
-        raise Invalid(f"There is no scope {wanted!r}. Ask for one of {', '.join(scope.name for scope in scopes)}.")
+        raise Invalid(f"Scope {name!r} does not exist; use one of {', '.join(scope.name for scope in scopes)}.")
     return found
 
 
 def _domain_names(tx: Transaction, scope: ScopeRef) -> dict[str, str]:
-    """What operators call the domains, by identifier; hosts go by their names anyway."""
+    """Return the names of domains by identifier; in the host scope identifiers are names."""
     return {} if scope.id is None else {str(each): name for each, name in tx.dashboard.aggregate_names()}
 
 
@@ -178,17 +185,17 @@ def _all_hosts(fleet: Fleet, scope: ScopeRef) -> HostColumns:
     )
 
 
-def _in_order(placed: PlacementRecord, fleet: Fleet) -> list[HostId]:
-    """The hosts of servers, in an order that tells nothing but the servers' own."""
+def _hosts_in_server_order(placed: Placements, fleet: Fleet) -> list[HostId]:
+    """Return the hosts in the order of their servers, which reveals nothing about the fleet."""
     return [host for host in dict.fromkeys(host for host, _, _ in placed) if host in fleet.row_of]
 
 
-def _some_hosts(
+def _tenant_hosts(
     fleet: Fleet, scope: ScopeRef, hosts: Sequence[HostId], obfuscation: Obfuscation
 ) -> tuple[HostColumns, list[str]]:
-    """Hosts under the names that a tenant knows them by, and the domains that they are in."""
+    """Return hosts with obfuscated names, and their obfuscated domains."""
     records = [fleet.hosts[fleet.row_of[host]] for host in hosts]
-    names = [obfuscation.shown(HOST, record.name) for record in records]
+    names = [obfuscation.display_identifier(HOST, record.name) for record in records]
     domains = fleet.domains(scope.id)
     numbers = domains.of_host[fleet.rows(hosts)].tolist()
     order = {number: i for i, number in enumerate(n for n in dict.fromkeys(numbers) if n != NO_DOMAIN)}
@@ -205,11 +212,11 @@ def _some_hosts(
         disk_used=[],
         disk=[],
     )
-    return columns, [obfuscation.shown(scope, domains.names[number]) for number in order]
+    return columns, [obfuscation.display_identifier(scope, domains.names[number]) for number in order]
 
 
 def _servers(
-    placed: PlacementRecord, rows: Mapping[HostId, int], names: Mapping[GroupId, str]
+    placed: Placements, rows: Mapping[HostId, int], names: Mapping[GroupId, str]
 ) -> tuple[ServerColumns, list[dict[str, str]]]:
     known = [each for each in placed if each[0] in rows]
     groups = {group: i for i, group in enumerate(dict.fromkeys(group for _, _, group in known if group in names))}

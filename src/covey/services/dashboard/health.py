@@ -1,4 +1,4 @@
-"""How the fleet and its workers are: what wants an operator's attention."""
+"""Health of the fleet and its workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from covey.model.access import Actor
 from covey.model.clustering.receivers import Engine
 from covey.model.event_feed import Backlog
 from covey.model.hosts import Host
-from covey.model.scopes import Misplaced, misplaced
+from covey.model.scopes import DomainProblems, find_domain_problems
 from covey.ports import Access
 from covey.services.clustering.engines import Engines
 from covey.services.dashboard.visibility import OPERATE
-from covey.services.misplaced_servers import MisplacedServer, misplaced_servers
+from covey.services.misplaced_servers import MisplacedServer, find_misplaced_servers
 from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is not as it should be, and how much is waiting."""
+    """Unavailable hosts, misconfigured hosts and servers, workers, and the backlog."""
 
     hosts: int
     disabled: Sequence[Host]
     down: Sequence[Host]
-    misplaced: Sequence[Misplaced]
+    domain_problems: Sequence[DomainProblems]
     misplaced_servers: Sequence[MisplacedServer]
     engines: Sequence[tuple[Engine, bool]]
     backlog: Backlog
@@ -32,30 +32,30 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class HealthChecks:
-    """Looks at everything once."""
+    """Checks the health of the service."""
 
     store: Store
     access: Access
     engines: Engines
-    isolates: bool  # whether aggregates keep out requests that lack the traits they require
+    isolates: bool  # whether aggregates reject requests without the traits that they require
 
-    def look(self, actor: Actor) -> Health:
+    def check(self, actor: Actor) -> Health:
         """Raises Forbidden."""
         self.access.require(actor, OPERATE)
         engines, now = self.engines.all(actor), self.engines.clock()
         with self.store.read() as tx:
             hosts, aggregates, scopes = tx.hosts.find(), tx.aggregates.all(), tx.scopes.all()
             in_use, backlog = tx.scopes.in_use(), tx.dashboard.backlog(now)
-            astray = misplaced_servers(tx) if self.isolates else []
-        peopled = {aggregate.scope for aggregate in aggregates} | in_use
+            misplaced = find_misplaced_servers(tx) if self.isolates else []
+        scopes_in_use = {aggregate.scope for aggregate in aggregates} | in_use
         names = [host.name for host in hosts]
-        wrong = [misplaced(scope, names, aggregates) for scope in scopes if scope.id in peopled]
+        problems = [find_domain_problems(scope, names, aggregates) for scope in scopes if scope.id in scopes_in_use]
         return Health(
             hosts=len(hosts),
             disabled=[host for host in hosts if host.disabled],
             down=[host for host in hosts if not host.up],
-            misplaced=[each for each in wrong if each.nowhere or each.ambiguous],
-            misplaced_servers=astray,
+            domain_problems=[each for each in problems if each.no_domain or each.ambiguous],
+            misplaced_servers=misplaced,
             engines=engines,
             backlog=backlog,
             at=now,

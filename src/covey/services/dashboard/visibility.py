@@ -1,8 +1,8 @@
-"""What a caller may see on the dashboard: everything, or what is their project's."""
+"""What a caller may see on the dashboard: everything, or the objects of their project."""
 
 from covey.model.access import Actor, Target
 from covey.model.groups import HOST, ScopeRef
-from covey.model.scopes import IMPLICIT, Scope
+from covey.model.scopes import IMPLICIT_SCOPE, Scope
 from covey.ports import Access
 from covey.storage.store import Transaction
 
@@ -11,15 +11,15 @@ _SCOPES = "os_compute_api:os-policy-scopes:"
 
 
 def sees_all(access: Access, actor: Actor) -> bool:
-    """Whether the actor is shown hosts, and everybody's servers."""
+    """Return whether the actor may see hosts and the servers of all projects."""
     return access.allows(actor, OPERATE)
 
 
 def scopes_for(tx: Transaction, access: Access, actor: Actor, rule: str = "show") -> list[ScopeRef]:
-    """The scopes that a rule opens to the actor, the implicit one first."""
-    found: list[Scope] = [IMPLICIT, *tx.scopes.all()]
+    """Return the scopes for which the rule allows the actor, the implicit one first."""
+    found: list[Scope] = [IMPLICIT_SCOPE, *tx.scopes.all()]
     return [
-        HOST if scope is IMPLICIT else ScopeRef(scope.id, scope.name)
+        HOST if scope is IMPLICIT_SCOPE else ScopeRef(scope.id, scope.name)
         for scope in found
         if access.allows(actor, _SCOPES + rule, Target(project_id=actor.project_id, scope_name=scope.name))
     ]

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from covey.model.access import Actor
-from covey.model.allocations import AllocationRequest, Holding
-from covey.model.errors import CoveyError, Invalid, NotFound, Overtaken
+from covey.model.allocations import AllocationRequest, ConsumerAllocations
+from covey.model.errors import CoveyError, Invalid, NotFound, TransactionConflict
 from covey.model.providers import Provider
 from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
@@ -35,14 +35,14 @@ class Allocations:
     def __post_init__(self) -> None:
         self._batches = GroupCommit(self.write, request_slots=self.request_slots)
 
-    def of_consumer(self, actor: Actor, consumer: str) -> Holding | None:
+    def of_consumer(self, actor: Actor, consumer: str) -> ConsumerAllocations | None:
         """All that a consumer holds; None when that is nothing."""
         self.access.require(actor, f"{_RULE}list")
         with self.store.read() as tx:
             found = tx.allocations.holdings([consumer])
         return found[0] if found else None
 
-    def of_provider(self, actor: Actor, uuid: str) -> tuple[Provider, list[Holding]]:
+    def of_provider(self, actor: Actor, uuid: str) -> tuple[Provider, list[ConsumerAllocations]]:
         """Everybody who holds something of a provider. Raises NotFound."""
         self.access.require(actor, "placement:resource_providers:allocations:list")
         with self.store.read() as tx:
@@ -98,7 +98,7 @@ class Allocations:
         wanted = [each for request in requests for each in request]
         if all(each.is_new and each.resources for each in wanted):
             known = self.live.seen({uuid for each in wanted for uuid in each.resources})
-            with suppress(Overtaken):  # a provider is not any more what it was, or never had what is wanted
+            with suppress(TransactionConflict):  # a provider is not any more what it was, or never had what is wanted
                 if known is not None:
                     self._write_once(requests, known)
                     return
@@ -108,24 +108,26 @@ class Allocations:
         wanted, now = [each for request in requests for each in request], self.clock()
         new = [] if known is None else ledger.allocations(wanted, known)
         with self.store.write() as tx:
-            were = tx.allocations.open(wanted, now, new, ledger.amounts(new, ()))
-            ledger.refuse_stale(were.generations, wanted)
-            ledger.refuse_unknown(were.providers, wanted)
+            locked = tx.allocations.open(wanted, now, new, ledger.amounts(new, ()))
+            ledger.refuse_stale(locked.generations, wanted)
+            ledger.refuse_unknown(locked.providers, wanted)
             _refuse_unknown_classes(tx, wanted)
-            counts = sum((ledger.written(request, were.held, were.providers) for request in requests), Counter[int]())
+            counts = sum(
+                (ledger.written(request, locked.held, locked.providers) for request in requests), Counter[int]()
+            )
             tx.providers.bump({provider: count - 1 for provider, count in counts.items()}, now)  # `open` counted one
             if known is None:
-                ledger.rewrite(tx, wanted, were.held, were.providers, were.stocks)
+                ledger.rewrite(tx, wanted, locked.held, locked.providers, locked.inventories)
             else:
-                _refuse_others(known, were.providers)
-                ledger.refuse_portions(new, were.providers, were.stocks)
-                ledger.refuse_full(were.refused, were.providers)
+                _refuse_others(known, locked.providers)
+                ledger.refuse_portions(new, locked.providers, locked.inventories)
+                ledger.refuse_full(locked.exceeding, locked.providers)
 
 
 def _refuse_others(known: ledger.Ids, providers: ledger.Ids) -> None:
-    """Raises Overtaken when a provider went, and another has its uuid now."""
+    """Raises TransactionConflict when a provider went, and another has its uuid now."""
     if known != providers:
-        raise Overtaken("A provider is another than it was. Look anew, then try again.")
+        raise TransactionConflict("A provider is another than it was. Look anew, then try again.")
 
 
 def _refuse_unknown_classes(tx: Transaction, wanted: Sequence[AllocationRequest]) -> None:

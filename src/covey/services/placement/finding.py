@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from covey.model.errors import ConcurrentUpdate, NotFound, Overtaken
+from covey.model.errors import ConcurrentUpdate, NotFound, TransactionConflict
 from covey.model.providers import Provider
 from covey.storage.store import Transaction
 
@@ -32,6 +32,6 @@ def expect(provider: Provider, generation: int | None, otherwise: str) -> None:
 def retried(attempt: Callable[[], T]) -> T:
     """What a transaction gives, tried again a few times when the database says that others were in its way."""
     for _ in range(_ATTEMPTS - 1):
-        with suppress(Overtaken):
+        with suppress(TransactionConflict):
             return attempt()
     return attempt()

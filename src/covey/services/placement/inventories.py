@@ -136,7 +136,7 @@ def refuse_small(provider: Provider, wanted: Stock, least: int, verb: str) -> No
     for kind, has in wanted.items():
         refusal = f"{verb} for resource provider {provider.uuid}: Invalid inventory for '{kind}' on resource provider "
         refusal += f"'{provider.uuid}'. "
-        if has.ratio <= 0:
+        if has.allocation_ratio <= 0:
             raise Invalid(f"{refusal}The allocation_ratio must be greater than 0.")
         if has.capacity < least:
             raise Invalid(f"{refusal}The reserved value is greater than{' or equal to' if least else ''} total.")

@@ -97,7 +97,7 @@ def refuse_portions(new: Sequence[Allocation], providers: Ids, stocks: Stocks) -
                 "Unable to allocate inventory: "
                 f"Inventory for '{each.resource_class}' on resource provider '{provider}' invalid."
             )
-        if not has.gives(each.used):
+        if not has.allows(each.used):
             raise Conflict(
                 f"{_unable(each.resource_class, provider)} The requested amount would violate inventory constraints."
             )

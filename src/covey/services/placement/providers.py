@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from covey.model.access import Actor
-from covey.model.errors import Conflict, DuplicateName, Invalid, Overtaken, ProviderHasChildren, ProviderInUse
+from covey.model.errors import Conflict, DuplicateName, Invalid, ProviderHasChildren, ProviderInUse, TransactionConflict
 from covey.model.providers import Provider, ProviderFilter
 from covey.ports import Access, Clock, NewUuid
 from covey.services.placement.finding import existing, retried
@@ -157,7 +157,7 @@ def _parent(tx: Transaction, parent: str | None, uuid: str, refusal: str) -> Pro
 
 
 def _move(tx: Transaction, provider: Provider, change: ProviderChange, refusal: str) -> None:
-    """Raises Invalid for a move that can't be; Overtaken when one of the trees grew before it could be held."""
+    """Raises Invalid for a bad parent, and TransactionConflict when a tree changed before it was locked."""
     parent = tx.providers.by_uuid(change.parent) if change.parent is not None else None
     if change.parent is not None and parent is None:
         raise Invalid(f"{refusal}parent provider UUID does not exist.")
@@ -171,7 +171,9 @@ def _move(tx: Transaction, provider: Provider, change: ProviderChange, refusal: 
     if {_place(each) for each in held} != {_place(each) for each in now} or not {
         _place(each) for each in (provider, parent) if each
     } <= {_place(each) for each in now}:
-        raise Overtaken("The tree of the resource provider changed meanwhile. Look at it anew, then try again.")
+        raise TransactionConflict(
+            "The tree of the resource provider changed meanwhile. Look at it anew, then try again."
+        )
     below = _below(provider, now)
     if parent is not None and parent.id in {provider.id, *below}:
         raise Invalid(f"{refusal}creating loop in the provider tree is not allowed.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from covey.model.actions import UNDER_WAY, Migration
-from covey.model.allocations import INSTANCE, MIGRATION, AllocationRequest, Holding
+from covey.model.allocations import INSTANCE, MIGRATION, AllocationRequest, ConsumerAllocations
 from covey.model.claims import amounts_of
 from covey.model.errors import Conflict, NotFound
 from covey.model.flavors import Flavor
@@ -134,14 +134,16 @@ def _wanted(
     return AllocationRequest(consumer, resources, server.project_id, server.user_id, kind)
 
 
-def _differs(wanted: AllocationRequest, holding: Holding | None, hosts: Collection[str]) -> bool:
+def _differs(wanted: AllocationRequest, holding: ConsumerAllocations | None, hosts: Collection[str]) -> bool:
     if holding is None:
         return bool(wanted.resources)
     owner = holding.consumer.project_id, holding.consumer.kind
     return _split(holding, hosts)[0] != wanted.resources or owner != (wanted.project_id, wanted.kind)
 
 
-def _besides(wanted: AllocationRequest, holding: Holding | None, hosts: Collection[str]) -> AllocationRequest:
+def _besides(
+    wanted: AllocationRequest, holding: ConsumerAllocations | None, hosts: Collection[str]
+) -> AllocationRequest:
     """The same, with what others gave the consumer beside its place."""
     if holding is None:
         return wanted
@@ -151,7 +153,7 @@ def _besides(wanted: AllocationRequest, holding: Holding | None, hosts: Collecti
 
 
 def _split(
-    holding: Holding, hosts: Collection[str]
+    holding: ConsumerAllocations, hosts: Collection[str]
 ) -> tuple[Mapping[str, Mapping[str, int]], Mapping[str, Mapping[str, int]]]:
     """What compute gives: of its own classes, on hosts; and the rest."""
     own: dict[str, dict[str, int]] = defaultdict(dict)

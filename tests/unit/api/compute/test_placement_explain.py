@@ -4,7 +4,7 @@ import pytest
 
 from covey.api.compute.placement_explain import show_query
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
-from covey.services.explaining import Query
+from covey.services.explanations import PlacementQuery
 
 A, B = frozenset({"A"}), frozenset({"B", "C"})
 
@@ -12,10 +12,10 @@ A, B = frozenset({"A"}), frozenset({"B", "C"})
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
-        (Query(RequestSpec(1, 512, 2), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
-        (Query(RequestSpec(1, 512, 0), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
+        (PlacementQuery(RequestSpec(1, 512, 2), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
+        (PlacementQuery(RequestSpec(1, 512, 0), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
         (
-            Query(
+            PlacementQuery(
                 RequestSpec(1, 512, 0, requirements=HostRequirements(required_traits=B, forbidden_traits=A)),
                 ("u1", "u2"),
             ),
@@ -24,5 +24,5 @@ A, B = frozenset({"A"}), frozenset({"B", "C"})
     ],
     ids=["resources", "one forbidden aggregate and no disk", "traits and two forbidden aggregates"],
 )
-def test_a_query_names_what_is_asked_and_nothing_else(query: Query, shown: str) -> None:
+def test_a_query_names_what_is_asked_and_nothing_else(query: PlacementQuery, shown: str) -> None:
     assert show_query(query) == shown

@@ -57,15 +57,15 @@ class TestFlat:
         [
             pytest.param(InventoryRecord(10, reserved=4), 6, True, id="what is not reserved"),
             pytest.param(InventoryRecord(10, reserved=4), 7, False, id="not what is reserved"),
-            pytest.param(InventoryRecord(10, ratio=1.55), 15, True, id="a ratio gives more"),
-            pytest.param(InventoryRecord(10, ratio=1.55), 16, False, id="a part of one is nothing"),
+            pytest.param(InventoryRecord(10, allocation_ratio=1.55), 15, True, id="a ratio gives more"),
+            pytest.param(InventoryRecord(10, allocation_ratio=1.55), 16, False, id="a part of one is nothing"),
             pytest.param(InventoryRecord(10, used=5), 5, True, id="the rest of what is used"),
             pytest.param(InventoryRecord(10, used=5), 6, False, id="no more than the rest"),
             pytest.param(InventoryRecord(10, min_unit=4), 3, False, id="less than a portion"),
             pytest.param(InventoryRecord(10, max_unit=4), 5, False, id="more than a portion"),
             pytest.param(InventoryRecord(10, step_size=3), 6, True, id="in steps"),
             pytest.param(InventoryRecord(10, step_size=3), 5, False, id="between steps"),
-            pytest.param(InventoryRecord(10, ratio=3e38), 10**30, False, id="more than any number that is kept"),
+            pytest.param(InventoryRecord(10, allocation_ratio=3e38), 10**30, False, id="more than any stored number"),
             pytest.param(InventoryRecord(10, reserved=20), 1, False, id="nothing where more is reserved than is there"),
         ],
     )

@@ -9,7 +9,7 @@ import structlog
 from covey.model.clustering.actions import Action, ActionStatus, Verb
 from covey.model.clustering.clusters import Cluster, ClusterStatus, NodeStatus, evaluated
 from covey.model.clustering.events import Event, Level, Phase
-from covey.model.errors import Busy, CoveyError, Overtaken, Unavailable
+from covey.model.errors import Busy, CoveyError, TransactionConflict, Unavailable
 from covey.model.work import Job, JobKind
 from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.aftermath import settle_nodes
@@ -59,7 +59,7 @@ class Executor:
             self._keep(job, self._step(run))
         except Unavailable:
             raise  # nobody can do anything now; the job is due again when its lease is over
-        except (Busy, Overtaken) as error:
+        except (Busy, TransactionConflict) as error:
             log.info("action.again", action=run.action.id, reason=error.message)
             self._keep(job, Later(_LOOK_AGAIN_S))
         except CoveyError as error:

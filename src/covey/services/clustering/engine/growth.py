@@ -11,7 +11,7 @@ from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import Cluster, Node, NodeStatus
 from covey.model.clustering.names import node_name
 from covey.model.clustering.specs import Profile
-from covey.model.errors import Invalid, NotFound, Overtaken
+from covey.model.errors import Invalid, NotFound, TransactionConflict
 from covey.model.servers import Server, VmState
 from covey.ports import Clock, NewUuid
 from covey.services.clustering.engine.child_actions import derived, keep, over, progress, units_of, wait
@@ -54,7 +54,7 @@ class Growth:
         with self.servers.creating(run.actor, self._requests(run, nodes)) as (tx, servers):
             grown, action = still(tx, run)
             if grown is None or units_of(tx, action, Verb.NODE_CREATE):
-                raise Overtaken(f"The nodes of the action {action.id} were made already.")
+                raise TransactionConflict(f"The nodes of the action {action.id} were made already.")
             built = _with_servers(nodes, servers)
             now = self.clock()
             tx.clustering.nodes.add(built)
@@ -74,7 +74,7 @@ class Growth:
             cluster, action = still(tx, run)
             had = {node.id: node.server_id for node in tx.clustering.nodes.by_ids([n.id for n in nodes], lock=True)}
             if had != {node.id: node.server_id for node in nodes}:
-                raise Overtaken(f"The nodes of the action {action.id} have got servers already, or are gone.")
+                raise TransactionConflict(f"The nodes of the action {action.id} have got servers already, or are gone.")
             tx.clustering.nodes.update(_with_servers(ordered, servers))
             if cluster is not None and change is not same:
                 tx.clustering.clusters.update(change(cluster))

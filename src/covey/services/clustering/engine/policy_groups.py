@@ -11,8 +11,8 @@ from covey.model.groups import Group, GroupPolicy
 from covey.model.ids import GroupId
 from covey.ports import NewUuid
 from covey.services.groups import Groups, NewGroup
-from covey.services.obfuscation import Obfuscation, disguise_for
-from covey.services.policies import Reader
+from covey.services.obfuscation import Obfuscation, obfuscation_for
+from covey.services.policies import PolicyParser
 from covey.storage.store import Transaction
 
 _LONGEST_NAME = 255
@@ -76,8 +76,8 @@ class PolicyGroups:
         return found
 
     def _refuse_mismatch(self, tx: Transaction, actor: Actor, wanted: GroupTerms, group: Group) -> None:
-        obfuscation = disguise_for(tx, self.groups.access, actor, group.project_id)
-        asked = Reader(tx, self.groups.access, actor, obfuscation).read(_texts(wanted), wanted.get("rules", {}))
+        obfuscation = obfuscation_for(tx, self.groups.access, actor, group.project_id)
+        asked = PolicyParser(tx, self.groups.access, actor, obfuscation).parse(_texts(wanted), wanted.get("rules", {}))
         if _meaning(asked) != _meaning(group.policies):
             ours, theirs = _told(asked, obfuscation), _told(group.policies, obfuscation)
             raise Conflict(f"Policies specified ({ours}) doesn't match that of the existing servergroup ({theirs}).")
@@ -123,7 +123,7 @@ def _limits(policies: Sequence[GroupPolicy]) -> frozenset[GroupPolicy]:
 
 
 def _told(policies: Sequence[GroupPolicy], obfuscation: Obfuscation) -> str:
-    return ", ".join(str(obfuscation.policy(policy)) for policy in policies)
+    return ", ".join(str(obfuscation.obfuscate_policy(policy)) for policy in policies)
 
 
 def _rules(rules: Mapping[str, int]) -> str:

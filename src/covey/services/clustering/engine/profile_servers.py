@@ -15,7 +15,7 @@ from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import GroupId, ServerId
 from covey.model.images import ImageFilter
 from covey.model.servers import Details
-from covey.model.zones import zone_and_host
+from covey.model.zones import parse_availability_zone
 from covey.services.servers import Servers
 from covey.storage.store import Store
 
@@ -57,7 +57,7 @@ class ProfileServers:
         now: datetime,
     ) -> ServerRequest:
         place = placement(nodes[0])
-        zone, forced = zone_and_host(place.get("zone") or made.zone)
+        zone, forced = parse_availability_zone(place.get("zone") or made.zone)
         group = place.get("servergroup") or self._group(actor, made.hints.get("group"))
         return ServerRequest(
             project_id=actor.project_id,

@@ -7,7 +7,7 @@ from typing import Protocol
 from covey.model.access import Actor
 from covey.model.clustering.actions import Action, ActionStatus
 from covey.model.clustering.clusters import Cluster, Node
-from covey.model.errors import NotFound, Overtaken
+from covey.model.errors import NotFound, TransactionConflict
 from covey.model.work import Job
 from covey.storage.store import Transaction
 
@@ -98,9 +98,9 @@ def hold(tx: Transaction, action_id: str) -> tuple[Cluster | None, Action | None
 
 
 def still(tx: Transaction, run: Run) -> tuple[Cluster | None, Action]:
-    """The same, if nobody else took a turn meanwhile, nor can until the transaction ends. Raises Overtaken."""
+    """The same, if no other worker took a turn, nor can until the transaction ends. Raises TransactionConflict."""
     cluster, action = hold(tx, run.action.id)
     is_ours = run.job is None or tx.work.hold(run.job)
     if action is None or action.status is not run.action.status or not is_ours:
-        raise Overtaken(f"Somebody else took a turn of the action {run.action.id}.")
+        raise TransactionConflict(f"Somebody else took a turn of the action {run.action.id}.")
     return cluster, action

@@ -1,4 +1,4 @@
-"""Explaining: the same decision without the claim, host by host, for operators."""
+"""Explanations: the same decision without the claim, host by host, for operators."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A server that somebody might ask for."""
+class ExplainRequest:
+    """A hypothetical server request."""
 
     flavor: str
     image: str | None = None
@@ -30,54 +30,56 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What is asked of placement: an ask, and the aggregates that it may not enter, by uuid."""
+class PlacementQuery:
+    """The query that the scheduler evaluates: the request, and the uuids of its forbidden aggregates."""
 
     spec: RequestSpec
     forbidden: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What would become of it: a sentence, a sentence against each host that may not, and what was asked."""
+class PlacementExplanation:
+    """The outcome as a sentence, the reason against each rejected host (None: accepted), and the query."""
 
     sentence: str
     hosts: dict[str, str | None]
-    query: Query
+    query: PlacementQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Explaining:
-    """Asks every host."""
+class Explanations:
+    """Runs the scheduler without claiming anything."""
 
     store: Store
     access: Access
     live: LiveFleet
     servers: Servers
 
-    def ask(self, actor: Actor, question: Question) -> Told:
-        """Raises Invalid for a flavor, image or group that is not there."""
+    def explain(self, actor: Actor, request: ExplainRequest) -> PlacementExplanation:
+        """Raises Forbidden, and Invalid for an unknown flavor, image or group."""
         self.access.require(actor, "covey:placement:explain")
-        flavor = self.servers.flavor_for(actor, question.flavor)
-        image = self.servers.image_for(actor, question.image)
-        required, unwanted = image_traits(image)
-        wanted = PlacementRequest(zone=question.zone, image_required_traits=required, image_forbidden_traits=unwanted)
-        project = ProjectId(question.project_id or actor.project_id)
+        flavor = self.servers.flavor_for(actor, request.flavor)
+        image = self.servers.image_for(actor, request.image)
+        required, forbidden_traits = image_traits(image)
+        wanted = PlacementRequest(
+            zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden_traits
+        )
+        project = ProjectId(request.project_id or actor.project_id)
         requirements = self.servers.requirements_for(project, flavor, wanted)
         with self.store.read() as tx:
             view = GroupView()
-            if question.group is not None:
-                group = tx.groups.by_id(question.group)
+            if request.group is not None:
+                group = tx.groups.by_id(request.group)
                 if group is None:
-                    raise Invalid(f"Instance group {question.group} could not be found.")
+                    raise Invalid(f"Instance group {request.group} could not be found.")
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
             spec = RequestSpec(*amounts_of(flavor), requirements=requirements, group=view)
             with self.live.fresh(tx) as snapshot:
-                told = explain(spec, snapshot.fleet).sentence()
-                return Told(told, violations(spec, snapshot.fleet), _query(spec, snapshot.fleet))
+                sentence = explain(spec, snapshot.fleet).sentence()
+                return PlacementExplanation(sentence, violations(spec, snapshot.fleet), _query(spec, snapshot.fleet))
 
-    def query_for(self, actor: Actor, server: Server) -> Query | None:
-        """What would be asked for the server if it moved now; None for those who may not ask for explanations."""
+    def query_for(self, actor: Actor, server: Server) -> PlacementQuery | None:
+        """Return the query for a move of the server, or None if the actor may not see explanations."""
         if not self.access.allows(actor, "covey:placement:explain"):
             return None
         requirements = self.servers.requirements_for(server.project_id, server.flavor, server.request)
@@ -85,5 +87,5 @@ class Explaining:
             return _query(RequestSpec(*amounts_of(server.flavor), requirements=requirements), snapshot.fleet)
 
 
-def _query(spec: RequestSpec, fleet: Fleet) -> Query:
-    return Query(spec, tuple(sorted(aggregate.uuid for aggregate in forbidden(spec, fleet))))
+def _query(spec: RequestSpec, fleet: Fleet) -> PlacementQuery:
+    return PlacementQuery(spec, tuple(sorted(aggregate.uuid for aggregate in forbidden(spec, fleet))))

@@ -1,4 +1,4 @@
-"""Groups on the dashboard: what each wants, in words, where its members are, and what does not hold."""
+"""Groups on the dashboard: their policies, the domains of their members, and violations."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,36 +12,36 @@ from covey.model.servers import Server
 from covey.ports import Access
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.violations import Violation, violations
-from covey.services.audits import Destinations, places_of
+from covey.services.audits import MemberDomains, domains_of_hosts
 from covey.services.dashboard.visibility import scopes_for
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
-from covey.services.obfuscation import Obfuscation, disguise_for
-from covey.services.policies import Reader
+from covey.services.obfuscation import Obfuscation, obfuscation_for
+from covey.services.policies import PolicyParser
 from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:os-server-groups:"
 
-_REMEMBERED = 20_000  # groups
+_MAX_CACHED = 20_000  # groups with cached counts
 
-Counts = tuple[int, int]  # violations in all, and hard ones
+Counts = tuple[int, int]  # (all, hard) violations
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPage:
-    """One group; violations have real identifiers, to be shown through `disguise`."""
+class GroupDetails:
+    """One group. `violations` contain real identifiers; show them through `obfuscation`."""
 
     group: Group
-    members: Sequence[tuple[Server, Destinations]]
+    members: Sequence[tuple[Server, MemberDomains]]
     violations: Sequence[Violation]
     rebalance: Rebalance | None
     obfuscation: Obfuscation
-    domain_names: Mapping[str, str]  # by identifier, for operators
+    domain_names: Mapping[str, str]  # by identifier; empty for tenants
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyPreview:
-    """What would not hold if the group had these policies now."""
+    """The violations that the group would have with other policies."""
 
     group: Group
     violations: Sequence[Violation]
@@ -49,46 +49,46 @@ class PolicyPreview:
 
 
 @dataclass(slots=True)
-class _Known:
-    """Counts that hold for one picture of the fleet, by its tag: of each group at a version."""
+class _CountCache:
+    """Violation counts by group and version, valid for the fleet snapshot with this tag."""
 
     counts: tuple[str, dict[tuple[GroupId, int], Counts]] = ("", {})
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPages:
-    """Looks at groups; changes nothing."""
+class DashboardGroups:
+    """Reads groups for the dashboard; changes nothing."""
 
     store: Store
     access: Access
     live: LiveFleet
     groups: Groups
-    _known: _Known = field(default_factory=_Known)
+    _cache: _CountCache = field(default_factory=_CountCache)
 
     def find(self, actor: Actor, offset: int, limit: int) -> list[tuple[Group, Counts]]:
-        """The project's groups, an operator's view of everybody's; each with how many of its policies are broken."""
+        """Return a page of the project's groups, or of all groups for operators, with their violation counts."""
         self.access.require(actor, f"{_RULE}index", Target(project_id=actor.project_id))
         everywhere = self.access.allows(actor, f"{_RULE}index:all_projects")
         with self.store.read() as tx:
             found = tx.groups.find(None if everywhere else actor.project_id, offset, limit)
-            obfuscation = disguise_for(tx, self.access, actor, actor.project_id)
+            obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
             places: dict[GroupId, dict[str, HostId]] = defaultdict(dict)
             for group, server, host in tx.dashboard.members([group.id for group in found]):
                 if host is not None:
                     places[group][server] = host
             with self.live.fresh(tx) as snapshot:
                 fleet, tag = snapshot.fleet.copy(), snapshot.tag
-        of, known = self._known.counts
-        known = known if of == tag else {}
+        cached_tag, cached = self._cache.counts
+        known = cached if cached_tag == tag else {}
         counted = {(g.id, g.version): known.get((g.id, g.version)) or _count(g, places[g.id], fleet) for g in found}
-        self._known.counts = tag, known | counted if len(known) < _REMEMBERED else counted
-        return [(obfuscation.group(group), counted[group.id, group.version]) for group in found]
+        self._cache.counts = tag, known | counted if len(known) < _MAX_CACHED else counted
+        return [(obfuscation.obfuscate_group(group), counted[group.id, group.version]) for group in found]
 
-    def page(self, actor: Actor, group: str) -> GroupPage:
+    def get(self, actor: Actor, group: str) -> GroupDetails:
         """Raises NotFound, also for another project's group."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "audit")
-            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
+            obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             scopes = list(dict.fromkeys([*(p.scope for p in found.policies), *scopes_for(tx, self.access, actor)]))
             order = {server: i for i, server in enumerate(found.members)}
             members = sorted(tx.servers.by_ids(found.members), key=lambda server: order[server.id])
@@ -96,25 +96,27 @@ class GroupPages:
             names = {str(each): name for each, name in tx.dashboard.aggregate_names()} if obfuscation.sees_all else {}
             placed = {str(server.id): server.host_id for server in members if server.host_id is not None}
             with self.live.fresh(tx) as snapshot:
-                places = list(places_of([server.host_id for server in members], scopes, snapshot.fleet, obfuscation))
+                domains = list(
+                    domains_of_hosts([server.host_id for server in members], scopes, snapshot.fleet, obfuscation)
+                )
                 broken = violations(found.policies, placed, snapshot.fleet)
-        shown = obfuscation.group(found)
-        return GroupPage(shown, list(zip(members, places, strict=True)), broken, latest, obfuscation, names)
+        shown = obfuscation.obfuscate_group(found)
+        return GroupDetails(shown, list(zip(members, domains, strict=True)), broken, latest, obfuscation, names)
 
     def preview(self, actor: Actor, group: str, policies: Sequence[str], rules: Mapping[str, int]) -> PolicyPreview:
-        """Changes nothing. Raises NotFound, and for the policies what a change to them would raise."""
+        """Return the violations under the proposed policies. Raises NotFound, Invalid, Forbidden."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "audit")
-            obfuscation = disguise_for(tx, self.access, actor, found.project_id)
-            wanted = Reader(tx, self.access, actor, obfuscation).read(policies, rules)
-            broken = self._broken(tx, found, wanted)
-        return PolicyPreview(obfuscation.group(replace(found, policies=wanted)), broken, obfuscation)
+            obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
+            proposed = PolicyParser(tx, self.access, actor, obfuscation).parse(policies, rules)
+            broken = self._violations(tx, found, proposed)
+        return PolicyPreview(obfuscation.obfuscate_group(replace(found, policies=proposed)), broken, obfuscation)
 
-    def _broken(self, tx: Transaction, group: Group, wanted: Sequence[GroupPolicy]) -> list[Violation]:
+    def _violations(self, tx: Transaction, group: Group, policies: Sequence[GroupPolicy]) -> list[Violation]:
         hosts = tx.groups.places(group.id)
         placed = {str(server): host for server, host in hosts.items() if host is not None}
         with self.live.fresh(tx) as snapshot:
-            return violations(wanted, placed, snapshot.fleet)
+            return violations(policies, placed, snapshot.fleet)
 
 
 def _count(group: Group, places: Mapping[str, HostId], fleet: Fleet) -> Counts:
