@@ -53,8 +53,7 @@ from covey.services.rebalances import Planner, Rebalances
 from covey.services.scopes import Scopes
 from covey.services.server_creation import ServerCreation
 from covey.services.server_tasks import ServerTasks
-from covey.services.servers import Servers
-from covey.services.ttl_cache import TtlCache
+from covey.services.servers import Servers, TtlCache
 from covey.storage.store import Store
 from covey.worker import Batch, Handler, Worker
 

@@ -34,7 +34,7 @@ SIZES = {"small": (1, 512, 1), "big": (2, 1024, 2)}
 PROJECTS = ("web", "db")
 UNLIMITED = dict.fromkeys(("INSTANCES", "CORES", "RAM", "SERVER_GROUPS", "SERVER_GROUP_MEMBERS"), "-1")
 PLENTY = dict.fromkeys(UNLIMITED, "100000000")  # there is a limit to look after, though nobody comes near it
-OVERTAKEN = "Somebody else changed the same thing at the same time."
+OVERTAKEN = "Another request changed the same resource at the same time."
 GROUPS: tuple[tuple[tuple[str, ...], dict[str, int]], ...] = (
     *[(("anti-affinity",), {})] * 5,
     *[(("anti-affinity",), {"max_server_per_host": 2})] * 3,

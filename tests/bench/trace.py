@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ _SOURCE = Path(covey.__file__).parent
 _IMAGE = "11111111-2222-3333-4444-555555555555"
 _PASSWORD = "trace"
 _WARM_UPS = 3
-_MOST_TURNS = 50
+_WORK_S = 3.0
 
 
 @dataclass
@@ -104,8 +105,11 @@ class Service:
         return str(self.ask("POST", "/compute/v2.1/os-server-groups", body)["server_group"]["id"])
 
     def work(self) -> None:
-        for _ in range(_MOST_TURNS):
+        """Run the worker for a while: an action of a cluster looks at its servers again after a moment."""
+        end = time.monotonic() + _WORK_S
+        while time.monotonic() < end:
             self._worker.once()
+            time.sleep(0.02)
 
 
 def _configure(directory: Path) -> Path:

@@ -157,7 +157,7 @@ def test_the_zones_of_hosts_are_told_by_aggregate(store: Store, hosts: list[Host
 def test_a_second_zone_for_a_host_is_refused_at_the_end(store: Store, hosts: list[HostId]) -> None:
     first, second = add(store, "a", "z1"), add(store, "b", "z2")
     fill(store, first, hosts[0])
-    with pytest.raises(Conflict, match="Somebody else changed"):
+    with pytest.raises(Conflict, match="Another request changed"):
         fill(store, second, hosts[0])
     assert zones(store) == ["z1", None, None]
     assert get(store, second).hosts == ()

@@ -75,7 +75,7 @@ def test_a_rule_that_is_checked_at_the_end_is_a_conflict_and_the_store_goes_on(s
         first, second = tx.aggregates.add([("u1", "a1", "z1", None), ("u2", "a2", "z2", None)], NOW)
     errors = []
     for _ in range(40):  # more often than there are connections
-        with pytest.raises(Conflict, match="Somebody else changed the same thing") as caught, store.write() as tx:
+        with pytest.raises(Conflict, match="Another request changed the same resource") as caught, store.write() as tx:
             tx.aggregates.add_hosts([(first, host), (second, host)], NOW)
         errors.append(caught.value)
     assert len({id(error) for error in errors}) == len(errors), "an error belongs to one failure"
@@ -83,7 +83,7 @@ def test_a_rule_that_is_checked_at_the_end_is_a_conflict_and_the_store_goes_on(s
 
 
 def test_a_rule_that_no_statement_foresaw_is_a_conflict_too(store: Store) -> None:
-    with pytest.raises(Conflict, match="Somebody else changed the same thing"), store.write() as tx:
+    with pytest.raises(Conflict, match="Another request changed the same resource"), store.write() as tx:
         tx.quotas.set_for_project(WEB, {"cores": -2})
 
 

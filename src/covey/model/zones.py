@@ -17,10 +17,8 @@ class Zone:
     hosts: tuple[Host, ...] = ()
 
 
-def parse_availability_zone(text: str | None) -> tuple[str | None, str | None]:
+def parse_availability_zone(text: str) -> tuple[str | None, str | None]:
     """Return (zone, forced host) of zone, zone:host, zone:host:node or zone::node. Raises Invalid for other forms."""
-    if text is None:
-        return None, None
     zone, *more = text.split(":")
     if len(more) >= _MAX_PARTS:
         raise Invalid("Invalid input received: Unable to parse availability_zone")

@@ -103,7 +103,8 @@ class ServerCreation:
                     )
                 due = self.local_queue.due(now)
                 tx.claims.commit(made, snapshot.tag, due)
-                self.announcements.booked(tx, made.servers)
+                if self.announcements.enabled:
+                    self.announcements.booked(tx, made.servers)
                 yield Attempt(tx, made)
         except BaseException:
             self._give_back(snapshot, made)

@@ -1,8 +1,10 @@
-"""Servers: asking for them, looking at them, changing what is said of them, deleting them."""
+"""Servers: create, list, show, update, delete."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from covey.model.access import Actor, Target
 from covey.model.claims import ResolvedRequest, ServerRequest
@@ -18,16 +20,40 @@ from covey.services.announcements import Announcements
 from covey.services.flavors import Flavors
 from covey.services.images import Images
 from covey.services.server_creation import ServerCreation
-from covey.services.ttl_cache import TtlCache
 from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:servers:"
 _NO_HOST = HostId(0)  # stands for a forced host that does not exist; the fault of the server names it
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+_CACHE_SIZE = 10_000
+
+
+class TtlCache(Generic[K, V]):
+    """Keeps the results of look-ups for a short time. Errors are not kept."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._entries: dict[K, tuple[float, V]] = {}
+
+    def get(self, key: K, look_up: Callable[[], V]) -> V:
+        """Return the cached value, or look it up."""
+        now = time.monotonic()
+        entry = self._entries.get(key)
+        if entry is not None and now < entry[0]:
+            return entry[1]
+        value = look_up()
+        if len(self._entries) >= _CACHE_SIZE:
+            self._entries = {}
+        self._entries[key] = (now + self._seconds, value)
+        return value
+
+
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What can be done with servers, moves and power aside."""
+    """What clients do with servers, except moves and power."""
 
     store: Store
     access: Access
@@ -75,7 +101,7 @@ class Servers:
         return replace(request, details=details, resolved=resolved)
 
     def find(self, actor: Actor, wanted: ServerFilter, *, everywhere: bool, rule: str = "index") -> list[Server]:
-        """A page of the project's servers; an administrator may ask for everybody's. Raises Invalid, Forbidden."""
+        """Return a page of the project's servers, or with `everywhere` of all projects. Raises Invalid, Forbidden."""
         self.access.require(actor, _RULE + rule, Target(project_id=actor.project_id))
         if everywhere:
             self.access.require(actor, f"{_RULE}{rule}:get_all_tenants", Target(project_id=actor.project_id))
@@ -90,14 +116,14 @@ class Servers:
             return tx.servers.find(wanted)
 
     def get(self, actor: Actor, server: str, rule: str = f"{_RULE}show") -> Server:
-        """Raises NotFound, also for another project's server."""
+        """Return a server. Raises NotFound, also for a server of another project."""
         with self.store.read() as tx:
             return self.own(tx, actor, server, rule)
 
     def change(
         self, actor: Actor, server: str, rule: str, change: Callable[[Server], Server], *, heeds_lock: bool = False
     ) -> Server:
-        """Stores what `change` makes of it, tags included. Raises Conflict for a locked one, where that matters."""
+        """Store what `change` returns for the server, and return it. Raises Conflict if a lock forbids that."""
         with self.store.write() as tx:
             found = self.own(tx, actor, server, rule, lock=True)
             if heeds_lock:
@@ -109,7 +135,7 @@ class Servers:
         return changed
 
     def delete(self, actor: Actor, server: str, request_id: str) -> None:
-        """It is gone as soon as its host has let go of it. Raises NotFound, Conflict for a locked one."""
+        """Begin to delete a server; a worker removes it from its host. Raises NotFound, Conflict for a locked one."""
         now = self.clock()
         with self.store.write() as tx:
             found = self.own(tx, actor, server, f"{_RULE}delete", lock=True)
@@ -121,24 +147,24 @@ class Servers:
             tx.work.drop(found.id)
             tx.work.add(JobKind.DESTROY, found.id, now)
 
-    def requirements_for(self, project: ProjectId, flavor: Flavor, wanted: PlacementRequest) -> HostRequirements:
-        """What a server asks of any host, whatever its use and its group."""
-        only: frozenset[HostId] | None = frozenset(wanted.hosts) if wanted.hosts else None
-        if wanted.same_host:
-            near = self._hosts_of(wanted.same_host)
+    def requirements_for(self, project: ProjectId, flavor: Flavor, request: PlacementRequest) -> HostRequirements:
+        """Return what a server requires of any host, whatever the host's use and the server's group."""
+        only: frozenset[HostId] | None = frozenset(request.hosts) if request.hosts else None
+        if request.same_host:
+            near = self._hosts_of(request.same_host)
             only = near if only is None else only & near
         specs = flavor.extra_specs
         return HostRequirements(
             project_id=project,
-            zone=wanted.zone,
-            required_traits=required_traits(flavor, wanted),
-            forbidden_traits=frozenset(traits(specs, "forbidden")) | frozenset(wanted.image_forbidden_traits),
+            zone=request.zone,
+            required_traits=required_traits(flavor, request),
+            forbidden_traits=frozenset(traits(specs, "forbidden")) | frozenset(request.image_forbidden_traits),
             only_hosts=only,
-            other_hosts=self._hosts_of(wanted.different_host),
+            other_hosts=self._hosts_of(request.different_host),
         )
 
     def own(self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False) -> Server:
-        """One of the actor's own servers. Raises NotFound for others', Forbidden for what the rule refuses."""
+        """Return a server that the actor may see. Raises NotFound for any other, Forbidden if the rule refuses."""
         found = tx.servers.by_id(server, lock=lock)
         target = None if found is None else Target(project_id=found.project_id, user_id=found.user_id)
         if found is None or target is None or not self.access.allows(actor, f"{_RULE}show", target):
@@ -154,14 +180,14 @@ class Servers:
         return frozenset(server.host_id for server in found if server.host_id is not None)
 
     def flavor_for(self, actor: Actor, flavor: str) -> Flavor:
-        """Raises Invalid for a flavor that is not there, or not for the actor."""
+        """Return a flavor that the actor may use. Raises Invalid for any other."""
         try:
             return self.recent_flavors.get((actor.project_id, flavor), lambda: self.flavors.get(actor, flavor))
         except NotFound as error:
             raise Invalid(error.message) from error
 
     def image_for(self, actor: Actor, image: str | None) -> Image | None:
-        """Raises Invalid for an image that is not there, or not for the actor."""
+        """Return an image that the actor may use. Raises Invalid for any other."""
         if image is None:
             return None
         try:
@@ -197,13 +223,13 @@ class Servers:
 
 
 def refuse_locked(server: Server, actor: Actor, access: Access) -> None:
-    """Raises Conflict when somebody locked the server against changes; administrators pass."""
+    """Raise Conflict for a locked server, unless the actor is an administrator."""
     if server.details.locked and not access.allows(actor, "context_is_admin"):
         raise Conflict(f"Instance {server.id} is locked")
 
 
 def refuse_small(flavor: Flavor, image: Image | None) -> None:
-    """Raises Invalid, in Nova's words, for a size that the image says is too small for it; no disk is any disk."""
+    """Raise Invalid, in Nova's words, for a flavor below the image's minimum. A disk of 0 has any size."""
     if image is not None and flavor.memory_mb < image.min_ram_mb:
         raise Invalid("Flavor's memory is too small for requested image.")
     if image is not None and 0 < flavor.disk_gb < image.min_disk_gb:
@@ -211,7 +237,7 @@ def refuse_small(flavor: Flavor, image: Image | None) -> None:
 
 
 def refuse_state(server: Server, action: str, *allowed: VmState) -> None:
-    """Raises Conflict, in Nova's words, unless the server is at rest in one of the states."""
+    """Raise Conflict, in Nova's words, unless the server is in one of the states and has no task."""
     if server.vm_state not in allowed:
         raise Conflict(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")
     if server.task is not None:
@@ -219,16 +245,16 @@ def refuse_state(server: Server, action: str, *allowed: VmState) -> None:
 
 
 def traits(specs: Mapping[str, str], word: str) -> list[str]:
-    """The traits that extra specs or properties require, or forbid."""
+    """Return the traits that extra specs or properties require, or forbid."""
     return [key.partition(":")[2] for key, value in specs.items() if key.startswith("trait") and value == word]
 
 
-def required_traits(flavor: Flavor, wanted: PlacementRequest) -> frozenset[str]:
-    """The traits that flavor and image together require of a host."""
-    return frozenset(traits(flavor.extra_specs, "required")) | frozenset(wanted.image_required_traits)
+def required_traits(flavor: Flavor, request: PlacementRequest) -> frozenset[str]:
+    """Return the traits that flavor and image together require of a host."""
+    return frozenset(traits(flavor.extra_specs, "required")) | frozenset(request.image_required_traits)
 
 
 def image_traits(image: Image | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The traits that an image requires of a host, and those it forbids."""
+    """Return the traits that an image requires of a host, and those that it forbids."""
     properties: Mapping[str, str] = {} if image is None else image.properties
     return tuple(traits(properties, "required")), tuple(traits(properties, "forbidden"))

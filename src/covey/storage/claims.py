@@ -171,9 +171,10 @@ class Claims:
         if taken is not None:
             _refuse_stale(wanted, taken, uses)
         _reject_overrun(plan, usage)
-        keys = IdempotencyKeys(self._connection)
-        keys.answer(plan.answers)
-        keys.forget(plan.unused_keys)
+        if plan.answers or plan.unused_keys:
+            keys = IdempotencyKeys(self._connection)
+            keys.answer(plan.answers)
+            keys.forget(plan.unused_keys)
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
         """What a moving server holds at its source is held by the move from now on."""

@@ -1,4 +1,4 @@
-"""The store: read() sees one moment, write() changes all or nothing."""
+"""The store: read() and write() transactions on one database."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
-from covey.model.errors import Unavailable
+from covey.model.errors import Invalid, TransactionConflict, Unavailable
 from covey.storage import engine as databases
 from covey.storage.actions import Actions, Migrations
 from covey.storage.aggregates import Aggregates
@@ -20,7 +20,6 @@ from covey.storage.groups import Groups
 from covey.storage.hosts import Hosts
 from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.images import Images
-from covey.storage.integrity_errors import refused_in_the_end
 from covey.storage.inventories import Inventories
 from covey.storage.providers import Providers
 from covey.storage.quotas import Quotas
@@ -31,9 +30,12 @@ from covey.storage.servers import Servers
 from covey.storage.traits import Traits
 from covey.storage.work import Outbox, Work
 
+_CONFLICT = "Another request changed the same resource at the same time. Read it again, then retry."
+_CONFLICT_STATES = {"40001", "40P01"}  # SQLSTATE of a serialization failure and of a deadlock
+
 
 class Transaction:
-    """What one transaction can see and do, a noun at a time."""
+    """What one transaction can read and write, by resource."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -140,18 +142,21 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """A transaction that sees one moment of the database; raises Unavailable when there is none."""
+        """Begin a transaction whose statements all see one snapshot. Raises Unavailable."""
         with _reachable(), self._reader.begin() as connection:
             yield Transaction(connection)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """A transaction whose changes are kept if the block ends well, and forgotten if it raises."""
-        with _reachable(), refused_in_the_end(), self._writer.begin() as connection:
+        """Begin a transaction that commits when the block ends, and rolls back if the block raises.
+
+        Raises TransactionConflict for a conflict that shows at the commit, Invalid for a value that is too large, Unavailable.
+        """
+        with _reachable(), _conflicts(), self._writer.begin() as connection:
             yield Transaction(connection)
 
     def ping(self) -> None:
-        """Raises Unavailable unless the database answers."""
+        """Raise Unavailable unless the database answers."""
         with _reachable(), self._reader.connect() as connection:
             connection.execute(sa.text("SELECT 1"))
 
@@ -162,3 +167,18 @@ def _reachable() -> Iterator[None]:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
         raise Unavailable("The database does not answer. Try again in a moment.") from error
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    """Translate what no single statement foresees, such as a deferred constraint that fails at the commit."""
+    try:
+        yield
+    except sa.exc.IntegrityError as cause:
+        raise TransactionConflict(_CONFLICT) from cause
+    except sa.exc.DataError as cause:
+        raise Invalid("A value is longer or larger than the database can store.") from cause
+    except sa.exc.OperationalError as cause:
+        if getattr(cause.orig, "sqlstate", None) in _CONFLICT_STATES:
+            raise TransactionConflict(_CONFLICT) from cause
+        raise

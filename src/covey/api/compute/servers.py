@@ -206,7 +206,8 @@ def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
     """Return the request that a validated body describes. Raises Invalid for contradictions in it."""
     server = body["server"]
     hints = body.get("os:scheduler_hints") or body.get("OS-SCH-HNT:scheduler_hints") or {}
-    zone, forced = parse_availability_zone(server.get("availability_zone"))
+    requested_zone = server.get("availability_zone")
+    zone, forced = (None, None) if requested_zone is None else parse_availability_zone(requested_zone)
     host = server.get("host") or server.get("hypervisor_hostname")
     if forced is not None and host is not None:
         raise Invalid(

@@ -57,7 +57,8 @@ class ProfileServers:
         now: datetime,
     ) -> ServerRequest:
         place = placement(nodes[0])
-        zone, forced = parse_availability_zone(place.get("zone") or made.zone)
+        requested_zone = place.get("zone") or made.zone
+        zone, forced = (None, None) if requested_zone is None else parse_availability_zone(requested_zone)
         group = place.get("servergroup") or self._group(actor, made.hints.get("group"))
         return ServerRequest(
             project_id=actor.project_id,
