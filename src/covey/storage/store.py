@@ -150,7 +150,8 @@ class Store:
     def write(self) -> Iterator[Transaction]:
         """Begin a transaction that commits when the block ends, and rolls back if the block raises.
 
-        Raises TransactionConflict for a conflict that shows at the commit, Invalid for a value that is too large, Unavailable.
+        Raises TransactionConflict when the database finds a conflict, also at the commit; Invalid for a value that
+        is too large; Unavailable.
         """
         with _reachable(), _conflicts(), self._writer.begin() as connection:
             yield Transaction(connection)
