@@ -1,58 +1,104 @@
-"""What /metrics shows: requests by route and status, how long they took, and races that were lost."""
+"""Metrics of this service: requests by route and status, their latency, and claim conflicts."""
 
 import os
+from collections import Counter as Tally
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.samples import Sample
 
-SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"  # where several processes leave their numbers for each other
+SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"  # where the serving processes share their numbers
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+_REQUESTS = "covey_http_requests_total"
+_SECONDS = "covey_http_request_seconds"
+_CONFLICTS = "covey_claim_conflicts_total"
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
+@dataclass(frozen=True, slots=True)
+class RouteMetrics:
+    """The requests of one route and method, since the service started."""
+
+    statuses: Mapping[str, int]
+    buckets: tuple[tuple[float, float], ...]  # (seconds, requests that took no longer), ascending
+
+    def percentile_s(self, share: float) -> float | None:
+        """Return the smallest bucket that holds this share of the requests; None without any, or beyond the largest."""
+        if not self.buckets or not self.buckets[-1][1]:
+            return None
+        limit_s = next(limit for limit, count in self.buckets if count >= share * self.buckets[-1][1])
+        return None if limit_s == float("inf") else limit_s
+
+
 class Metrics:
-    """The numbers of this service, over all its processes."""
+    """Counts in this process, and reads the sums over all serving processes."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._known: dict[tuple[str, str, str, int], tuple[Counter, Histogram]] = {}  # to look labels up is slow
+        self._labelled: dict[tuple[str, str, str, int], tuple[Counter, Histogram]] = {}  # labels() is slow
         self._requests = Counter(
-            "covey_http_requests_total",
+            _REQUESTS,
             "Requests answered, by API, route, method and status.",
             ("api", "route", "method", "status"),
             registry=self._registry,
         )
         self._seconds = Histogram(
-            "covey_http_request_seconds",
+            _SECONDS,
             "Time from a request's arrival to its answer.",
             ("api", "route", "method"),
             buckets=_BUCKETS_S,
             registry=self._registry,
         )
-        self._claim_conflicts = Counter(
-            "covey_claim_conflicts_total",
-            "Claims that were decided again, because others were faster.",
+        self._conflicts = Counter(
+            _CONFLICTS,
+            "Claims that failed because another claim took the room first, and were decided again.",
             registry=self._registry,
         )
 
     def count_claim_conflict(self) -> None:
-        """Notes a claim that has to be decided again."""
-        self._claim_conflicts.inc()
+        """Count a claim that is decided again."""
+        self._conflicts.inc()
 
     def count(self, api: str, route: str, method: str, status: int, seconds: float) -> None:
-        """Notes one answered request."""
-        known = self._known.get((api, route, method, status))
-        if known is None:
-            known = self._requests.labels(api, route, method, status), self._seconds.labels(api, route, method)
-            self._known[api, route, method, status] = known
-        known[0].inc()
-        known[1].observe(seconds)
+        """Count one answered request."""
+        labelled = self._labelled.get((api, route, method, status))
+        if labelled is None:
+            labelled = self._requests.labels(api, route, method, status), self._seconds.labels(api, route, method)
+            self._labelled[api, route, method, status] = labelled
+        labelled[0].inc()
+        labelled[1].observe(seconds)
+
+    def claim_conflicts(self) -> int:
+        """Return the number of claim conflicts since the service started."""
+        return sum(int(sample.value) for sample in self._samples() if sample.name == _CONFLICTS)
+
+    def route(self, api: str, route: str, method: str) -> RouteMetrics:
+        """Return the metrics of one route and method."""
+        labels = {"api": api, "route": route, "method": method}
+        statuses: Tally[str] = Tally()
+        buckets: list[tuple[float, float]] = []
+        for sample in self._samples():
+            if sample.labels.items() >= labels.items():
+                if sample.name == _REQUESTS:
+                    statuses[sample.labels["status"]] += int(sample.value)
+                elif sample.name == f"{_SECONDS}_bucket":
+                    buckets.append((float(sample.labels["le"]), sample.value))
+        return RouteMetrics(statuses, tuple(sorted(buckets)))
 
     def text(self) -> bytes:
-        """All of it, in Prometheus' own form."""
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._all_processes())
+
+    def _samples(self) -> Iterator[Sample]:
+        for family in self._all_processes().collect():
+            yield from family.samples
+
+    def _all_processes(self) -> CollectorRegistry:
         if SHARED_DIRECTORY not in os.environ:
-            return generate_latest(self._registry)
-        everywhere = CollectorRegistry()
-        MultiProcessCollector(everywhere)  # type: ignore[no-untyped-call]
-        return generate_latest(everywhere)
+            return self._registry
+        shared = CollectorRegistry()
+        MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
+        return shared

@@ -81,7 +81,7 @@ class HealthPage:
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         shown = show_health(self.checks.check(req.actor))
-        send(req, resp, as_json(shown | {"claims": claims(self.metrics.text().decode())}))
+        send(req, resp, as_json(shown | {"claims": claims(self.metrics)}))
 
 
 def show_host(details: HostDetails) -> Json:
