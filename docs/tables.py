@@ -23,7 +23,7 @@ from covey.model.access import AccessRule
 from covey.model.access_rules import RULES
 from covey.model.access_rules.clustering import CLUSTERING
 from covey.model.errors import CoveyError
-from covey.services.announcements import Event
+from covey.services.notifications import Event
 
 REFERENCE = Path(__file__).parent / "reference"
 _PLACE = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

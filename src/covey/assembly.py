@@ -13,7 +13,7 @@ from covey.model.clustering.limits import Limits
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
 from covey.model.work import JobKind
-from covey.notifications import sender
+from covey.notifications import build_publisher
 from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation
@@ -21,7 +21,6 @@ from covey.scheduler.fleet import Weights
 from covey.scheduler.request_spec import HostRequirements
 from covey.services import Services
 from covey.services.aggregates import Aggregates
-from covey.services.announcements import Announcements
 from covey.services.audits import Audits
 from covey.services.builds import Builds
 from covey.services.clustering import Clustering
@@ -44,6 +43,7 @@ from covey.services.local_queue import LocalQueue
 from covey.services.maintenance import Maintenance
 from covey.services.memberships import Memberships
 from covey.services.moves import Moves
+from covey.services.notifications import NotificationEmitter
 from covey.services.placement import Placement
 from covey.services.power import Power
 from covey.services.previews import Previews
@@ -72,7 +72,7 @@ class Assembled:
     server_tasks: ServerTasks
     rebalances: RebalanceSteps
     executor: Executor
-    send: Callable[[], int]
+    publish: Callable[[], int]
     local_queue: LocalQueue
     heartbeat: Heartbeat
     maintenance: Maintenance
@@ -86,7 +86,7 @@ class Assembled:
             self.clock,
             self._handlers(),
             self.builds.start,
-            self.send,
+            self.publish,
             self.local_queue,
             lease_s=self.lease_s,
             poll_interval_s=self.poll_interval_s,
@@ -129,7 +129,7 @@ def assemble(
         isolates=scheduler.enable_forbidden_aggregates_filter,
     )
     tenant_message = _TENANT_MESSAGES[conf.api.explain_to_tenants]
-    announcements = Announcements(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
+    notifications = NotificationEmitter(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
     quotas = Quotas(store, access, {name: conf.quota[name] for name in DEFAULTS})
     flavors, images = Flavors(store, access, now), Images(store, access, now)
     local_queue = LocalQueue(conf.worker.lease_s)
@@ -138,19 +138,17 @@ def assemble(
         live,
         quotas.defaults,
         tenant_message,
-        announcements,
+        notifications,
         local_queue,
         scheduler.host_subset_size,
         request_slots=request_slots,
         claim_conflict=claim_conflict,
     )
-    servers = Servers(
-        store, access, now, server_creation, flavors, images, announcements, TtlCache(_CACHE_S), TtlCache(_CACHE_S)
-    )
-    places = Destinations(store, live, new_seed, tenant_message, scheduler.host_subset_size)
-    groups = Groups(store, access, now, new_uuid, quotas, announcements)
+    servers = Servers(store, access, now, server_creation, flavors, images, TtlCache(_CACHE_S), TtlCache(_CACHE_S))
+    destinations = Destinations(store, live, new_seed, tenant_message, scheduler.host_subset_size)
+    groups = Groups(store, access, now, new_uuid, quotas, notifications)
     driver = Simulated(conf.driver.latency_s, conf.driver.failure_rate, conf.driver.seed, now)
-    moves = Moves(store, access, now, new_uuid, servers, places, announcements, quotas.limits_in)
+    moves = Moves(store, access, now, new_uuid, servers, destinations, quotas.limits_in)
     planner = Planner(servers, live, request_slots, new_seed, scheduler.rebalance_time_limit_s)
     power, limits = Power(store, access, now, servers), _limits(conf.clustering)
     attachments = Attachments(store, random_uuid, PolicyGroups(groups, random_uuid))
@@ -177,7 +175,7 @@ def assemble(
             histories=Histories(store, access, servers),
             hosts=Hosts(store, access, now, scheduler.default_availability_zone),
             images=images,
-            memberships=Memberships(store, access, live, groups, servers, quotas, announcements),
+            memberships=Memberships(store, access, live, groups, servers, quotas, notifications),
             moves=moves,
             placement=Placement.on(store, access, now, new_uuid, request_slots),
             power=power,
@@ -190,11 +188,13 @@ def assemble(
         store=store,
         clock=now,
         live=live,
-        builds=Builds(store, now, driver, places, _requirements_of(servers), announcements, scheduler.max_attempts),
-        server_tasks=ServerTasks(store, now, driver, places, announcements),
+        builds=Builds(
+            store, now, driver, destinations, _requirements_of(servers), notifications, scheduler.max_attempts
+        ),
+        server_tasks=ServerTasks(store, now, driver, destinations, notifications),
         rebalances=RebalanceSteps(store, now, replace(planner, request_slots=RequestSlots()), moves),  # takes no slot
         executor=Executor(store, now, random_uuid, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
-        send=sender(conf, store),
+        publish=build_publisher(conf, store),
         local_queue=local_queue,
         heartbeat=Heartbeat(store, now, new_uuid(), socket.gethostname()),
         maintenance=Maintenance(store, now),

@@ -277,7 +277,7 @@ class Cloud:
 
     def _check_fleet(self, used: dict[tuple[int, str], int]) -> None:
         """What the process believes is what the rows say."""
-        with self.store.read() as tx, self.assembled.server_tasks.places.live.fresh(tx) as snapshot:
+        with self.store.read() as tx, self.assembled.server_tasks.destinations.live.fresh(tx) as snapshot:
             fleet = snapshot.fleet
             believed = {
                 (int(host), str(kind)): int(fleet.capacity[i, row] - fleet.free[i, row])

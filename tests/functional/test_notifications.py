@@ -7,7 +7,7 @@ import pytest
 
 from covey.model.errors import Unavailable
 from covey.model.work import Notification
-from covey.notifications.sender import Sender
+from covey.notifications.publisher import Publisher
 from covey.storage import engine, tables
 from covey.storage.store import Store
 from tests.build import NOW
@@ -194,7 +194,7 @@ def test_notes_are_told_in_order_and_then_forgotten(store: Store) -> None:
     put(store, *names[:200])
     put(store, *names[200:])
     listener = Listener()
-    send = Sender(store, listener)
+    send = Publisher(store, listener)
     assert [send(), send(), send(), send()] == [128, 128, 44, 0]
     assert (listener.heard, left(store)) == (names, [])
 
@@ -202,10 +202,10 @@ def test_notes_are_told_in_order_and_then_forgotten(store: Store) -> None:
 def test_a_note_that_nobody_takes_waits(store: Store) -> None:
     put(store, "a", "b")
     listener = Listener(away=True)
-    assert Sender(store, listener)() == 0
+    assert Publisher(store, listener)() == 0
     assert left(store) == ["a", "b"]
     listener.away = False
-    assert Sender(store, listener)() == 2
+    assert Publisher(store, listener)() == 2
     assert (listener.heard, left(store)) == (["a", "b"], [])
 
 
@@ -216,14 +216,14 @@ def test_while_one_process_tells_others_do_not_and_may_write(store: Store, datab
     results: list[int] = []
 
     def meanwhile() -> None:
-        results.append(Sender(other, overheard)())
+        results.append(Publisher(other, overheard)())
         put(other, f"later-{len(results)}")
 
     listener = Listener(meanwhile=meanwhile)
-    assert Sender(store, listener)() == 2
+    assert Publisher(store, listener)() == 2
     assert (results, overheard.heard) == ([0, 0], [])
     assert (listener.heard, left(store)) == (["a", "b"], ["later-1", "later-2"])
-    assert Sender(other, overheard)() == 2
+    assert Publisher(other, overheard)() == 2
     assert overheard.heard == ["later-1", "later-2"]
     other_engine.dispose()
 
@@ -235,7 +235,7 @@ def test_who_dies_before_forgetting_leaves_the_turn_and_the_notes_to_others(stor
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Sender(store, Listener(meanwhile=die))()
+        Publisher(store, Listener(meanwhile=die))()
     listener = Listener()
-    assert Sender(store, listener)() == 2
+    assert Publisher(store, listener)() == 2
     assert listener.heard == ["a", "b"]

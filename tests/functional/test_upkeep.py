@@ -55,7 +55,7 @@ def hold(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     with cloud.store.write() as tx:
         tx.claims.add_consumer(consumer, "web", "alice", kind)
         flavor = a_flavor(vcpus=1, memory_mb=1024, disk_gb=10)
-        cloud.assembled.server_tasks.places.take(tx, consumer, host_id(cloud, host), flavor)
+        cloud.assembled.server_tasks.destinations.claim(tx, consumer, host_id(cloud, host), flavor)
     return consumer
 
 

@@ -8,7 +8,7 @@ import pytest
 from covey.api.compute import microversions
 from covey.api.errors import STATUS
 from covey.api.versions import Version
-from covey.services.announcements import Event
+from covey.services.notifications import Event
 from docs import tables
 
 ROOT = Path(__file__).parents[2]

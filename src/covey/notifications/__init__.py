@@ -1,4 +1,4 @@
-"""Ways out for notes: one module each, chosen by [notifications] driver."""
+"""Notification drivers: one module each, chosen by [notifications] driver."""
 
 from collections.abc import Callable
 
@@ -6,20 +6,20 @@ from oslo_config import cfg
 
 from covey.model.extras import requires
 from covey.notifications.log import Log
-from covey.notifications.sender import Sender
+from covey.notifications.publisher import Publisher
 from covey.ports import Notifier
 from covey.storage.store import Store
 
 
-def sender(conf: cfg.ConfigOpts, store: Store) -> Callable[[], int]:
-    """Tells the notes of this store, by the operator's options, and how many that were. Raises Invalid."""
+def build_publisher(conf: cfg.ConfigOpts, store: Store) -> Callable[[], int]:
+    """Return a function that publishes waiting notifications and returns their number. Raises Invalid."""
     match conf.notifications.driver:
         case "noop":
             return lambda: 0
         case "log":
-            return Sender(store, Log())
+            return Publisher(store, Log())
         case _:
-            return Sender(store, _messaging(conf))
+            return Publisher(store, _messaging(conf))
 
 
 def _messaging(conf: cfg.ConfigOpts) -> Notifier:

@@ -1,4 +1,4 @@
-"""Notes as events of the log."""
+"""The log driver: notifications as log events."""
 
 from dataclasses import dataclass, field
 
@@ -9,9 +9,9 @@ from covey.model.work import Notification
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Tells whoever reads the log, at the level info."""
+    """Writes each notification to the log at level info."""
 
     log: structlog.typing.FilteringBoundLogger = field(default_factory=structlog.get_logger)
 
-    def send(self, note: Notification) -> None:
-        self.log.info("notification", event_type=note.event, payload=note.payload)
+    def send(self, notification: Notification) -> None:
+        self.log.info("notification", event_type=notification.event, payload=notification.payload)

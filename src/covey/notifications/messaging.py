@@ -1,4 +1,4 @@
-"""Notes through oslo.messaging to a broker, on the exchange and topics where Nova's listeners wait."""
+"""The messagingv2 driver: notifications through oslo.messaging, on the exchange and topics of Nova's listeners."""
 
 import queue
 import socket
@@ -15,89 +15,89 @@ from covey.model.errors import Invalid, Unavailable
 from covey.model.work import Notification
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # oslo.service, which it imports, still offers Eventlet; nothing here uses that
+    warnings.simplefilter("ignore")  # of oslo.service about Eventlet, which Covey does not use
     import oslo_messaging
 
 _EXCHANGE = "nova"
 _TOPIC = "versioned_notifications"
 _ENVELOPE = 2.0  # the version of the message format; the 2 of messagingv2
 _NAMESPACE = uuid.UUID("5c1c7f0e-4f0b-4be2-9a8a-0c6d1f6f3f52")
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 
 
 class Messaging:
-    """Tells a broker, and waits until it has the note, but not for long."""
+    """Sends to a broker, and waits up to a timeout until the broker has the notification."""
 
-    def __init__(self, conf: cfg.ConfigOpts, patience_s: float = _PATIENCE_S) -> None:
-        """Raises Invalid for a broker that can't be spoken to. It need not answer yet."""
+    def __init__(self, conf: cfg.ConfigOpts, timeout_s: float = _TIMEOUT_S) -> None:
+        """Raises Invalid for a transport_url that cannot be used. The broker need not answer yet."""
         self._transport = _transport(conf)
         self._publisher_id = f"nova-api:{socket.gethostname()}"
-        self._aside = Aside(patience_s)
+        self._calls = TimedCalls(timeout_s)
 
-    def send(self, note: Notification) -> None:
-        """Raises Unavailable when the broker does not take it."""
-        priority = "ERROR" if note.event.endswith(".error") else "INFO"
+    def send(self, notification: Notification) -> None:
+        """Send to the broker. Raises Unavailable when the broker refuses it or does not answer in time."""
+        priority = "ERROR" if notification.event.endswith(".error") else "INFO"
         target = oslo_messaging.Target(topic=f"{_TOPIC}.{priority.lower()}")
         message = {
-            "message_id": _message_id(note),
+            "message_id": _message_id(notification),
             "publisher_id": self._publisher_id,
-            "event_type": note.event,
+            "event_type": notification.event,
             "priority": priority,
-            "payload": note.payload,
-            "timestamp": str(note.created_at),
+            "payload": notification.payload,
+            "timestamp": str(notification.created_at),
         }
 
         def publish() -> None:
-            # This is what oslo.messaging's own notifier calls. The notifier would log a failure, and go on.
+            # oslo.messaging's own Notifier calls this too, but logs a failure and continues.
             self._transport._send_notification(target, {}, message, version=_ENVELOPE, retry=0)  # noqa: SLF001
 
         try:
-            self._aside.run(message["message_id"], publish)
+            self._calls.run(message["message_id"], publish)
         except TimeoutError as error:
-            raise Unavailable("The message broker takes too long.") from error
-        except Exception as error:  # each broker's client has its own
+            raise Unavailable("The message broker did not answer in time.") from error
+        except Exception as error:  # each broker's client has its own errors
             raise Unavailable(f"The message broker does not answer: {error}") from error
 
 
-class Aside:
-    """Runs calls in a thread of its own, so that whoever asks is not held up by one that hangs."""
+class TimedCalls:
+    """Runs calls in one thread, so that a caller waits no longer than a timeout for a call that hangs."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._calls: queue.SimpleQueue[tuple[Future[None], Callable[[], None]]] = queue.SimpleQueue()
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._queue: queue.SimpleQueue[tuple[Future[None], Callable[[], None]]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._under_way: tuple[object, Future[None]] | None = None
+        self._pending: tuple[object, Future[None]] | None = None
 
-    def run(self, what: object, call: Callable[[], None]) -> None:
-        """Raises what the call raises, or TimeoutError: at once, while an earlier call still hangs.
+    def run(self, key: object, call: Callable[[], None]) -> None:
+        """Run a call. Raises what it raises, or TimeoutError; the latter at once while an earlier call hangs.
 
-        Who then asks for the same thing again gets to know how it ended; it is not done twice.
+        A repeated run of the key that timed out waits for that call's result: it does not call again.
         """
-        under_way, patience_s = self._under_way, 0.0
-        if under_way is None or (under_way[0] != what and under_way[1].done()):
-            under_way, patience_s = (what, self._begin(call)), self._patience_s
-            self._under_way = under_way
-        asked, future = under_way
-        wait([future], patience_s)
-        if asked != what or not future.done():
+        pending, timeout_s = self._pending, 0.0
+        if pending is None or (pending[0] != key and pending[1].done()):
+            pending, timeout_s = (key, self._begin(call)), self._timeout_s
+            self._pending = pending
+        pending_key, future = pending
+        wait([future], timeout_s)
+        if pending_key != key or not future.done():
             raise TimeoutError
-        self._under_way = None
+        self._pending = None
         future.result()
 
     def _begin(self, call: Callable[[], None]) -> Future[None]:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="covey-aside", daemon=True)
+            self._thread = threading.Thread(target=self._work, name="covey-notifier", daemon=True)
             self._thread.start()
         future: Future[None] = Future()
-        self._calls.put((future, call))
+        self._queue.put((future, call))
         return future
 
     def _work(self) -> None:
         while True:
-            future, call = self._calls.get()
+            future, call = self._queue.get()
             try:
                 call()
-            except BaseException as error:  # noqa: BLE001 -- it is raised where it was asked for
+            except BaseException as error:  # noqa: BLE001 -- the waiting caller raises it
                 future.set_exception(error)
             else:
                 future.set_result(None)
@@ -109,7 +109,7 @@ def _transport(conf: cfg.ConfigOpts) -> Any:  # noqa: ANN401 -- the library has 
         transport = oslo_messaging.get_notification_transport(conf)
         url = oslo_messaging.TransportURL.parse(conf, conf.oslo_messaging_notifications.transport_url)
     except oslo_messaging.MessagingException as error:
-        raise Invalid(f"The transport_url of the message broker can't be used: {error}") from error
+        raise Invalid(f"The transport_url of the message broker cannot be used: {error}") from error
     if url.transport == "rabbit" and not url.hosts:
         raise Invalid(
             "[notifications] driver=messagingv2 needs a broker: set transport_url in [DEFAULT], or in "
@@ -118,6 +118,6 @@ def _transport(conf: cfg.ConfigOpts) -> Any:  # noqa: ANN401 -- the library has 
     return transport
 
 
-def _message_id(note: Notification) -> str:
-    """The same each time that a note is sent, so that a listener can tell a repetition from news."""
-    return str(uuid.uuid5(_NAMESPACE, f"{note.id} {note.created_at.isoformat()} {note.event}"))
+def _message_id(notification: Notification) -> str:
+    """Return an id that a repetition shares, so that a listener recognises it."""
+    return str(uuid.uuid5(_NAMESPACE, f"{notification.id} {notification.created_at.isoformat()} {notification.event}"))

@@ -17,8 +17,8 @@ from covey.ports import Clock, Driver
 from covey.scheduler.explain import Explanation
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import HostRequirements
-from covey.services.announcements import Announcements
 from covey.services.destinations import Destination, Destinations
+from covey.services.notifications import NotificationEmitter
 from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
@@ -33,9 +33,9 @@ class Builds:
     store: Store
     clock: Clock
     driver: Driver
-    places: Destinations
+    destinations: Destinations
     requirements: Callable[[Server], HostRequirements]
-    announcements: Announcements
+    notifications: NotificationEmitter
     attempts: int = 3
 
     def spawn(self, jobs: Sequence[Job]) -> None:
@@ -95,7 +95,7 @@ class Builds:
             running = tx.servers.activate(started, now)
             tx.actions.finish_all(sorted(running), "create", ActionEvent(_BUILD, now, now, "Success"))
             tx.work.finish(JobKind.SPAWN, sorted(running))  # whoever is elsewhere by now has a job for that place
-            self.announcements.built(tx, [server for server in started if server.id in running])
+            self.notifications.create_ended(tx, [server for server in started if server.id in running])
         if len(running) < len(started):
             self._clear_up([server for server in started if server.id not in running])
 
@@ -116,30 +116,30 @@ class Builds:
                 return
 
     def _retry(self, tx: Transaction, failed: Server, fault: DriverFault) -> None:
-        server, group = self.places.lock(tx, failed.id)
+        server, group = self.destinations.lock(tx, failed.id)
         if server is None or not _is_waiting(server) or server.host_id is None or server.host_id != failed.host_id:
             return
         tx.work.finish(JobKind.SPAWN, [server.id])
-        self.places.touch(tx, server.group_id)
+        self.destinations.bump_group(tx, server.group_id)
         avoid = (*server.placement.avoid, server.host_id)
         failed_to = Reason(np.ones(len(avoid), dtype=np.bool_), "failed to start it", "failed to start it")
-        told = self.places.tell(Explanation(server.placement.hosts, (failed_to,)))
+        told = self.destinations.render(Explanation(server.placement.hosts, (failed_to,)))
         why = NoValidHost(f"No valid host was found. {told}", fault.message)
         if len(avoid) < self.attempts and not server.request.forced:
             requirements = self.requirements(server)
             requirements = replace(requirements, other_hosts=requirements.other_hosts | frozenset(avoid))
             try:  # before anything is given back: who waits to look at the fleet holds no room that others wait for
-                self._claim(tx, server, self.places.choose(server, group, requirements), avoid)
+                self._claim(tx, server, self.destinations.select(server, group, requirements), avoid)
             except NoValidHost as none_left:
                 why = none_left
             else:
                 return
-        self.places.release(tx, server.id)
+        self.destinations.release(tx, server.id)
         self._give_up(tx, server, why)
 
     def _claim(self, tx: Transaction, server: Server, place: Destination, avoid: tuple[HostId, ...]) -> None:
         now, tries = self.clock(), len(avoid) + 1
-        self.places.relocate(tx, server.id, place.host_id, server.flavor)
+        self.destinations.move_claim(tx, server.id, place.host_id, server.flavor)
         placement = replace(server.placement, seed=place.seed, candidates=place.candidates, avoid=avoid, attempts=tries)
         tx.servers.update(replace(server, host_id=place.host_id, placement=placement, updated_at=now))
         tx.work.add(JobKind.SPAWN, server.id, now)
@@ -151,24 +151,24 @@ class Builds:
         fault = Fault(why.message, now, details=why.details, kind=FaultKind.NO_VALID_HOST)
         tx.servers.update(replace(server, host_id=None, vm_state=VmState.ERROR, task=None, fault=fault, updated_at=now))
         tx.groups.leave([server.id])
-        self.announcements.failed(tx, server.id)
+        self.notifications.create_failed(tx, server.id)
         tx.actions.finish(server.id, "create", ActionEvent(_BUILD, now, now, "Error", why.message, why.details))
 
     def _forget(self, tx: Transaction, server_id: ServerId) -> None:
-        server, _ = self.places.lock(tx, server_id)
+        server, _ = self.destinations.lock(tx, server_id)
         if server is None:
             return
         moves = tx.migrations.find(server=server.id, statuses=("preparing", "finished"))
-        self.places.release(tx, server.id, *(move.uuid for move in moves))
+        self.destinations.release(tx, server.id, *(move.uuid for move in moves))
         cores, ram = server.flavor.vcpus, server.flavor.memory_mb
         for move in moves:
             tx.migrations.set_status(move.uuid, "deleted", self.clock())
             cores, ram = move.old_flavor.vcpus + move.extra[0], move.old_flavor.memory_mb + move.extra[1]
         tx.servers.delete([server.id])
         tx.claims.add_usage(server.project_id, -1, -cores, -ram)
-        self.places.touch(tx, server.group_id)
+        self.destinations.bump_group(tx, server.group_id)
         tx.work.drop(server.id)
-        self.announcements.deleted(tx, server)
+        self.notifications.delete_ended(tx, server)
 
 
 def _is_waiting(server: Server) -> bool:

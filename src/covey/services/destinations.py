@@ -35,7 +35,7 @@ class Destinations:
     store: Store
     live: LiveFleet
     seed: Callable[[], int]
-    tell: Callable[[Explanation], str]
+    render: Callable[[Explanation], str]
     subset: int = 1
 
     def lock(self, tx: Transaction, server: ServerId) -> tuple[Server | None, GroupState | None]:
@@ -50,7 +50,7 @@ class Destinations:
             seen = found  # it changed groups meanwhile: hold the right one
         return None, None
 
-    def choose(
+    def select(
         self,
         server: Server,
         group: GroupState | None,
@@ -67,19 +67,19 @@ class Destinations:
             decision = decide(spec, snapshot.fleet, self.seed(), self.subset)
             if not decision.chosen:
                 why = explain(spec, snapshot.fleet)
-                raise NoValidHost(f"No valid host was found. {self.tell(why)}", why.sentence())
+                raise NoValidHost(f"No valid host was found. {self.render(why)}", why.sentence())
             host = decision.chosen[0]
             name = snapshot.fleet.hosts[snapshot.fleet.row_of[host]].name
         return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet))
 
-    def take(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
+    def claim(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
         """Claim room for a consumer that exists. Raises StaleClaim."""
         uses = [Use(host, *amounts_of(flavor))]
         tx.claims.take(uses)
         tx.claims.allocate(consumer, host, amounts_of(flavor))
         tx.changes.add_uses(uses)
 
-    def relocate(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
+    def move_claim(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
         """Claim room for a consumer instead of what it holds elsewhere. Raises StaleClaim."""
         tx.changes.add_uses(tx.claims.relocate(consumer, host, amounts_of(flavor)))
 
@@ -87,7 +87,7 @@ class Destinations:
         """Give back all that they hold; what belongs together, together, so that hosts are held in one order."""
         tx.changes.add_uses(tx.claims.release(*consumers))
 
-    def touch(self, tx: Transaction, group: GroupId | None) -> None:
+    def bump_group(self, tx: Transaction, group: GroupId | None) -> None:
         """A member's place changed: whoever decides for the group looks anew."""
         if group is not None:
             tx.groups.bump([group])

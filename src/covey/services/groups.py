@@ -9,7 +9,7 @@ from covey.model.groups import Group, with_rules
 from covey.model.ids import GroupId
 from covey.model.quotas import UNLIMITED
 from covey.ports import Access, Clock, NewUuid
-from covey.services.announcements import Announcements, Event
+from covey.services.notifications import Event, NotificationEmitter
 from covey.services.obfuscation import obfuscation_for
 from covey.services.policies import PolicyParser
 from covey.services.quotas import Quotas
@@ -45,7 +45,7 @@ class Groups:
     clock: Clock
     new_uuid: NewUuid
     quotas: Quotas
-    announcements: Announcements
+    notifications: NotificationEmitter
 
     def find(self, actor: Actor, *, everywhere: bool, offset: int, limit: int) -> Sequence[Group]:
         """Return a page of the project's groups; administrators may list all projects'."""
@@ -85,7 +85,7 @@ class Groups:
             created_at=self.clock(),
         )
         tx.groups.add(group)
-        self.announcements.group(tx, Event.GROUP_CREATED, group)
+        self.notifications.group_changed(tx, Event.GROUP_CREATED, group)
         return obfuscation.obfuscate_group(group)
 
     def update(self, actor: Actor, group: str, change: GroupChange) -> Group:
@@ -102,7 +102,7 @@ class Groups:
             changed = replace(found, name=change.name or found.name, policies=policies)
             tx.groups.update(changed, self.clock())
             tx.groups.bump([found.id])
-            self.announcements.group(tx, Event.GROUP_UPDATED, changed)
+            self.notifications.group_changed(tx, Event.GROUP_UPDATED, changed)
         return obfuscation.obfuscate_group(changed)
 
     def delete(self, actor: Actor, group: str) -> None:
@@ -115,7 +115,7 @@ class Groups:
         found = self.own(tx, actor, group, "delete")
         tx.groups.lock([found.id])
         tx.groups.delete(found.id)
-        self.announcements.group(tx, Event.GROUP_DELETED, found)
+        self.notifications.group_changed(tx, Event.GROUP_DELETED, found)
 
     def own(self, tx: Transaction, actor: Actor, group: str, rule: str) -> Group:
         """Return a group with real identifiers. Raises NotFound if it is not visible, Forbidden if the rule denies."""

@@ -10,9 +10,9 @@ from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
 from covey.ports import Access
 from covey.scheduler.violations import objections
-from covey.services.announcements import Announcements, Event
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
+from covey.services.notifications import Event, NotificationEmitter
 from covey.services.obfuscation import obfuscation_for
 from covey.services.quotas import Quotas
 from covey.services.servers import Servers
@@ -31,7 +31,7 @@ class Memberships:
     groups: Groups
     servers: Servers
     quotas: Quotas
-    announcements: Announcements
+    notifications: NotificationEmitter
 
     def add(self, actor: Actor, group: str, server: str, *, enforce: bool) -> Group:
         """Raises NotFound, Invalid, OverQuota, and Conflict for a member of another group or an enforced violation."""
@@ -92,5 +92,5 @@ class Memberships:
         tx.groups.bump([group.id])
         now = tx.groups.by_id(group.id)
         assert now is not None
-        self.announcements.group(tx, event, now)
+        self.notifications.group_changed(tx, event, now)
         return obfuscation_for(tx, self.access, actor, group.project_id).obfuscate_group(now)

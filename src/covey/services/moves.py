@@ -16,7 +16,6 @@ from covey.model.servers import Server, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
 from covey.scheduler.request_spec import HostRequirements
-from covey.services.announcements import Announcements
 from covey.services.destinations import Destination, Destinations
 from covey.services.servers import Servers, refuse_locked, refuse_small, refuse_state
 from covey.storage.store import Store, Transaction
@@ -64,8 +63,7 @@ class Moves:
     clock: Clock
     new_uuid: NewUuid
     servers: Servers
-    places: Destinations
-    announcements: Announcements
+    destinations: Destinations
     limits: Callable[[Transaction, ProjectId], dict[str, int]]
     attempts: int = 5
 
@@ -95,11 +93,11 @@ class Moves:
             refuse_state(found, "confirmResize", VmState.RESIZED)
             move = self._finished(tx, found)
             tx.actions.add(found, "confirmResize", request_id, actor, now)
-            self.places.release(tx, move.uuid)
+            self.destinations.release(tx, move.uuid)
             discharge(tx, found, move.surplus)
             tx.migrations.set_status(move.uuid, "confirmed", now)
             tx.servers.update(replace(found, migration_host_id=None, vm_state=_at_rest(found), updated_at=now))
-            self.places.touch(tx, found.group_id)
+            self.destinations.bump_group(tx, found.group_id)
             tx.actions.finish(found.id, "confirmResize", ActionEvent("compute_confirm_resize", now, now, "Success"))
 
     def revert(self, actor: Actor, server: str, request_id: str) -> None:
@@ -162,14 +160,14 @@ class Moves:
             self._refuse_unknown_zone(zone)
             found = replace(found, request=replace(found.request, zone=zone))
         destination = self._destination(tx, request, found)
-        place = self.places.choose(found, group, self._standing(found, request, destination))
+        place = self.destinations.select(found, group, self._standing(found, request, destination))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
-        self.places.take(tx, found.id, place.host_id, found.flavor)
+        self.destinations.claim(tx, found.id, place.host_id, found.flavor)
         placement = replace(found.placement, seed=place.seed, candidates=place.candidates, avoid=())
         tx.servers.update(
             replace(found, host_id=place.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
         )
-        self.places.touch(tx, found.group_id)
+        self.destinations.bump_group(tx, found.group_id)
         tx.actions.add(found, "unshelve", request.request_id, actor, now)
         tx.work.add(JobKind.UNSHELVE, found.id, now)
 
@@ -184,7 +182,7 @@ class Moves:
             self._refuse_over_quota(tx, found, request.flavor)
         destination = self._destination(tx, request, found)
         requirements = self._standing(found, request, destination)
-        place = self.places.choose(found, group, requirements, flavor=request.flavor, forced=request.forced)
+        place = self.destinations.select(found, group, requirements, flavor=request.flavor, forced=request.forced)
         self._claim(tx, actor, found, source, place, request)
 
     def _claim(
@@ -206,7 +204,7 @@ class Moves:
             updated_at=now,
         )
         tx.claims.move_allocations(server.id, move.uuid, source.id)
-        self.places.take(tx, server.id, place.host_id, flavor)
+        self.destinations.claim(tx, server.id, place.host_id, flavor)
         self._charge(tx, move)
         tx.migrations.add(move)
         tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)
@@ -215,7 +213,7 @@ class Moves:
             server, migration_host_id=place.host_id, task=_TASK[request.kind], placement=placement, updated_at=now
         )
         tx.servers.update(moving)
-        self.places.touch(tx, server.group_id)
+        self.destinations.bump_group(tx, server.group_id)
         tx.work.add(JobKind.MOVE, server.id, now, {"migration": move.uuid, "stopped": request.stopped})
 
     def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
@@ -226,7 +224,7 @@ class Moves:
                 self.servers.own(tx, actor, server, f"{rule}:host")
 
     def _locked(self, tx: Transaction, actor: Actor, server: str, rule: str | None) -> tuple[Server, GroupState | None]:
-        found, group = self.places.lock(tx, ServerId(server))
+        found, group = self.destinations.lock(tx, ServerId(server))
         if found is None:
             raise NotFound(f"Instance {server} could not be found.")
         if rule is not None:
@@ -269,7 +267,7 @@ class Moves:
         return found[0]
 
     def _refuse_unknown_zone(self, zone: str | None) -> None:
-        with self.store.read() as outside, self.places.live.fresh(outside) as snapshot:
+        with self.store.read() as outside, self.destinations.live.fresh(outside) as snapshot:
             if zone is not None and zone not in snapshot.fleet.zones:
                 raise Invalid("The requested availability zone is not available")
 

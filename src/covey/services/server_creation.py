@@ -13,10 +13,10 @@ from covey.model.servers import Server
 from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation
 from covey.scheduler.planning import COUNTED, PlanningContext, plan
-from covey.services.announcements import Announcements
 from covey.services.group_commit import GroupCommit
 from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.services.local_queue import LocalQueue
+from covey.services.notifications import NotificationEmitter
 from covey.storage.store import Store, Transaction
 
 _REMEMBERED = 20_000  # groups
@@ -42,7 +42,7 @@ class ServerCreation:
     live: LiveFleet
     default_limits: Mapping[str, int]
     tenant_message: Callable[[Explanation], str]
-    announcements: Announcements
+    notifications: NotificationEmitter
     local_queue: LocalQueue
     subset: int = 1
     attempts: int = 8
@@ -103,8 +103,8 @@ class ServerCreation:
                     )
                 due = self.local_queue.due(now)
                 tx.claims.commit(made, snapshot.tag, due)
-                if self.announcements.enabled:
-                    self.announcements.booked(tx, made.servers)
+                if self.notifications.enabled:
+                    self.notifications.create_started(tx, made.servers)
                 yield Attempt(tx, made)
         except BaseException:
             self._give_back(snapshot, made)

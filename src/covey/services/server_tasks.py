@@ -13,9 +13,9 @@ from covey.model.ids import ServerId
 from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver
-from covey.services.announcements import MOVED, Announcements, Event
 from covey.services.destinations import Destinations
 from covey.services.moves import ACTION, discharge
+from covey.services.notifications import MOVED, Event, NotificationEmitter
 from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
@@ -32,8 +32,8 @@ class ServerTasks:
     store: Store
     clock: Clock
     driver: Driver
-    places: Destinations
-    announcements: Announcements
+    destinations: Destinations
+    notifications: NotificationEmitter
 
     def move(self, job: Job) -> None:
         """Bring a server to the host that was claimed for it."""
@@ -62,14 +62,14 @@ class ServerTasks:
             fault = _fault_of(self.driver.destroy, seen, seen.host_name)
         now = self.clock()
         with self.store.write() as tx:
-            server, _ = self.places.lock(tx, ServerId(job.subject_id))
+            server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
             tx.work.done([job.id])
             if server is None or server.task is not Task.SHELVING_OFFLOADING:
                 return
             if fault is not None:
                 self._leave_as_it_was(tx, server, "shelve", fault)
                 return
-            self.places.release(tx, server.id)
+            self.destinations.release(tx, server.id)
             tx.servers.update(
                 replace(
                     server,
@@ -80,7 +80,7 @@ class ServerTasks:
                     updated_at=now,
                 )
             )
-            self.places.touch(tx, server.group_id)
+            self.destinations.bump_group(tx, server.group_id)
             tx.actions.finish(server.id, "shelve", ActionEvent("compute_shelve_instance", now, now, "Success"))
 
     def unshelve(self, job: Job) -> None:
@@ -92,18 +92,18 @@ class ServerTasks:
             fault = _fault_of(self.driver.spawn, seen, seen.host_name)
         now = self.clock()
         with self.store.write() as tx:
-            server, _ = self.places.lock(tx, ServerId(job.subject_id))
+            server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
             tx.work.done([job.id])
             if server is None or server.task is not Task.UNSHELVING:
                 return
             event = ActionEvent("compute_unshelve_instance", now, now, "Success")
             changed = replace(server, vm_state=VmState.ACTIVE, task=None, power=Power.RUNNING, updated_at=now)
             if fault is not None:
-                self.places.release(tx, server.id)
+                self.destinations.release(tx, server.id)
                 changed = replace(server, host_id=None, task=None, updated_at=now)
                 event = replace(event, result="Error", details="The host failed to start it.", traceback=fault.message)
             tx.servers.update(changed)
-            self.places.touch(tx, server.group_id)
+            self.destinations.bump_group(tx, server.group_id)
             tx.actions.finish(server.id, "unshelve", event)
 
     def power(self, job: Job) -> None:
@@ -141,13 +141,13 @@ class ServerTasks:
 
     def _settle(self, job: Job, status: str, settle: Callable[[Transaction, Server, Migration], None]) -> None:
         with self.store.write() as tx:
-            server, _ = self.places.lock(tx, ServerId(job.subject_id))
+            server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
             move = _move_of(tx, job, status)
             tx.work.done([job.id])
             if server is None or move is None or server.task is Task.DELETING:
                 return
             settle(tx, server, move)
-            self.places.touch(tx, server.group_id)
+            self.destinations.bump_group(tx, server.group_id)
 
     def _leave_as_it_was(self, tx: Transaction, server: Server, action: str, fault: DriverFault) -> None:
         now = self.clock()
@@ -161,7 +161,7 @@ class ServerTasks:
         source, here = server.host_id, server.migration_host_id
         arrived = replace(server, host_id=here, task=None, flavor=move.new_flavor, updated_at=now)
         if move.kind in _LEAVES_AT_ONCE:
-            self.places.release(tx, move.uuid)
+            self.destinations.release(tx, move.uuid)
             power = Power.SHUTDOWN if stopped else server.power
             state = VmState.STOPPED if power is Power.SHUTDOWN else VmState.ACTIVE
             arrived = replace(arrived, migration_host_id=None, vm_state=state, power=power, fault=None)
@@ -171,7 +171,7 @@ class ServerTasks:
             tx.migrations.set_status(move.uuid, "finished", now)
         tx.servers.update(arrived)
         tx.actions.finish(server.id, ACTION[move.kind], ActionEvent(f"compute_{move.kind}", now, now, "Success"))
-        self.announcements.moved(tx, MOVED[move.kind], server.id)
+        self.notifications.moved(tx, MOVED[move.kind], server.id)
 
     def _stay(self, fault: DriverFault, tx: Transaction, server: Server, move: Migration) -> None:
         now = self.clock()
@@ -193,7 +193,7 @@ class ServerTasks:
     def _give_back(self, tx: Transaction, server: Server, move: Migration) -> None:
         """The server holds what its move held for it, and nothing else; what it used more is not counted any more."""
         tx.allocations.find([server.id, move.uuid], lock=True)  # before any inventory, as everybody holds them
-        self.places.release(tx, server.id)
+        self.destinations.release(tx, server.id)
         tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         tx.claims.return_allocations(move.uuid, server.id)
         discharge(tx, server, move.extra)
@@ -214,7 +214,7 @@ class ServerTasks:
         )
         tx.servers.update(back)
         tx.actions.finish(server.id, "revertResize", ActionEvent("compute_revert_resize", now, now, "Success"))
-        self.announcements.moved(tx, Event.RETURNED, server.id)
+        self.notifications.moved(tx, Event.RESIZE_REVERTED, server.id)
 
 
 _POWER_TASKS = {Task.POWERING_OFF, Task.POWERING_ON, Task.REBOOTING, Task.REBOOTING_HARD}

@@ -16,7 +16,6 @@ from covey.model.servers import PlacementRequest, Server, ServerFilter, Task, Vm
 from covey.model.work import JobKind
 from covey.ports import Access, Clock
 from covey.scheduler.request_spec import HostRequirements
-from covey.services.announcements import Announcements
 from covey.services.flavors import Flavors
 from covey.services.images import Images
 from covey.services.server_creation import ServerCreation
@@ -61,7 +60,6 @@ class Servers:
     server_creation: ServerCreation
     flavors: Flavors
     images: Images
-    announcements: Announcements
     recent_flavors: TtlCache[tuple[str, str], Flavor]
     recent_images: TtlCache[tuple[str, str], Image]
 

@@ -1,4 +1,4 @@
-"""Payloads are, to the letter, the examples of the reference."""
+"""Payloads equal the examples in the reference."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from covey.model.flavors import Flavor
 from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import FlavorId, GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
 from covey.model.servers import Details, Fault, PlacementRequest, Power, Server, Task, VmState
-from covey.services.announcements import MOVED, Announcements, Event
+from covey.services.notifications import MOVED, Event, NotificationEmitter
 from covey.storage.store import Transaction
 from tests.build import LATER, NOW
 
@@ -79,11 +79,11 @@ SECOND = replace(BUILDING, id=ServerId("2b6c0b3a-3d0c-4a5e-9a58-0f0a9c3a7f11"), 
 
 @dataclass
 class Rows:
-    """Just so much of a transaction: it knows some servers and groups, and notes what is left in its outbox."""
+    """A fake transaction: some servers and groups, and an outbox that keeps its rows."""
 
     known: Sequence[Server] = ()
     known_groups: Sequence[Group] = ()
-    left: list[tuple[str, Any]] = field(default_factory=list)
+    outbox_rows: list[tuple[str, Any]] = field(default_factory=list)
     added: int = 0
 
     @property
@@ -98,9 +98,9 @@ class Rows:
     def groups(self) -> "RowsOfGroups":
         return RowsOfGroups(self.known_groups)
 
-    def add(self, notes: Sequence[tuple[str, Any]], now: datetime) -> None:
+    def add(self, notifications: Sequence[tuple[str, Any]], now: datetime) -> None:
         assert now == LATER
-        self.left += notes
+        self.outbox_rows += notifications
         self.added += 1
 
     def by_id(self, server: str) -> Server | None:
@@ -121,8 +121,8 @@ class RowsOfGroups:
         return [each for each in self.known if each.id in ids]
 
 
-def announcements(*, enabled: bool = True) -> Announcements:
-    return Announcements(enabled, lambda: LATER)
+def an_emitter(*, enabled: bool = True) -> NotificationEmitter:
+    return NotificationEmitter(enabled, lambda: LATER)
 
 
 def examples() -> dict[str, Any]:
@@ -135,10 +135,10 @@ def example(event: str, like: str) -> dict[str, Any]:
     return {**base, **own, "nova_object.data": base["nova_object.data"] | own["nova_object.data"]}
 
 
-def test_a_new_group_is_the_example() -> None:
+def test_new_group_equals_the_example() -> None:
     rows = Rows()
-    announcements().group(rows.as_transaction(), Event.GROUP_CREATED, GROUP)
-    assert rows.left == [("server_group.create", examples()["server_group.create"])]
+    an_emitter().group_changed(rows.as_transaction(), Event.GROUP_CREATED, GROUP)
+    assert rows.outbox_rows == [("server_group.create", examples()["server_group.create"])]
 
 
 @pytest.mark.parametrize(
@@ -149,34 +149,34 @@ def test_a_new_group_is_the_example() -> None:
             replace(GROUP, name="front", policies=(GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY),)),
             id="another name and another policy",
         ),
-        pytest.param(Event.MEMBER_REMOVED, replace(GROUP, members=(BUILDING.id,)), id="one member left"),
+        pytest.param(Event.MEMBER_REMOVED, replace(GROUP, members=(BUILDING.id,)), id="one member outbox_rows"),
         pytest.param(Event.GROUP_DELETED, replace(GROUP, members=(BUILDING.id,)), id="the group is gone"),
     ],
 )
-def test_a_changed_group_is_the_example(event: Event, group: Group) -> None:
+def test_changed_group_equals_the_example(event: Event, group: Group) -> None:
     rows = Rows()
-    announcements().group(rows.as_transaction(), event, group)
-    assert rows.left == [(event, example(event, "server_group.create"))]
+    an_emitter().group_changed(rows.as_transaction(), event, group)
+    assert rows.outbox_rows == [(event, example(event, "server_group.create"))]
 
 
-def test_a_policy_of_another_scope_says_so_and_a_group_may_have_several() -> None:
+def test_policies_name_their_scope_and_target() -> None:
     rack = ScopeRef(ScopeId("id-of-rack"), "rack")
     policies = (
         GroupPolicy(PolicyKind.ANTI_AFFINITY, rack, limit=2),
         GroupPolicy(PolicyKind.SOFT_AFFINITY, ScopeRef(ScopeId("id-of-zone"), "zone"), target="az-1"),
     )
     rows = Rows()
-    announcements().group(rows.as_transaction(), Event.GROUP_CREATED, replace(GROUP, policies=policies))
-    data = rows.left[0][1]["nova_object.data"]
+    an_emitter().group_changed(rows.as_transaction(), Event.GROUP_CREATED, replace(GROUP, policies=policies))
+    data = rows.outbox_rows[0][1]["nova_object.data"]
     assert data["policies"] == ["anti-affinity:rack", "soft-affinity:zone:az-1"]
     assert (data["policy"], data["rules"]) == ("anti-affinity:rack", {"max_server_per_rack": "2"})
 
 
-def test_booked_servers_begin_and_then_join_one_by_one_in_one_insert() -> None:
+def test_new_servers_start_and_then_join_their_group_in_one_insert() -> None:
     rows = Rows(known_groups=[replace(GROUP, members=(SECOND.id, BUILDING.id))])
     alone = replace(BUILDING, id=ServerId("33333333-0000-0000-0000-000000000000"), group_id=None)
-    announcements().booked(rows.as_transaction(), [BUILDING, alone, SECOND, LOST])
-    assert [event for event, _ in rows.left] == [
+    an_emitter().create_started(rows.as_transaction(), [BUILDING, alone, SECOND, LOST])
+    assert [event for event, _ in rows.outbox_rows] == [
         "instance.create.start",
         "instance.create.start",
         "instance.create.start",
@@ -184,43 +184,45 @@ def test_booked_servers_begin_and_then_join_one_by_one_in_one_insert() -> None:
         "server_group.add_member",
         "server_group.add_member",
     ]
-    assert rows.left[0][1] == examples()["instance.create.start"]
-    assert rows.left[3][1] == example("instance.create.error", "instance.create.start")
-    joined = [payload["nova_object.data"]["members"] for event, payload in rows.left if event.endswith("add_member")]
+    assert rows.outbox_rows[0][1] == examples()["instance.create.start"]
+    assert rows.outbox_rows[3][1] == example("instance.create.error", "instance.create.start")
+    joined = [
+        payload["nova_object.data"]["members"] for event, payload in rows.outbox_rows if event.endswith("add_member")
+    ]
     assert joined == [[BUILDING.id], [BUILDING.id, SECOND.id]]
-    assert rows.left[5][1] == example("server_group.add_member", "server_group.create")
+    assert rows.outbox_rows[5][1] == example("server_group.add_member", "server_group.create")
     assert rows.added == 1
 
 
-def test_members_from_before_come_before_the_new_ones() -> None:
+def test_earlier_members_precede_new_ones() -> None:
     old = ServerId("00000000-0000-0000-0000-000000000001")
     rows = Rows(known_groups=[replace(GROUP, members=(BUILDING.id, old))])
-    announcements().booked(rows.as_transaction(), [BUILDING])
-    assert rows.left[-1][1]["nova_object.data"]["members"] == [old, BUILDING.id]
+    an_emitter().create_started(rows.as_transaction(), [BUILDING])
+    assert rows.outbox_rows[-1][1]["nova_object.data"]["members"] == [old, BUILDING.id]
 
 
-def test_a_built_server_is_told_as_it_is_now() -> None:
+def test_started_server_is_published_in_its_present_state() -> None:
     rows = Rows(known=[ACTIVE])
-    announcements().built(rows.as_transaction(), [BUILDING])
-    assert rows.left == [("instance.create.end", example("instance.create.end", "instance.create.start"))]
+    an_emitter().create_ended(rows.as_transaction(), [BUILDING])
+    assert rows.outbox_rows == [("instance.create.end", example("instance.create.end", "instance.create.start"))]
 
 
-def test_a_server_that_was_deleted_while_it_was_built_is_not_told_to_run() -> None:
+def test_server_deleted_during_its_build_has_no_create_end() -> None:
     rows = Rows(known=[replace(BUILDING, task=Task.DELETING)])
-    announcements().built(rows.as_transaction(), [BUILDING, SECOND])
-    assert rows.left == []
+    an_emitter().create_ended(rows.as_transaction(), [BUILDING, SECOND])
+    assert rows.outbox_rows == []
 
 
-def test_a_failed_server_is_the_example() -> None:
+def test_failed_server_equals_the_example() -> None:
     rows = Rows(known=[LOST])
-    announcements().failed(rows.as_transaction(), BUILDING.id)
-    assert rows.left == [("instance.create.error", example("instance.create.error", "instance.create.start"))]
+    an_emitter().create_failed(rows.as_transaction(), BUILDING.id)
+    assert rows.outbox_rows == [("instance.create.error", example("instance.create.error", "instance.create.start"))]
 
 
-def test_a_deleted_server_is_the_example() -> None:
+def test_deleted_server_equals_the_example() -> None:
     rows = Rows()
-    announcements().deleted(rows.as_transaction(), replace(ACTIVE, task=Task.DELETING))
-    assert rows.left == [("instance.delete.end", examples()["instance.delete.end"])]
+    an_emitter().delete_ended(rows.as_transaction(), replace(ACTIVE, task=Task.DELETING))
+    assert rows.outbox_rows == [("instance.delete.end", examples()["instance.delete.end"])]
 
 
 @pytest.mark.parametrize(
@@ -230,26 +232,26 @@ def test_a_deleted_server_is_the_example() -> None:
         pytest.param(MOVED[MoveKind.RESIZE], replace(THERE, vm_state=VmState.RESIZED), id="a resize"),
         pytest.param(MOVED[MoveKind.MIGRATION], replace(THERE, vm_state=VmState.RESIZED), id="a cold migration"),
         pytest.param(MOVED[MoveKind.EVACUATION], THERE, id="an evacuation"),
-        pytest.param(Event.RETURNED, ACTIVE, id="a way back"),
+        pytest.param(Event.RESIZE_REVERTED, ACTIVE, id="a reverted resize"),
     ],
 )
-def test_a_move_is_the_example(event: Event, server: Server) -> None:
+def test_move_equals_the_example(event: Event, server: Server) -> None:
     rows = Rows(known=[server])
-    announcements().moved(rows.as_transaction(), event, server.id)
-    assert rows.left == [(event, example(event, "instance.delete.end"))]
+    an_emitter().moved(rows.as_transaction(), event, server.id)
+    assert rows.outbox_rows == [(event, example(event, "instance.delete.end"))]
 
 
-def test_where_nobody_listens_nothing_is_left() -> None:
+def test_disabled_notifications_write_nothing() -> None:
     rows = Rows(known=[ACTIVE], known_groups=[GROUP])
-    silent, tx = announcements(enabled=False), rows.as_transaction()
-    silent.group(tx, Event.GROUP_CREATED, GROUP)
-    silent.booked(tx, [BUILDING])
-    silent.built(tx, [BUILDING])
-    silent.failed(tx, BUILDING.id)
-    silent.deleted(tx, ACTIVE)
-    silent.moved(tx, Event.RETURNED, ACTIVE.id)
-    assert (rows.left, rows.added) == ([], 0)
+    silent, tx = an_emitter(enabled=False), rows.as_transaction()
+    silent.group_changed(tx, Event.GROUP_CREATED, GROUP)
+    silent.create_started(tx, [BUILDING])
+    silent.create_ended(tx, [BUILDING])
+    silent.create_failed(tx, BUILDING.id)
+    silent.delete_ended(tx, ACTIVE)
+    silent.moved(tx, Event.RESIZE_REVERTED, ACTIVE.id)
+    assert (rows.outbox_rows, rows.added) == ([], 0)
 
 
-def test_the_reference_has_an_example_of_each_event_and_no_other() -> None:
+def test_reference_has_an_example_of_each_event() -> None:
     assert examples().keys() == set(Event)

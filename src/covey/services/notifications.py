@@ -55,7 +55,7 @@ class Event(StrEnum):
     """A cold migration or a resize has arrived, with the new flavor, and waits to be confirmed or reverted. Confirming
     it changes no place and is not told."""
 
-    RETURNED = "instance.resize_revert.end"
+    RESIZE_REVERTED = "instance.resize_revert.end"
     """A resize was reverted: the server is back where it was, with the flavor that it had."""
 
     EVACUATED = "instance.rebuild.end"
@@ -75,36 +75,36 @@ _POWER = {Power.NONE: "pending", Power.RUNNING: "running", Power.SHUTDOWN: "shut
 
 
 @dataclass(frozen=True, slots=True)
-class Announcements:
+class NotificationEmitter:
     """Leaves notes in the transaction that they are about; none at all where nobody listens."""
 
     enabled: bool
     clock: Clock
     zone: str = "nova"  # of hosts that have none of their own
 
-    def group(self, tx: Transaction, event: Event, group: Group) -> None:
+    def group_changed(self, tx: Transaction, event: Event, group: Group) -> None:
         """A group, or who is in it, has changed."""
         if self.enabled:
             self._leave(tx, [(event, group_payload(group))])
 
-    def booked(self, tx: Transaction, servers: Sequence[Server]) -> None:
+    def create_started(self, tx: Transaction, servers: Sequence[Server]) -> None:
         """New servers, after they were written: each begins its life, or ends it in error; then who joined a group."""
         if self.enabled:
             self._leave(tx, [*(self._begun(server) for server in servers), *_joined(tx, servers)])
 
-    def built(self, tx: Transaction, servers: Iterable[Server]) -> None:
+    def create_ended(self, tx: Transaction, servers: Iterable[Server]) -> None:
         """Servers that were started, if they run now: one that was deleted meanwhile has an event of its own."""
         if self.enabled:
             now = tx.servers.by_ids([server.id for server in servers])
             running = [server for server in now if server.vm_state is VmState.ACTIVE]
             self._leave(tx, [(Event.CREATE_ENDED, self._created(server)) for server in running])
 
-    def failed(self, tx: Transaction, server: ServerId) -> None:
+    def create_failed(self, tx: Transaction, server: ServerId) -> None:
         """A server that no host could start; its fault, which was written before, says why."""
         if self.enabled and (lost := tx.servers.by_id(server)) is not None:
             self._leave(tx, [(Event.CREATE_FAILED, self._created(lost))])
 
-    def deleted(self, tx: Transaction, server: Server) -> None:
+    def delete_ended(self, tx: Transaction, server: Server) -> None:
         """A server that is gone, as it last was."""
         if self.enabled:
             payload = self._acted(replace(server, task=None, power=Power.NONE), self.clock())
