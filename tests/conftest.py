@@ -22,15 +22,25 @@ _NOT_INSTALLED = "{} is not installed"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs_program(name): skip the test unless this program is installed")
+    config.addinivalue_line("markers", "sqlite_only: do not repeat the test on PostgreSQL, since no SQL decides it")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if not (_is_on_postgresql(item) and item.get_closest_marker("sqlite_only"))]
     for item in items:
         for marker in item.iter_markers("needs_program"):
             if PROGRAMS[marker.args[0]].path() is None:
                 item.add_marker(pytest.mark.skip(_NOT_INSTALLED.format(marker.args[0])))
         if "acceptance" in item.path.parts:  # the tests of such a file share processes, and some build on one another
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def _is_on_postgresql(item: pytest.Item) -> bool:
+    return (
+        isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and "postgresql" in item.callspec.params.values()
+    )
 
 
 @pytest.hookimpl(trylast=True)

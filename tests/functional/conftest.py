@@ -1,13 +1,15 @@
 """The real application in process, spoken to over its API."""
 
+import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 import sqlalchemy as sa
+from oslo_policy import policy
 
-from covey import bootstrap
+from covey import access, bootstrap
 from covey.bootstrap import Settings
 from covey.model.hosts import NewHost
 from covey.storage import engine
@@ -25,6 +27,20 @@ class Build(Protocol):
     """Builds the application with options of a test's own, on the test's database."""
 
     def __call__(self, *overrides: tuple[str, str, object], only_api: str | None = None) -> Service: ...
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_rules() -> Iterator[None]:
+    """Parse the access rules once a session: nearly every test builds an application, which registers all of them."""
+    rules = access.list_rules()
+
+    def register(enforcer: policy.Enforcer, _: object) -> None:
+        enforcer.registered_rules |= {rule.name: copy.copy(rule) for rule in rules}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access, "list_rules", lambda: rules)
+        patch.setattr(policy.Enforcer, "register_defaults", register)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ from tests.build import NOW, a_host
 from tests.functional.client import Client, Service
 from tests.functional.rows import all_rows
 
+pytestmark = pytest.mark.sqlite_only
+
 FLAVOR = {"name": "new", "ram": 1, "vcpus": 1, "disk": 0}
 HOST = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
 

@@ -98,6 +98,7 @@ def test_a_name_is_taken_once(admin: Client) -> None:
     assert show(admin, other)["name"] == "b"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

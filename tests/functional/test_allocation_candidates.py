@@ -77,6 +77,7 @@ def test_aggregates_traits_and_new_providers_are_seen_at_once(cloud: Cloud) -> N
     assert ask(cloud, "1.28", resources=f"{SMALL},VGPU:2")["allocation_requests"] == []
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "of_request", "of_summary", "classes"),
     [
@@ -107,6 +108,7 @@ def test_the_answer_grew_with_the_versions(
     assert isinstance(request["allocations"], list) == (version == "1.10")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("query", "text"),
     [

@@ -154,6 +154,7 @@ def test_readers_may_and_strangers_learn_nothing(racks: Scoped) -> None:
     assert racks.admin.get(f"/os-server-groups/{NOBODY}/audit").status == 404
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("value", ["nonsense", "", "2", "null", "truefalse"])
 def test_a_wish_that_makes_no_sense(racks: Scoped, value: str) -> None:
     answer = racks.alice.ask("GET", f"/os-server-groups/{racks.group('affinity')}/audit?violations={value}")
@@ -182,6 +183,7 @@ def test_violations_are_told_when_asked_for(racks: Scoped) -> None:
     assert violations(racks.alice, group) == []
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("policy", "hosts", "domain", "wrong", "reason"),
     [

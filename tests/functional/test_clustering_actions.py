@@ -119,6 +119,7 @@ def test_by_force_nobody_waits_for_the_end_of_an_action(cloud: Cloud, alice: Cli
     assert stored(cloud, first).status is ActionStatus.SUCCEEDED
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -74,6 +74,7 @@ def test_a_cluster_is_there_at_once_and_its_nodes_are_an_action(cloud: Cloud, al
     assert alice.get("/clusters", status="ACTIVE", name="web").json["clusters"][0]["created_at"] is not None
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -115,6 +116,7 @@ def test_a_project_may_have_so_many_clusters(build_cloud: BuildCloud) -> None:
     a_cluster(cloud, with_profiles(cloud, "bob:db"))
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -252,6 +254,7 @@ def test_a_cluster_in_the_middle_of_something_is_deleted_by_force(cloud: Cloud, 
     assert started(alice, alice.ask("DELETE", "/clusters/web", query_string="force=true"))["inputs"] == {"force": True}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "message"),
     [

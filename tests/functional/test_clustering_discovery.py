@@ -6,6 +6,8 @@ from tests.functional.client import Client, Service
 from tests.functional.clusters import speaker
 from tests.functional.conftest import Build
 
+pytestmark = pytest.mark.sqlite_only
+
 HOST = "http://falconframework.org"
 PLAIN = "text/plain; charset=utf-8"
 

@@ -59,6 +59,7 @@ def test_a_validated_policy_is_kept_nowhere_and_its_zones_are_not_looked_up(alic
     assert names(alice.get("/policies")) == []
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     "spec",
     [
@@ -86,6 +87,7 @@ BOTH = {"policies": ["affinity", "anti-affinity"]}
 LIMIT = {"policies": "soft-anti-affinity", "rules": {"max_server_per_host": 2}}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("spec", "status", "message"),
     [

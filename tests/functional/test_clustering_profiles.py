@@ -125,6 +125,7 @@ def test_a_list_by_pages_in_an_order_and_with_filters(alice: Client) -> None:
     assert (answer.status, answer.message, answer.json["error"]["type"]) == (400, message, "MultipleChoices")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("path", ["profiles", "policies"])
 @pytest.mark.parametrize(
     ("query", "message"),
@@ -152,6 +153,7 @@ def with_property(name: str, value: object) -> dict[str, Any]:
     return {"name": "p", "spec": SERVER | {"properties": SERVER["properties"] | {name: value}}}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("profile", "status", "message"),
     [
@@ -205,6 +207,7 @@ def test_a_profile_that_is_written_wrongly(
     assert names(alice.get("/profiles")) == []
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("body", [{}, [], {"x": {}}, None])
 def test_a_body_has_its_key(lasting: Service, body: Any) -> None:
     alice = speaker(lasting, "alice:web")

@@ -88,6 +88,7 @@ def test_a_call_overrides_the_receivers_parameters(
     assert (action["status"], action["inputs"]["note"], nodes(alice)) == ("SUCCEEDED", "mine", 3)
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("action", "body"),
     [
@@ -157,6 +158,7 @@ def test_receivers_are_a_secret_of_those_who_may_act(cloud: Cloud, alice: Client
     assert create(reader).status == 403
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("change", "message"),
     [

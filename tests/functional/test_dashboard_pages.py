@@ -9,6 +9,8 @@ from tests.functional.client import Client, Service
 from tests.functional.conftest import Build
 from tests.functional.fleets import Cloud
 
+pytestmark = pytest.mark.sqlite_only
+
 GUARDS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 
 

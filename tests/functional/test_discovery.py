@@ -7,6 +7,8 @@ import pytest
 from tests.functional.client import Answer, Client, Service
 from tests.functional.conftest import Build
 
+pytestmark = pytest.mark.sqlite_only
+
 HOST = "http://falconframework.org"  # what Falcon's test client calls the machine
 MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}]
 NO_DOMAIN = ("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")

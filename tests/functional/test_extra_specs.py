@@ -76,6 +76,7 @@ def test_a_key_that_is_not_there_is_404(admin: Client, method: str) -> None:
     assert (answer.status, answer.message) == (404, "Flavor small has no extra specs with key none.")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -97,6 +98,7 @@ def test_body_and_path_name_the_same_key(admin: Client) -> None:
     assert admin.get(PATH).json == {"extra_specs": {}}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "key", "value", "status"),
     [

@@ -56,6 +56,7 @@ FIRST = {
 }
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "fields", "swap", "short"),
     [

@@ -46,6 +46,7 @@ class TestHypervisors:
         assert all(item.keys() == SHORT and isinstance(item["id"], int) for item in listed)
         assert (listed[0]["state"], listed[0]["status"]) == ("up", "enabled")
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         ("version", "fields", "cpu_info"),
         [
@@ -269,6 +270,7 @@ class TestServices:
         assert hypervisors(admin.get("/os-hypervisors")) == ["rack.3"]
         assert admin.get(f"/os-aggregates/{key}").json["aggregate"]["hosts"] == []
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         ("verb", "more", "told", "shown"),
         [
@@ -299,6 +301,7 @@ class TestServices:
         assert shown.items() <= service(client, "node-1").items()
         assert service(client, "node-2")["status"] == "enabled"
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         ("verb", "body", "status", "message"),
         [

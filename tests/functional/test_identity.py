@@ -14,6 +14,8 @@ from covey.cli.users import with_user, write
 from tests.functional.client import Client, Service
 from tests.functional.conftest import Build, _build
 
+pytestmark = pytest.mark.sqlite_only
+
 NOBODY: dict[str, Any] = {"projects": [{"id": "p-web", "name": "web"}, {"id": "p-ops", "name": "ops"}], "users": []}
 WRONG = "The user name or the password is wrong."
 MALFORMED = "The Authorization header is malformed. Send: Basic base64(user:password)."

@@ -219,6 +219,7 @@ def standing_group(lasting_racks: Scoped) -> str:
     return lasting_racks.group("soft-anti-affinity")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("asked", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
 def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
     lasting_racks: Scoped, standing_group: str, asked: dict[str, Any], message: str
@@ -230,6 +231,7 @@ def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
     assert all_rows(lasting_racks.connection) == before
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -284,6 +286,7 @@ def test_another_projects_group_is_not_there(racks: Scoped) -> None:
     assert update(racks.admin, group, name="by an operator").status == 200
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("key", [NOBODY, "x" * 300, "%F0%9F%90%A6", "..%2F", "'; --"])
 def test_a_group_that_is_nowhere_is_404_everywhere(lasting_racks: Scoped, key: str) -> None:
     alice, path = lasting_racks.alice, f"/os-server-groups/{key}"
@@ -305,6 +308,7 @@ def test_readers_change_nothing(racks: Scoped) -> None:
     assert all_rows(racks.connection) == before
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", ["2.1", "2.64", "2.104", "2.999"])
 def test_older_versions_see_the_first_policy_and_have_none_of_the_new_routes(racks: Scoped, version: str) -> None:
     group = racks.group("anti-affinity:rack", "soft-affinity", max_server_per_rack=2)
@@ -533,6 +537,7 @@ def test_servers_without_a_future_do_not_join(racks: Scoped) -> None:
     racks.settle()
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -516,6 +516,7 @@ CASES = [*BODIES, *NAMES_AND_ZONES, *ACTIONS, *FLAVORS, *SERVICES_AND_QUOTAS, *U
 NAME_OF_FAULT = {400: "badRequest", 404: "itemNotFound", 406: "computeFault", 413: "overLimit", 415: "badMediaType"}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("request_line", "sent", "at", "status", "message"), CASES)
 def test_it_is_refused_and_leaves_no_trace(
     admin: Client, connected: sa.Engine, request_line: str, sent: dict[str, Any], at: str, status: int, message: str
@@ -561,6 +562,7 @@ SHOWS = [
 UNEXPECTED = "Additional properties are not allowed ('nonsense' was unexpected)"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("path", "strict_from", "lenient_at"),
     [

@@ -4,6 +4,8 @@ import pytest
 
 from tests.functional.client import Client, Service
 
+pytestmark = pytest.mark.sqlite_only
+
 HEADERS = ("openstack-api-version", "x-openstack-nova-api-version")
 
 

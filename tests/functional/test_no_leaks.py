@@ -20,6 +20,8 @@ from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud, Moody
 from tests.functional.scopes import surrogate
 from tests.functional.streams import listening
 
+pytestmark = pytest.mark.sqlite_only
+
 HOSTS = [f"xq-host-{number}7f3a" for number in range(1, 6)]
 RACKS = {
     98765401: ("xq-rack-0ne", HOSTS[:2]),

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema
+import pytest
 
 from tests.functional.client import Answer, Client
 from tests.functional.fleets import IMAGE, BuildCloud, Cloud
+
+pytestmark = pytest.mark.sqlite_only
 
 
 @dataclass

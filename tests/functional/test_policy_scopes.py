@@ -110,6 +110,7 @@ class TestCreate:
         made = create(admin)
         assert (made["allow_identifiers"], made["obfuscate_identifiers"]) == (False, False)
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(("given", "means"), [(True, True), ("True", True), (False, False), ("false", False)])
     def test_booleans_come_as_such_or_as_text_and_go_as_such(self, admin: Client, given: object, means: object) -> None:
         made = create(admin, allow_identifiers=given, obfuscate_identifiers=given)
@@ -132,10 +133,12 @@ class TestCreate:
         assert (answer.status, answer.message) == (409, "A policy scope named host exists already: it is built in.")
         assert all_rows(connected) == before
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("name", ["r", "R-1_2.x", "x" * 255, NOBODY])
     def test_good_names(self, admin: Client, name: str) -> None:
         assert create(admin, name)["name"] == name
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         ("fields", "field"),
         [
@@ -167,6 +170,7 @@ class TestCreate:
         assert field in answer.message
         assert all_rows(connected) == before
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("body", [None, [], {}, {"policy_scope": None}, {"scope": {"name": "x"}}])
     def test_a_body_of_another_shape_is_400(self, admin: Client, body: object) -> None:
         assert admin.ask("POST", SCOPES, json=body).status == 400
@@ -341,6 +345,7 @@ class TestUpdate:
         assert (answer.status, answer.json["policy_scope"]) == (200, scope | shown)
         assert show(admin, scope["id"]) == scope | shown
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         "change",
         [{}, {"name": ""}, {"name": "a b"}, {"allow_identifiers": "x"}, {"obfuscate_namespace_uuid": NAMESPACE}, None],
@@ -466,6 +471,7 @@ class TestDomains:
         assert act(admin, "switch", "remove_aggregate", key).status == 404
         assert (members(admin, "rack"), members(admin, "switch")) == ({"r1": []}, {})
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("key", [99, "99", "0", 2**31, "9" * 50, "9" * 5000, NOBODY])
     @pytest.mark.parametrize("verb", ["add_aggregate", "remove_aggregate"])
     def test_an_aggregate_that_is_not_there_is_404(self, admin: Client, verb: str, key: object) -> None:
@@ -532,6 +538,7 @@ class TestDomains:
         assert old.get(f"/os-aggregates/{key}").json["aggregate"]["metadata"] == {"policy_scope": "shelf"}
         assert set_metadata(old, key, policy_scope=None).json["aggregate"]["metadata"] == {}
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("name", ["rock", "", "RACK", IMPLICIT_SCOPE.id])
     def test_metadata_with_a_scope_that_is_not_there_is_400_that_names_it(
         self, admin: Client, connected: sa.Engine, name: str
@@ -632,6 +639,7 @@ class TestOneDomainOfAScope:
         assert members(admin, "switch") == {"r2": ["h1"]}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", ["2.1", "2.64", "2.104", "2.999"])
 def test_older_versions_know_nothing_of_it(admin: Client, version: str) -> None:
     scope, key = create(admin)["id"], aggregate(admin, "r1")["id"]

@@ -194,6 +194,7 @@ def test_zones_images_and_their_traits(build_cloud: BuildCloud) -> None:
     assert (small.status, small.message) == (400, "Flavor's memory is too small for requested image.")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

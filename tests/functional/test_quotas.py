@@ -30,6 +30,7 @@ BY_VERSION = [
 class TestQuotaSets:
     """/os-quota-sets/{project}."""
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(("version", "limits"), BY_VERSION)
     def test_each_version_has_its_resources(self, admin: Client, version: str, limits: dict[str, int]) -> None:
         client = admin.at(version)
@@ -152,6 +153,7 @@ NETWORKS = {"maxTotalFloatingIps": -1, "maxSecurityGroups": -1, "maxSecurityGrou
 class TestLimits:
     """/limits."""
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         ("version", "more"),
         [

@@ -294,6 +294,7 @@ def test_tenants_may_plan_and_look_but_not_have_it_done(crowded: Crowded) -> Non
     assert cloud.bob.get(f"/os-server-groups/{group}/rebalance").status == 404
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "word"),
     [

@@ -257,6 +257,7 @@ def test_a_host_is_named_from_2_56(cloud: Cloud) -> None:
     assert cloud.status(server) == "VERIFY_RESIZE"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("body", [{"host": "node-9"}, "anything", ["at", "all"], 5, {}], ids=repr)
 def test_before_2_56_a_migrations_body_is_ignored(cloud: Cloud, body: object) -> None:
     server = cloud.boot()
@@ -299,6 +300,7 @@ def test_a_server_is_live_migrated(cloud: Cloud) -> None:
     )
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "body", "message"),
     [
@@ -374,6 +376,7 @@ def test_a_stopped_or_failed_server_is_evacuated_too(cloud: Cloud) -> None:
     assert "node-1" not in cloud.used()
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "body", "message"),
     [
@@ -532,6 +535,7 @@ def test_a_server_is_unshelved_into_a_zone_from_2_77(zoned: Cloud) -> None:
     assert zoned.host(server) == "node-3", "it keeps to the zone that it was given last"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("body", [{"availability_zone": "far"}, {"host": "node-3"}, "far", 5], ids=repr)
 def test_before_2_77_an_unshelvings_body_is_ignored(zoned: Cloud, body: object) -> None:
     server = zoned.boot(availability_zone="nova")
@@ -658,6 +662,7 @@ def _failed(cloud: Cloud) -> str:
     return cloud.boot(flavorRef="giant")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("bring", "state", "refused"),
     [
@@ -714,6 +719,7 @@ def test_a_server_that_is_busy_is_409(cloud: Cloud) -> None:
         conflict(answer, f"Cannot '{name}' instance {server} while it is in task_state powering-off")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -37,6 +37,7 @@ def names(answer: Answer) -> list[str]:
 # Shapes
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "asked", "fields", "shown"),
     [
@@ -214,6 +215,7 @@ def not_one_of(value: str, kinds: str) -> str:
     return f"Invalid input for field/attribute 0. Value: {value}. '{value}' is not one of {kinds}"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "group", "message"),
     [
@@ -336,6 +338,7 @@ def test_what_makes_no_sense_is_refused_in_words(
     assert alice.get("/os-server-groups").json == {"server_groups": []}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -421,6 +424,7 @@ def test_a_list_is_read_in_pages(cloud: Cloud) -> None:
         assert answer.json.keys() == {"server_groups"}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -93,6 +93,7 @@ def test_a_marker_that_is_not_there_is_400(abc: Cloud) -> None:
     assert names(abc.admin.get("/servers", all_tenants="1", marker=id_of(abc, "d"))) == ["c", "b", "a"]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -155,6 +156,7 @@ def test_most_expressions_are_quick(expression: str) -> None:
     assert is_quick(expression)
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     "expression", ["(a+)", "a?a?", "a{1,9}*", "(a)(b)", "(?:a)", "[]*+]a*a*", r"[\]a*a*]", r"\\*a*"]
 )

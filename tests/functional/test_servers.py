@@ -114,6 +114,7 @@ def test_a_server_is_asked_for_built_and_deleted(cloud: Cloud, version: str) -> 
     assert cloud.is_empty()
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("version", "server", "message"),
     [
@@ -174,6 +175,7 @@ def test_what_makes_no_sense_is_refused_in_novas_words(
     assert lasting_cloud.is_empty()
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -402,6 +404,7 @@ def test_an_asked_for_host_is_filtered_and_a_forced_one_is_not(cloud: Cloud) -> 
 # What is shown
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", [version for version, _, _ in STEPS])
 @pytest.mark.parametrize("operator", [False, True], ids=["tenant", "operator"])
 def test_each_version_shows_its_fields(lasting_cloud: Cloud, version: str, operator: bool) -> None:

@@ -4,6 +4,8 @@ import pytest
 
 from tests.functional.client import Client, Service
 
+pytestmark = pytest.mark.sqlite_only
+
 
 @pytest.fixture
 def member(lasting: Service) -> Client:
