@@ -11,7 +11,7 @@ from covey.model.claims import amounts_of
 from covey.model.flavors import Flavor
 from covey.model.inventory import ResourceClass
 from covey.storage import tables
-from covey.storage.documents import load
+from covey.storage.rows import load
 
 UNDER_WAY = ("preparing", "finished")
 CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from covey.model.ids import ImageId
 from covey.model.images import Visibility
 from covey.storage import engine, tables
-from covey.storage.documents import load
+from covey.storage.rows import load
 from covey.storage.store import Store
 from tests.acceptance.invariants import CLASSES, read, violations
 from tests.acceptance.processes import BESIDE_PYTHON, Covey, covey, environment, free_port, running_covey

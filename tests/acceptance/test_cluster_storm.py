@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from covey.storage import tables
-from covey.storage.documents import load
+from covey.storage.rows import load
 from tests.acceptance import storm
 from tests.acceptance.invariants import violations
 from tests.databases import PostgreSQL, SQLite

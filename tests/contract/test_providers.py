@@ -19,7 +19,7 @@ from covey.model.providers import InventoryRecord, ProviderFilter
 from covey.services.placement.allocations import Allocations
 from covey.services.placement.live_providers import LiveProviders
 from covey.storage import engine, schema, tables
-from covey.storage.bulk import execute
+from covey.storage.rows import execute
 from covey.storage.store import Store, Transaction
 from tests.build import NOW, a_host
 from tests.contract.crowds import OpenAccess, at_once, losers

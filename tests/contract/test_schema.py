@@ -12,7 +12,7 @@ from alembic.runtime.migration import MigrationContext
 
 from covey.model.servers import Fault, FaultKind
 from covey.storage import engine, schema, tables
-from covey.storage.documents import load
+from covey.storage.rows import load
 from tests.build import NOW
 from tests.contract.crowds import at_once, losers
 

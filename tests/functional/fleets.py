@@ -29,7 +29,7 @@ from covey.model.work import Job, JobKind
 from covey.ports import Driver
 from covey.request_slots import RequestSlots
 from covey.storage import engine, tables
-from covey.storage.documents import load
+from covey.storage.rows import load
 from covey.storage.store import Store
 from tests.build import NOW, a_host, an_image
 from tests.functional.client import Answer, Client, Service

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from covey.model.servers import PlacementRecord
 from covey.storage import tables
-from covey.storage.documents import dump
+from covey.storage.rows import dump
 from tests.build import NOW
 from tests.functional.client import Client
 from tests.functional.fleets import NOBODY, BuildCloud

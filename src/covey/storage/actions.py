@@ -11,8 +11,7 @@ from covey.model.actions import Action, ActionEvent, Migration, MigrationFilter,
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
 from covey.model.servers import Server
-from covey.storage.bulk import execute
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, execute, load
 from covey.storage.tables import instance_actions, migrations
 
 _FINISH_ALL = "UPDATE instance_actions SET events = ?, updated_at = ? WHERE server_id IN ? AND action = ?"

@@ -19,10 +19,10 @@ from covey.model.allocations import (
     Usage,
 )
 from covey.model.errors import TransactionConflict
-from covey.storage.bulk import execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.claims import Amount, Claims, use_of
 from covey.storage.inventories import COLUMNS, by_provider
+from covey.storage.rows import execute, insert_rows, pipeline
 from covey.storage.tables import allocations, consumers, hosts, migrations, resource_providers, servers
 
 _ENSURE = """

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, text
 
 from covey.model.changes import Changes, Cursor, Use
-from covey.storage.bulk import as_records, driver, insert_rows
-from covey.storage.documents import dump, load
+from covey.storage.rows import as_records, driver, dump, insert_rows, load
 from covey.storage.tables import fleet_changes
 
 STRUCTURE_WRITER = ""  # nobody's own: every process has to look

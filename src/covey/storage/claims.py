@@ -17,11 +17,10 @@ from covey.model.providers import MAX_CAPACITY
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import POWER_STATES
 from covey.model.work import JobKind
-from covey.storage.bulk import as_array, driver, execute, insert_rows, pipeline
 from covey.storage.changes import FleetChanges
-from covey.storage.documents import dump
 from covey.storage.groups import LOCK_GROUPS
 from covey.storage.idempotency import IdempotencyKeys
+from covey.storage.rows import as_array, driver, dump, execute, insert_rows, pipeline
 from covey.storage.tables import (
     allocations,
     consumers,

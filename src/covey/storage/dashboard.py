@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, func, select
 
 from covey.model.event_feed import Backlog, ChangeMarker, Subject
 from covey.model.ids import AggregateId, GroupId, HostId, ProjectId, ServerId
-from covey.storage.bulk import execute
+from covey.storage.rows import execute
 from covey.storage.tables import (
     aggregates,
     cluster_actions,

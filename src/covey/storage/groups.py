@@ -9,8 +9,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from covey.model.groups import HOST, Group, GroupPolicy, GroupState, PolicyKind, ScopeRef, rule_name
 from covey.model.ids import GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
-from covey.storage.bulk import execute
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, execute, load
 from covey.storage.tables import instance_group_members as members
 from covey.storage.tables import instance_group_policies as policies
 from covey.storage.tables import instance_group_policy_scopes as scopes

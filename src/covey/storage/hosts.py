@@ -12,9 +12,9 @@ from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from covey.storage import mirror
-from covey.storage.bulk import execute
 from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import refused_as
+from covey.storage.rows import execute
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 from covey.storage.traits import Traits
 

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from covey.model.claims import Answer, IdempotencyKey
 from covey.model.ids import ProjectId
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, load
 from covey.storage.tables import idempotency_keys as keys
 
 _KEY = (keys.c.project_id == bindparam("project")) & (keys.c.key == bindparam("name"))

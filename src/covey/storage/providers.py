@@ -9,10 +9,10 @@ from sqlalchemy import and_, delete, func, insert, or_, select, update
 
 from covey.model.errors import DuplicateName
 from covey.model.providers import MAX_INT, InventoryRecord, Provider, ProviderFilter, ProviderRecord
-from covey.storage.bulk import execute, pipeline
 from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import refused_as
 from covey.storage.inventories import COLUMNS, record
+from covey.storage.rows import execute, pipeline
 from covey.storage.tables import hosts, inventories, provider_aggregates, provider_traits
 from covey.storage.tables import resource_providers as providers
 

@@ -8,8 +8,8 @@ from sqlalchemy import bindparam, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.ids import GroupId, ProjectId, UserId
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
-from covey.storage.documents import dump, load
 from covey.storage.integrity_errors import refused_as
+from covey.storage.rows import dump, load
 from covey.storage.tables import rebalances
 
 _BY_ID = select(rebalances).where(rebalances.c.id == bindparam("of"))

@@ -26,8 +26,7 @@ from covey.model.servers import (
     states_shown_as,
     tasks_shown_as,
 )
-from covey.storage.bulk import execute
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, execute, load
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
 _ESCAPES_AND_SETS = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)

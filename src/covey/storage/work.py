@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.work import Job, JobKind, Notification
-from covey.storage.bulk import execute, insert_rows
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, execute, insert_rows, load
 from covey.storage.tables import outbox, work
 
 # A newer version may write kinds that this one does not know: such rows are left to its workers.

@@ -6,9 +6,8 @@ import sqlalchemy as sa
 from sqlalchemy import delete, insert, select
 
 from covey.model.clustering.actions import OVER, Action, ActionStatus, Cause, Verb
-from covey.storage.bulk import change_rows, insert_rows
 from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
-from covey.storage.documents import dump, load
+from covey.storage.rows import change_rows, dump, insert_rows, load
 from covey.storage.tables import cluster_actions as actions
 from covey.storage.tables import cluster_locks as locks
 

@@ -6,8 +6,8 @@ from sqlalchemy import delete, insert, select, update
 from covey.model.clustering.specs import Binding, Policy
 from covey.model.errors import Conflict
 from covey.storage.clustering.lookups import Row, owner
-from covey.storage.documents import dump, load
 from covey.storage.integrity_errors import refused_as
+from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_policies, clusters, policies
 
 Json = dict[str, object]

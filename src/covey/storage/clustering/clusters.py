@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select, update
 from covey.model.clustering.clusters import Cluster, ClusterStatus
 from covey.model.ids import ProjectId
 from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_policies, clusters, nodes, profiles
 
 Json = dict[str, object]

@@ -6,9 +6,8 @@ from sqlalchemy import delete, select
 
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.ids import ServerId
-from covey.storage.bulk import change_rows, insert_rows
 from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
-from covey.storage.documents import dump, load
+from covey.storage.rows import change_rows, dump, insert_rows, load
 from covey.storage.tables import nodes, profiles
 
 Json = dict[str, object]

@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select, update
 
 from covey.model.clustering.receivers import Engine, Receiver
 from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_engines as engines
 from covey.storage.tables import receivers
 

@@ -7,7 +7,7 @@ from sqlalchemy import delete, exists, insert, select, update
 
 from covey.model.clustering.specs import Policy, Profile
 from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
-from covey.storage.documents import dump, load
+from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_policies, clusters, nodes, policies, profiles
 
 Json = dict[str, object]

@@ -1,24 +1,34 @@
-"""Many rows in one statement, in each database's own tongue: for claims, the one hot path, and for large clusters."""
+"""Rows: many in one statement of the driver, for claims and large clusters, and the JSON documents in their columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from covey.storage.documents import dump
-
 Row = tuple[object, ...]
+T = TypeVar("T")
 
-_MOST_ROWS = 64  # in one statement of SQLite, which allows some 32,000 values
+_MAX_ROWS = 64  # in one statement of SQLite, which allows some 32,000 values
+
+
+def dump(value: object) -> str:
+    """Return a value of the model as JSON text."""
+    return msgspec.json.encode(value).decode()
+
+
+def load(text: str, kind: type[T]) -> T:
+    """Return the value of that type that the JSON text holds."""
+    return msgspec.json.decode(text, type=kind)
 
 
 @contextmanager
 def driver(connection: sa.Connection) -> Iterator[Any]:
-    """The driver's own connection, inside the same transaction; its errors come out as SQLAlchemy's."""
+    """Yield the driver's connection, in the same transaction. Its errors are raised as SQLAlchemy's."""
     dbapi = connection.dialect.loaded_dbapi
     try:
         yield connection.connection.driver_connection
@@ -28,7 +38,7 @@ def driver(connection: sa.Connection) -> Iterator[Any]:
 
 @contextmanager
 def pipeline(connection: sa.Connection) -> Iterator[None]:
-    """Statements in the block travel together, where the database has a network to save."""
+    """Send the statements of the block to PostgreSQL in one round trip."""
     if connection.dialect.name != "postgresql":
         yield
         return
@@ -37,9 +47,9 @@ def pipeline(connection: sa.Connection) -> Iterator[None]:
 
 
 def execute(connection: sa.Connection, statement: str, *values: object) -> Any:  # noqa: ANN401 -- the driver's cursor
-    """A statement in the driver's own words, for what is asked again and again; `?` stands for a value.
+    """Run a statement of a hot path by the driver, and return its cursor. `?` stands for a value.
 
-    After IN it stands for a list of any length, which both databases read as one value.
+    After IN, `?` stands for a list of any length, which both databases read as one value.
     """
     with driver(connection) as raw:
         if connection.dialect.name == "postgresql":
@@ -51,7 +61,7 @@ def execute(connection: sa.Connection, statement: str, *values: object) -> Any: 
 
 @cache
 def _for_postgresql(statement: str, kinds: tuple[str, ...]) -> str:
-    """A list is hidden in a query of its own: PostgreSQL would look at its length, and make a new plan each time."""
+    """Put each list into a subquery: PostgreSQL would otherwise plan again for each length."""
     for kind in kinds:
         statement = statement.replace("IN ?", f"= ANY((SELECT %s::{kind}[])::{kind}[])" if kind else "= ANY(%s)", 1)
     return statement.replace("?", "%s")
@@ -70,9 +80,9 @@ def _for_sqlite(statement: str) -> str:
 def insert_rows(
     connection: sa.Connection, table: sa.Table, columns: tuple[str, ...], rows: Sequence[Row], then: str = ""
 ) -> list[Any]:
-    """Insert rows of these columns. Their order is the columns' order.
+    """Insert rows, each with its values in the order of the columns. Return the driver's cursors.
 
-    `then` is what else the statement says, ON CONFLICT or RETURNING; the driver's cursors have what that returns.
+    `then` follows in the statement: ON CONFLICT or RETURNING.
     """
     if not rows:
         return []
@@ -80,37 +90,37 @@ def insert_rows(
         if connection.dialect.name == "postgresql":
             return [raw.execute(_from_json(table, columns) + then, (as_records(columns, rows),))]
         return [
-            raw.execute(_values(table, columns, len(some)) + then, list(chain.from_iterable(some)))
-            for some in _in_powers_of_two(rows)
+            raw.execute(_values(table, columns, len(chunk)) + then, list(chain.from_iterable(chunk)))
+            for chunk in _in_powers_of_two(rows)
         ]
 
 
 def _in_powers_of_two(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Few statements, of few different lengths, so that SQLite need not read each anew."""
+    """Split rows into few chunks of few different lengths, so that SQLite reuses its prepared statements."""
     start = 0
     while start < len(rows):
-        size = min(_MOST_ROWS, 1 << (len(rows) - start).bit_length() - 1)
+        size = min(_MAX_ROWS, 1 << (len(rows) - start).bit_length() - 1)
         yield rows[start : start + size]
         start += size
 
 
 @cache
 def _values(table: sa.Table, columns: tuple[str, ...], rows: int) -> str:
-    """Each statement lets other threads run, and waits for its turn again: one for many rows waits once."""
+    """Return one statement for many rows: each statement releases the GIL and waits to get it back."""
     row = f"({', '.join('?' * len(columns))})"
     return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES {', '.join([row] * rows)}"  # noqa: S608
 
 
 @cache
 def _from_json(table: sa.Table, columns: tuple[str, ...]) -> str:
-    """One JSON text for all rows: the driver would spend longer on writing arrays than the database on this."""
+    """Return a statement that takes all rows as one JSON text, which the driver sends faster than arrays."""
     names = ", ".join(columns)
     records = f"json_to_recordset(%s::json) AS r({_typed(table, columns)})"
     return f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {records}"  # noqa: S608
 
 
 def change_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
-    """Change rows, each found by its id; all of them have values for the same columns."""
+    """Update rows by id. All of them have values for the same columns."""
     if not rows:
         return
     columns = tuple(rows[0])
@@ -138,14 +148,14 @@ def _typed(table: sa.Table, columns: tuple[str, ...]) -> str:
 
 
 def as_records(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Rows as a JSON list of objects."""
+    """Return rows as a JSON list of objects."""
     return dump([dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def as_array(values: Iterable[object]) -> str:
-    """Values as PostgreSQL writes an array; the driver would take much longer to write it.
+    """Return values as the text of a PostgreSQL array, which is faster than the driver's own conversion.
 
-    It expects few rows of one, and looks them up by an index; of a JSON text it expects a hundred, and reads the table.
+    The planner expects few rows of an array and uses an index; of a JSON text it expects a hundred and scans the table.
     """
     return f"{{{','.join([_quoted(str(value)) for value in values])}}}"
 
