@@ -1,4 +1,4 @@
-"""A real browser for the acceptance tests of the dashboard: it signs in, looks, and remembers all that it received."""
+"""A real browser for the acceptance tests of the dashboard; it records everything that it receives."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 30_000
+TIMEOUT_MS = 30_000
 SCREENSHOTS = Path(os.environ.get("COVEY_SCREENSHOTS", "build/screenshots")).absolute()
 SIZES = {"wide": (1280, 860), "phone": (390, 844)}
 THEMES = ("light", "dark")
@@ -28,8 +28,8 @@ THEMES = ("light", "dark")
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The machine's own Chromium, without a window."""
-    expect.set_options(timeout=PATIENCE_MS)
+    """Yield a headless Chromium."""
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=PROGRAMS["chromium"].path(), args=FLAGS)
         try:
@@ -40,16 +40,16 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Tab:
-    """Somebody's page, with every byte that it got and everything that it complained of."""
+    """A user's page, with every response that it received and every error that it logged."""
 
     url: str
     page: Page
     answers: list[Response] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    heard: list[str] = field(default_factory=list)  # pieces of the stream of events
+    heard: list[str] = field(default_factory=list)  # events of the stream
 
     def __post_init__(self) -> None:
-        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.set_default_timeout(TIMEOUT_MS)
         self.page.on("response", self._keep)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("console", self._hear)
@@ -64,24 +64,24 @@ class Tab:
         expect(self.page.get_by_role("navigation", name="Pages")).to_be_visible()
 
     def open(self, where: str) -> None:
-        """Goes to a page of the dashboard, without loading it anew."""
+        """Go to a page of the dashboard without a reload."""
         self.page.evaluate("where => { location.hash = where }", f"#/{where}")
         expect(self.page.locator("main > *")).not_to_have_count(0)
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
 
     def received(self) -> str:
-        """All that the service told this tab."""
-        found = ["".join(self.heard)]
+        """Return everything that the service has sent to this tab."""
+        texts = ["".join(self.heard)]
         for answer in self.answers:
-            found.append(f"{answer.url}\n{answer.all_headers()}")
+            texts.append(f"{answer.url}\n{answer.all_headers()}")
             if answer.url.endswith("/events"):
-                continue  # it has no end, and was heard as it came
-            with suppress(BrowserError):  # given up by the page, which had moved on
-                found.append(answer.text())
-        return "\n".join(found)
+                continue  # an endless stream, recorded in `heard`
+            with suppress(BrowserError):  # aborted by the page
+                texts.append(answer.text())
+        return "\n".join(texts)
 
     def pictures(self, name: str) -> None:
-        """The page as it is, in both themes, wide and on a phone."""
+        """Save screenshots of the page in both themes, wide and on a phone."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         before = self.page.viewport_size or {"width": SIZES["wide"][0], "height": SIZES["wide"][1]}
         for size, (width, height) in SIZES.items():
@@ -104,7 +104,7 @@ class Tab:
             self.complaints.append(said.text)
 
 
-# The page reads its stream of events as ever, and so do we.
+# Records the event stream, which the page reads unchanged.
 _LISTEN_IN = """
 const ask = window.fetch;
 window.fetch = async (...asked) => {

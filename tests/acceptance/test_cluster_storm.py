@@ -27,7 +27,7 @@ VARIABLES = storm.settings(
     DRIVER__LATENCY_S="0.05",
     DRIVER__FAILURE_RATE="0.05",
     WORKER__LEASE_S="2",
-    WORKER__IDLE_S="0.05",
+    WORKER__POLL_INTERVAL_S="0.05",
 )
 POLICIES: tuple[dict[str, Any] | None, ...] = (
     None,

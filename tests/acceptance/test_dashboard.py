@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: an operator repairs, a tenant learns why, and nobody learns what they should not."""
+"""The dashboard in a real browser: maps, rebalances, refusals, clusters, and tenant isolation."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SERVERS = "/compute/v2.1/servers"
 # A step takes a while, so that there is something to see of it.
 VARIABLES = {f"OS_QUOTA__{name}": limit for name, limit in storm.UNLIMITED.items()} | {
     "OS_DRIVER__LATENCY_S": "0.2",
-    "OS_WORKER__IDLE_S": "0.05",
+    "OS_WORKER__POLL_INTERVAL_S": "0.05",
 }
 
 
@@ -53,7 +53,7 @@ class Caller:
         return str(made["server_group"]["id"])
 
     def boot(self, name: str, count: int, group: str | None = None) -> None:
-        """So many servers, and waits until they run."""
+        """Boot servers, and wait until they run."""
         flavors = self.ask("GET", "/compute/v2.1/flavors")["flavors"]
         images = self.ask("GET", "/image/v2/images")["images"]
         flavor = next(each["id"] for each in flavors if each["name"] == "small")
@@ -73,8 +73,8 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class World:
-    """A demo with servers in it: some where they should not be, some in a group that takes no more."""
+class DemoCloud:
+    """A demo with servers: a group with violations, a full group, and a group without any."""
 
     covey: Covey
     together: str  # wants to be apart, and is on one host
@@ -86,7 +86,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def demo_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoCloud]:
     arguments = ("demo", "--data-dir", "data")
     with running_covey(tmp_path_factory.mktemp("dashboard"), *arguments, variables=VARIABLES) as covey:
         demo = Caller(covey, "demo")
@@ -98,7 +98,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         demo.boot("alone", 6)
         Caller(covey, "other").boot("batch", 12)
         demo.ask("PUT", f"{GROUPS}/{together}", {"server_group": {"policies": ["anti-affinity:rack"]}})
-        yield World(covey, together, full, loose)
+        yield DemoCloud(covey, together, full, loose)
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +108,11 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def signed_in(world: World, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
-    """The tab of the user whom the test names."""
-    caller = world.caller(request.param)
+def signed_in(demo_cloud: DemoCloud, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    """The tab of the user that the test names."""
+    caller = demo_cloud.caller(request.param)
     context = browser.new_context(viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
-    tab = Tab(world.covey.url, context.new_page())
+    tab = Tab(demo_cloud.covey.url, context.new_page())
     tab.sign_in(caller.name, caller.password)
     yield tab
     context.close()
@@ -123,10 +123,10 @@ operator = pytest.mark.parametrize("signed_in", ["admin"], indirect=True, ids=["
 tenant = pytest.mark.parametrize("signed_in", ["demo"], indirect=True, ids=["tenant"])
 
 
-def test_a_wrong_password_is_told_on_the_form(world: World, browser: Browser) -> None:
+def test_wrong_password_is_reported_on_the_form(demo_cloud: DemoCloud, browser: Browser) -> None:
     page = browser.new_page()
-    page.goto(f"{world.covey.url}/dashboard")
-    tab = Tab(world.covey.url, page)
+    page.goto(f"{demo_cloud.covey.url}/dashboard")
+    tab = Tab(demo_cloud.covey.url, page)
     page.get_by_label("Name").fill("admin")
     page.get_by_label("Password").fill("not this one")
     page.get_by_role("button", name="Sign in").click()
@@ -136,10 +136,10 @@ def test_a_wrong_password_is_told_on_the_form(world: World, browser: Browser) ->
 
 
 @operator
-def test_the_map_has_every_host_for_the_mouse_the_keyboard_and_the_screen_reader(signed_in: Tab) -> None:
+def test_map_shows_every_host_by_mouse_keyboard_and_screen_reader(signed_in: Tab) -> None:
     page = signed_in.page
     expect(page.get_by_text("24 hosts, 35 servers")).to_be_visible()
-    page.get_by_label("Sorted by").select_option("rack")
+    page.get_by_label("Group by").select_option("rack")
     page.get_by_label("Find").fill("node-07")
     expect(page.get_by_text("1 host found")).to_be_visible()
     page.get_by_label("Find").fill("")
@@ -148,7 +148,7 @@ def test_the_map_has_every_host_for_the_mouse_the_keyboard_and_the_screen_reader
     chart.focus()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("status").filter(has_text="rack: rack-1")).to_have_count(1)
-    page.get_by_text("The map as a table").click()
+    page.get_by_text("Show as a table").click()
     expect(page.get_by_role("table").locator("tbody tr")).to_have_count(8)
     chart.focus()
     page.keyboard.press("Enter")
@@ -161,69 +161,69 @@ def test_the_map_has_every_host_for_the_mouse_the_keyboard_and_the_screen_reader
 
 
 @operator
-def test_a_violation_on_the_map_is_repaired_and_gone_without_a_reload(signed_in: Tab, world: World) -> None:
+def test_rebalance_removes_a_violation_without_a_reload(signed_in: Tab, demo_cloud: DemoCloud) -> None:
     page = signed_in.page
     page.evaluate("window.sameDocument = true")
     page.get_by_role("complementary", name="Legend").get_by_role("link", name=re.compile("violation")).click()
-    expect(page.get_by_role("heading", name="Repair database")).to_be_visible()
-    expect(page.get_by_text("The plan: 3 moves")).to_be_visible()
+    expect(page.get_by_role("heading", name="Rebalance database")).to_be_visible()
+    expect(page.get_by_text("Plan: 3 moves")).to_be_visible()
     expect(page.get_by_text("After, by rack")).to_be_visible()
-    signed_in.pictures("repair-plan")
+    signed_in.pictures("rebalance-plan")
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_text(re.compile("of 3 moves done"))).to_be_visible()
-    expect(page.get_by_text("There is nothing to repair")).to_be_visible()
+    expect(page.get_by_text("The group has no violations.")).to_be_visible()
     expect(page.get_by_text("3 of 3 moves done")).to_be_visible()
-    signed_in.pictures("repair-done")
+    signed_in.pictures("rebalance-done")
     page.get_by_role("link", name="Fleet").click()
     expect(page.get_by_role("button", name="database")).to_be_visible()
     expect(page.get_by_role("link", name=re.compile("violation"))).to_have_count(0)
     assert page.evaluate("window.sameDocument")
-    audit = world.caller("admin").ask("GET", f"{GROUPS}/{world.together}/audit?violations=true")
+    audit = demo_cloud.caller("admin").ask("GET", f"{GROUPS}/{demo_cloud.together}/audit?violations=true")
     assert audit["server_group_policy_audit"]["violations"] == []
-    signed_in.open("repair")
-    expect(page.get_by_text("Every hard policy of every group holds.")).to_be_visible()
-    signed_in.pictures("repair")
+    signed_in.open("rebalance")
+    expect(page.get_by_text("No group violates a hard policy.")).to_be_visible()
+    signed_in.pictures("rebalance")
 
 
 @tenant
-def test_a_tenant_boots_into_a_full_group_and_reads_why(signed_in: Tab, world: World) -> None:
+def test_tenant_sees_why_a_full_group_refuses_a_server(signed_in: Tab, demo_cloud: DemoCloud) -> None:
     page = signed_in.page
-    signed_in.open(f"groups/{world.full}")
-    page.get_by_role("button", name="Look").click()
+    signed_in.open(f"groups/{demo_cloud.full}")
+    page.get_by_role("button", name="Preview").click()
     expect(page.get_by_text("0 of 3 fit")).to_be_visible()
-    page.get_by_role("link", name="Boot one more").click()
+    page.get_by_role("link", name="Boot a member").click()
     page.get_by_label("Name").fill("fifth")
     page.get_by_label("Image").select_option("linux-server")
     signed_in.pictures("boot")
     page.get_by_role("button", name="Boot").click()
     expect(page.get_by_role("heading", name="fifth")).to_be_visible()
-    expect(page.get_by_text("hosts in all")).to_be_visible()
-    expect(page.get_by_text("It would fit if 1 more were allowed behind one switch.")).to_be_visible()
+    expect(page.get_by_text("hosts in total")).to_be_visible()
+    expect(page.get_by_text("The server would fit if 1 more were allowed behind one switch.")).to_be_visible()
     counts = [int(text) for text in page.locator(".reasons li:not(.sum) .number").all_text_contents()]
     assert sum(counts) == 24
-    signed_in.pictures("why-refused")
-    signed_in.open("why")
+    signed_in.pictures("server-refused")
+    signed_in.open("servers")
     expect(page.get_by_role("region", name="Refused servers").get_by_role("link", name="fifth")).to_be_visible()
-    signed_in.pictures("why")
+    signed_in.pictures("servers")
     page.get_by_role("region", name="Servers", exact=True).get_by_role("link", name="alone-1").click()
-    expect(page.get_by_text("a host that you know as")).to_be_visible()
-    signed_in.pictures("why-placed")
+    expect(page.get_by_text("Host id:")).to_be_visible()
+    signed_in.pictures("server-placed")
 
 
 @tenant
-def test_the_outcome_of_other_policies_is_shown_before_they_are_saved(signed_in: Tab, world: World) -> None:
+def test_policy_editor_previews_violations_before_saving(signed_in: Tab, demo_cloud: DemoCloud) -> None:
     page = signed_in.page
-    signed_in.open(f"groups/{world.loose}")
-    page.get_by_role("button", name="Edit the policies").click()
+    signed_in.open(f"groups/{demo_cloud.loose}")
+    page.get_by_role("button", name="Edit policies").click()
     expect(page.get_by_text("as few as possible in one rack")).to_have_count(2)
-    page.get_by_label("Keep").select_option("anti-affinity")
-    preview = page.get_by_role("status", name="What this would mean")
+    page.get_by_label("Type").select_option("anti-affinity")
+    preview = page.get_by_role("status", name="Preview")
     expect(preview).to_contain_text("at most 1 in one rack")
-    expect(preview).to_contain_text("would not hold")
+    expect(preview).to_contain_text("would cause")
     signed_in.pictures("group-edited")
-    page.get_by_label("at most in one").fill("2")
-    expect(preview).to_contain_text("Nothing would be broken")
-    kept = world.caller("demo").ask("GET", f"{GROUPS}/{world.loose}")["server_group"]["policies"]
+    page.get_by_label("Limit").fill("2")
+    expect(preview).to_contain_text("would not violate these policies")
+    kept = demo_cloud.caller("demo").ask("GET", f"{GROUPS}/{demo_cloud.loose}")["server_group"]["policies"]
     assert kept == ["soft-anti-affinity:rack"]
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".words")).to_have_text("at most 2 in one rack")
@@ -231,8 +231,8 @@ def test_the_outcome_of_other_policies_is_shown_before_they_are_saved(signed_in:
 
 
 @tenant
-def test_a_cluster_grows_by_a_click(signed_in: Tab, world: World) -> None:
-    page, demo = signed_in.page, world.caller("demo")
+def test_cluster_scales_out_by_a_click(signed_in: Tab, demo_cloud: DemoCloud) -> None:
+    page, demo = signed_in.page, demo_cloud.caller("demo")
     spec = {"type": "os.nova.server", "version": "1.0", "properties": {"flavor": "small", "image": "linux-server"}}
     profile = demo.ask("POST", "/clustering/v1/profiles", {"profile": {"name": "web", "spec": spec}})["profile"]
     wanted = {"name": "workers", "profile_id": profile["id"], "desired_capacity": 1, "max_size": 2}
@@ -241,43 +241,41 @@ def test_a_cluster_grows_by_a_click(signed_in: Tab, world: World) -> None:
     expect(page.get_by_role("region", name="Clusters").get_by_text("ACTIVE")).to_be_visible()
     signed_in.pictures("clusters")
     signed_in.open(f"clusters/{cluster['id']}")
-    page.get_by_role("button", name="One node more").click()
+    page.get_by_role("button", name="Add a node").click()
     expect(page.get_by_label("Number of nodes")).to_have_text("2")
     expect(page.get_by_role("region", name="Nodes").get_by_text("ACTIVE")).to_have_count(2)
     expect(page.get_by_role("region", name="Actions").get_by_text("SUCCEEDED")).to_have_count(2)
-    page.get_by_role("button", name="One node more").click()
-    expect(page.get_by_text(re.compile("did not work|max"))).not_to_have_count(0)
+    page.get_by_role("button", name="Add a node").click()
+    expect(page.get_by_text(re.compile("action failed|max"))).not_to_have_count(0)
     signed_in.pictures("cluster")
 
 
 @tenant
-def test_without_a_stream_the_page_asks_and_a_service_that_was_away_is_tried_again(
-    signed_in: Tab, world: World
-) -> None:
+def test_page_polls_without_a_stream_and_retries_after_an_error(signed_in: Tab, demo_cloud: DemoCloud) -> None:
     page = signed_in.page
     page.route("**/dashboard/events", lambda route: route.fulfill(status=503, headers={"Retry-After": "5"}))
     page.route("**/dashboard/data/groups", lambda route: route.abort())
     page.reload()
     signed_in.open("groups")
-    expect(page.get_by_text("every few seconds")).to_be_visible()
+    expect(page.get_by_text("polling")).to_be_visible()
     expect(page.get_by_role("alert")).to_contain_text("does not answer")
     page.unroute("**/dashboard/data/groups")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("link", name="quorum")).to_be_visible()
     name = "<b onmouseover=alert(1)>newcomer</b>"
-    world.caller("demo").group(name, "affinity:rack")
+    demo_cloud.caller("demo").group(name, "affinity:rack")
     expect(page.get_by_role("link", name=name)).to_be_visible()
-    signed_in.complaints.clear()  # the browser tells of what failed here on purpose
+    signed_in.complaints.clear()  # the browser reports the failures that this test causes
 
 
 def _has_heard_of(tab: Tab, thing: str) -> bool:
-    tab.page.wait_for_timeout(100)  # what came is handed over meanwhile
+    tab.page.wait_for_timeout(100)  # lets the browser deliver events
     return thing in "".join(tab.heard)
 
 
 @tenant
-def test_no_page_tells_a_tenant_how_the_cloud_is_built(signed_in: Tab, world: World) -> None:
-    demo, other = world.caller("demo"), world.caller("other")
+def test_no_page_discloses_the_topology_to_a_tenant(signed_in: Tab, demo_cloud: DemoCloud) -> None:
+    demo, other = demo_cloud.caller("demo"), demo_cloud.caller("other")
     own = [each["id"] for each in demo.ask("GET", f"{SERVERS}?limit=3")["servers"]]
     expect(signed_in.page.get_by_text("live", exact=True)).to_be_visible()
     other.boot("batch-new", 1)
@@ -285,17 +283,18 @@ def test_no_page_tells_a_tenant_how_the_cloud_is_built(signed_in: Tab, world: Wo
     mine = demo.ask("GET", f"{SERVERS}?name=mine")["servers"][0]["id"]
     others = [each["id"] for each in other.ask("GET", SERVERS)["servers"]]
     for server in others[1], mine:
-        world.caller("admin").ask("POST", f"{SERVERS}/{server}/action", {"migrate": None})
-    storm.wait_until(lambda: _has_heard_of(signed_in, mine), "news of a server that an operator moves")
-    pages = ["fleet", "fleet?scope=host", "groups", "why", "repair", "clusters", "boot", "health", "hosts/node-01"]
-    pages += [f"groups/{world.full}", f"repair/{world.together}", *(f"why/{server}" for server in (*own, others[0]))]
+        demo_cloud.caller("admin").ask("POST", f"{SERVERS}/{server}/action", {"migrate": None})
+    storm.wait_until(lambda: _has_heard_of(signed_in, mine), "an event of a server that an operator migrates")
+    pages = ["fleet", "fleet?scope=host", "groups", "servers", "rebalance", "clusters", "boot", "health"]
+    pages += ["hosts/node-01", f"groups/{demo_cloud.full}", f"rebalance/{demo_cloud.together}"]
+    pages += [f"servers/{server}" for server in (*own, others[0])]
     for where in pages:
         signed_in.open(where)
         if where in {"groups", "fleet"}:
             signed_in.pictures(f"tenant-{where}")
-    told = signed_in.received()
+    received = signed_in.received()
     for shown in (*own, "at most 1 behind one switch", '"smallest_changes"', '"moves"'):
-        assert shown in told
+        assert shown in received
     for secret in (r"node-\d\d\b", r"rack-\d", r"switch-\d", r"mz-\d", r"batch-\w", *others[1:]):
-        assert not re.search(secret, told), secret
-    signed_in.complaints.clear()  # the browser names what was refused: another project's server
+        assert not re.search(secret, received), secret
+    signed_in.complaints.clear()  # the browser reports the 404 of another project's server

@@ -21,7 +21,7 @@ VARIABLES = storm.settings(
     DRIVER__LATENCY_S="0.02",
     DRIVER__FAILURE_RATE="0.1",
     WORKER__LEASE_S="2",
-    WORKER__IDLE_S="0.05",
+    WORKER__POLL_INTERVAL_S="0.05",
 )
 
 

@@ -20,7 +20,7 @@ WAVE = 9  # servers for each group, once nobody changes anything any more
 SEEDS = (7, 1789)
 GROUPS = 6
 NAMES = ("rack", "row")  # that the scope has in turn
-VARIABLES = storm.settings(storm.UNLIMITED, WORKER__IDLE_S="0.05")
+VARIABLES = storm.settings(storm.UNLIMITED, WORKER__POLL_INTERVAL_S="0.05")
 COMPUTE = "/compute/v2.1"
 POLICIES: tuple[tuple[tuple[str, ...], dict[str, int]], ...] = (
     (("anti-affinity",), {"max_server_per_host": 4}),

@@ -438,7 +438,7 @@ def boot(client: storm.Client, of: int, name: str) -> str | None:
 
 def race(directory: Path, database: str, processes: int, seed: int) -> None:
     storm.apply_fleet(directory, database, storm.fleet_of(HOSTS, VCPUS))
-    variables = storm.settings(storm.UNLIMITED, WORKER__IDLE_S="0.05")
+    variables = storm.settings(storm.UNLIMITED, WORKER__POLL_INTERVAL_S="0.05")
     with storm.serving(directory, database, processes, variables) as running:
         ports = [each.port for each in running]
         rows, client = storm.connect(database), storm.Client(ports)

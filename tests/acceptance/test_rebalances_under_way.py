@@ -19,7 +19,9 @@ from tests.databases import PostgreSQL
 SERVERS = 10
 MOVES = SERVERS - 1  # all but one have to leave the host that they share
 # Each step takes a while, so that there is a middle; what a dead process held is soon taken on.
-VARIABLES = storm.settings(storm.UNLIMITED, DRIVER__LATENCY_S="0.2", WORKER__LEASE_S="2", WORKER__IDLE_S="0.05")
+VARIABLES = storm.settings(
+    storm.UNLIMITED, DRIVER__LATENCY_S="0.2", WORKER__LEASE_S="2", WORKER__POLL_INTERVAL_S="0.05"
+)
 IDLE = VARIABLES | {"OS_WORKER__THREADS": "0"}
 GROUPS = "/compute/v2.1/os-server-groups"
 

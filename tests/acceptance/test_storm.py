@@ -18,7 +18,7 @@ VARIABLES = storm.settings(
     DRIVER__FAILURE_RATE="0.1",
     DRIVER__SEED="7",
     WORKER__LEASE_S="3",
-    WORKER__IDLE_S="0.05",
+    WORKER__POLL_INTERVAL_S="0.05",
 )
 
 

@@ -41,7 +41,9 @@ flavors:
 """
 NOBODY = "99999999-aaaa-bbbb-cccc-999999999999"
 # Backends fail now and then, and say where.
-VARIABLES = storm.settings(storm.UNLIMITED, DRIVER__FAILURE_RATE="0.3", DRIVER__SEED="5", WORKER__IDLE_S="0.05")
+VARIABLES = storm.settings(
+    storm.UNLIMITED, DRIVER__FAILURE_RATE="0.3", DRIVER__SEED="5", WORKER__POLL_INTERVAL_S="0.05"
+)
 COMPUTE = "/compute/v2.1"
 ROLES = ("reader", "member", "manager")
 RAW = ("{", "[]", "null", '"text"', "\x00", '{"server": {"name": "n", "name": 1}}')

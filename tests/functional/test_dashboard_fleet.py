@@ -118,7 +118,7 @@ def test_health_tells_what_is_wrong(racks: Scoped) -> None:
     seen = dashboard(racks.admin).get("/data/health").json
     assert (seen["hosts"], seen["disabled"]) == (5, [{"name": "node-2", "reason": "fan"}])
     assert seen["down"] == [{"name": "node-3"}]
-    assert seen["misplaced"] == [{"scope": "row", "in_none": ["node-5"], "in_several": []}]
+    assert seen["misplaced_hosts"] == [{"scope": "row", "no_domain": ["node-5"], "ambiguous": []}]
     assert [worker["up"] for worker in seen["workers"]] == [True]
     assert seen["jobs"]["waiting"] == 1
     assert seen["claims"]["requests"] == 1
@@ -135,7 +135,7 @@ def test_health_counts_claims_that_others_overtook(racks: Scoped) -> None:
     body = {"server": {"name": "late", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}
     statuses = [racks.alice.post("/servers", body).status for _ in range(5)]
     assert statuses == [202] * 5
-    assert dashboard(racks.admin).get("/data/health").json["claims"]["lost_races"] >= 1
+    assert dashboard(racks.admin).get("/data/health").json["claims"]["claim_conflicts"] >= 1
 
 
 @pytest.mark.parametrize("path", ["/data/hosts/node-1", "/data/hosts/nowhere", "/data/health"])

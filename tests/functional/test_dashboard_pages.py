@@ -44,7 +44,7 @@ def test_files_that_are_not_there(service: Service) -> None:
     anybody = dashboard(service.as_(None))
     for path in ("/assets/nothing.js", "/assets/../session.py", "/assets/..%2fsession.py", "/assets/a/b/c.js", "/no"):
         assert anybody.get(path).status in {401, 404}, path
-    assert anybody.get("/assets/nothing.js").message == "There is no file 'nothing.js'."
+    assert anybody.get("/assets/nothing.js").message == "No file 'nothing.js'."
 
 
 def test_data_wants_an_identity_and_makes_no_browser_ask_for_it(service: Service) -> None:

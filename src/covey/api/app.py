@@ -21,7 +21,7 @@ from covey.api.compute import microversions as compute_versions
 from covey.api.compute.routes import routes as compute_routes
 from covey.api.cors import Cors
 from covey.api.dashboard import session as dashboard_session
-from covey.api.dashboard.answers import Guarded
+from covey.api.dashboard.responses import SecurityHeaders
 from covey.api.dashboard.routes import routes as dashboard_routes
 from covey.api.health import Health, Index, MetricsPage
 from covey.api.identity import projects as identity_api
@@ -32,7 +32,7 @@ from covey.api.middleware import Mounts, RequestMiddleware
 from covey.api.placement import discovery as placement_discovery
 from covey.api.placement import errors as placement_errors
 from covey.api.placement import microversions as placement_versions
-from covey.api.placement.answers import typeless_when_empty
+from covey.api.placement.responses import typeless_when_empty
 from covey.api.placement.routes import routes as placement_routes
 from covey.api.requests import Request
 from covey.ports import Access, Clock, NewUuid
@@ -123,9 +123,9 @@ def _compute(parts: AppParts) -> Api:
 
 def _dashboard(parts: AppParts) -> Api:
     middleware = _middleware(parts, "dashboard", dashboard_session.is_open)
-    middleware = replace(middleware, authenticate=dashboard_session.Unprompted(parts.authenticate))
+    middleware = replace(middleware, authenticate=dashboard_session.WithoutBrowserPrompt(parts.authenticate))
     app = _app(parts, middleware, dashboard_routes(parts), errors.plain_error, errors.no_such_route)
-    app.add_middleware(Guarded())
+    app.add_middleware(SecurityHeaders())
     return app
 
 

@@ -8,8 +8,8 @@ from covey.api.compute.extra_specs import ExtraSpecs
 from covey.api.compute.flavors import Flavors
 from covey.api.compute.hosts import AvailabilityZones, Hypervisors, Services
 from covey.api.compute.keypairs import KeyPairs
-from covey.api.compute.openapi.resource import PATH as OPENAPI_PATH
-from covey.api.compute.openapi.resource import OpenApi
+from covey.api.compute.openapi.document import PATH as OPENAPI_PATH
+from covey.api.compute.openapi.document import OpenApi
 from covey.api.compute.placement_explain import PlacementExplain
 from covey.api.compute.policy_scopes import PolicyScopes
 from covey.api.compute.quotas import Limits, QuotaClassSets, QuotaSets

@@ -1,4 +1,4 @@
-"""The page itself and its files, as they lie in the package."""
+"""The static files of the dashboard."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import falcon
 
-from covey.api.dashboard.answers import Body, send
+from covey.api.dashboard.responses import Body, send
 from covey.api.requests import Request
 from covey.model.errors import NotFound
 
@@ -21,18 +21,18 @@ _KINDS = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-_BASE = b'<base href="./">'  # in the page: the server writes there where the dashboard is
+_BASE = b'<base href="./">'  # in index.html; replaced with the dashboard's path
 
 
 class Assets:
-    """Files by their paths, read once."""
+    """Static files by path, read once."""
 
     def __init__(self) -> None:
         self._files = {name: Body(text, _kind(name)) for name, text in _walk(files(__package__) / "assets")}
-        self._pages: dict[str, Body] = {}  # index.html, by where the dashboard is
+        self._pages: dict[str, Body] = {}  # index.html, by the dashboard's path
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        """The page, whose links are right with and without a slash at the end of the address."""
+        """Serve the page with absolute links, which work with and without a trailing slash."""
         base = f"{urlsplit(req.context.base_url).path.rstrip('/')}/"
         if base not in self._pages:
             index, here = self._files["index.html"], falcon.uri.encode(base).encode()
@@ -41,13 +41,13 @@ class Assets:
         send(req, resp, self._pages[base])
 
     def on_get_one(self, req: Request, resp: falcon.Response, name: str) -> None:
-        found = self._files.get(name)
-        if found is None:
-            raise NotFound(f"There is no file {name!r}.")
-        send(req, resp, found)
+        body = self._files.get(name)
+        if body is None:
+            raise NotFound(f"No file {name!r}.")
+        send(req, resp, body)
 
     def on_get_inner(self, req: Request, resp: falcon.Response, name: str, inner: str) -> None:
-        """Folders have no folders in them."""
+        """Serve a file of a folder; folders are not nested."""
         self.on_get_one(req, resp, f"{name}/{inner}")
 
 

@@ -13,6 +13,6 @@ def claims(metrics: Metrics) -> Json:
     return {
         "requests": sum(creation.statuses.values()),
         "statuses": creation.statuses,
-        "lost_races": metrics.claim_conflicts(),
+        "claim_conflicts": metrics.claim_conflicts(),
         **{name: None if seconds is None else seconds * 1000 for name, seconds in latency.items()},
     }

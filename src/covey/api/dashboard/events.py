@@ -1,4 +1,4 @@
-"""/events: a stream that tells what changed, so that the page asks for what it shows anew."""
+"""/events: server-sent events of changes, upon which the page reloads its data."""
 
 import threading
 import time
@@ -9,38 +9,38 @@ from http import HTTPStatus
 import falcon
 import msgspec
 
-from covey.api.dashboard.answers import number
+from covey.api.dashboard.responses import number
 from covey.api.errors import plain_error
 from covey.api.requests import Request
 from covey.services.dashboard.change_poller import ChangePoller, Changes, Subscription
 
-LONGEST_S = 300
-_EVERY_S = 1.0
-_ALIVE_S = 5.0  # after so long without news something is sent all the same: that is how a lost client is noticed
-_COME_BACK_S = 5
+MAX_DURATION_S = 300
+_POLL_INTERVAL_S = 1.0
+_KEEPALIVE_S = 5.0  # a failed write reveals a lost client
+_RETRY_AFTER_S = 5
 
 
 class StreamLimit:
-    """How many streams a process has; each keeps a thread."""
+    """The maximum number of open streams of a process; each occupies a thread."""
 
     def __init__(self, number: int) -> None:
         self._free = threading.Semaphore(number)
 
     def take(self) -> bool:
-        """Whether there was one."""
+        """Reserve a stream. Return False at the limit."""
         return self._free.acquire(blocking=False)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self._free.release()
 
 
 @dataclass(slots=True)
 class Stream:
-    """One reader. It waits in its own thread, with no lane and no transaction, and ends by itself."""
+    """One subscriber. It waits in its own thread, without a request slot or a transaction, for a limited time."""
 
     poller: ChangePoller
-    ears: Subscription
-    seats: StreamLimit
+    subscription: Subscription
+    limit: StreamLimit
     stopping: threading.Event
     seconds: float
     clock: Callable[[], float] = time.monotonic
@@ -53,26 +53,26 @@ class Stream:
         return self
 
     def __next__(self) -> bytes:
-        """The next piece; first a greeting, upon which the page asks for everything."""
+        """Return the next event; first `hello`, upon which the page loads everything."""
         if self._number < 0:
             self._number, self._until = self.poller.position(), self.clock() + self.seconds
             return self._sent(_HELLO)
-        while self._open and self.clock() < self._until and not self.stopping.wait(_EVERY_S):
-            self._number, told = self.poller.since(self._number, self.ears)
-            if told is None:
+        while self._open and self.clock() < self._until and not self.stopping.wait(_POLL_INTERVAL_S):
+            self._number, changes = self.poller.since(self._number, self.subscription)
+            if changes is None:
                 return self._sent(_HELLO)
-            if told:
-                return self._sent(_events(told))
-            if self.clock() - self._sent_at >= _ALIVE_S:
-                return self._sent(_ALIVE)
+            if changes:
+                return self._sent(_events(changes))
+            if self.clock() - self._sent_at >= _KEEPALIVE_S:
+                return self._sent(_KEEPALIVE)
         self.close()
         raise StopIteration
 
     def close(self) -> None:
-        """Leave the seat, once; the server calls this when the client is gone, too."""
+        """End the stream. The server calls this as well when the client disconnects."""
         if self._open:
             self._open = False
-            self.seats.leave()
+            self.limit.release()
 
     def _sent(self, piece: bytes) -> bytes:
         self._sent_at = self.clock()
@@ -81,33 +81,33 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """GET: a stream of server-sent events, or 503 when there are enough of them."""
+    """GET: a stream of server-sent events, or 503 at the limit."""
 
     poller: ChangePoller
-    seats: StreamLimit
+    limit: StreamLimit
     stopping: threading.Event
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        seconds = number(req, "seconds", LONGEST_S, LONGEST_S)
-        ears = self.poller.subscribe(req.actor)
+        seconds = number(req, "seconds", MAX_DURATION_S, MAX_DURATION_S)
+        subscription = self.poller.subscribe(req.actor)
         resp.cache_control = ["no-store"]
-        if not self.seats.take():
+        if not self.limit.take():
             resp.status = falcon.HTTP_503
-            resp.retry_after = _COME_BACK_S
-            message = "As many pages listen as may. Ask for what you show every few seconds, or come back later."
+            resp.retry_after = _RETRY_AFTER_S
+            message = f"Too many open event streams; retry in {_RETRY_AFTER_S} seconds."
             resp.media = plain_error(HTTPStatus.SERVICE_UNAVAILABLE, message)
             return
         resp.content_type = "text/event-stream"
-        resp.set_header("X-Accel-Buffering", "no")  # a proxy that gathers answers would hold news back
-        resp.stream = Stream(self.poller, ears, self.seats, self.stopping, seconds)
+        resp.set_header("X-Accel-Buffering", "no")  # keeps a proxy from buffering events
+        resp.stream = Stream(self.poller, subscription, self.limit, self.stopping, seconds)
 
 
-def _events(told: Changes) -> bytes:
+def _events(changes: Changes) -> bytes:
     return b"".join(
         f"event: {subject}\ndata: ".encode() + msgspec.json.encode({"ids": ids}) + b"\n\n"
-        for subject, ids in told.items()
+        for subject, ids in changes.items()
     )
 
 
 _HELLO = b"event: hello\ndata: {}\n\n"
-_ALIVE = b": still here\n\n"
+_KEEPALIVE = b": keepalive\n\n"

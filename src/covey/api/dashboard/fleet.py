@@ -1,12 +1,12 @@
-"""/data/me, /data/fleet, /data/hosts and /data/health: who is asking, the map, one host, and what wants attention."""
+"""/data/me, /data/fleet, /data/hosts and /data/health: the current user, the fleet map, one host, and health."""
 
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import falcon
 
-from covey.api.dashboard.answers import Body, as_json, send
 from covey.api.dashboard.claims import claims
+from covey.api.dashboard.responses import Body, as_json, send
 from covey.api.metrics import Metrics
 from covey.api.requests import Json, Request, query_lists
 from covey.api.times import seconds
@@ -14,12 +14,12 @@ from covey.model.scopes import DomainProblems
 from covey.services.dashboard.fleet_map import FleetMaps, HostDetails
 from covey.services.dashboard.health import Health, HealthChecks
 
-_KEPT = 8  # maps, one for each scope that somebody looks at
+_MAX_CACHED_MAPS = 8  # one for each scope
 
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """Who the caller is here, and what they may use."""
+    """The current user, and the features that the user has access to."""
 
     maps: FleetMaps
     auth: str
@@ -41,25 +41,25 @@ class Me:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The map; an operator's is kept, packed, for as long as nothing changes."""
+    """The fleet map; an operator's map is cached, compressed, until the fleet changes."""
 
     maps: FleetMaps
-    _kept: dict[object, tuple[object, Body]] = field(default_factory=dict)
+    _cache: dict[object, tuple[object, Body]] = field(default_factory=dict)
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         scope = query_lists(req).get("scope", [None])[-1]
         stamp = self.maps.version_key(req.actor, scope)
-        known, body = self._kept.get(scope, (None, None))
-        if body is None or stamp is None or known != stamp:
+        cached_stamp, body = self._cache.get(scope, (None, None))
+        if body is None or stamp is None or cached_stamp != stamp:
             body = as_json(self.maps.get(req.actor, scope))
             if stamp is not None:
-                self._keep(scope, stamp, body)
+                self._store(scope, stamp, body)
         send(req, resp, body)
 
-    def _keep(self, scope: object, stamp: object, body: Body) -> None:
-        if len(self._kept) >= _KEPT:
-            self._kept.clear()
-        self._kept[scope] = stamp, body
+    def _store(self, scope: object, stamp: object, body: Body) -> None:
+        if len(self._cache) >= _MAX_CACHED_MAPS:
+            self._cache.clear()
+        self._cache[scope] = stamp, body
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True)
 class HealthPage:
-    """What wants an operator's attention; how claims fare is told by the requests that this service answered."""
+    """Problems that need an operator, and statistics of claims."""
 
     checks: HealthChecks
     metrics: Metrics
@@ -85,7 +85,7 @@ class HealthPage:
 
 
 def show_host(details: HostDetails) -> Json:
-    """A host with what it has, who holds it, and where it is."""
+    """Return a host with its inventories, allocations, aggregates and domains."""
     host = details.host
     return {
         "id": str(host.id),
@@ -97,54 +97,54 @@ def show_host(details: HostDetails) -> Json:
         "up": host.up,
         "inventories": {
             kind: {
-                "total": stock.total,
-                "reserved": stock.reserved,
-                "allocation_ratio": stock.allocation_ratio,
-                "capacity": stock.capacity,
-                "used": stock.used,
+                "total": inventory.total,
+                "reserved": inventory.reserved,
+                "allocation_ratio": inventory.allocation_ratio,
+                "capacity": inventory.capacity,
+                "used": inventory.used,
             }
-            for kind, stock in host.inventories.items()
+            for kind, inventory in host.inventories.items()
         },
         "allocations": [
             {
-                "consumer": held.consumer.uuid,
-                "kind": held.consumer.kind,
-                "name": details.servers.get(held.consumer.uuid),
-                "project_id": held.consumer.project_id,
-                "resources": held.resources.get(host.uuid, {}),
+                "consumer": holding.consumer.uuid,
+                "kind": holding.consumer.kind,
+                "name": details.servers.get(holding.consumer.uuid),
+                "project_id": holding.consumer.project_id,
+                "resources": holding.resources.get(host.uuid, {}),
             }
-            for held in details.allocations
+            for holding in details.allocations
         ],
         "traits": sorted(host.traits),
         "aggregates": [
-            {"id": each.id, "name": each.name, "metadata": each.metadata}
-            for each in details.aggregates
-            if not each.scope
+            {"id": aggregate.id, "name": aggregate.name, "metadata": aggregate.metadata}
+            for aggregate in details.aggregates
+            if not aggregate.scope
         ],
-        "domains": {each.scope_name: each.name for each in details.aggregates if each.scope_name},
+        "domains": {aggregate.scope_name: aggregate.name for aggregate in details.aggregates if aggregate.scope_name},
     }
 
 
 def show_health(health: Health) -> Json:
-    """What is wrong, by kind."""
+    """Return the problems of the fleet by kind, and the state of workers and queues."""
     backlog = health.backlog
     return {
         "hosts": health.hosts,
         "disabled": [{"name": host.name, "reason": host.disabled_reason} for host in health.disabled],
         "down": [{"name": host.name} for host in health.down],
-        "misplaced": [_show_misplaced(each) for each in health.domain_problems],
-        "strays": [
+        "misplaced_hosts": [_show_misplaced(scope) for scope in health.domain_problems],
+        "misplaced_servers": [
             {
-                "server": stray.server,
-                "name": stray.name,
-                "project_id": stray.project_id,
-                "host": stray.host,
-                "aggregates": stray.aggregates,
+                "server": server.server,
+                "name": server.name,
+                "project_id": server.project_id,
+                "host": server.host,
+                "aggregates": server.aggregates,
             }
-            for stray in health.misplaced_servers
+            for server in health.misplaced_servers
         ],
         "workers": [
-            {"id": engine.id, "host": engine.host, "heard_at": seconds(engine.updated_at), "up": up}
+            {"id": engine.id, "host": engine.host, "last_heartbeat": seconds(engine.updated_at), "up": up}
             for engine, up in health.engines
         ],
         "jobs": {
@@ -152,13 +152,13 @@ def show_health(health: Health) -> Json:
             "overdue": backlog.overdue,
             "oldest_due_at": None if backlog.oldest_due_at is None else seconds(backlog.oldest_due_at),
         },
-        "notes_waiting": backlog.notes,
+        "notifications_waiting": backlog.notes,
     }
 
 
-def _show_misplaced(wrong: DomainProblems) -> Json:
+def _show_misplaced(misplaced: DomainProblems) -> Json:
     return {
-        "scope": wrong.scope,
-        "in_none": wrong.no_domain,
-        "in_several": [{"name": host, "domains": domains} for host, domains in wrong.ambiguous],
+        "scope": misplaced.scope,
+        "no_domain": misplaced.no_domain,
+        "ambiguous": [{"name": host, "domains": domains} for host, domains in misplaced.ambiguous],
     }

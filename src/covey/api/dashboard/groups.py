@@ -1,4 +1,4 @@
-"""/data/groups: every group with its policies in words, one of them in full, and what other policies would break."""
+"""/data/groups: server groups with their policies in words, one group in detail, and policy previews."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import falcon
 
 from covey.api.compute import rebalances
 from covey.api.compute.server_group_views import show_violation
-from covey.api.dashboard.answers import as_json, number, send
+from covey.api.dashboard.responses import as_json, number, send
 from covey.api.requests import Json, Request, read_body
 from covey.api.validation import JsonSchema, Schema
 from covey.model.groups import Group
@@ -27,16 +27,16 @@ _PREVIEW = Schema(
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The caller's groups, and an operator's view of everybody's."""
+    """The server groups of the caller's project; for operators, those of all projects."""
 
     pages: DashboardGroups
     max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         limit = number(req, "limit", self.max_limit, self.max_limit)
-        found = self.pages.find(req.actor, number(req, "offset", 0, 2**31 - 1), limit + 1)
-        shown = [_show_row(group, counts) for group, counts in found[:limit]]
-        send(req, resp, as_json({"groups": shown, "more": len(found) > limit}))
+        rows = self.pages.find(req.actor, number(req, "offset", 0, 2**31 - 1), limit + 1)
+        shown = [_show_row(group, counts) for group, counts in rows[:limit]]
+        send(req, resp, as_json({"groups": shown, "more": len(rows) > limit}))
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         send(req, resp, as_json(_show_page(self.pages.get(req.actor, key))))

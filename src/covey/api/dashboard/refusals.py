@@ -1,11 +1,11 @@
-"""/data/refusals and /data/servers/{id}/why: what found no host, why, and what would help."""
+"""/data/refusals and /data/servers/{id}/why: servers without a valid host, the reasons, and the remedies."""
 
 from dataclasses import dataclass
 
 import falcon
 
 from covey.api.compute.server_views import ServerView
-from covey.api.dashboard.answers import as_json, send
+from covey.api.dashboard.responses import as_json, send
 from covey.api.requests import Json, Request
 from covey.api.times import seconds
 from covey.model.servers import Server
@@ -14,7 +14,7 @@ from covey.services.dashboard.refusals import Refusals as Service
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Refusals, and one server's story."""
+    """Refused servers, and the explanation of one server's placement."""
 
     service: Service
     view: ServerView

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def routes(parts: "AppParts") -> "list[Route]":
-    """Every URL, with what answers it."""
+    """Return every path with the resource that serves it."""
     services, settings = parts.services.dashboard, parts.settings
     assets = Assets()
     groups = Groups(services.groups, settings.max_limit)

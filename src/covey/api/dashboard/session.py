@@ -1,4 +1,4 @@
-"""Signing in: how the page learns what to send, and how it gets a token where Keystone gives them out."""
+"""Sign-in: the authentication strategy, and tokens from Keystone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ _SIGN_IN = Schema(
         "additionalProperties": False,
     }
 )
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What somebody typed into the form; names, and the domain of both user and project."""
+    """The input of the sign-in form: names, and the domain of both user and project."""
 
     name: str
     password: str
@@ -48,51 +48,51 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
-    """A token, and until when it is good."""
+class Token:
+    """A Keystone token and its expiry time."""
 
-    token: str
+    id: str
     expires_at: str
 
 
-SignIn = Callable[[Credentials], Ticket]
-"""Gets a token. Raises Unauthorized, Unavailable."""
+SignIn = Callable[[Credentials], Token]
+"""Returns a token. Raises Unauthorized, Unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeystoneSignIn:
-    """Asks Keystone for a token, as any of its clients would."""
+    """Requests a token from Keystone."""
 
     auth_url: str
     request_slots: RequestSlots
     verify: bool | str = True
 
-    def __call__(self, given: Credentials) -> Ticket:
+    def __call__(self, credentials: Credentials) -> Token:
         from keystoneauth1 import exceptions  # noqa: PLC0415 -- slow to import, seldom needed
         from keystoneauth1.identity import v3  # noqa: PLC0415
         from keystoneauth1.session import Session  # noqa: PLC0415
 
-        asked = v3.Password(
+        plugin = v3.Password(
             auth_url=self.auth_url,
-            username=given.name,
-            password=given.password,
-            user_domain_name=given.domain,
-            project_name=given.project,
-            project_domain_name=given.domain,
+            username=credentials.name,
+            password=credentials.password,
+            user_domain_name=credentials.domain,
+            project_name=credentials.project,
+            project_domain_name=credentials.domain,
         )
         try:
             with self.request_slots.aside():
-                found = asked.get_access(Session(verify=self.verify, timeout=_PATIENCE_S))
+                access = plugin.get_access(Session(verify=self.verify, timeout=_TIMEOUT_S))
         except exceptions.Unauthorized as error:
             raise Unauthorized("The name, the password, the project or the domain is wrong.") from error
         except exceptions.ClientException as error:
             raise Unavailable("The identity service does not answer. Try again in a moment.") from error
-        return Ticket(str(found.auth_token), "" if found.expires is None else found.expires.isoformat())
+        return Token(str(access.auth_token), "" if access.expires is None else access.expires.isoformat())
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """GET says how to sign in, POST does it where that takes a request of its own. Both are open to anybody."""
+    """GET returns the authentication strategy; POST exchanges a password for a token. Neither is authenticated."""
 
     auth: str
     sign_in: SignIn | None
@@ -104,16 +104,16 @@ class Session:
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         resp.cache_control = ["no-store"]
         if self.sign_in is None:
-            raise Invalid(f"There are no tokens here (auth_strategy={self.auth}): send credentials with every request.")
+            raise Invalid(f"auth_strategy={self.auth} has no tokens; send credentials with every request.")
         body = read_body(req, _SIGN_IN)
-        given = Credentials(body["name"], body["password"], body["project"], body.get("domain", "Default"))
-        ticket = self.sign_in(given)
-        resp.media = {"token": ticket.token, "expires_at": ticket.expires_at}
+        credentials = Credentials(body["name"], body["password"], body["project"], body.get("domain", "Default"))
+        token = self.sign_in(credentials)
+        resp.media = {"token": token.id, "expires_at": token.expires_at}
 
 
 @dataclass(frozen=True, slots=True)
-class Unprompted:
-    """The same authenticator with a challenge that makes no browser open a form of its own."""
+class WithoutBrowserPrompt:
+    """The same authenticator, with a challenge that does not open the browser's sign-in dialog."""
 
     inner: Authenticator
     challenge: str = 'Covey realm="covey"'
@@ -123,5 +123,5 @@ class Unprompted:
 
 
 def is_open(req: Request) -> bool:
-    """The page, its files, and how to sign in need no identity."""
+    """Return whether a path needs no authentication: the page, its files, and sign-in."""
     return req.path in {"/", "/session"} or req.path.startswith("/assets/")

@@ -1,1 +1,1 @@
-"""A read-only corner of the Identity API, so that the clients can look projects up."""
+"""A read-only part of the Identity API, for clients that look up projects."""

@@ -11,7 +11,7 @@ from covey.ports import Access
 
 
 class Versions:
-    """GET / and GET /v3: the one version that there is."""
+    """GET / and GET /v3: the only version."""
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         resp.status = falcon.HTTP_300
@@ -23,7 +23,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class ProjectLookup:
-    """Projects by id and by name; ordinary members find their own only."""
+    """Projects by id and by name; a caller without the admin role finds its own only."""
 
     projects: Projects
     access: Access
@@ -36,17 +36,17 @@ class ProjectLookup:
         resp.media = {"projects": shown, "links": links}
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        found = self.projects.project(key)
-        if found is None or not self._visible(req, found):
+        project = self.projects.project(key)
+        if project is None or not self._visible(req, project):
             raise NotFound(f"Could not find project: {key}.")
-        resp.media = {"project": _show(req, found)}
+        resp.media = {"project": _show(req, project)}
 
     def _visible(self, req: Request, project: Project) -> bool:
         return project.id == req.actor.project_id or self.access.allows(req.actor, "context_is_admin")
 
 
 def is_open(req: Request) -> bool:
-    """Discovery needs no identity."""
+    """Return whether a path needs no authentication: version discovery."""
     return req.path.rstrip("/") in {"", "/v3"}
 
 

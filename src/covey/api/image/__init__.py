@@ -1,1 +1,1 @@
-"""The Image API, as far as a catalogue goes: records with properties, no image data."""
+"""The Image API without image data: records with properties."""

@@ -8,7 +8,7 @@ VERSION = "v2.17"
 
 
 class Versions:
-    """GET / and GET /v2: the one version that there is."""
+    """GET / and GET /v2: the only version."""
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         resp.status = falcon.HTTP_300
@@ -23,5 +23,5 @@ class Versions:
 
 
 def is_open(req: Request) -> bool:
-    """Discovery needs no identity."""
+    """Return whether a path needs no authentication: version discovery."""
     return req.path in {"/", "/v2", "/v2/"}

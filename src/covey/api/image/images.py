@@ -1,4 +1,4 @@
-"""/v2/images: the catalogue."""
+"""/v2/images: image records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The collection, one of it, its tags, and the data that is not kept."""
+    """Image records, their tags, and uploads, whose data is discarded."""
 
     service: Service
     clock: Clock
@@ -39,19 +39,19 @@ class Images:
     max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        given = query_lists(req)
-        query = schemas.LIST.check(given, schemas.ANY_VERSION)
-        others = {name: values[-1] for name, values in given.items() if name not in schemas.LIST.known}
+        parameters = query_lists(req)
+        query = schemas.LIST.check(parameters, schemas.ANY_VERSION)
+        properties = {name: values[-1] for name, values in parameters.items() if name not in schemas.LIST.known}
         limit = min(int(query.get("limit", _DEFAULT_PAGE)), self.max_limit)
-        found = self.service.find(req.actor, _filter(query, given, others, limit + 1))
-        resp.media = {"images": [show(image) for image in found[:limit]], "schema": "/v2/schemas/images"}
-        resp.media["first"] = _page({k: v for k, v in {**query, **others}.items() if k != "marker"})
-        if len(found) > limit > 0:
-            resp.media["next"] = _page({**query, **others, "marker": found[limit - 1].id})
+        images = self.service.find(req.actor, _filter(query, parameters, properties, limit + 1))
+        resp.media = {"images": [show(image) for image in images[:limit]], "schema": "/v2/schemas/images"}
+        resp.media["first"] = _page({k: v for k, v in {**query, **properties}.items() if k != "marker"})
+        if len(images) > limit > 0:
+            resp.media["next"] = _page({**query, **properties, "marker": images[limit - 1].id})
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         body = read_body(req, schemas.CREATE)
-        _refuse_read_only(body)
+        _reject_read_only(body)
         now = self.clock()
         blank = Image(
             id=ImageId(body.pop("id", None) or self.new_uuid()),
@@ -89,7 +89,7 @@ class Images:
 
     def on_get_file(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.get(req.actor, key)
-        resp.status = falcon.HTTP_204  # there is a record, and no data
+        resp.status = falcon.HTTP_204  # Covey stores no image data
 
     def on_put_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
         self.service.change(req.actor, key, lambda image: patches.with_fields(image, {"tags": image.tags | {tag}}))
@@ -106,7 +106,7 @@ class Images:
 
 
 def show(image: Image) -> Json:
-    """A record; its properties stand beside its fields."""
+    """Return an image; its properties are on the level of its fields."""
     return {
         **image.properties,
         "id": image.id,
@@ -135,7 +135,7 @@ def show(image: Image) -> Json:
 
 
 def _filter(
-    query: Mapping[str, str], given: Mapping[str, list[str]], others: Mapping[str, str], limit: int
+    query: Mapping[str, str], parameters: Mapping[str, list[str]], properties: Mapping[str, str], limit: int
 ) -> ImageFilter:
     sort, _, direction = query.get("sort", f"{query.get('sort_key', 'created_at')}:").partition(":")
     visibility = query.get("visibility", "all")
@@ -146,8 +146,8 @@ def _filter(
         owner=query.get("owner"),
         visibility=None if visibility == "all" else Visibility(visibility),
         hidden=query.get("os_hidden", "false").lower() == "true",
-        tags=tuple(given.get("tag", ())),
-        properties=others,
+        tags=tuple(parameters.get("tag", ())),
+        properties=properties,
         after=ImageId(query["marker"]) if "marker" in query else None,
         limit=limit,
         sort_key=sort,
@@ -156,7 +156,7 @@ def _filter(
 
 
 def _one_of(text: str | None) -> tuple[str, ...] | None:
-    """`in:a,b` means any of them; anything else means itself."""
+    """Return the values of `in:a,b`, or the text itself as the only value."""
     if text is None:
         return None
     return tuple(text.removeprefix("in:").split(",")) if text.startswith("in:") else (text,)
@@ -166,7 +166,7 @@ def _page(query: Mapping[str, str]) -> str:
     return f"/v2/images?{urlencode(query)}" if query else "/v2/images"
 
 
-def _refuse_read_only(body: Json) -> None:
+def _reject_read_only(body: Json) -> None:
     for name in body:
         if name in schemas.READ_ONLY:
             raise Forbidden(f"Attribute '{name}' is read-only.")

@@ -1,4 +1,4 @@
-"""Changing image records: fields by name, and the JSON patches that clients send."""
+"""Changes of image records: fields by name, and JSON patches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Change:
 
 
 def change(entry: Json) -> Change:
-    """A checked entry of a patch. Raises Invalid for a bad value, Forbidden for a field that nobody may set."""
+    """Return a validated entry of a patch. Raises Invalid for a bad value, Forbidden for a read-only field."""
     name = entry["path"][1:].replace("~1", "/").replace("~0", "~")
     if name in _UNCHANGEABLE:
         raise Forbidden(f"Attribute '{name}' is read-only.")
@@ -49,7 +49,7 @@ def change(entry: Json) -> Change:
 
 
 def applied(changes: Iterable[Change], image: Image) -> Image:
-    """The record after the changes, in their order. Raises Conflict for a property that is not there."""
+    """Return the image after the changes, in their order. Raises Conflict for a missing property."""
     for step in changes:
         if step.op == "remove":
             image = _without(image, step.name)
@@ -61,7 +61,7 @@ def applied(changes: Iterable[Change], image: Image) -> Image:
 
 
 def with_fields(image: Image, fields: Mapping[str, Any]) -> Image:
-    """The record with checked fields set; what is no field is a property."""
+    """Return the image with validated fields set; other names are properties."""
     known: dict[str, Any] = {_ATTRIBUTES[name]: value for name, value in fields.items() if name in _ATTRIBUTES}
     if "visibility" in fields:
         known["visibility"] = Visibility(fields["visibility"])

@@ -1,4 +1,4 @@
-"""`/resource_providers/{uuid}/aggregates`: which aggregates a provider is in."""
+"""`/resource_providers/{uuid}/aggregates`: the aggregates of a provider."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.placement import schemas
-from covey.api.placement.answers import read, stamp
 from covey.api.placement.microversions import AGGREGATE_GENERATION, AGGREGATES
+from covey.api.placement.responses import read, set_last_modified
 from covey.api.requests import Json, Request
 from covey.api.versions import only_from
 from covey.model.providers import Provider
@@ -17,29 +17,29 @@ from covey.services.placement.aggregates import ProviderAggregates
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """The resource."""
+    """The aggregates of a provider."""
 
     aggregates: ProviderAggregates
     clock: Clock
 
     @only_from(AGGREGATES)
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self._answer(req, resp, *self.aggregates.all(req.actor, key))
+        self._respond(req, resp, *self.aggregates.all(req.actor, key))
 
     @only_from(AGGREGATES)
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
-        """These, and no others; old clients send a bare list."""
+        """Replace the aggregates; before 1.19 the body is a bare list."""
         self.aggregates.may_replace(req.actor, key)
         body = read(req, schemas.PROVIDER_AGGREGATES.at(req.version))
         uuids, generation = body, None
         if req.version >= AGGREGATE_GENERATION:
             uuids, generation = body["aggregates"], body["resource_provider_generation"]
         provider = self.aggregates.replace(req.actor, key, generation, uuids)
-        self._answer(req, resp, provider, uuids)
+        self._respond(req, resp, provider, uuids)
 
-    def _answer(self, req: Request, resp: falcon.Response, provider: Provider, uuids: Sequence[str]) -> None:
+    def _respond(self, req: Request, resp: falcon.Response, provider: Provider, uuids: Sequence[str]) -> None:
         document: Json = {"aggregates": list(uuids)}
         if req.version >= AGGREGATE_GENERATION:
             document["resource_provider_generation"] = provider.generation
         resp.media = document
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())

@@ -1,4 +1,4 @@
-"""`/allocations`, and `/resource_providers/{uuid}/allocations`: who holds how much of which provider."""
+"""`/allocations`, and `/resource_providers/{uuid}/allocations`: the resources that consumers hold."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -9,8 +9,8 @@ from typing import Any
 import falcon
 
 from covey.api.placement import schemas
-from covey.api.placement.answers import no_content, read, stamp
 from covey.api.placement.microversions import BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPES, MANY_CONSUMERS, OWNERS
+from covey.api.placement.responses import no_content, read, set_last_modified
 from covey.api.requests import Json, Request
 from covey.api.validation import is_uuid
 from covey.api.versions import Version, only_from
@@ -23,26 +23,26 @@ from covey.services.placement.usages import UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """The resource."""
+    """Allocations of consumers and against providers."""
 
     allocations: Service
     clock: Clock
 
     @only_from(MANY_CONSUMERS)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        """Many consumers, all or none."""
+        """Replace the allocations of several consumers, atomically."""
         body = read(req, schemas.MANY_ALLOCATIONS.at(req.version))
         self.allocations.replace_many(req.actor, parse_many(body, req.version))
         no_content(resp)
 
     def on_get_one(self, req: Request, resp: falcon.Response, consumer: str) -> None:
-        """What a consumer holds, which may be nothing."""
+        """Show a consumer's allocations, which may be empty."""
         holding = self.allocations.of_consumer(req.actor, consumer)
         resp.media = show(holding, req.version)
-        stamp(req, resp, _newest([holding] if holding else [], self.clock))
+        set_last_modified(req, resp, _newest([holding] if holding else [], self.clock))
 
     def on_put_one(self, req: Request, resp: falcon.Response, consumer: str) -> None:
-        """From now on this, and nothing else."""
+        """Replace a consumer's allocations."""
         if not is_uuid(consumer):
             raise Invalid(f"Malformed consumer_uuid: {consumer}")
         body = read(req, schemas.ALLOCATIONS.at(req.version))
@@ -54,28 +54,30 @@ class Allocations:
         no_content(resp)
 
     def on_get_provider(self, req: Request, resp: falcon.Response, key: str) -> None:
-        """Everybody who holds something of a provider."""
+        """List the allocations against a provider."""
         provider, holdings = self.allocations.of_provider(req.actor, key)
         resp.media = {
             "resource_provider_generation": provider.generation,
-            "allocations": {each.consumer.uuid: _on_provider(each, provider.uuid, req.version) for each in holdings},
+            "allocations": {
+                holding.consumer.uuid: _on_provider(holding, provider.uuid, req.version) for holding in holdings
+            },
         }
-        stamp(req, resp, _newest(holdings, self.clock))
+        set_last_modified(req, resp, _newest(holdings, self.clock))
 
 
 def parse_many(body: Mapping[str, Any], version: Version) -> list[AllocationRequest]:
-    """What many consumers are to hold."""
+    """Return the requested allocations of several consumers."""
     return [parse(consumer, entry, version) for consumer, entry in body.items()]
 
 
 def parse(consumer: str, body: Mapping[str, Any], version: Version) -> AllocationRequest:
-    """What a consumer is to hold, as a version says it."""
-    given = body["allocations"]
+    """Return the requested allocations of a consumer, from the body of a version."""
+    allocations = body["allocations"]
     if version < BY_PROVIDER:
-        given = {entry["resource_provider"]["uuid"]: entry for entry in given}
+        allocations = {entry["resource_provider"]["uuid"]: entry for entry in allocations}
     return AllocationRequest(
         consumer,
-        {provider: entry["resources"] for provider, entry in given.items()},
+        {provider: entry["resources"] for provider, entry in allocations.items()},
         body["project_id"] if version >= OWNERS else INCOMPLETE_OWNER,
         body["user_id"] if version >= OWNERS else INCOMPLETE_OWNER,
         body.get("consumer_type"),
@@ -85,7 +87,7 @@ def parse(consumer: str, body: Mapping[str, Any], version: Version) -> Allocatio
 
 
 def show(holding: ConsumerAllocations | None, version: Version) -> Json:
-    """What a consumer holds, as a version knows it."""
+    """Return a consumer's allocations in the form of the version."""
     if holding is None:
         return {"allocations": {}}
     consumer = holding.consumer
@@ -112,6 +114,6 @@ def _on_provider(holding: ConsumerAllocations, provider: str, version: Version) 
 
 
 def _newest(holdings: Iterable[ConsumerAllocations], clock: Clock) -> datetime:
-    """When the newest was written; now, if that is not known of all."""
+    """Return when the newest was written, or the current time if one has no time."""
     moments = [holding.consumer.updated_at for holding in holdings]
     return max((moment for moment in moments if moment), default=clock()) if all(moments) else clock()

@@ -1,4 +1,4 @@
-"""The query grammar of the Placement API: groups of resources, traits, aggregates and trees, by microversion.
+"""The query grammar of the Placement API: request groups of resources, traits, aggregates and trees.
 
 `read_query` is for allocation candidates, `read_filters` for the list of resource providers.
 """
@@ -22,42 +22,42 @@ FORBIDDEN_TRAITS, REPEATED_MEMBER_OF, GROUPS = Version(1, 22), Version(1, 24), V
 WHOLE_TREES, IN_TREE, FORBIDDEN_AGGREGATES = Version(1, 29), Version(1, 31), Version(1, 32)
 LONG_SUFFIXES, ROOT_REQUIRED, SAME_SUBTREE, ANY_TRAITS = Version(1, 33), Version(1, 35), Version(1, 36), Version(1, 39)
 
-Given = Mapping[str, list[str]]
+Parameters = Mapping[str, list[str]]
 """All values of each parameter."""
 
 _NUMBER, _WORD = "[1-9][0-9]*", "[a-zA-Z0-9_-]{1,64}"
-_KINDS = ("resources", "required", "member_of", "in_tree")
-_FIRST_COUNTS = {"limit", "group_policy"}  # where one is repeated; of others the last does, or all of them
-_MOST_DIGITS = 9  # a limit beyond that is none
+_PARAMETERS = ("resources", "required", "member_of", "in_tree")
+_FIRST_VALUE_WINS = {"limit", "group_policy"}  # when repeated; of others the last value wins, or all apply
+_MAX_LIMIT_DIGITS = 9  # a longer limit means no limit
 
 
 class DuplicateKey(Invalid):
-    """A query of the Placement API repeats a parameter that may be given only once."""
+    """A query of the Placement API repeats a parameter that must be unique."""
 
     code = "duplicate_key"
 
 
 class BadValue(Invalid):
-    """A parameter of a query for allocation candidates does not fit the others."""
+    """A parameter of a query for allocation candidates contradicts another one."""
 
     code = "bad_value"
 
 
 class MissingValue(Invalid):
-    """A query for allocation candidates asks for no resources at all."""
+    """A query for allocation candidates requests no resources."""
 
     code = "missing_value"
 
 
 class QuerySchema:
-    """Which parameters a route takes. Of a repeated one, the last is looked at."""
+    """The parameters of a route. The last value of a repeated parameter is validated."""
 
     def __init__(self, schema: JsonSchema) -> None:
         self._validator = jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
 
-    def check(self, given: Given) -> None:
-        """Raises Invalid in the words of the jsonschema package, which clients and their tests know."""
-        error = best_match(self._validator.iter_errors({name: values[-1] for name, values in given.items()}))
+    def check(self, parameters: Parameters) -> None:
+        """Raise Invalid with the message of jsonschema, as Placement does."""
+        error = best_match(self._validator.iter_errors({name: values[-1] for name, values in parameters.items()}))
         if error is not None:
             raise Invalid(f"Invalid query string parameters: {error}")
 
@@ -74,9 +74,9 @@ def _plain(*names: str) -> QuerySchema:
     )
 
 
-def _grouped(suffix: str, kinds: Iterable[str], *others: str) -> QuerySchema:
+def _grouped(suffix: str, names: Iterable[str], *others: str) -> QuerySchema:
     properties = {"limit": _LIMIT, "group_policy": _POLICY, **dict.fromkeys(others, _TEXT)}
-    patterns = {f"^{kind}({suffix})?$": _TEXT for kind in kinds}
+    patterns = {f"^{name}({suffix})?$": _TEXT for name in names}
     return QuerySchema(
         {"type": "object", "properties": properties, "patternProperties": patterns, "additionalProperties": False}
     )
@@ -88,53 +88,53 @@ _SCHEMAS = Versioned(
         LIMIT: _plain("resources", "limit"),
         TRAITS: _plain("resources", "limit", "required"),
         MEMBER_OF: _plain("resources", "limit", "required", "member_of"),
-        GROUPS: _grouped(_NUMBER, _KINDS[:3]),
-        IN_TREE: _grouped(_NUMBER, _KINDS),
-        LONG_SUFFIXES: _grouped(_WORD, _KINDS),
-        ROOT_REQUIRED: _grouped(_WORD, _KINDS, "root_required"),
-        SAME_SUBTREE: _grouped(_WORD, _KINDS, "root_required", "same_subtree"),
+        GROUPS: _grouped(_NUMBER, _PARAMETERS[:3]),
+        IN_TREE: _grouped(_NUMBER, _PARAMETERS),
+        LONG_SUFFIXES: _grouped(_WORD, _PARAMETERS),
+        ROOT_REQUIRED: _grouped(_WORD, _PARAMETERS, "root_required"),
+        SAME_SUBTREE: _grouped(_WORD, _PARAMETERS, "root_required", "same_subtree"),
     }
 )
 _KEYS = Versioned(
     {
-        CANDIDATES: re.compile(rf"({'|'.join(_KINDS)})({_NUMBER})?"),
-        LONG_SUFFIXES: re.compile(rf"({'|'.join(_KINDS)})({_WORD})?"),
+        CANDIDATES: re.compile(rf"({'|'.join(_PARAMETERS)})({_NUMBER})?"),
+        LONG_SUFFIXES: re.compile(rf"({'|'.join(_PARAMETERS)})({_WORD})?"),
     }
 )
 
 
-def read_query(given: Given, version: Version) -> tuple[Query, int | None]:
-    """The question about allocation candidates, and how many the caller wants at the most. Raises Invalid."""
-    given = {**given, **{name: given[name][:1] for name in _FIRST_COUNTS & given.keys()}}
-    _SCHEMAS.at(version).check(given)
-    required, forbidden = _root_required(given.get("root_required", []))
-    subtrees = tuple(_suffixes(value) for value in given.get("same_subtree", []))
-    groups = _groups(given, version)
+def read_query(parameters: Parameters, version: Version) -> tuple[Query, int | None]:
+    """Return the query for allocation candidates, and its limit. Raises Invalid."""
+    parameters = {**parameters, **{name: parameters[name][:1] for name in _FIRST_VALUE_WINS & parameters.keys()}}
+    _SCHEMAS.at(version).check(parameters)
+    required, forbidden = _root_required(parameters.get("root_required", []))
+    subtrees = tuple(_suffixes(value) for value in parameters.get("same_subtree", []))
+    groups = _groups(parameters, version)
     if version >= SAME_SUBTREE:
         _check_resourceless(groups, subtrees)
     else:
         _check_orphans(groups)
     _check_conflicts(groups)
-    policy = given.get("group_policy")
+    policy = parameters.get("group_policy")
     if policy is None and sum(suffix != NAMELESS for suffix in groups) > 1:
         raise Invalid(
             'The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.'
         )
     isolate = policy == ["isolate"]
     nested = version >= WHOLE_TREES
-    return Query(tuple(groups.values()), isolate, required, forbidden, subtrees, nested), _limit(given)
+    return Query(tuple(groups.values()), isolate, required, forbidden, subtrees, nested), _limit(parameters)
 
 
-def read_filters(given: Given, version: Version) -> Group:
-    """What a list of resource providers is filtered by, besides name and uuid. Raises Invalid."""
-    return read_group(given, NAMELESS, version)
+def read_filters(parameters: Parameters, version: Version) -> Group:
+    """Return the filters of a list of resource providers, besides name and uuid. Raises Invalid."""
+    return read_group(parameters, NAMELESS, version)
 
 
-def read_group(given: Given, suffix: str, version: Version) -> Group:
-    """The group of one suffix. Raises Invalid, naming what is wrong and what would be right."""
-    required, forbidden = read_traits(given.get(f"required{suffix}", []), version)
-    inside, outside = read_member_of(given.get(f"member_of{suffix}", []), suffix, version)
-    resources, tree = given.get(f"resources{suffix}"), given.get(f"in_tree{suffix}")
+def read_group(parameters: Parameters, suffix: str, version: Version) -> Group:
+    """Return the request group of a suffix. Raises Invalid with the value and the expected form."""
+    required, forbidden = read_traits(parameters.get(f"required{suffix}", []), version)
+    inside, outside = read_member_of(parameters.get(f"member_of{suffix}", []), suffix, version)
+    resources, tree = parameters.get(f"resources{suffix}"), parameters.get(f"in_tree{suffix}")
     return Group(
         suffix,
         {} if resources is None else read_resources(resources[-1]),
@@ -147,7 +147,7 @@ def read_group(given: Given, suffix: str, version: Version) -> Group:
 
 
 def read_resources(value: str) -> dict[str, int]:
-    """`CLASS:n,CLASS:n`. Raises Invalid."""
+    """Parse `CLASS:n,CLASS:n`. Raises Invalid."""
     form = "Badly formed resources parameter. Expected resources query string parameter in form: "
     form += "?resources=VCPU:2,MEMORY_MB:1024."
     if not value.strip():
@@ -172,16 +172,16 @@ def _amount(name: str, text: str) -> int:
 
 
 def read_traits(values: list[str], version: Version) -> tuple[AnyOf, frozenset[str]]:
-    """`T1,!T2` and `in:T1,T2`: what is required, one of each set, and what is forbidden. Raises Invalid."""
+    """Parse `T1,!T2` and `in:T1,T2`: one of each required set, and forbidden traits. Raises Invalid."""
     required: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values if version >= ANY_TRAITS else values[-1:]:
         if value.startswith("in:"):
             required.append(_any_of_traits(value, version))
         else:
-            wanted, unwanted = _all_of_traits(value, forbidding=version >= FORBIDDEN_TRAITS)
-            required += [frozenset({trait}) for trait in wanted]
-            forbidden |= unwanted
+            all_required, all_forbidden = _all_of_traits(value, may_forbid=version >= FORBIDDEN_TRAITS)
+            required += [frozenset({trait}) for trait in all_required]
+            forbidden |= all_forbidden
     return tuple(required), frozenset(forbidden)
 
 
@@ -200,21 +200,21 @@ def _any_of_traits(value: str, version: Version) -> frozenset[str]:
     return traits
 
 
-def _all_of_traits(value: str, *, forbidding: bool) -> tuple[list[str], set[str]]:
+def _all_of_traits(value: str, *, may_forbid: bool) -> tuple[list[str], set[str]]:
     traits = [trait.strip() for trait in value.split(",")]
-    wanted = [trait for trait in traits if not trait.startswith("!")]
-    unwanted = {trait.lstrip("!") for trait in traits if trait.startswith("!")}
-    empty = "" in wanted or "" in unwanted
-    if empty or (unwanted and not forbidding):
-        form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if forbidding else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
+    required = [trait for trait in traits if not trait.startswith("!")]
+    forbidden = {trait.lstrip("!") for trait in traits if trait.startswith("!")}
+    empty = "" in required or "" in forbidden
+    if empty or (forbidden and not may_forbid):
+        form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if may_forbid else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
         message = f"Invalid query string parameters: Expected 'required' parameter value of the form: {form}. "
         message += f"Got an empty trait in: {value}" if empty else f"Got: {value}"
         raise Invalid(message)
-    return wanted, unwanted
+    return required, forbidden
 
 
 def read_member_of(values: list[str], suffix: str, version: Version) -> tuple[AnyOf, frozenset[str]]:
-    """Aggregates: in one of each set, and in none of the others. Raises Invalid."""
+    """Parse aggregates: one of each required set, and forbidden ones. Raises Invalid."""
     if len(values) > 1 and version < REPEATED_MEMBER_OF:
         raise Invalid(f"Multiple member_of{suffix} parameters are not supported")
     inside: list[frozenset[str]] = []
@@ -247,7 +247,7 @@ def _aggregates(value: str) -> frozenset[str]:
 
 
 def read_in_tree(value: str) -> str:
-    """The uuid of a provider, with the dashes that it is kept with. Raises Invalid."""
+    """Parse the uuid of a provider, and return it with dashes. Raises Invalid."""
     text = value.strip()
     if not is_uuid(text):
         raise Invalid(
@@ -256,27 +256,27 @@ def read_in_tree(value: str) -> str:
     return str(UUID(text))
 
 
-def _groups(given: Given, version: Version) -> dict[str, Group]:
+def _groups(parameters: Parameters, version: Version) -> dict[str, Group]:
     pattern = _KEYS.at(version)
-    found = (pattern.fullmatch(key) for key in given)
+    found = (pattern.fullmatch(key) for key in parameters)
     suffixes = dict.fromkeys(match[2] or NAMELESS for match in found if match)
-    return {suffix: read_group(given, suffix, version) for suffix in suffixes}
+    return {suffix: read_group(parameters, suffix, version) for suffix in suffixes}
 
 
-def _limit(given: Given) -> int | None:
-    text = given.get("limit", [""])[0].strip()
-    return int(text) if text and len(text) <= _MOST_DIGITS else None
+def _limit(parameters: Parameters) -> int | None:
+    text = parameters.get("limit", [""])[0].strip()
+    return int(text) if text and len(text) <= _MAX_LIMIT_DIGITS else None
 
 
 def _root_required(values: list[str]) -> tuple[frozenset[str], frozenset[str]]:
     if len(values) > 1:
         raise DuplicateKey("Query parameter 'root_required' may be specified only once.")
-    wanted, unwanted = read_traits(values, ROOT_REQUIRED)  # whatever the version, `in:` is not for roots
-    required = frozenset[str]().union(*wanted)
-    if both := required & unwanted:
+    any_of, forbidden = read_traits(values, ROOT_REQUIRED)  # root_required never supports `in:`
+    required = frozenset[str]().union(*any_of)
+    if both := required & forbidden:
         names = ", ".join(sorted(both))
         raise BadValue(f"Conflicting required and forbidden traits found in root_required: {names}")
-    return required, unwanted
+    return required, forbidden
 
 
 def _suffixes(value: str) -> frozenset[str]:
@@ -287,7 +287,7 @@ def _suffixes(value: str) -> frozenset[str]:
 
 
 def _check_resourceless(groups: Mapping[str, Group], subtrees: Iterable[frozenset[str]]) -> None:
-    """Somebody gives something; who gives nothing says where; and every subtree is about groups that exist."""
+    """Raise MissingValue or BadValue, as Placement does, for groups without resources and unknown suffixes."""
     without = [suffix for suffix, group in groups.items() if not group.resources]
     if len(without) == len(groups):
         raise MissingValue("There must be at least one resources or resources[$S] parameter.")
@@ -302,7 +302,7 @@ def _check_resourceless(groups: Mapping[str, Group], subtrees: Iterable[frozense
 
 
 def _check_orphans(groups: Mapping[str, Group]) -> None:
-    """Every group has resources."""
+    """Raise Invalid unless every group has resources."""
     without = {suffix: group for suffix, group in groups.items() if not group.resources}
     if orphans := [f"required{suffix}" for suffix, group in without.items() if group.required]:
         raise Invalid(

@@ -1,13 +1,13 @@
-"""`GET /allocation_candidates`: where what is asked for could come from."""
+"""`GET /allocation_candidates`: the sets of providers that can satisfy a request."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import falcon
 
-from covey.api.placement.answers import stamp
 from covey.api.placement.candidate_queries import WHOLE_TREES, read_query
 from covey.api.placement.microversions import BY_PROVIDER, CANDIDATES, MAPPINGS
+from covey.api.placement.responses import set_last_modified
 from covey.api.requests import Json, Request, query_lists
 from covey.api.versions import Version, only_from
 from covey.ports import Clock
@@ -19,22 +19,22 @@ TRAITS_SHOWN, ALL_CLASSES = Version(1, 17), Version(1, 27)
 
 @dataclass(frozen=True, slots=True)
 class AllocationCandidates:
-    """The resource."""
+    """Allocation candidates."""
 
     candidates: Candidates
     clock: Clock
 
     @only_from(CANDIDATES)
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        """The candidates, and the state of the providers that they draw on."""
+        """List the candidates, with summaries of their providers."""
         self.candidates.may_ask(req.actor)
         query, limit = read_query(query_lists(req), req.version)
         resp.media = show(self.candidates.find(req.actor, query, limit), query, req.version)
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
 
 def show(found: Found, query: Query, version: Version) -> Json:
-    """The answer as a version knows it."""
+    """Return candidates and summaries in the form of the version."""
     return {
         "allocation_requests": _requests(found.candidates, version),
         "provider_summaries": _summaries(found.summaries, query, version),
@@ -61,7 +61,7 @@ def _listed(candidate: Candidate) -> list[Json]:
 
 
 def _summaries(summaries: Iterable[Summary], query: Query, version: Version) -> Json:
-    asked_for = None if version >= ALL_CLASSES else query.amounts
+    requested = None if version >= ALL_CLASSES else query.amounts
     with_traits, with_family = version >= TRAITS_SHOWN, version >= WHOLE_TREES
     shown: Json = {}
     for summary in summaries:
@@ -69,7 +69,7 @@ def _summaries(summaries: Iterable[Summary], query: Query, version: Version) -> 
             "resources": {
                 name: {"capacity": capacity, "used": used}
                 for name, (capacity, used) in summary.rooms.items()
-                if asked_for is None or name in asked_for
+                if requested is None or name in requested
             }
         }
         if with_traits:

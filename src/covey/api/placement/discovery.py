@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import falcon
 
-from covey.api.placement.answers import stamp
 from covey.api.placement.microversions import VERSIONS
+from covey.api.placement.responses import set_last_modified
 from covey.api.requests import Request
 from covey.ports import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """GET /: the one version that there is, with its microversions."""
+    """GET /: the only version, with the range of its microversions."""
 
     clock: Clock
 
@@ -28,9 +28,9 @@ class Versions:
                 }
             ]
         }
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
 
 def is_open(req: Request) -> bool:
-    """Discovery needs no identity."""
+    """Return whether a path needs no authentication: version discovery."""
     return req.path in {"", "/"}

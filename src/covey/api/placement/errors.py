@@ -1,4 +1,4 @@
-"""The Placement API's errors: a list of one, with a code from 1.23 on; and what happens to every request first."""
+"""The Placement API's error bodies, and its checks of methods and media types."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -33,22 +33,22 @@ _GENERIC = {
     HTTPStatus.CONFLICT: "There was a conflict when trying to complete your request.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The request's media type is not supported by this server.",
 }
-_ANY_ACCEPT = frozenset({"/", "/traits/{name}"})  # what answers without JSON, or whatever a caller can read
+_ANY_ACCEPT = frozenset({"/", "/traits/{name}"})  # routes that do not check the Accept header
 
 
 @dataclass(frozen=True, slots=True)
 class MethodPolicy:
-    """What is asked of every request before a resource sees it."""
+    """Middleware that checks the method and the media types of every request."""
 
-    methods: Mapping[str, Sequence[str]]  # by the route's template
+    methods: Mapping[str, Sequence[str]]  # by route template
 
     def process_request(self, req: Request, _: falcon.Response) -> None:
-        """Raises Invalid for a body of no type."""
+        """Raise Invalid for a body without a Content-Type."""
         if (req.content_length or 0) > 0 and not req.content_type:
             raise Invalid("content-type header required when content-length > 0")
 
     def process_resource(self, req: Request, _: falcon.Response, __: object, ___: object) -> None:
-        """Raises an HTTP error for a method that the route does not have, or for who reads no JSON."""
+        """Raise an HTTP error for an unknown method, or for a caller that does not accept JSON."""
         template = req.uri_template or ""
         if req.method not in self.methods[template]:
             raise falcon.HTTPMethodNotAllowed(self.methods[template])
@@ -57,25 +57,25 @@ class MethodPolicy:
 
 
 def install(app: falcon.App[Request, falcon.Response]) -> None:
-    """Makes an application answer every error as Placement does."""
+    """Handle every error of an application as Placement does."""
 
     def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
-        _answer(req, resp, STATUS[error.code], error.message, CODES.get(error.code, _UNDEFINED))
+        _respond(req, resp, STATUS[error.code], error.message, CODES.get(error.code, _UNDEFINED))
 
     def no_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
-        _answer(req, resp, HTTPStatus.NOT_FOUND, "")
+        _respond(req, resp, HTTPStatus.NOT_FOUND, "")
 
     def no_method(req: Request, resp: falcon.Response, error: falcon.HTTPMethodNotAllowed, _: object) -> None:
         resp.set_headers(error.headers or {})
-        _answer(req, resp, HTTPStatus.METHOD_NOT_ALLOWED, f"The method {req.method} is not allowed for this resource.")
+        _respond(req, resp, HTTPStatus.METHOD_NOT_ALLOWED, f"The method {req.method} is not allowed for this resource.")
 
-    handle_unexpected_errors(app, _answer)
+    handle_unexpected_errors(app, _respond)
     app.add_error_handler(falcon.HTTPRouteNotFound, no_route)
     app.add_error_handler(falcon.HTTPMethodNotAllowed, no_method)
     app.add_error_handler(CoveyError, expected)
 
 
-def _answer(req: Request, resp: falcon.Response, status: HTTPStatus, message: str, code: str = _UNDEFINED) -> None:
+def _respond(req: Request, resp: falcon.Response, status: HTTPStatus, message: str, code: str = _UNDEFINED) -> None:
     resp.status = status
     generic = _GENERIC.get(status, "")
     detail = f"{generic}\n\n {message}  " if generic else message

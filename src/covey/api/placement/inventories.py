@@ -1,4 +1,4 @@
-"""`/resource_providers/{uuid}/inventories`: what a provider has."""
+"""`/resource_providers/{uuid}/inventories`: the resources of a provider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any
 import falcon
 
 from covey.api.placement import schemas
-from covey.api.placement.answers import no_content, read, stamp
 from covey.api.placement.microversions import ALL_RESERVED, DELETE_INVENTORIES
 from covey.api.placement.resource_providers import PATH
+from covey.api.placement.responses import no_content, read, set_last_modified
 from covey.api.requests import Json, Request
 from covey.api.versions import Version
 from covey.model.providers import MAX_INT, InventoryRecord, Provider
@@ -19,32 +19,32 @@ from covey.services.placement.inventories import Inventories as Service
 
 @dataclass(frozen=True, slots=True)
 class Inventories:
-    """The resource."""
+    """The inventories of a provider."""
 
     inventories: Service
     clock: Clock
 
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
         provider, found = self.inventories.all(req.actor, key)
-        self._answer_all(req, resp, provider, found)
+        self._respond_all(req, resp, provider, found)
 
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
-        """From now on this, and nothing else."""
+        """Replace the inventories."""
         body = read(req, schemas.INVENTORIES)
-        wanted = {kind: parse(entry) for kind, entry in body["inventories"].items()}
+        inventories = {kind: parse(entry) for kind, entry in body["inventories"].items()}
         provider = self.inventories.replace(
-            req.actor, key, body["resource_provider_generation"], wanted, least=_least(req.version)
+            req.actor, key, body["resource_provider_generation"], inventories, least=_min_capacity(req.version)
         )
-        self._answer_all(req, resp, provider, wanted)
+        self._respond_all(req, resp, provider, inventories)
 
     def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
-        """One more."""
+        """Add an inventory."""
         body = read(req, schemas.NEW_INVENTORY)
         kind, new = body["resource_class"], parse(body)
-        provider = self.inventories.add(req.actor, key, kind, new, least=_least(req.version))
+        provider = self.inventories.add(req.actor, key, kind, new, least=_min_capacity(req.version))
         resp.status = falcon.HTTP_201
         resp.location = req.link(f"{PATH}/{key}/inventories/{kind}")
-        self._answer(req, resp, provider, new)
+        self._respond(req, resp, provider, new)
 
     def on_delete(self, req: Request, resp: falcon.Response, key: str) -> None:
         if req.version < DELETE_INVENTORIES:
@@ -53,36 +53,36 @@ class Inventories:
         no_content(resp)
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
-        self._answer(req, resp, *self.inventories.one(req.actor, key, kind))
+        self._respond(req, resp, *self.inventories.one(req.actor, key, kind))
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
         body = read(req, schemas.INVENTORY)
         new = parse(body)
         provider = self.inventories.change(
-            req.actor, key, kind, body["resource_provider_generation"], new, least=_least(req.version)
+            req.actor, key, kind, body["resource_provider_generation"], new, least=_min_capacity(req.version)
         )
-        self._answer(req, resp, provider, new)
+        self._respond(req, resp, provider, new)
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
         self.inventories.remove(req.actor, key, kind)
         no_content(resp)
 
-    def _answer_all(
+    def _respond_all(
         self, req: Request, resp: falcon.Response, provider: Provider, found: Mapping[str, InventoryRecord]
     ) -> None:
         resp.media = {
             "resource_provider_generation": provider.generation,
             "inventories": {kind: show(inventory) for kind, inventory in found.items()},
         }
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
-    def _answer(self, req: Request, resp: falcon.Response, provider: Provider, found: InventoryRecord) -> None:
+    def _respond(self, req: Request, resp: falcon.Response, provider: Provider, found: InventoryRecord) -> None:
         resp.media = {**show(found), "resource_provider_generation": provider.generation}
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
 
 def parse(entry: Mapping[str, Any]) -> InventoryRecord:
-    """An inventory as a body has it, with the usual values where it says nothing."""
+    """Return an inventory from a body, with Placement's defaults."""
     return InventoryRecord(
         entry["total"],
         entry.get("reserved", 0),
@@ -94,7 +94,7 @@ def parse(entry: Mapping[str, Any]) -> InventoryRecord:
 
 
 def show(inventory: InventoryRecord) -> Json:
-    """An inventory as the wire has it."""
+    """Return an inventory as JSON."""
     return {
         "total": inventory.total,
         "reserved": inventory.reserved,
@@ -105,6 +105,6 @@ def show(inventory: InventoryRecord) -> Json:
     }
 
 
-def _least(version: Version) -> int:
-    """The capacity that an inventory has to have."""
+def _min_capacity(version: Version) -> int:
+    """Return the minimum capacity of an inventory."""
     return 0 if version >= ALL_RESERVED else 1

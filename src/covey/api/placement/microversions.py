@@ -1,4 +1,4 @@
-"""The Placement API's microversions, each named for what it changed; and how a caller chooses one."""
+"""The Placement API's microversions, each named for its change, and their negotiation."""
 
 import re
 from dataclasses import dataclass
@@ -41,13 +41,13 @@ _FORM = re.compile(r"\s*([0-9]{1,9})\s*\.\s*([0-9]{1,9})\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class PlacementVersions(VersionRange):
-    """Of several versions for this service, the last counts; and what is wrong is said in Placement's own words."""
+    """Negotiates as Placement does: the last of several versions wins, with Placement's messages."""
 
     def _parse(self, text: str) -> Version:
-        found = _FORM.fullmatch(text)
-        if found is None:
+        match = _FORM.fullmatch(text)
+        if match is None:
             raise Invalid(f"Invalid microversion: invalid version string: {text}")
-        return Version(int(found[1]), int(found[2]))
+        return Version(int(match[1]), int(match[2]))
 
     def _out_of_range(self, version: Version, text: str) -> Invalid:
         return OutOfRange(f"Invalid microversion: Unacceptable version header: {text}")
@@ -60,7 +60,7 @@ class PlacementVersions(VersionRange):
         return None
 
     def headers(self, version: Version) -> dict[str, str]:
-        """What tells the caller which version answered."""
+        """Return the response headers that name the version."""
         return {"openstack-api-version": f"{self.service} {version}", "vary": "openstack-api-version"}
 
 

@@ -1,4 +1,4 @@
-"""`POST /reshaper`: inventories and allocations change together."""
+"""`POST /reshaper`: change inventories and allocations in one transaction."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,9 @@ import falcon
 
 from covey.api.placement import schemas
 from covey.api.placement.allocations import parse_many
-from covey.api.placement.answers import no_content, read
 from covey.api.placement.inventories import parse
 from covey.api.placement.microversions import RESHAPER
+from covey.api.placement.responses import no_content, read
 from covey.api.requests import Request
 from covey.api.versions import only_from
 from covey.services.placement.reshaper import NewStock
@@ -17,7 +17,7 @@ from covey.services.placement.reshaper import Reshaper as Service
 
 @dataclass(frozen=True, slots=True)
 class Reshaper:
-    """The resource."""
+    """The reshaper."""
 
     reshaper: Service
 

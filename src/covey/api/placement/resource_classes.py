@@ -1,12 +1,12 @@
-"""`/resource_classes`: the names of what providers have."""
+"""`/resource_classes`: the standard and custom resource classes."""
 
 from dataclasses import dataclass
 
 import falcon
 
 from covey.api.placement import schemas
-from covey.api.placement.answers import created, href, no_content, read, stamp
 from covey.api.placement.microversions import CLASS_BY_NAME, CLASSES
+from covey.api.placement.responses import created, href, no_content, read, set_last_modified
 from covey.api.requests import Json, Request
 from covey.api.versions import only_from
 from covey.ports import Clock
@@ -17,7 +17,7 @@ PATH = "/resource_classes"
 
 @dataclass(frozen=True, slots=True)
 class ResourceClasses:
-    """The resource."""
+    """Resource classes."""
 
     classes: Service
     clock: Clock
@@ -25,7 +25,7 @@ class ResourceClasses:
     @only_from(CLASSES)
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         resp.media = {"resource_classes": [show(req, name) for name in self.classes.all(req.actor)]}
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
     @only_from(CLASSES)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
@@ -37,11 +37,11 @@ class ResourceClasses:
     def on_get_one(self, req: Request, resp: falcon.Response, name: str) -> None:
         made_at = self.classes.show(req.actor, name)
         resp.media = show(req, name)
-        stamp(req, resp, made_at or self.clock())
+        set_last_modified(req, resp, made_at or self.clock())
 
     @only_from(CLASSES)
     def on_put_one(self, req: Request, resp: falcon.Response, name: str) -> None:
-        """Up to 1.6 another name; from 1.7 on, makes sure that the class exists."""
+        """Rename the class before 1.7; from 1.7 on, create it unless it exists."""
         if req.version < CLASS_BY_NAME:
             new = read(req, schemas.RESOURCE_CLASS)["name"]
             self.classes.rename(req.actor, name, new)
@@ -58,5 +58,5 @@ class ResourceClasses:
 
 
 def show(req: Request, name: str) -> Json:
-    """A class as the wire has it."""
+    """Return a resource class as JSON."""
     return {"name": name, "links": [{"rel": "self", "href": href(req, f"{PATH}/{name}")}]}

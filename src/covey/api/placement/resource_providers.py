@@ -1,4 +1,4 @@
-"""`/resource_providers`: what has something to give."""
+"""`/resource_providers`: providers of resources, and their trees."""
 
 import uuid
 from collections.abc import Sequence
@@ -8,7 +8,6 @@ from datetime import datetime
 import falcon
 
 from covey.api.placement import schemas
-from covey.api.placement.answers import href, no_content, read, stamp
 from covey.api.placement.candidate_queries import read_filters
 from covey.api.placement.microversions import (
     AGGREGATES,
@@ -19,6 +18,7 @@ from covey.api.placement.microversions import (
     TRAITS,
     TREES,
 )
+from covey.api.placement.responses import href, no_content, read, set_last_modified
 from covey.api.requests import Json, Request, query_lists
 from covey.model.providers import Provider, ProviderFilter
 from covey.ports import Clock
@@ -35,57 +35,58 @@ _LINKS = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceProviders:
-    """The resource."""
+    """Resource providers."""
 
     providers: Providers
     clock: Clock
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        """The providers that the query wants."""
+        """List the providers that match the query."""
         found = self.providers.find(req.actor, read_filter(req))
         resp.media = {"resource_providers": [show(req, provider) for provider in found]}
-        stamp(req, resp, _newest(found, self.clock))
+        set_last_modified(req, resp, _newest(found, self.clock))
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        """A new provider."""
+        """Create a provider."""
         body = read(req, schemas.NEW_PROVIDER.at(req.version))
-        given = body.get("uuid")
-        new = NewProvider(body["name"], str(uuid.UUID(given)) if given else None, body.get("parent_provider_uuid"))
+        new_uuid = body.get("uuid")
+        parent = body.get("parent_provider_uuid")
+        new = NewProvider(body["name"], str(uuid.UUID(new_uuid)) if new_uuid else None, parent)
         provider = self.providers.create(req.actor, new)
         resp.location = req.link(f"{PATH}/{provider.uuid}")
         if req.version < PROVIDER_RETURNED:
             resp.status = falcon.HTTP_201
         else:
-            self._answer(req, resp, provider)
+            self._respond(req, resp, provider)
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self._answer(req, resp, self.providers.show(req.actor, key))
+        self._respond(req, resp, self.providers.show(req.actor, key))
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        """Another name, and from 1.14 on another parent."""
+        """Change the name, and from 1.14 on the parent."""
         body = read(req, schemas.PROVIDER.at(req.version))
         change = ProviderChange(
             body["name"], "parent_provider_uuid" in body, body.get("parent_provider_uuid"), req.version >= MOVES
         )
-        self._answer(req, resp, self.providers.change(req.actor, key, change))
+        self._respond(req, resp, self.providers.change(req.actor, key, change))
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.providers.delete(req.actor, key)
         no_content(resp)
 
-    def _answer(self, req: Request, resp: falcon.Response, provider: Provider) -> None:
+    def _respond(self, req: Request, resp: falcon.Response, provider: Provider) -> None:
         resp.media = show(req, provider)
-        stamp(req, resp, provider.updated_at)
+        set_last_modified(req, resp, provider.updated_at)
 
 
 def read_filter(req: Request) -> ProviderFilter:
-    """Which providers the query wants. Raises Invalid."""
-    given = query_lists(req)
-    schemas.PROVIDERS_QUERY.at(req.version).check(given)
-    filters = read_filters(given, req.version)
+    """Return the filters of the query. Raises Invalid."""
+    query = query_lists(req)
+    schemas.PROVIDERS_QUERY.at(req.version).check(query)
+    filters = read_filters(query, req.version)
     return ProviderFilter(
-        name=given["name"][-1] if "name" in given else None,
-        uuid=given["uuid"][-1] if "uuid" in given else None,
+        name=query["name"][-1] if "name" in query else None,
+        uuid=query["uuid"][-1] if "uuid" in query else None,
         in_tree=filters.in_tree,
         resources=filters.resources,
         required=filters.required,
@@ -96,9 +97,9 @@ def read_filter(req: Request) -> ProviderFilter:
 
 
 def show(req: Request, provider: Provider) -> Json:
-    """A provider as a version knows it."""
+    """Return a provider in the form of the version."""
     path = href(req, f"{PATH}/{provider.uuid}")
-    rels = [rel for since, some in _LINKS.items() if req.version >= since for rel in some]
+    rels = [rel for since, added in _LINKS.items() if req.version >= since for rel in added]
     document: Json = {
         "uuid": provider.uuid,
         "name": provider.name,

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from covey.api.placement.answers import Body
 from covey.api.placement.candidate_queries import QuerySchema
 from covey.api.placement.microversions import (
     AGGREGATE_GENERATION,
@@ -21,6 +20,7 @@ from covey.api.placement.microversions import (
     TREES,
     USAGES,
 )
+from covey.api.placement.responses import Body
 from covey.api.versions import Versioned
 from covey.model.providers import MAX_INT
 
@@ -46,7 +46,7 @@ def _object(properties: Part, *required: str, **more: object) -> Part:
 
 
 def _map(pattern: str, value: Part, least: int = 0) -> Part:
-    """Any keys of a form, all with values of one form."""
+    """Return the schema of an object whose keys match a pattern and whose values match a schema."""
     return {
         "type": "object",
         "minProperties": least,

@@ -1,4 +1,4 @@
-"""`/traits`, and `/resource_providers/{uuid}/traits`: what providers can do."""
+"""`/traits`, and `/resource_providers/{uuid}/traits`: qualities of providers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.placement import schemas
-from covey.api.placement.answers import no_content, read, stamp
 from covey.api.placement.microversions import TRAITS
+from covey.api.placement.responses import no_content, read, set_last_modified
 from covey.api.requests import Request, query_lists
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
@@ -19,7 +19,7 @@ from covey.services.placement.traits import Traits as Service
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """The resource: names of traits."""
+    """Standard and custom traits."""
 
     traits: Service
     clock: Clock
@@ -27,21 +27,21 @@ class Traits:
     @only_from(TRAITS)
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         resp.media = {"traits": self.traits.find(req.actor, read_filter(req))}
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
     @only_from(TRAITS)
     def on_get_one(self, req: Request, resp: falcon.Response, name: str) -> None:
-        """204 for one that there is."""
+        """Respond 204 for an existing trait."""
         made_at = self.traits.show(req.actor, name)
         no_content(resp)
-        stamp(req, resp, made_at or self.clock())
+        set_last_modified(req, resp, made_at or self.clock())
 
     @only_from(TRAITS)
     def on_put_one(self, req: Request, resp: falcon.Response, name: str) -> None:
-        """201 for a new one, 204 for one that was there."""
+        """Create a trait: 201 for a new one, 204 for an existing one."""
         resp.status = falcon.HTTP_201 if self.traits.make(req.actor, name) else falcon.HTTP_204
         resp.location = req.link(f"/traits/{name}")
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
     @only_from(TRAITS)
     def on_delete_one(self, req: Request, resp: falcon.Response, name: str) -> None:
@@ -51,39 +51,39 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class ProviderTraits:
-    """The resource: traits of one provider."""
+    """The traits of a provider."""
 
     traits: Service
     clock: Clock
 
     @only_from(TRAITS)
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self._answer(req, resp, *self.traits.of_provider(req.actor, key))
+        self._respond(req, resp, *self.traits.of_provider(req.actor, key))
 
     @only_from(TRAITS)
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
-        """These, and no others."""
+        """Replace the traits."""
         body = read(req, schemas.PROVIDER_TRAITS)
         names = set(body["traits"])
         provider = self.traits.replace(req.actor, key, body["resource_provider_generation"], names)
-        self._answer(req, resp, provider, names)
+        self._respond(req, resp, provider, names)
 
     @only_from(TRAITS)
     def on_delete(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.traits.clear(req.actor, key)
         no_content(resp)
 
-    def _answer(self, req: Request, resp: falcon.Response, provider: Provider, names: Iterable[str]) -> None:
+    def _respond(self, req: Request, resp: falcon.Response, provider: Provider, names: Iterable[str]) -> None:
         resp.media = {"traits": sorted(names), "resource_provider_generation": provider.generation}
-        stamp(req, resp, self.clock())
+        set_last_modified(req, resp, self.clock())
 
 
 def read_filter(req: Request) -> TraitFilter:
-    """Which traits the query wants. Raises Invalid."""
-    given = query_lists(req)
-    schemas.TRAITS_QUERY.check(given)
-    names, prefix = _names(given["name"][-1]) if "name" in given else (None, "")
-    return TraitFilter(names, prefix, _associated(given["associated"][-1]) if "associated" in given else None)
+    """Return the filters of the query. Raises Invalid."""
+    query = query_lists(req)
+    schemas.TRAITS_QUERY.check(query)
+    names, prefix = _names(query["name"][-1]) if "name" in query else (None, "")
+    return TraitFilter(names, prefix, _associated(query["associated"][-1]) if "associated" in query else None)
 
 
 def _names(text: str) -> tuple[frozenset[str] | None, str]:

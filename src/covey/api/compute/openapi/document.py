@@ -1,21 +1,24 @@
-"""Puts the document together: the paths are the route table's, the rest is said once where it belongs."""
+"""GET /openapi.json: the OpenAPI document, built from the routes and the operations."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
+import falcon
+
+from covey.api.compute.discovery import DOCUMENT, PREFIX
 from covey.api.compute.microversions import COVEY
-from covey.api.compute.openapi.answers import COMPONENTS
-from covey.api.compute.openapi.dialect import plain
-from covey.api.compute.openapi.operations import Operation
+from covey.api.compute.openapi.components import COMPONENTS
+from covey.api.compute.openapi.operations import TEXT, Operation, plain
 from covey.api.compute.openapi.operator_operations import AGGREGATES, FLAVORS, HOSTS, QUOTAS, SMALL
 from covey.api.compute.openapi.server_operations import GROUPS, SCOPES, SERVERS
-from covey.api.compute.openapi.shapes import TEXT
 from covey.api.errors import compute_fault
-from covey.api.requests import Json
+from covey.api.requests import Json, Request
 from covey.api.validation import JsonSchema
 from covey.api.versions import exists_at
 
+PATH = DOCUMENT.removeprefix(PREFIX)
 OPERATIONS: Mapping[str, Operation] = {
     **SERVERS, **GROUPS, **SCOPES, **AGGREGATES, **FLAVORS, **HOSTS, **QUOTAS, **SMALL,
 }  # fmt: skip
@@ -26,22 +29,22 @@ _ALWAYS = (400, 401, 403, 406, 503)
 _WITH_BODY = (413, 415)
 _HEADERS = {"x-openstack-request-id": {"$ref": "#/components/headers/request-id"}}
 _NUMBERED, _BY_UUID = ("/os-aggregates/",), ("/os-hypervisors/", "/os-services/")
-_ABOUT = f"""Servers, server groups and what operators define, at microversion {COVEY}.
+_DESCRIPTION = f"""Servers, server groups and the resources of operators, at microversion {COVEY}.
 
-Send the header `OpenStack-API-Version: {_VERSION}` with every request: what is written here holds at that version only.
-Older versions have the shapes of the Compute API that its clients know."""
+Send the header `OpenStack-API-Version: {_VERSION}` with every request: this document describes that version only.
+Older versions follow Nova's Compute API."""
 
 
 def document(routes: Iterable[tuple[str, object, str | None]], url: str) -> Json:
-    """The whole document for these routes, which are found below the URL. Raises KeyError for one nobody described."""
+    """Return the document of these routes, below the URL. Raises KeyError for a route without an operation."""
     paths: dict[str, Json] = {}
     for path, resource, suffix in routes:
-        found = {method: _operation(path, method) for method in _methods(resource, suffix)}
-        if found:
-            paths[path] = found
+        operations = {method: _operation(path, method) for method in _methods(resource, suffix)}
+        if operations:
+            paths[path] = operations
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Covey's Compute API", "version": str(COVEY), "description": _ABOUT},
+        "info": {"title": "Covey's Compute API", "version": str(COVEY), "description": _DESCRIPTION},
         "servers": [{"url": url}],
         "security": [{"basic": []}, {"token": []}],
         "paths": paths,
@@ -52,7 +55,7 @@ def document(routes: Iterable[tuple[str, object, str | None]], url: str) -> Json
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
             },
-            "headers": {"request-id": {"description": "By which the log knows the request.", "schema": TEXT}},
+            "headers": {"request-id": {"description": "The id of the request in the log.", "schema": TEXT}},
         },
     }
 
@@ -65,24 +68,29 @@ def _methods(resource: object, suffix: str | None) -> Iterator[str]:
 
 
 def _operation(path: str, method: str) -> Json:
-    about = OPERATIONS[f"{method.upper()} {path}"]
-    told: Json = {
-        "summary": about.summary,
+    operation = OPERATIONS[f"{method.upper()} {path}"]
+    described: Json = {
+        "summary": operation.summary,
         "operationId": f"{method}{re.sub(r'[^a-z]+', '_', path.lower())}".rstrip("_"),
         "tags": [path.split("/")[1]],
-        "parameters": [*_path_parameters(path, about), *_query(about), *_headers(about)],
-        "responses": {str(status): response for status, response in _responses(path, about)},
+        "parameters": [*_path_parameters(path, operation), *_query(operation), *_headers(operation)],
+        "responses": {str(status): response for status, response in _responses(path, operation)},
     }
-    if about.body is not None:
-        told["requestBody"] = {"required": True, "content": {"application/json": {"schema": about.body}}}
-    if about.is_open:
-        told["security"] = []
-    return told
+    if operation.body is not None:
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": operation.body}}}
+    if operation.is_open:
+        described["security"] = []
+    return described
 
 
-def _path_parameters(path: str, about: Operation) -> Iterator[Json]:
+def _path_parameters(path: str, operation: Operation) -> Iterator[Json]:
     for name in re.findall(r"{(\w+)}", path):
-        yield {"name": name, "in": "path", "required": True, "schema": about.narrower.get(name) or _segment(path, name)}
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": operation.stricter.get(name) or _segment(path, name),
+        }
 
 
 def _segment(path: str, name: str) -> JsonSchema:
@@ -93,31 +101,31 @@ def _segment(path: str, name: str) -> JsonSchema:
     return {"type": "string", "minLength": 1}
 
 
-def _query(about: Operation) -> Iterator[Json]:
-    for name, schema in (about.query.parameters if about.query else {}).items():
-        yield {"name": name, "in": "query", "schema": plain(about.narrower.get(name, schema))}
+def _query(operation: Operation) -> Iterator[Json]:
+    for name, schema in (operation.query.parameters if operation.query else {}).items():
+        yield {"name": name, "in": "query", "schema": plain(operation.stricter.get(name, schema))}
 
 
-def _headers(about: Operation) -> Iterator[Json]:
-    for name, schema in about.headers.items():
+def _headers(operation: Operation) -> Iterator[Json]:
+    for name, schema in operation.headers.items():
         yield {"name": name, "in": "header", "schema": schema}
     yield {"name": "OpenStack-API-Version", "in": "header", "schema": {"type": "string", "const": _VERSION}}
 
 
-def _responses(path: str, about: Operation) -> Iterator[tuple[int, Json]]:
-    for status, schema in about.answers.items():
-        told: Json = {"description": HTTPStatus(status).phrase, "headers": _HEADERS}
+def _responses(path: str, operation: Operation) -> Iterator[tuple[int, Json]]:
+    for status, schema in operation.responses.items():
+        response: Json = {"description": HTTPStatus(status).phrase, "headers": _HEADERS}
         if schema is not None:
-            told["content"] = {"application/json": {"schema": schema}}
-        yield status, told
-    found = [404] if "{" in path else []
-    for status in sorted({*_ALWAYS, *about.also, *found, *(_WITH_BODY if about.body else ())}):
+            response["content"] = {"application/json": {"schema": schema}}
+        yield status, response
+    missing = [404] if "{" in path else []
+    for status in sorted({*_ALWAYS, *operation.errors, *missing, *(_WITH_BODY if operation.body else ())}):
         yield status, {"$ref": f"#/components/responses/{_fault_name(status)}"}
 
 
 def _faults() -> dict[str, Json]:
-    also = {status for about in OPERATIONS.values() for status in about.also}
-    return {_fault_name(status): _fault(status) for status in sorted({404, *_ALWAYS, *_WITH_BODY, *also})}
+    errors = {status for operation in OPERATIONS.values() for status in operation.errors}
+    return {_fault_name(status): _fault(status) for status in sorted({404, *_ALWAYS, *_WITH_BODY, *errors})}
 
 
 def _fault_name(status: int) -> str:
@@ -125,10 +133,10 @@ def _fault_name(status: int) -> str:
 
 
 def _fault(status: int) -> Json:
-    """An answer with the error body that the service itself would make."""
+    """Return a response with the service's error body."""
     content: Json = {"application/json": {"schema": _like(compute_fault(HTTPStatus(status), ""))}}
     if status == HTTPStatus.NOT_FOUND:
-        content["text/html"] = {"schema": TEXT}  # where a path leads to no route at all
+        content["text/html"] = {"schema": TEXT}  # of an unknown path
     return {"description": HTTPStatus(status).phrase, "headers": _HEADERS, "content": content}
 
 
@@ -137,3 +145,17 @@ def _like(value: object) -> JsonSchema:
         properties = {name: _like(inner) for name, inner in value.items()}
         return {"type": "object", "properties": properties, "required": [*value], "additionalProperties": False}
     return TEXT if isinstance(value, str) else {"const": value}
+
+
+@dataclass(slots=True)
+class OpenApi:
+    """The OpenAPI document of the routes, including its own."""
+
+    routes: Iterable[tuple[str, object, str | None]]
+    _document: Json = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._document = document([*self.routes, (PATH, self, None)], PREFIX)
+
+    def on_get(self, req: Request, resp: falcon.Response) -> None:
+        resp.media = {**self._document, "servers": [{"url": req.link(PREFIX)}]}

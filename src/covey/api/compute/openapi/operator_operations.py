@@ -1,19 +1,30 @@
-"""What operators look after: hosts, aggregates, flavors, quotas; and the document itself."""
+"""Operations on hosts, aggregates, flavors and quotas; and on the document itself."""
 
 from covey.api.compute import flavors, schemas
 from covey.api.compute.microversions import COVEY
-from covey.api.compute.openapi import rules
-from covey.api.compute.openapi.dialect import any_case
-from covey.api.compute.openapi.operations import Operation, any_of, body, under
-from covey.api.compute.openapi.shapes import ANYTHING, TEXT, UUID, by_name, page, ref, several
+from covey.api.compute.openapi import request_bodies
+from covey.api.compute.openapi.operations import (
+    ANY_OBJECT,
+    TEXT,
+    UUID,
+    Operation,
+    any_case,
+    any_of,
+    array_of,
+    body,
+    map_of,
+    page,
+    ref,
+    wrapped,
+)
 from covey.api.validation import JsonSchema
 
-_AGGREGATE = under("aggregate", ref("Aggregate"))
-_FLAVOR = under("flavor", ref("Flavor"))
-_SPECS = under("extra_specs", by_name(TEXT))
-_SPEC: JsonSchema = {**by_name(TEXT), "minProperties": 1, "maxProperties": 1}
-_SERVICE = under("service", ref("Service"))
-_ZONES = under("availabilityZoneInfo", several(ref("Zone")))
+_AGGREGATE = wrapped("aggregate", ref("Aggregate"))
+_FLAVOR = wrapped("flavor", ref("Flavor"))
+_SPECS = wrapped("extra_specs", map_of(TEXT))
+_SPEC: JsonSchema = {**map_of(TEXT), "minProperties": 1, "maxProperties": 1}
+_SERVICE = wrapped("service", ref("Service"))
+_ZONES = wrapped("availabilityZoneInfo", array_of(ref("Zone")))
 _AMOUNT: JsonSchema = {"type": "string", "pattern": "^[0-9]+$"}
 _TRUTH: JsonSchema = {"type": "string", "pattern": f"^({'|'.join(any_case(word) for word in flavors.BOOLEANS)})$"}
 _FLAVOR_FILTERS: dict[str, JsonSchema] = {
@@ -30,23 +41,23 @@ AGGREGATES: dict[str, Operation] = {
     ),
     "POST /os-aggregates": Operation(
         "Create a host aggregate.",
-        {200: under("aggregate", ref("NewAggregate"))},
+        {200: wrapped("aggregate", ref("NewAggregate"))},
         body=body(schemas.AGGREGATE_CREATE),
-        also=(409,),
+        errors=(409,),
     ),
     "GET /os-aggregates/{key}": Operation("Show a host aggregate.", {200: _AGGREGATE}, schemas.NO_PARAMETERS),
     "PUT /os-aggregates/{key}": Operation(
-        "Change an aggregate's name or zone.", {200: _AGGREGATE}, body=body(schemas.AGGREGATE_UPDATE), also=(409,)
+        "Change an aggregate's name or zone.", {200: _AGGREGATE}, body=body(schemas.AGGREGATE_UPDATE), errors=(409,)
     ),
-    "DELETE /os-aggregates/{key}": Operation("Delete an aggregate without hosts.", {200: None}, also=(409,)),
+    "DELETE /os-aggregates/{key}": Operation("Delete an aggregate without hosts.", {200: None}, errors=(409,)),
     "POST /os-aggregates/{key}/action": Operation(
         "Add or remove a host, or set metadata.",
         {200: _AGGREGATE},
         body=any_of(schemas.AGGREGATE_ACTIONS.values()),
-        also=(409,),
+        errors=(409,),
     ),
     "POST /os-aggregates/{key}/images": Operation(
-        "Accepted, and nothing happens: there are no image data here.", {202: None}, body=rules.CACHED_IMAGES
+        "Accepted without effect: Covey stores no image data.", {202: None}, body=request_bodies.CACHED_IMAGES
     ),
 }
 
@@ -55,23 +66,23 @@ FLAVORS: dict[str, Operation] = {
         "List flavors by id and name.",
         {200: page("flavors", ref("FlavorName"), "flavors_links")},
         schemas.FLAVOR_LIST,
-        narrower=_FLAVOR_FILTERS,
+        stricter=_FLAVOR_FILTERS,
     ),
     "GET /flavors/detail": Operation(
-        "List flavors in full.",
+        "List flavors with details.",
         {200: page("flavors", ref("Flavor"), "flavors_links")},
         schemas.FLAVOR_LIST,
-        narrower=_FLAVOR_FILTERS,
+        stricter=_FLAVOR_FILTERS,
     ),
-    "POST /flavors": Operation("Create a flavor.", {200: _FLAVOR}, body=body(schemas.FLAVOR_CREATE), also=(409,)),
+    "POST /flavors": Operation("Create a flavor.", {200: _FLAVOR}, body=body(schemas.FLAVOR_CREATE), errors=(409,)),
     "GET /flavors/{key}": Operation("Show a flavor.", {200: _FLAVOR}, schemas.NO_PARAMETERS),
     "PUT /flavors/{key}": Operation("Change a flavor's description.", {200: _FLAVOR}, body=body(schemas.FLAVOR_UPDATE)),
-    "DELETE /flavors/{key}": Operation("Delete a flavor; servers keep what they have of it.", {202: None}),
+    "DELETE /flavors/{key}": Operation("Delete a flavor; servers keep their copy.", {202: None}),
     "POST /flavors/{key}/action": Operation(
-        "Give a private flavor to a project, or take it away.",
+        "Grant or revoke a project's access to a private flavor.",
         {200: ref("FlavorAccess")},
         body=any_of(schemas.FLAVOR_ACTIONS.values()),
-        also=(409,),
+        errors=(409,),
     ),
     "GET /flavors/{key}/os-flavor-access": Operation(
         "List the projects that may use a private flavor.", {200: ref("FlavorAccess")}, schemas.NO_PARAMETERS
@@ -80,15 +91,15 @@ FLAVORS: dict[str, Operation] = {
         "Show a flavor's extra specs.", {200: _SPECS}, schemas.NO_PARAMETERS
     ),
     "POST /flavors/{key}/os-extra_specs": Operation(
-        "Add extra specs.", {200: _SPECS}, body=rules.EXTRA_SPECS, also=(409,)
+        "Add extra specs.", {200: _SPECS}, body=request_bodies.EXTRA_SPECS, errors=(409,)
     ),
     "GET /flavors/{key}/os-extra_specs/{spec}": Operation("Show one extra spec.", {200: _SPEC}, schemas.NO_PARAMETERS),
     "PUT /flavors/{key}/os-extra_specs/{spec}": Operation(
-        "Set one extra spec; the body names it too.",
+        "Set one extra spec; the body repeats its name.",
         {200: _SPEC},
-        body=rules.EXTRA_SPEC,
-        also=(409,),
-        narrower={"spec": {"type": "string", "pattern": schemas.KEY}},
+        body=request_bodies.EXTRA_SPEC,
+        errors=(409,),
+        stricter={"spec": {"type": "string", "pattern": schemas.KEY}},
     ),
     "DELETE /flavors/{key}/os-extra_specs/{spec}": Operation("Remove one extra spec.", {200: None}),
 }
@@ -98,28 +109,28 @@ HOSTS: dict[str, Operation] = {
         "List hosts by id and name.",
         {200: page("hypervisors", ref("HypervisorName"), "hypervisors_links")},
         schemas.HYPERVISOR_LIST.at(COVEY),
-        also=(404,),
-        narrower={"marker": UUID},
+        errors=(404,),
+        stricter={"marker": UUID},
     ),
     "GET /os-hypervisors/detail": Operation(
-        "List hosts in full.",
+        "List hosts with details.",
         {200: page("hypervisors", ref("Hypervisor"), "hypervisors_links")},
         schemas.HYPERVISOR_LIST.at(COVEY),
-        also=(404,),
-        narrower={"marker": UUID},
+        errors=(404,),
+        stricter={"marker": UUID},
     ),
     "GET /os-hypervisors/{key}": Operation(
-        "Show a host.", {200: under("hypervisor", ref("Hypervisor"))}, schemas.HYPERVISOR_SHOW.at(COVEY)
+        "Show a host.", {200: wrapped("hypervisor", ref("Hypervisor"))}, schemas.HYPERVISOR_SHOW.at(COVEY)
     ),
     "GET /os-services": Operation(
-        "List hosts as services that can be switched off.",
+        "List hosts as compute services.",
         {200: page("services", ref("Service"))},
         schemas.SERVICE_LIST,
     ),
     "PUT /os-services/{key}": Operation(
-        "Enable, disable or force down a host.", {200: _SERVICE}, body=rules.SERVICE_CHANGE
+        "Enable, disable or force down a host.", {200: _SERVICE}, body=request_bodies.SERVICE_CHANGE
     ),
-    "DELETE /os-services/{key}": Operation("Take a host out of the fleet.", {204: None}, also=(409,)),
+    "DELETE /os-services/{key}": Operation("Take a host out of the fleet.", {204: None}, errors=(409,)),
     "GET /os-availability-zone": Operation("List availability zones.", {200: _ZONES}, schemas.NO_PARAMETERS),
     "GET /os-availability-zone/detail": Operation(
         "List availability zones with their hosts.", {200: _ZONES}, schemas.NO_PARAMETERS
@@ -127,46 +138,46 @@ HOSTS: dict[str, Operation] = {
 }
 
 QUOTAS: dict[str, Operation] = {
-    "GET /limits": Operation("Show limits and use.", {200: under("limits", ref("Limits"))}, schemas.LIMITS_QUERY),
+    "GET /limits": Operation("Show limits and use.", {200: wrapped("limits", ref("Limits"))}, schemas.LIMITS_QUERY),
     "GET /os-quota-sets/{key}": Operation(
-        "Show a project's quota.", {200: under("quota_set", ref("NamedQuota"))}, schemas.QUOTA_QUERY
+        "Show a project's quota.", {200: wrapped("quota_set", ref("NamedQuota"))}, schemas.QUOTA_QUERY
     ),
     "GET /os-quota-sets/{key}/detail": Operation(
-        "Show a project's quota and use.", {200: under("quota_set", ref("QuotaInUse"))}, schemas.QUOTA_QUERY
+        "Show a project's quota and usage.", {200: wrapped("quota_set", ref("QuotaInUse"))}, schemas.QUOTA_QUERY
     ),
     "GET /os-quota-sets/{key}/defaults": Operation(
-        "Show everybody's quota.", {200: under("quota_set", ref("NamedQuota"))}, schemas.NO_PARAMETERS
+        "Show the default quota.", {200: wrapped("quota_set", ref("NamedQuota"))}, schemas.NO_PARAMETERS
     ),
     "PUT /os-quota-sets/{key}": Operation(
         "Change a project's quota.",
-        {200: under("quota_set", ref("Quota"))},
+        {200: wrapped("quota_set", ref("Quota"))},
         schemas.QUOTA_QUERY,
         body(schemas.QUOTA_UPDATE),
-        narrower={"key": _KEY},
+        stricter={"key": _KEY},
     ),
     "DELETE /os-quota-sets/{key}": Operation(
-        "Give a project everybody's quota again.", {202: None}, schemas.QUOTA_QUERY
+        "Reset a project's quota to the default.", {202: None}, schemas.QUOTA_QUERY
     ),
     "GET /os-quota-class-sets/{key}": Operation(
-        "Show the quota of a class.", {200: under("quota_class_set", ref("NamedQuota"))}, schemas.NO_PARAMETERS
+        "Show a quota class.", {200: wrapped("quota_class_set", ref("NamedQuota"))}, schemas.NO_PARAMETERS
     ),
     "PUT /os-quota-class-sets/{key}": Operation(
-        "Change the quota of a class; `default` is everybody's.",
-        {200: under("quota_class_set", ref("Quota"))},
+        "Change a quota class; `default` applies to all projects.",
+        {200: wrapped("quota_class_set", ref("Quota"))},
         body=body(schemas.CLASS_QUOTA_UPDATE),
-        narrower={"key": _KEY},
+        stricter={"key": _KEY},
     ),
 }
 
 SMALL: dict[str, Operation] = {
     "GET /extensions": Operation(
-        "List what older clients ask about.", {200: page("extensions", ref("Extension"))}, schemas.NO_PARAMETERS
+        "List extensions, for older clients.", {200: page("extensions", ref("Extension"))}, schemas.NO_PARAMETERS
     ),
     "GET /extensions/{key}": Operation(
-        "Show one of them.", {200: under("extension", ref("Extension"))}, schemas.NO_PARAMETERS
+        "Show an extension.", {200: wrapped("extension", ref("Extension"))}, schemas.NO_PARAMETERS
     ),
     "GET /os-keypairs": Operation(
-        "List key pairs, of which there are none.", {200: page("keypairs", ANYTHING)}, schemas.KEYPAIR_LIST
+        "List key pairs; the list is always empty.", {200: page("keypairs", ANY_OBJECT)}, schemas.KEYPAIR_LIST
     ),
-    "GET /openapi.json": Operation("Show this document.", {200: ANYTHING}, is_open=True),
+    "GET /openapi.json": Operation("Show this document.", {200: ANY_OBJECT}, is_open=True),
 }

@@ -1,37 +1,37 @@
-// The page: who is signed in, which part is open (by the address behind #), and which theme.
+// The application: the signed-in user, the open page (by the URL fragment), and the theme.
 
 import { badge, button, el, link, say, trouble } from "./dom.js";
 import { Page } from "./live.js";
-import { become, data, known, listen } from "./net.js";
+import { data, isSignedIn, listen, setIdentity } from "./net.js";
 import { boot } from "./pages/boot.js";
 import { cluster, clusters } from "./pages/clusters.js";
 import { fleet } from "./pages/fleet.js";
 import { group, groups } from "./pages/groups.js";
 import { health } from "./pages/health.js";
 import { host } from "./pages/host.js";
-import { repair, repairs } from "./pages/repair.js";
+import { listRebalances, rebalance } from "./pages/rebalance.js";
+import { listServers, server } from "./pages/servers.js";
 import { signIn } from "./pages/sign_in.js";
-import { why, whys } from "./pages/why.js";
 
-// name: [in the menu, for operators only, the whole, one of it]
+// name: [title in the menu, operators only, list page, detail page]
 const PAGES = {
   fleet: ["Fleet", false, fleet, null],
   groups: ["Groups", false, groups, group],
-  why: ["Why", false, whys, why],
-  repair: ["Repair", false, repairs, repair],
+  servers: ["Servers", false, listServers, server],
+  rebalance: ["Rebalance", false, listRebalances, rebalance],
   clusters: ["Clusters", false, clusters, cluster],
   health: ["Health", true, health, null],
   hosts: [null, true, null, host],
   boot: [null, false, boot, null],
 };
 const THEME = "covey.theme";
-const OVER = "You are not signed in any more: the password or the token does not hold.";
+const EXPIRED = "You are signed out: the password or the token is no longer valid.";
 const main = document.getElementById("main");
 const root = document.documentElement;
 
 let me = null;
 let page = new Page();
-let listening = null;
+let subscription = null;
 
 function theme(chosen) {
   if (chosen) root.dataset.theme = chosen;
@@ -48,7 +48,7 @@ function switchTheme() {
 
 function drawTop(open) {
   const items = Object.entries(PAGES).filter(
-    ([, [title, forOperators]]) => title && me && (me.is_admin || !forOperators),
+    ([, [title, operatorsOnly]]) => title && me && (me.is_admin || !operatorsOnly),
   );
   document
     .getElementById("nav")
@@ -68,41 +68,41 @@ function drawTop(open) {
       : "",
     button("◐", switchTheme, {
       class: "plain",
-      "aria-label": "Switch between the dark and the light theme",
-      title: "Dark or light",
+      "aria-label": "Switch between dark and light theme",
+      title: "Switch theme",
     }),
     me ? button("Sign out", () => signOut(), { class: "plain" }) : "",
   );
 }
 
-function showListening(how) {
-  const words = { live: ["live", "good"], asking: ["every few seconds", "busy"], away: ["no connection", "bad"] }[how];
+function showConnection(state) {
+  const words = { live: ["live", "good"], polling: ["polling", "busy"], offline: ["offline", "bad"] }[state];
   document.getElementById("lamp")?.replaceChildren(badge(...words));
 }
 
-function signOut(said) {
-  become(null);
+function signOut(message) {
+  setIdentity(null);
   me = null;
-  listening?.abort();
-  show(said);
+  subscription?.abort();
+  show(message);
 }
 
 async function identify() {
   me = await data("me");
-  listening = new AbortController();
+  subscription = new AbortController();
   drawTop();
-  listen((subject) => page.tell(subject), showListening, listening.signal);
+  listen((subject) => page.notify(subject), showConnection, subscription.signal);
 }
 
-/** Opens what the address says. */
-async function show(said = null) {
-  page.leave();
+/** Opens the page of the URL fragment. */
+async function show(message = null) {
+  page.close();
   page = new Page();
   const opened = page;
-  if (!known()) {
+  if (!isSignedIn()) {
     drawTop();
     document.title = "Sign in – Covey";
-    return signIn(main, said, async () => {
+    return signIn(main, message, async () => {
       await identify();
       show();
     });
@@ -111,21 +111,21 @@ async function show(said = null) {
     if (!me) await identify();
   } catch (error) {
     if (error.status !== 401) return main.replaceChildren(trouble(error, () => show()));
-    become(null);
-    return show(OVER);
+    setIdentity(null);
+    return show(EXPIRED);
   }
   if (opened.signal.aborted) return undefined;
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
   const at = name in PAGES ? name : "fleet";
-  const [title, forOperators, whole, one] = PAGES[at];
+  const [title, operatorsOnly, list, detail] = PAGES[at];
   const id = rest.join("/") && decodeURIComponent(rest.join("/"));
-  const draw = id ? (one ?? whole) : (whole ?? one);
-  drawTop({ hosts: "fleet", boot: "why" }[at] ?? at);
+  const draw = id ? (detail ?? list) : (list ?? detail);
+  drawTop({ hosts: "fleet", boot: "servers" }[at] ?? at);
   document.title = `${title ?? (id || "Boot a server")} – Covey`;
   main.replaceChildren();
   main.removeAttribute("aria-busy");
-  if (forOperators && !me.is_admin) {
+  if (operatorsOnly && !me.is_admin) {
     return main.replaceChildren(trouble(new Error("This page is for operators.")));
   }
   return draw(main, {
@@ -139,8 +139,8 @@ async function show(said = null) {
   });
 }
 
-document.addEventListener("unknown", () => {
-  if (me) signOut(OVER);
+document.addEventListener("unauthorized", () => {
+  if (me) signOut(EXPIRED);
 });
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();

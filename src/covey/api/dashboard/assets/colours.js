@@ -1,19 +1,19 @@
-// Colours for what is drawn and not styled: read from the style sheet, so that themes stay in one place.
+// Colours of the canvas, read from the style sheet, which defines the themes.
 
-export const HUES = 8; // for groups; told apart by most people who see few colours
+export const HUES = 8; // of groups; distinguishable with most colour vision deficiencies
 
 const probe = document.createElement("span");
 probe.hidden = true;
 document.body.append(probe);
 
-/** The colour that a custom property has in the theme of the moment, as the canvas takes it. */
+/** Returns the colour of a custom property in the current theme. */
 export function colour(name) {
   probe.style.color = "";
   probe.style.color = `var(--${name})`;
   return getComputedStyle(probe).color;
 }
 
-/** Everything that the map needs, for the theme of the moment. */
+/** Returns the colours of the map in the current theme. */
 export function palette(steps) {
   const low = channels(colour("use-low"));
   const high = channels(colour("use-high"));

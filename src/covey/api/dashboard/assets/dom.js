@@ -1,6 +1,6 @@
-// Building what a page shows. Text is only ever put in as text.
+// Builders of DOM nodes. Text is always inserted as text, never as HTML.
 
-/** An element. `props` are attributes, but `class`, `on` (handlers by event) and properties given as booleans. */
+/** Returns an element. `props` are attributes; `on` holds handlers by event, and booleans are set as properties. */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -12,17 +12,17 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-/** A part of a page with a heading. */
+/** Returns a section with a heading. */
 export function section(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), ...children);
 }
 
-/** The heading of a page, with what stands beside it. */
+/** Returns the heading of a page, with nodes beside it. */
 export function heading(title, ...beside) {
   return el("div", { class: "heading" }, el("h1", {}, title), el("div", { class: "beside" }, ...beside));
 }
 
-/** A table: columns as [title, "number" or undefined], rows as lists of nodes or texts. */
+/** Returns a table: columns as [title, "number" or undefined], rows as lists of nodes or texts. */
 export function table(caption, columns, rows) {
   const kind = (i) => (columns[i][1] ? { class: columns[i][1] } : {});
   return el(
@@ -56,7 +56,7 @@ export function table(caption, columns, rows) {
   );
 }
 
-/** Names and values, one below the other. */
+/** Returns a list of names and values. */
 export function facts(pairs) {
   return el(
     "dl",
@@ -65,12 +65,12 @@ export function facts(pairs) {
   );
 }
 
-/** What stands where there is nothing yet: what that means, and what to do next. */
+/** Returns the placeholder of an empty list, with a hint what to do next. */
 export function empty(what, next) {
   return el("div", { class: "empty" }, el("p", {}, what), next ? el("p", { class: "quiet" }, next) : null);
 }
 
-/** What went wrong, with a way to try again. */
+/** Returns an error message with a retry button. */
 export function trouble(error, retry) {
   return el(
     "div",
@@ -80,24 +80,24 @@ export function trouble(error, retry) {
   );
 }
 
-/** A note of a kind: good, bad or plain. */
+/** Returns a note of a kind: good, bad or plain. */
 export function note(kind, ...children) {
   return el("div", { class: `note ${kind}` }, ...children);
 }
 
-/** A bar that is so full, with the words for those who do not see it. */
+/** Returns a progress bar with a label for screen readers. */
 export function bar(share, words, kind = "") {
   const filled = el("i");
   filled.style.width = `${Math.max(0, Math.min(1, share || 0)) * 100}%`;
   return el("div", { class: `bar ${kind}`, role: "img", "aria-label": words }, filled);
 }
 
-/** A state in a word, coloured and marked by what it means. */
+/** Returns a coloured badge. */
 export function badge(text, kind = "") {
   return el("span", { class: `badge ${kind}` }, text);
 }
 
-/** How a state of a server, cluster, node or action looks. */
+/** Returns the badge of the status of a server, cluster, node or action. */
 export function state(text) {
   const good = ["ACTIVE", "SUCCEEDED", "done", "up"];
   const bad = ["ERROR", "FAILED", "CRITICAL", "failed", "down"];
@@ -105,12 +105,12 @@ export function state(text) {
   return badge(text, good.includes(text) ? "good" : bad.includes(text) ? "bad" : idle.includes(text) ? "" : "busy");
 }
 
-/** A field of a form with its label. */
+/** Returns a form field with its label. */
 export function field(label, input, hint) {
   return el("label", { class: "field" }, el("span", {}, label), input, hint ? el("small", {}, hint) : null);
 }
 
-/** A choice: options as [value, text]. */
+/** Returns a select: options as [value, text]. */
 export function choice(props, options, chosen) {
   return el(
     "select",
@@ -121,15 +121,15 @@ export function choice(props, options, chosen) {
 
 export const button = (text, click, props = {}) => el("button", { type: "button", ...props, on: { click } }, text);
 export const link = (text, href, props = {}) => el("a", { href, ...props }, text);
-export const short = (id) => el("code", { title: id }, `…${id.slice(-8)}`); // ids of one day begin alike
+export const short = (id) => el("code", { title: id }, `…${id.slice(-8)}`); // ids of the same time share their prefix
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
-/** Tells something to people who do not see the page change. */
+/** Announces a text to screen readers. */
 export function say(text) {
   document.getElementById("said").textContent = text;
 }
 
-/** A time as people read it. */
+/** Returns a time in the local format. */
 export function when(text) {
   if (!text) return "never";
   const time = new Date(/[Z+]/.test(text.slice(10)) ? text : `${text}Z`);
@@ -140,7 +140,7 @@ export function when(text) {
   );
 }
 
-/** An amount of a resource class with its unit. */
+/** Returns an amount of a resource class with its unit. */
 export function amount(kind, number) {
   if (kind === "MEMORY_MB") return `${(number / 1024).toLocaleString("en", { maximumFractionDigits: 1 })} GiB`;
   return `${number.toLocaleString("en")}${kind === "DISK_GB" ? " GB" : ""}`;

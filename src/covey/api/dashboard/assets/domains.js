@@ -1,11 +1,11 @@
-// A group's members in their places: a small box for each domain, a square for each server.
+// A group's members by domain: a box for each domain, a square for each server.
 
 import { el, plural } from "./dom.js";
 import { friendly } from "./surrogates.js";
 
 /**
- * Boxes of the places; `members` are {id, name, place, mark} with a place of null for none, and mark "wrong", "moved"
- * or nothing; `called` gives a place's name.
+ * Returns the boxes; `members` are {id, name, place, mark}: place is the domain or null, mark is "wrong", "moved" or
+ * empty; `called` returns the name of a domain.
  */
 export function boxes(title, scope, members, called) {
   const places = new Map();
@@ -24,24 +24,24 @@ export function boxes(title, scope, members, called) {
     el(
       "ul",
       {},
-      sorted.map(([place, some]) =>
+      sorted.map(([place, servers]) =>
         el(
           "li",
-          { class: some.some((each) => each.mark === "wrong") ? "wrong" : "" },
+          { class: servers.some((each) => each.mark === "wrong") ? "wrong" : "" },
           el("span", { class: "label", title: place }, place === "" ? `in no ${scope}` : name(place)),
           el(
             "span",
-            { class: "squares", role: "img", "aria-label": plural(some.length, "server") },
-            some.map((each) => el("i", { class: `square ${each.mark ?? ""}`, title: each.name })),
+            { class: "squares", role: "img", "aria-label": plural(servers.length, "server") },
+            servers.map((each) => el("i", { class: `square ${each.mark ?? ""}`, title: each.name })),
           ),
-          el("span", { class: "count" }, String(some.length)),
+          el("span", { class: "count" }, String(servers.length)),
         ),
       ),
     ),
   );
 }
 
-/** What places of a group are called: as operators named them, or by what stands for a name with tenants. */
+/** Returns a function that names the domains of a group: real names for operators, display names for tenants. */
 export function namer(group) {
   const names = new Map(Object.entries(group.domain_names));
   const scopes = new Set(group.members.flatMap((each) => Object.keys(each.places)));
@@ -55,7 +55,7 @@ export function namer(group) {
   return (place) => names.get(place) ?? null;
 }
 
-/** What does not hold, each in a sentence; `called` names places, `names` servers. */
+/** Returns a list of violations; `called` names domains, `names` servers. */
 export function violations(found, called, names) {
   return el(
     "ul",
@@ -65,7 +65,7 @@ export function violations(found, called, names) {
       return el(
         "li",
         { class: each.soft ? "soft" : "hard" },
-        el("strong", {}, each.soft ? "wish" : "⚠ broken"),
+        el("strong", {}, each.soft ? "soft" : "⚠ hard"),
         " ",
         el("code", {}, each.policy),
         " ",

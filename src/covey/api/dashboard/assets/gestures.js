@@ -1,13 +1,13 @@
-// The map in somebody's hands: mouse, touch and keys become moves of the view.
+// Mouse, touch and keyboard control of the map.
 
-const CLICK_PX = 5; // who moves less than that meant to click
+const CLICK_PX = 5; // a shorter movement is a click
 const STEP_PX = 60;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** Lets people move a map until the signal. */
-export function takeHold(map, signal) {
+/** Binds the controls to a map until the signal. */
+export function bindGestures(map, signal) {
   const { canvas } = map;
-  let held = null; // where the pointer was last, and how far it has come, while it is down
+  let held = null; // the last position of the pressed pointer, and the distance that it has moved
 
   const on = (event, handler) => canvas.addEventListener(event, handler, { signal, passive: false });
   const at = (event) => {
@@ -41,7 +41,7 @@ export function takeHold(map, signal) {
   });
   on("pointerleave", () => map.hover(-1));
   on("keydown", (event) => {
-    if (map.fleet && !event.ctrlKey && !event.metaKey && !event.altKey && obey(map, event)) event.preventDefault();
+    if (map.fleet && !event.ctrlKey && !event.metaKey && !event.altKey && handleKey(map, event)) event.preventDefault();
   });
   on("focus", () => map.schedule());
   on("blur", () => map.schedule());
@@ -51,8 +51,8 @@ export function takeHold(map, signal) {
   signal.addEventListener("abort", () => sizes.disconnect());
 }
 
-/** Does what a key is for; whether it is for anything. */
-function obey(map, { key, shiftKey }) {
+/** Handles a key; returns whether it has a function. */
+function handleKey(map, { key, shiftKey }) {
   const arrow = ARROWS[key];
   if (arrow && shiftKey) map.pan(-arrow[0] * STEP_PX, -arrow[1] * STEP_PX);
   else if (arrow) map.step(...arrow);

@@ -1,15 +1,15 @@
-// Where everything stands on the map: domains as boxes in rows, hosts as cells in them. Pure; in units of the map.
+// The layout of the map: domains as boxes in rows, hosts as cells in them. Pure functions, in map units.
 
 export const CELL = 20;
 const GAP = 3;
 const PAD = 7;
 const SPACE = 12;
 const HEAD = 16;
-const WIDTHS = [1, 1.12, 1.25, 1.5, 0.9, 0.8, 2]; // of rows, beside the square root of the area
-const LABEL_PX = 13; // as high as a label is on the screen
+const WIDTHS = [1, 1.12, 1.25, 1.5, 0.9, 0.8, 2]; // row widths to try, relative to the square root of the area
+const LABEL_PX = 13; // height of a label on the screen
 const natural = new Intl.Collator("en", { numeric: true });
 
-/** Which hosts share a box, by what it is called: the domains of the scope, or zones where every host is its own. */
+/** Returns the boxes with their hosts: the domains of the scope, or the zones for the scope `host`. */
 function boxesOf(fleet) {
   const { hosts, domains, scope } = fleet;
   const byZone = scope === "host";
@@ -28,7 +28,7 @@ function columnsFor(count) {
   return count <= 4 ? count : Math.ceil(Math.sqrt(count * 1.4));
 }
 
-/** Gives boxes their sizes and places, in rows of the width that shows the whole largest on a screen of that aspect. */
+/** Sets the sizes and positions of the boxes, in rows of the width with the largest scale at this aspect ratio. */
 function place(boxes, aspect, head) {
   let [area, widest] = [0, 1];
   for (const box of boxes) {
@@ -48,7 +48,7 @@ function place(boxes, aspect, head) {
   return flow(boxes, best.wide);
 }
 
-/** Puts boxes in rows that are no wider than that. */
+/** Positions the boxes in rows up to this width. */
 function flow(boxes, wide) {
   let [x, y, high, width] = [0, 0, 0, 0];
   for (const box of boxes) {
@@ -61,7 +61,7 @@ function flow(boxes, wide) {
   return { width: Math.max(width, 1), height: Math.max(y + high, 1) };
 }
 
-/** The boxes, and x and y of every host; `size` is what the screen has in pixels. */
+/** Returns the boxes, and x and y of every host; `size` is the size of the canvas in pixels. */
 export function arrange(fleet, size) {
   const boxes = boxesOf(fleet);
   const aspect = size.width / size.height;
@@ -70,7 +70,7 @@ export function arrange(fleet, size) {
   const scale = Math.min(size.width / whole.width, size.height / whole.height);
   const [least, most] = [LABEL_PX / scale, (2 * LABEL_PX) / scale];
   if (head < least || head > most) {
-    // a label has a size of its own, however large the map is
+    // labels have a fixed size on the screen
     head = Math.min(Math.max(head, least), most, 2 * CELL);
     whole = place(boxes, aspect, head);
   }
@@ -86,12 +86,12 @@ export function arrange(fleet, size) {
   return { boxes, x, y, boxOf, head, ...whole, key: keyOf(fleet) };
 }
 
-/** Alike as long as nothing on the map has to stand elsewhere. */
+/** Returns a key that changes whenever the layout changes. */
 export function keyOf(fleet) {
   return [fleet.scope, fleet.domains.length, fleet.hosts.name.length, fleet.hosts.domain.join()].join("|");
 }
 
-/** The host at a point of the map, or -1. */
+/** Returns the host at a point of the map, or -1. */
 export function hostAt(plan, x, y) {
   const box = plan.boxes.find((each) => x >= each.x && x < each.x + each.w && y >= each.y && y < each.y + each.h);
   if (!box) return -1;
@@ -101,7 +101,7 @@ export function hostAt(plan, x, y) {
   return box.rows[line * box.columns + column] ?? -1;
 }
 
-/** The host that an arrow leads to: the nearest that lies rather that way than another. */
+/** Returns the nearest host in the direction of an arrow key, or -1. */
 export function neighbour(plan, from, dx, dy) {
   let [best, shortest] = [-1, Infinity];
   for (let row = 0; row < plan.x.length; row++) {

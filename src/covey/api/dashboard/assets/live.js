@@ -1,12 +1,12 @@
-// A box on a page that shows something and stays true: loaded at first, and anew whenever a subject of it changes.
+// Live regions of a page: loaded once, and reloaded when one of their subjects changes.
 
 import { el, trouble } from "./dom.js";
-import { Refused } from "./net.js";
+import { ApiError } from "./net.js";
 
-const SETTLE_MS = 150; // changes come in bunches
-const REST = 2; // times as long as loading took: what is large is not asked for all the time
+const DEBOUNCE_MS = 150; // changes come in bursts
+const PAUSE_FACTOR = 2; // times the duration of the last load, so that large data is not loaded all the time
 
-/** What is open now: who wants to hear of changes, and a signal for its end. */
+/** The open page: its subscribers to changes, and a signal for its end. */
 export class Page {
   constructor() {
     this.ending = new AbortController();
@@ -17,16 +17,16 @@ export class Page {
     return this.ending.signal;
   }
 
-  leave() {
+  close() {
     this.ending.abort();
   }
 
-  /** Calls back when one of the subjects changed. */
+  /** Calls back when one of the subjects has changed. */
   on(subjects, callback) {
     this.listeners.push([subjects, callback]);
   }
 
-  tell(subject) {
+  notify(subject) {
     for (const [subjects, callback] of this.listeners) {
       if (subject === "hello" || subjects.includes(subject)) callback();
     }
@@ -34,41 +34,41 @@ export class Page {
 }
 
 /**
- * Fills the box with what `draw` makes of what `load` got, and does so again when a subject changes; `draw` may keep
- * what it made before by drawing into nodes of its own. Returns a function that loads anew at once.
+ * Loads data with `load` and fills the box with the nodes that `draw` returns, again whenever a subject changes. `draw`
+ * may also draw into nodes of its own. Returns a function that reloads at once.
  */
 export function live(page, box, subjects, load, draw) {
   let shown;
   let running = null;
   let again = false;
   let timer = 0;
-  let pause = SETTLE_MS;
+  let pause = DEBOUNCE_MS;
 
   async function once() {
     try {
       const began = performance.now();
       const loaded = await load();
-      pause = Math.max(SETTLE_MS, REST * (performance.now() - began));
+      pause = Math.max(DEBOUNCE_MS, PAUSE_FACTOR * (performance.now() - began));
       if (page.signal.aborted) return;
       const text = JSON.stringify(loaded);
       if (text !== shown)
-        keepingFocus(box, () => box.replaceChildren(...[draw(loaded)].flat(Infinity).filter(Boolean)));
+        preserveFocus(box, () => box.replaceChildren(...[draw(loaded)].flat(Infinity).filter(Boolean)));
       shown = text;
       box.querySelector(":scope > .stale")?.remove();
     } catch (error) {
       if (page.signal.aborted || error.name === "AbortError") return;
-      if (!(error instanceof Refused)) console.error(error); // a mistake of ours
-      tellTrouble(error);
+      if (!(error instanceof ApiError)) console.error(error); // a defect of the page
+      showError(error);
     }
     box.removeAttribute("aria-busy");
   }
 
-  function tellTrouble(error) {
-    const said = trouble(error, refresh);
-    if (shown === undefined) return box.replaceChildren(said);
+  function showError(error) {
+    const message = trouble(error, refresh);
+    if (shown === undefined) return box.replaceChildren(message);
     box.querySelector(":scope > .stale")?.remove();
-    said.classList.add("stale");
-    box.prepend(said);
+    message.classList.add("stale");
+    box.prepend(message);
   }
 
   function refresh() {
@@ -96,8 +96,8 @@ export function live(page, box, subjects, load, draw) {
   return refresh;
 }
 
-/** Draws, and puts the focus back on the thing of the same id, and opens what was open. */
-function keepingFocus(box, draw) {
+/** Draws, then restores the focus and the open details by id. */
+function preserveFocus(box, draw) {
   const focused = box.contains(document.activeElement) ? document.activeElement.id : "";
   const open = [...box.querySelectorAll("details[open][id]")].map((each) => each.id);
   draw();

@@ -1,25 +1,25 @@
-// The fleet on a canvas: what moves with the hand is a picture that is drawn seldom, with light things above it.
+// The fleet on a canvas: a cached picture that pans and zooms, with rings drawn above it.
 
 import { palette } from "./colours.js";
 import { el } from "./dom.js";
-import { takeHold } from "./gestures.js";
+import { bindGestures } from "./gestures.js";
 import { CELL, arrange, hostAt, keyOf, neighbour } from "./layout.js";
 import { STEPS, byHost, drawRings, drawScene, uses } from "./scene.js";
 
 const MARGIN = 0.2; // of the screen, drawn on each side beyond it
-const STRETCH = 2; // so far a picture may be stretched until it is drawn anew
+const STRETCH = 2; // maximum scaling of the picture before it is drawn again
 const SHARPEN_MS = 120;
 const LARGEST_CELL_PX = 220;
-const FIRST_CELL_PX = 64; // a small fleet need not fill the screen
-const FRAME = 12; // pixels around the whole
+const FIRST_CELL_PX = 64; // a small fleet does not fill the screen
+const FRAME = 12; // margin in pixels
 const HELP =
-  "Arrow keys go from host to host, Enter opens one, plus and minus zoom, 0 shows everything, shift and arrows move " +
-  "the map. The table below has the same.";
+  "Arrow keys move between hosts, Enter opens one, plus and minus zoom, 0 fits the map, shift and arrow keys pan. " +
+  "The table below has the same data.";
 
 export class FleetMap {
-  /** `tell(row)` gives the lines that describe a host; `open(row)` opens it; `say` is for screen readers. */
-  constructor({ tell, open, say, signal }) {
-    Object.assign(this, { tell, open, say });
+  /** `describe(row)` returns the lines of a host's tooltip; `open(row)` opens it; `say` announces to screen readers. */
+  constructor({ describe, open, say, signal }) {
+    Object.assign(this, { describe, open, say });
     this.canvas = el("canvas", {
       tabindex: 0,
       role: "application",
@@ -43,16 +43,16 @@ export class FleetMap {
       drawn: null,
       frame: 0,
     });
-    takeHold(this, signal);
+    bindGestures(this, signal);
   }
 
-  /** Shows a fleet; the view stays unless everything stands elsewhere. */
+  /** Shows a fleet; the view is kept unless the layout changes. */
   show(fleet) {
-    const elsewhere = this.plan?.key !== keyOf(fleet);
+    const changed = this.plan?.key !== keyOf(fleet);
     this.fleet = fleet;
     this.placed = byHost(fleet.servers, fleet.hosts.name.length);
     this.use = uses(fleet.hosts, this.by);
-    if (elsewhere) {
+    if (changed) {
       this.measure();
       this.cursor = this.hovered = -1;
       this.fit();
@@ -60,26 +60,26 @@ export class FleetMap {
     this.redraw();
   }
 
-  /** How full hosts are by: vcpus, memory, disk or fullest. */
+  /** Colors hosts by the usage of vcpus, memory, disk or the fullest of them. */
   fill(by) {
     this.by = by;
     if (this.fleet) this.use = uses(this.fleet.hosts, by);
     this.redraw();
   }
 
-  /** Brings one group forward; -1 for none. */
+  /** Highlights one group; -1 for none. */
   choose(group) {
     this.chosen = group;
     this.redraw();
   }
 
-  /** Rings around hosts: those that a search found, and those where something is wrong. */
+  /** Sets the hosts with rings: search results, and hosts with violations. */
   mark({ found = this.found, wrong = this.wrong }) {
     Object.assign(this, { found, wrong });
     this.schedule();
   }
 
-  /** The whole fleet in sight. */
+  /** Fits the whole fleet into the view. */
   fit() {
     const { width, height } = this.size;
     const scale = Math.min(
@@ -96,7 +96,7 @@ export class FleetMap {
     this.redraw();
   }
 
-  /** One host in the middle, near enough to see its servers. */
+  /** Centers a host, zoomed in to show its servers. */
   goTo(row) {
     const scale = Math.max(this.view.scale, 30 / CELL);
     this.view = {
@@ -120,7 +120,7 @@ export class FleetMap {
     this.schedule();
   }
 
-  /** Takes the size of the box that the map is in. */
+  /** Reads the size of the container. */
   measure() {
     const box = this.node.getBoundingClientRect();
     this.dpr = Math.min(window.devicePixelRatio || 1, 2);
@@ -132,13 +132,13 @@ export class FleetMap {
     this.plan = arrange(this.fleet, this.size);
   }
 
-  /** The theme is another one. */
+  /** Applies a changed theme. */
   recolour() {
     this.colours = null;
     this.redraw();
   }
 
-  /** The picture is not true any more. */
+  /** Invalidates the picture. */
   redraw() {
     this.drawn = null;
     this.schedule();
@@ -150,7 +150,7 @@ export class FleetMap {
 
   paint() {
     this.frame = 0;
-    this.view.x = Math.round(this.view.x * this.dpr) / this.dpr; // between pixels everything would look blurred
+    this.view.x = Math.round(this.view.x * this.dpr) / this.dpr; // fractions of a pixel blur the picture
     this.view.y = Math.round(this.view.y * this.dpr) / this.dpr;
     if (!this.covers()) this.draw();
     else if (this.drawn.scale !== this.view.scale) {
@@ -193,7 +193,7 @@ export class FleetMap {
     }
   }
 
-  /** Whether the picture still covers what is in sight, and is near enough to its scale. */
+  /** Returns whether the picture covers the view at a similar scale. */
   covers() {
     const { view, drawn, size, picture, dpr, plan } = this;
     if (!drawn) return false;
@@ -207,7 +207,7 @@ export class FleetMap {
     return left <= mapLeft && top <= mapTop && right >= mapRight && bottom >= mapBottom;
   }
 
-  /** Draws the picture: what is in sight, and some more around it. */
+  /** Draws the picture: the view and a margin around it. */
   draw() {
     clearTimeout(this.sharpen);
     const { size, view, dpr } = this;
@@ -224,7 +224,7 @@ export class FleetMap {
     this.drawn = { scale: view.scale, ...origin };
   }
 
-  /** The box around the map may have another size now. */
+  /** Applies a changed size of the container. */
   resize() {
     const box = this.node.getBoundingClientRect();
     if (!this.fleet || (box.width === this.size.width && box.height === this.size.height)) return;
@@ -232,19 +232,19 @@ export class FleetMap {
     this.fit();
   }
 
-  /** The host at a point of the screen, or -1. */
+  /** Returns the host at a point of the screen, or -1. */
   hostAt({ x, y }) {
     if (!this.fleet) return -1;
     return hostAt(this.plan, (x - this.view.x) / this.view.scale, (y - this.view.y) / this.view.scale);
   }
 
-  /** Shows what is known of a host beside the point where it is; -1 for none. */
+  /** Shows the tooltip of a host; -1 hides it. */
   hover(row, at) {
     if (row !== this.hovered) {
       this.hovered = row;
       this.canvas.classList.toggle("over", row >= 0);
       this.tip.hidden = row < 0;
-      if (row >= 0) this.tip.replaceChildren(...this.tell(row).map((line) => el("p", {}, line)));
+      if (row >= 0) this.tip.replaceChildren(...this.describe(row).map((line) => el("p", {}, line)));
       this.schedule();
     }
     if (row < 0) return;
@@ -254,7 +254,7 @@ export class FleetMap {
     this.tip.style.transform = `translate(${Math.max(4, x)}px, ${Math.max(4, y)}px)`;
   }
 
-  /** The cursor goes to the next host that way, and what is there is told. */
+  /** Moves the cursor to the next host in a direction, and announces it. */
   step(dx, dy) {
     const next = this.cursor < 0 ? (this.plan.boxes[0]?.rows[0] ?? -1) : neighbour(this.plan, this.cursor, dx, dy);
     if (next < 0) return;
@@ -264,7 +264,7 @@ export class FleetMap {
       this.view.y + this.plan.y[next] * this.view.scale,
     ];
     if (x < 0 || y < 0 || x > this.size.width - CELL || y > this.size.height - CELL) this.goTo(next);
-    this.say(this.tell(next).join(", "));
+    this.say(this.describe(next).join(", "));
     this.schedule();
   }
 }

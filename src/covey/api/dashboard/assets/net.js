@@ -1,51 +1,51 @@
-// Speaking with the service: as whom, in which version, and hearing of changes.
+// The client of the service: identity, API versions, requests and events.
 
 const HERE = new URL("./", document.baseURI);
 const COMPUTE = { "OpenStack-API-Version": "compute 2.1000" };
 const CLUSTERING = { "OpenStack-API-Version": "clustering 1.14" };
-const KEPT = "covey.identity";
-const AGAIN_MS = 1000;
+const STORAGE_KEY = "covey.identity";
+const RECONNECT_MS = 1000;
 const POLL_MS = 5000;
-const STREAM_AGAIN_MS = 30000;
+const STREAM_RETRY_MS = 30000;
 
-/** What the service, or the way to it, said no with. */
-export class Refused extends Error {
+/** An error response of the service, or a network error with status 0. */
+export class ApiError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
   }
 }
 
-let identity = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
+let identity = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "null");
 
-/** Whether somebody is signed in. */
-export const known = () => identity !== null;
+/** Returns whether a user is signed in. */
+export const isSignedIn = () => identity !== null;
 
-/** From now on requests carry these headers; null signs out. They live as long as the tab. */
-export function become(headers) {
+/** Sets the headers of further requests, for the lifetime of the tab; null signs out. */
+export function setIdentity(headers) {
   identity = headers;
-  if (headers) sessionStorage.setItem(KEPT, JSON.stringify(headers));
-  else sessionStorage.removeItem(KEPT);
+  if (headers) sessionStorage.setItem(STORAGE_KEY, JSON.stringify(headers));
+  else sessionStorage.removeItem(STORAGE_KEY);
 }
 
-/** The headers for what was typed into the sign-in form. Keystone is asked for a token first. */
+/** Returns the headers of the credentials of the sign-in form. With Keystone, it requests a token. */
 export async function credentials(auth, { name, password, project, domain }) {
   if (auth === "none") return { "X-Auth-Token": project ? `${name}:${project}` : name };
   if (auth === "keystone") {
-    const ticket = await ask("POST", "session", { name, password, project, domain: domain || "Default" });
-    return { "X-Auth-Token": ticket.token };
+    const { token } = await ask("POST", "session", { name, password, project, domain: domain || "Default" });
+    return { "X-Auth-Token": token };
   }
   const bytes = new TextEncoder().encode(`${name}:${password}`);
   return { Authorization: `Basic ${btoa(String.fromCharCode(...bytes))}` };
 }
 
-/** Asks the service and reads the answer. Raises Refused with a sentence for people. */
+/** Sends a request and returns the body of the response. Throws ApiError. */
 export async function ask(method, path, body, more = {}, signal = undefined) {
   const headers = { Accept: "application/json", ...identity, ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  let answer;
+  let response;
   try {
-    answer = await fetch(new URL(path, HERE), {
+    response = await fetch(new URL(path, HERE), {
       method,
       headers,
       signal,
@@ -54,13 +54,13 @@ export async function ask(method, path, body, more = {}, signal = undefined) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, "The service does not answer. It may be restarting, or the network is down.");
+    throw new ApiError(0, "The service does not answer. It may be restarting, or the network is down.");
   }
-  const text = await answer.text();
-  const said = parse(text);
-  if (answer.ok) return said;
-  if (answer.status === 401 && identity) document.dispatchEvent(new CustomEvent("unknown"));
-  throw new Refused(answer.status, sentence(said) ?? `The service answered ${answer.status} ${answer.statusText}.`);
+  const text = await response.text();
+  const parsed = parse(text);
+  if (response.ok) return parsed;
+  if (response.status === 401 && identity) document.dispatchEvent(new CustomEvent("unauthorized"));
+  throw new ApiError(response.status, errorMessage(parsed) ?? `HTTP ${response.status} ${response.statusText}`);
 }
 
 export const data = (path, signal) => ask("GET", `data/${path}`, undefined, {}, signal);
@@ -76,45 +76,45 @@ function parse(text) {
   }
 }
 
-/** The message of an error, wherever an API keeps it. */
-function sentence(said) {
-  if (!said || typeof said !== "object") return null;
-  const place = said.error ?? said.errors?.[0] ?? Object.values(said)[0];
-  return place?.message ?? place?.detail ?? null;
+/** Returns the message of an error body of any API. */
+function errorMessage(body) {
+  if (!body || typeof body !== "object") return null;
+  const error = body.error ?? body.errors?.[0] ?? Object.values(body)[0];
+  return error?.message ?? error?.detail ?? null;
 }
 
 /**
- * Hears of changes until the signal: `tell(subject)` for each, "hello" when anything may have changed; `how(state)` is
- * "live", "asking" while there is no stream and the page asks every few seconds, or "away".
+ * Listens for changes until the signal: calls `notify(subject)` for each, with "hello" when anything may have changed,
+ * and `connected(state)` with "live", "polling" without an event stream, or "offline".
  */
-export async function listen(tell, how, signal) {
+export async function listen(notify, connected, signal) {
   while (!signal.aborted) {
     const began = Date.now();
     try {
-      await stream(tell, how, signal);
-      await rest(AGAIN_MS, signal);
+      await stream(notify, connected, signal);
+      await sleep(RECONNECT_MS, signal);
     } catch (error) {
       if (signal.aborted) return;
-      how(error.status ? "asking" : "away");
-      for (let next = began; Date.now() - began < STREAM_AGAIN_MS && !signal.aborted; next += POLL_MS) {
-        await rest(POLL_MS, signal);
-        tell("hello");
-        if (!error.status) break; // the service was away: try the stream first
+      connected(error.status ? "polling" : "offline");
+      for (let next = began; Date.now() - began < STREAM_RETRY_MS && !signal.aborted; next += POLL_MS) {
+        await sleep(POLL_MS, signal);
+        notify("hello");
+        if (!error.status) break; // offline: retry the stream first
       }
     }
   }
 }
 
-async function stream(tell, how, signal) {
+async function stream(notify, connected, signal) {
   const headers = { Accept: "text/event-stream", ...identity };
-  const answer = await fetch(new URL("events", HERE), { headers, signal, credentials: "omit" });
-  if (!answer.ok) {
-    await answer.body?.cancel();
-    if (answer.status === 401) document.dispatchEvent(new CustomEvent("unknown"));
-    throw new Refused(answer.status, "There is no stream now.");
+  const response = await fetch(new URL("events", HERE), { headers, signal, credentials: "omit" });
+  if (!response.ok) {
+    await response.body?.cancel();
+    if (response.status === 401) document.dispatchEvent(new CustomEvent("unauthorized"));
+    throw new ApiError(response.status, "No event stream is available.");
   }
-  how("live");
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  connected("live");
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ;) {
     const { done, value } = await reader.read();
     if (done) return;
@@ -122,12 +122,12 @@ async function stream(tell, how, signal) {
     rest = pieces.pop();
     for (const piece of pieces) {
       const subject = /^event: (\w+)/m.exec(piece)?.[1];
-      if (subject) tell(subject);
+      if (subject) notify(subject);
     }
   }
 }
 
-function rest(milliseconds, signal) {
+function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
     signal.addEventListener(

@@ -1,45 +1,40 @@
-// A group's policies as rows of a form, with a look at what would be broken before anything is saved.
+// The form of a group's policies, with a preview of violations before it is saved.
 
 import { button, choice, el, field, note, plural, trouble } from "./dom.js";
 import { namer, violations } from "./domains.js";
 import { ask, compute } from "./net.js";
 
-const KINDS = [
-  ["anti-affinity", "apart"],
-  ["affinity", "together"],
-  ["soft-anti-affinity", "apart if possible"],
-  ["soft-affinity", "together if possible"],
-];
-const WAIT_MS = 250;
+const KINDS = ["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"].map((kind) => [kind, kind]);
+const DEBOUNCE_MS = 250;
 
-/** TYPE:SCOPE:IDENTIFIER taken apart; the scope is host where none is named. */
+/** Parses TYPE:SCOPE:IDENTIFIER; the scope defaults to host. */
 export function parse(policy, rules) {
   const [kind, scope = "host", ...rest] = policy.split(":");
   return { kind, scope, target: rest.join(":"), limit: rules[`max_server_per_${scope}`] ?? 1 };
 }
 
-/** Rows as the API takes them. */
+/** Returns the policies and rules of the form's rows, as the API expects them. */
 export function compose(rows) {
   const policies = rows.map(({ kind, scope, target }) => [kind, scope, target].filter(Boolean).join(":"));
   const limits = rows.filter((row) => row.kind === "anti-affinity" && !row.target && row.limit > 1);
   return { policies, rules: Object.fromEntries(limits.map((row) => [`max_server_per_${row.scope}`, row.limit])) };
 }
 
-/** The form. `saved` is called when the group has its new policies. */
+/** Returns the form. It calls `saved` after a save, and when it is closed. */
 export function editor(group, scopes, saved, signal) {
   let rows = group.policies.map((policy) => parse(policy, group.rules));
   const original = JSON.stringify(compose(rows));
   const names = Object.fromEntries(group.members.map((each) => [each.id, each.name]));
   const list = el("ol", { class: "policies" });
-  const preview = el("div", { class: "preview", role: "status", "aria-label": "What this would mean" });
+  const preview = el("div", { class: "preview", role: "status", "aria-label": "Preview" });
   const save = el("button", { class: "first", disabled: true }, "Save");
   let timer = 0;
-  let asked = 0;
+  let previews = 0;
 
   function change(i, part) {
     rows[i] = { ...rows[i], ...part };
     draw();
-    look();
+    schedulePreview();
   }
 
   function row(each, i) {
@@ -50,7 +45,7 @@ export function editor(group, scopes, saved, signal) {
       "li",
       {},
       field(
-        "Keep",
+        "Type",
         choice(
           { id: id("kind"), on: { change: (event) => change(i, { kind: event.target.value }) } },
           KINDS,
@@ -58,7 +53,7 @@ export function editor(group, scopes, saved, signal) {
         ),
       ),
       field(
-        "by",
+        "Scope",
         choice(
           { id: id("scope"), on: { change: (event) => change(i, { scope: event.target.value }) } },
           known.map((name) => [name, name]),
@@ -66,7 +61,7 @@ export function editor(group, scopes, saved, signal) {
         ),
       ),
       field(
-        "identifier",
+        "Identifier",
         el("input", {
           id: id("target"),
           value: each.target,
@@ -75,7 +70,7 @@ export function editor(group, scopes, saved, signal) {
         }),
       ),
       field(
-        "at most in one",
+        "Limit",
         el("input", {
           id: id("limit"),
           type: "number",
@@ -85,7 +80,7 @@ export function editor(group, scopes, saved, signal) {
           on: {
             input: (event) => {
               rows[i].limit = Math.max(1, Math.floor(Number(event.target.value)) || 1);
-              look();
+              schedulePreview();
             },
           },
         }),
@@ -95,7 +90,7 @@ export function editor(group, scopes, saved, signal) {
         () => {
           rows.splice(i, 1);
           draw();
-          look();
+          schedulePreview();
         },
         { class: "plain", "aria-label": `Remove policy ${i + 1}`, disabled: rows.length === 1 },
       ),
@@ -108,33 +103,33 @@ export function editor(group, scopes, saved, signal) {
     if (focused) list.querySelector(`#${CSS.escape(focused)}`)?.focus();
   }
 
-  function look() {
+  function schedulePreview() {
     save.disabled = true;
     clearTimeout(timer);
-    timer = setTimeout(ahead, WAIT_MS);
+    timer = setTimeout(showPreview, DEBOUNCE_MS);
   }
 
-  async function ahead() {
-    const turn = ++asked;
+  async function showPreview() {
+    const number = ++previews;
     try {
       const found = await ask("POST", `data/groups/${group.id}/preview-policies`, compose(rows), {}, signal);
-      if (turn !== asked) return;
-      preview.replaceChildren(...told(found));
+      if (number !== previews) return;
+      preview.replaceChildren(...drawPreview(found));
       save.disabled = JSON.stringify(compose(rows)) === original;
     } catch (error) {
-      if (turn === asked && error.name !== "AbortError")
-        preview.replaceChildren(trouble(error, error.status === 400 ? null : ahead));
+      if (number === previews && error.name !== "AbortError")
+        preview.replaceChildren(trouble(error, error.status === 400 ? null : showPreview));
     }
   }
 
-  function told(found) {
+  function drawPreview(found) {
     const words = el("p", {}, "In words: ", el("strong", {}, found.words));
-    if (!found.violations.length) return [words, note("good", "Nothing would be broken as things are now.")];
+    if (!found.violations.length) return [words, note("good", "The current members would not violate these policies.")];
     return [
       words,
       note(
         "bad",
-        el("p", {}, `${plural(found.violations.length, "thing")} would not hold as things are now:`),
+        el("p", {}, `The current members would cause ${plural(found.violations.length, "violation")}:`),
         violations(found.violations, namer(group), names),
       ),
     ];
@@ -154,16 +149,16 @@ export function editor(group, scopes, saved, signal) {
   const add = button("Add a policy", () => {
     rows = [...rows, { kind: "soft-anti-affinity", scope: "host", target: "", limit: 1 }];
     draw();
-    look();
+    schedulePreview();
   });
   draw();
-  ahead();
+  showPreview();
   return el(
     "form",
     { class: "editor", on: { submit } },
     list,
     el("div", { class: "buttons" }, add),
     preview,
-    el("div", { class: "buttons" }, save, button("Leave as it is", saved)),
+    el("div", { class: "buttons" }, save, button("Cancel", saved)),
   );
 }

@@ -1,15 +1,15 @@
-// Drawing the map: boxes, hosts and servers as the zoom allows, sorted by colour. Single rectangles are much cheaper
-// than one path of many.
+// Drawing of the map: boxes, hosts and servers by zoom level, sorted by colour. Single rectangles are much cheaper than
+// one path of many.
 
 import { CELL } from "./layout.js";
 
-export const STEPS = 8; // shades of how full a host is
-const MARKS_FROM = 11; // pixels of a cell, from which on servers are drawn one by one,
-const MOST_MARKS = 20000; // unless there are more than a frame has time for
+export const STEPS = 8; // shades of a host's usage
+const MARKS_FROM = 11; // minimum cell size in pixels to draw single servers
+const MAX_MARKS = 20000; // servers that one frame can draw
 const NAMES_FROM = 54;
 const DOWN = 2;
 
-/** Servers by host: `order` lists them, those of a host from `start[host]` to `start[host + 1]`. */
+/** Returns servers by host: `order` lists them, those of a host from `start[host]` to `start[host + 1]`. */
 export function byHost(servers, hosts) {
   const start = new Uint32Array(hosts + 1);
   for (const row of servers.host) start[row + 1]++;
@@ -22,7 +22,7 @@ export function byHost(servers, hosts) {
   return { start, order };
 }
 
-/** How full each host is, from 0 to 1, by one resource or by the fullest of the three. */
+/** Returns the usage of each host, from 0 to 1, by one resource or by the fullest of the three. */
 export function uses(hosts, by) {
   const share = (used, all) => (row) => (all[row] > 0 ? Math.min(1, used[row] / all[row]) : 0);
   const of = {
@@ -34,7 +34,7 @@ export function uses(hosts, by) {
   return Float32Array.from(hosts.name, (_, row) => Math.max(...parts.map((part) => part(row))));
 }
 
-/** Draws what is in the window (in units of the map) at a scale; the context is moved there already. */
+/** Draws the window (in map units) at a scale; the context is already transformed. */
 export function drawScene(ctx, scene, window, scale) {
   const { plan } = scene;
   const seen = [];
@@ -48,12 +48,12 @@ export function drawScene(ctx, scene, window, scale) {
     box.rows.filter((row) => plan.y[row] + CELL >= window.y && plan.y[row] <= window.y + window.h),
   );
   drawCells(ctx, scene, rows, scale);
-  if (CELL * scale >= MARKS_FROM && servers(scene, rows) <= MOST_MARKS) drawMarks(ctx, scene, rows, scale);
+  if (CELL * scale >= MARKS_FROM && servers(scene, rows) <= MAX_MARKS) drawMarks(ctx, scene, rows, scale);
   else drawChosenCells(ctx, scene, rows);
   if (CELL * scale >= NAMES_FROM) drawNames(ctx, scene, rows, scale);
 }
 
-/** How many servers are on these hosts. */
+/** Returns the number of servers on these hosts. */
 function servers({ placed }, rows) {
   return rows.reduce((sum, row) => sum + placed.start[row + 1] - placed.start[row], 0);
 }
@@ -77,7 +77,7 @@ function drawBoxes(ctx, { plan, colours }, boxes, scale) {
   ctx.font = `600 ${size / scale}px system-ui, sans-serif`;
   ctx.textBaseline = "middle";
   for (const box of boxes) {
-    const room = ((box.w - 10) * scale) / size / 0.62; // letters, about
+    const room = ((box.w - 10) * scale) / size / 0.62; // approximate number of letters
     const text = box.label.length > room ? `…${box.label.slice(1 - Math.max(2, room))}` : box.label;
     ctx.fillText(text, box.x + 7, box.y + plan.head / 2 + 2);
   }
@@ -112,10 +112,10 @@ function drawCells(ctx, { plan, colours, use, fleet }, rows, scale) {
   ctx.stroke();
 }
 
-/** Servers as squares in their host's cell, coloured by group; while a group is chosen, the others step back. */
+/** Draws servers as squares in their host's cell, coloured by group; a chosen group dims the others. */
 function drawMarks(ctx, { plan, colours, fleet, placed, chosen }, rows, scale) {
   const hues = colours.hues.length;
-  const layers = Array.from({ length: hues + 2 }, () => []); // the last two: without a group, and stepping back
+  const layers = Array.from({ length: hues + 2 }, () => []); // the last two: without a group, and dimmed
   for (const row of rows) {
     const count = placed.start[row + 1] - placed.start[row];
     if (!count) continue;
@@ -146,7 +146,7 @@ function drawMarks(ctx, { plan, colours, fleet, placed, chosen }, rows, scale) {
   ctx.globalAlpha = 1;
 }
 
-/** From afar: whole cells in the colour of the chosen group, where it has members. */
+/** Draws, when zoomed out, whole cells in the colour of the chosen group where it has members. */
 function drawChosenCells(ctx, { plan, colours, fleet, placed, chosen }, rows) {
   if (chosen < 0) return;
   const holds = (row) => {
@@ -177,7 +177,7 @@ function drawNames(ctx, { plan, colours, fleet }, rows, scale) {
   }
 }
 
-/** What changes often, above the rest: rings around hosts. */
+/** Draws rings around hosts, above the picture. */
 export function drawRings(ctx, plan, rings, scale) {
   for (const { rows, colour, width, far } of rings) {
     ctx.strokeStyle = colour;

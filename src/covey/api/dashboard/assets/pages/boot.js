@@ -1,4 +1,4 @@
-// Asking for a server, into a group if wanted; what becomes of it is on its own page.
+// The form that boots a server, optionally into a group.
 
 import { choice, el, field, heading, section, trouble } from "../dom.js";
 import { compute, data, images } from "../net.js";
@@ -26,7 +26,7 @@ export async function boot(main, { page, query, go }) {
     if (group) body["os:scheduler_hints"] = { group };
     try {
       const { server } = await compute("POST", "servers", body);
-      go(`#/why/${server.id}`);
+      go(`#/servers/${server.id}`);
     } catch (error) {
       outcome.replaceChildren(trouble(error));
       submit.disabled = false;
@@ -62,6 +62,6 @@ export async function boot(main, { page, query, go }) {
     outcome,
     submit,
   );
-  main.replaceChildren(heading("Boot a server"), el("div", { class: "narrow" }, section("What it shall be", form)));
+  main.replaceChildren(heading("Boot a server"), el("div", { class: "narrow" }, section("Server", form)));
   return form.querySelector("input").select();
 }

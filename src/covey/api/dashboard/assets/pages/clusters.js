@@ -1,4 +1,4 @@
-// Clusters: how large they are and shall be, what is being done to them, and growing and shrinking one.
+// Clusters: their sizes and actions, and scaling one.
 
 import {
   bar,
@@ -22,8 +22,8 @@ import { live } from "../live.js";
 import { clustering } from "../net.js";
 
 const SUBJECTS = ["actions", "servers"];
-const OVER = ["SUCCEEDED", "FAILED", "CANCELLED"];
-const MOST_ACTIONS = 60;
+const FINISHED = ["SUCCEEDED", "FAILED", "CANCELLED"];
+const MAX_ACTIONS = 60;
 
 export function clusters(main, { me, page }) {
   const box = el("div");
@@ -37,7 +37,7 @@ export function clusters(main, { me, page }) {
       rows.length
         ? table(
             "Clusters",
-            [["Cluster"], ["Size", "number"], ["Wanted", "number"], ["Bounds"], ["Policies", "number"], ["Status"]],
+            [["Cluster"], ["Size", "number"], ["Desired", "number"], ["Bounds"], ["Policies", "number"], ["Status"]],
             rows.map((each) => [
               link(each.name, `#/clusters/${each.id}`),
               String(each.nodes.length),
@@ -48,11 +48,11 @@ export function clusters(main, { me, page }) {
             ]),
           )
         : empty(
-            "There are no clusters yet.",
+            "No clusters.",
             el(
               "span",
               {},
-              "Make a profile and a cluster of it: ",
+              "Create a profile and a cluster: ",
               el("code", {}, "openstack cluster create --profile web web"),
             ),
           ),
@@ -64,7 +64,7 @@ const bounds = ({ min_size: least, max_size: most }) => (most < 0 ? `${least} or
 export function cluster(main, { id, page }) {
   const [outcome, shown] = [el("div", { role: "status" }), el("div")];
   main.replaceChildren(outcome, shown);
-  let asked = null; // the action that the buttons started last
+  let requested = null; // the action that a button has started last
   const refresh = live(page, shown, SUBJECTS, load, draw);
 
   async function load() {
@@ -72,7 +72,7 @@ export function cluster(main, { id, page }) {
     const [one, nodes, actions, policies] = await Promise.all([
       clustering("GET", `clusters/${id}`),
       clustering("GET", `nodes?${of}`),
-      clustering("GET", `actions?${of}&sort=created_at:desc&limit=${MOST_ACTIONS}`),
+      clustering("GET", `actions?${of}&sort=created_at:desc&limit=${MAX_ACTIONS}`),
       clustering("GET", `clusters/${id}/policies`),
     ]);
     return { ...one, ...nodes, ...actions, policies: policies.cluster_policies };
@@ -81,7 +81,7 @@ export function cluster(main, { id, page }) {
   async function scale(verb, words) {
     outcome.replaceChildren();
     try {
-      ({ action: asked } = await clustering("POST", `clusters/${id}/actions`, { [verb]: { count: 1 } }));
+      ({ action: requested } = await clustering("POST", `clusters/${id}/actions`, { [verb]: { count: 1 } }));
       say(words);
     } catch (error) {
       outcome.replaceChildren(trouble(error));
@@ -90,9 +90,9 @@ export function cluster(main, { id, page }) {
   }
 
   function draw({ cluster: one, nodes, actions, policies }) {
-    const last = actions.find((each) => each.id === asked);
+    const last = actions.find((each) => each.id === requested);
     if (last?.status === "FAILED")
-      outcome.replaceChildren(note("bad", el("p", {}, `That did not work: ${last.status_reason}`)));
+      outcome.replaceChildren(note("bad", el("p", {}, `The action failed: ${last.status_reason}`)));
     const tops = actions.filter((each) => each.cause !== "Derived Action");
     return [
       heading(one.name, state(one.status), link("All clusters", "#/clusters")),
@@ -101,17 +101,17 @@ export function cluster(main, { id, page }) {
         el(
           "div",
           { class: "stepper" },
-          button("−", () => scale("scale_in", "One fewer was asked for"), {
+          button("−", () => scale("scale_in", "Scale-in requested"), {
             id: "shrink",
-            "aria-label": "One node fewer",
+            "aria-label": "Remove a node",
             disabled: !nodes.length,
           }),
           el("output", { "aria-label": "Number of nodes" }, String(nodes.length)),
-          button("+", () => scale("scale_out", "One more was asked for"), {
+          button("+", () => scale("scale_out", "Scale-out requested"), {
             id: "grow",
-            "aria-label": "One node more",
+            "aria-label": "Add a node",
           }),
-          el("span", { class: "quiet" }, `${one.desired_capacity} wanted, ${bounds(one)}`),
+          el("span", { class: "quiet" }, `desired ${one.desired_capacity}, bounds ${bounds(one)}`),
         ),
         one.status_reason ? el("p", { class: "quiet" }, one.status_reason) : null,
         facts([
@@ -139,28 +139,28 @@ export function cluster(main, { id, page }) {
               [["Node"], ["Server"], ["Status"], ["Since"]],
               nodes.map((each) => [
                 each.name,
-                each.physical_id ? link(short(each.physical_id), `#/why/${each.physical_id}`) : "none yet",
+                each.physical_id ? link(short(each.physical_id), `#/servers/${each.physical_id}`) : "none yet",
                 state(each.status),
                 when(each.created_at ?? each.init_at),
               ]),
             )
-          : empty("No nodes.", "Plus adds one."),
+          : empty("No nodes.", "Press + to add one."),
       ),
       section(
-        "What was done to it",
+        "Actions",
         tops.length
           ? table(
               "Actions",
-              [["Action"], ["Status"], ["How far"], ["Begun"], ["Said"]],
+              [["Action"], ["Status"], ["Progress"], ["Started"], ["Reason"]],
               tops.map((each) => [
                 words(each.action),
                 state(each.status),
-                how(each, actions),
+                progress(each, actions),
                 when(each.created_at),
                 each.status_reason,
               ]),
             )
-          : empty("Nothing yet."),
+          : empty("No actions."),
       ),
     ];
   }
@@ -172,14 +172,14 @@ const words = (verb) =>
     .toLowerCase()
     .replaceAll("_", " ");
 
-/** How many of an action's own parts are over. */
-function how(action, actions) {
-  const parts = actions.filter((each) => action.depends_on.includes(each.id));
-  if (OVER.includes(action.status)) return bar(1, "over", action.status === "SUCCEEDED" ? "" : "full");
-  const done = parts.filter((each) => OVER.includes(each.status)).length;
+/** Returns the progress of an action: how many of its child actions have finished. */
+function progress(action, actions) {
+  const children = actions.filter((each) => action.depends_on.includes(each.id));
+  if (FINISHED.includes(action.status)) return bar(1, "finished", action.status === "SUCCEEDED" ? "" : "full");
+  const done = children.filter((each) => FINISHED.includes(each.status)).length;
   return bar(
-    parts.length ? done / parts.length : 0.1,
-    parts.length ? `${done} of ${plural(parts.length, "part")}` : "under way",
+    children.length ? done / children.length : 0.1,
+    children.length ? `${done} of ${plural(children.length, "child action")}` : "in progress",
     "moving",
   );
 }

@@ -1,4 +1,4 @@
-// The fleet: the map, what it is sorted and coloured by, a search, who breaks a policy, and the same as a table.
+// The fleet map: grouping, colours, search, policy violations, and a table of the same data.
 
 import { HUES } from "../colours.js";
 import { badge, button, choice, el, empty, field, heading, link, plural, say, table } from "../dom.js";
@@ -8,8 +8,8 @@ import { data } from "../net.js";
 import { renamed } from "../surrogates.js";
 
 const STATES = ["up", "disabled", "down"];
-const MOST_ROWS = 200;
-const MOST_LOOKED_AT = 20; // groups with something wrong, whose offenders are marked
+const MAX_ROWS = 200;
+const MAX_MARKED_GROUPS = 20; // groups with violations whose offending members are marked
 const FILLS = [
   ["fullest", "fullest resource"],
   ["vcpus", "VCPUs"],
@@ -17,16 +17,16 @@ const FILLS = [
   ["disk", "disk"],
 ];
 
-let kept = null; // the scope that was looked at last
+let lastScope = null;
 
 export function fleet(main, { me, page, query, go }) {
-  let seen = null; // the fleet as it was got last
+  let seen = null; // the fleet as last loaded
   let groupRows = new Map();
   let offending = new Set();
-  let scope = query.get("scope") ?? kept;
+  let scope = query.get("scope") ?? lastScope;
   let chosen = query.get("group");
 
-  const map = new FleetMap({ tell: (row) => describe(seen, row, me), open: openHost, say, signal: page.signal });
+  const map = new FleetMap({ describe: (row) => describe(seen, row, me), open: openHost, say, signal: page.signal });
   const scopes = el("select", {
     id: "scope",
     on: {
@@ -39,16 +39,16 @@ export function fleet(main, { me, page, query, go }) {
   const fills = choice({ on: { change: () => map.fill(fills.value) } }, FILLS, "fullest");
   const search = el("input", {
     type: "search",
-    placeholder: "Host, place, group or server id",
+    placeholder: "Host, domain, group or server id",
     on: { input: find, keydown: goToFound },
   });
   const outcome = el("span", { class: "quiet outcome", role: "status" });
   const legend = el("div", { class: "legend" });
   const summary = el("p", { class: "quiet" });
-  const twin = el(
+  const fleetTable = el(
     "details",
-    { class: "card", id: "twin", on: { toggle: drawTwin } },
-    el("summary", {}, "The map as a table"),
+    { class: "card", id: "fleet-table", on: { toggle: drawTable } },
+    el("summary", {}, "Show as a table"),
   );
   const stage = el(
     "div",
@@ -62,38 +62,38 @@ export function fleet(main, { me, page, query, go }) {
       button("⤢", () => map.fit(), { "aria-label": "Show everything", title: "Show everything" }),
     ),
   );
-  const nothing = el("div"); // where it is said that there is nothing, or what went wrong
+  const messages = el("div"); // empty fleet, or an error
   main.replaceChildren(
-    heading(me.is_admin ? "Fleet" : "Where your servers are", summary),
+    heading(me.is_admin ? "Fleet" : "Your servers", summary),
     el(
       "div",
       { class: "tools" },
-      field("Sorted by", scopes),
-      me.is_admin ? field("Filled by", fills) : null,
+      field("Group by", scopes),
+      me.is_admin ? field("Color by", fills) : null,
       field("Find", search),
       outcome,
     ),
-    nothing,
+    messages,
     el("div", { class: "split" }, stage, el("aside", { class: "card", "aria-label": "Legend" }, legend)),
-    twin,
+    fleetTable,
   );
 
-  const refresh = live(page, nothing, ["fleet", "servers", "groups"], load, draw);
+  const refresh = live(page, messages, ["fleet", "servers", "groups"], load, draw);
 
   async function load() {
-    const wanted = scope;
-    const got = await data(`fleet${wanted ? `?scope=${encodeURIComponent(wanted)}` : ""}`, page.signal);
-    // If another scope was chosen meanwhile, that one comes next.
-    if (scope === wanted) showFleet(me.is_admin ? got : renamed(got));
+    const requested = scope;
+    const got = await data(`fleet${requested ? `?scope=${encodeURIComponent(requested)}` : ""}`, page.signal);
+    // A scope that was selected during the request is loaded next.
+    if (scope === requested) showFleet(me.is_admin ? got : renamed(got));
     const rows = (await data("groups", page.signal)).groups;
-    const broken = rows.filter((each) => each.hard_violations).slice(0, MOST_LOOKED_AT);
-    const wrong = await Promise.all(broken.map((each) => data(`groups/${each.id}`, page.signal).catch(() => null)));
-    return { rows, wrong: offenders(wrong.filter(Boolean)), hosts: got.hosts.name.length };
+    const broken = rows.filter((each) => each.hard_violations).slice(0, MAX_MARKED_GROUPS);
+    const violating = await Promise.all(broken.map((each) => data(`groups/${each.id}`, page.signal).catch(() => null)));
+    return { rows, members: offenders(violating.filter(Boolean)), hosts: got.hosts.name.length };
   }
 
   function showFleet(got) {
     seen = got;
-    kept = scope = got.scope;
+    lastScope = scope = got.scope;
     scopes.replaceChildren(
       ...got.scopes.map((name) => el("option", { value: name, selected: name === got.scope }, name)),
     );
@@ -104,18 +104,18 @@ export function fleet(main, { me, page, query, go }) {
     choose(chosen);
     markWrong();
     if (search.value) find();
-    drawTwin();
+    drawTable();
   }
 
-  function draw({ rows, wrong, hosts }) {
+  function draw({ rows, members, hosts }) {
     groupRows = new Map(rows.map((each) => [each.id, each]));
-    offending = new Set(wrong);
+    offending = new Set(members);
     drawLegend();
     markWrong();
     if (hosts) return null;
     return me.is_admin
-      ? empty("There are no hosts yet.", "Describe yours in a fleet file and run covey fleet apply FILE.")
-      : empty("You have no servers yet.", link("Boot one", "#/boot"));
+      ? empty("No hosts.", "Describe them in a fleet file and run covey fleet apply FILE.")
+      : empty("No servers.", link("Boot a server", "#/boot"));
   }
 
   function markWrong() {
@@ -140,10 +140,10 @@ export function fleet(main, { me, page, query, go }) {
     legend.replaceChildren(
       el("h2", {}, "Groups"),
       rows.length
-        ? el("ul", {}, rows.slice(0, MOST_ROWS).map(legendRow))
-        : el("p", { class: "quiet" }, "No server on this map is in a group."),
-      rows.length > MOST_ROWS
-        ? el("p", { class: "quiet" }, `and ${rows.length - MOST_ROWS} more: find them by name`)
+        ? el("ul", {}, rows.slice(0, MAX_ROWS).map(legendRow))
+        : el("p", { class: "quiet" }, "No groups."),
+      rows.length > MAX_ROWS
+        ? el("p", { class: "quiet" }, `and ${rows.length - MAX_ROWS} more: search by name`)
         : "",
       el("h2", {}, "Hosts"),
       me.is_admin ? el("p", { class: "ramp" }, el("span", {}, "empty"), el("i"), el("span", {}, "full")) : "",
@@ -156,7 +156,7 @@ export function fleet(main, { me, page, query, go }) {
               el("li", {}, el("i", { class: "key down" }), "down"),
             ]
           : null,
-        el("li", {}, el("i", { class: "key wrong" }), "breaks a policy"),
+        el("li", {}, el("i", { class: "key wrong" }), "violates a policy"),
         el("li", {}, el("i", { class: "key found" }), "found"),
       ),
     );
@@ -181,8 +181,8 @@ export function fleet(main, { me, page, query, go }) {
         el("span", {}, each.name),
       ),
       each.wrong
-        ? link(badge(`⚠ ${plural(each.wrong, "violation")}`, "bad"), `#/repair/${each.id}`, {
-            title: "See how to repair it",
+        ? link(badge(`⚠ ${plural(each.wrong, "violation")}`, "bad"), `#/rebalance/${each.id}`, {
+            title: "Plan a rebalance",
           })
         : null,
       pressed ? link("open", `#/groups/${each.id}`) : null,
@@ -194,13 +194,13 @@ export function fleet(main, { me, page, query, go }) {
   }
 
   function find() {
-    const wanted = search.value.trim().toLowerCase();
-    const rows = wanted && seen ? matches(seen, wanted) : [];
+    const term = search.value.trim().toLowerCase();
+    const rows = term && seen ? matches(seen, term) : [];
     map.mark({ found: rows });
-    outcome.textContent = wanted
+    outcome.textContent = term
       ? rows.length
-        ? `${plural(rows.length, "host")} found; Enter goes there`
-        : "nothing found"
+        ? `${plural(rows.length, "host")} found; press Enter to go there`
+        : "no match"
       : "";
   }
 
@@ -208,20 +208,20 @@ export function fleet(main, { me, page, query, go }) {
     if (event.key === "Enter" && map.found.length) map.goTo(map.found[0]);
   }
 
-  function drawTwin() {
-    if (!twin.open || !seen) return;
-    twin.replaceChildren(twin.querySelector("summary"), twinTable(seen, me));
+  function drawTable() {
+    if (!fleetTable.open || !seen) return;
+    fleetTable.replaceChildren(fleetTable.querySelector("summary"), tableOf(seen, me));
   }
 }
 
-/** Everybody who has a part in a hard violation. */
+/** Returns the members of all hard violations. */
 function offenders(groups) {
   return groups.flatMap((each) =>
     each.violations.filter((violation) => !violation.soft).flatMap((violation) => violation.members),
   );
 }
 
-/** What is said of a host when one points at it. */
+/** Returns the lines of a host's tooltip. */
 function describe(seen, row, me) {
   const { hosts, servers } = seen;
   const lines = [hosts.name[row]];
@@ -246,23 +246,23 @@ function describe(seen, row, me) {
 
 const gib = (mb) => Math.round(mb / 1024).toLocaleString("en");
 
-/** The hosts that a word is about: by their own name, their place, or a group or server on them. */
-function matches(seen, wanted) {
+/** Returns the hosts that match a search term by name, domain, group or server id. */
+function matches(seen, term) {
   const { hosts, servers, domains, groups } = seen;
-  const has = (text) => text.toLowerCase().includes(wanted);
+  const has = (text) => text.toLowerCase().includes(term);
   const [places, named] = [domains.map(has), groups.map((each) => has(each.name))];
   const found = new Set();
   hosts.name.forEach((name, row) => {
     if (has(name) || places[hosts.domain[row]]) found.add(row);
   });
   servers.id.forEach((id, i) => {
-    if (named[servers.group[i]] || (wanted.length > 3 && id.includes(wanted))) found.add(servers.host[i]);
+    if (named[servers.group[i]] || (term.length > 3 && id.includes(term))) found.add(servers.host[i]);
   });
   return [...found];
 }
 
-/** Places with how many hosts and servers they have; for those who do not see the map. */
-function twinTable(seen, me) {
+/** Returns the domains with their hosts and servers as a table, also for screen readers. */
+function tableOf(seen, me) {
   const { hosts, servers, domains, scope } = seen;
   const places = new Map();
   hosts.name.forEach((_, row) => {
@@ -276,7 +276,7 @@ function twinTable(seen, me) {
   });
   const nameOf = (row) => (hosts.domain[row] < 0 ? `in no ${scope}` : domains[hosts.domain[row]]);
   for (const row of servers.host) places.get(nameOf(row)).servers++;
-  const rows = [...places].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, MOST_ROWS);
+  const rows = [...places].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, MAX_ROWS);
   const columns = [[scope], ["Hosts", "number"], ["Servers", "number"]];
   if (me.is_admin) columns.push(["VCPUs used", "number"], ["VCPUs", "number"], ["Disabled or down", "number"]);
   return el(
@@ -292,6 +292,6 @@ function twinTable(seen, me) {
         ...(me.is_admin ? [String(sums.used), String(sums.all), String(sums.off)] : []),
       ]),
     ),
-    places.size > MOST_ROWS ? el("p", { class: "quiet" }, `and ${places.size - MOST_ROWS} more`) : "",
+    places.size > MAX_ROWS ? el("p", { class: "quiet" }, `and ${places.size - MAX_ROWS} more`) : "",
   );
 }

@@ -1,4 +1,4 @@
-// Groups: all of them with what is broken; and one: what it wants, where its members are, what more of them would meet.
+// Server groups with their violations; one group with its policies, members and headroom.
 
 import {
   badge,
@@ -34,43 +34,43 @@ export function groups(main, { me, page }) {
     ({ groups: rows, more }) => {
       if (!rows.length) {
         return empty(
-          "There are no server groups yet.",
+          "No server groups.",
           el(
             "span",
             {},
-            "Make one: ",
+            "Create one: ",
             el("code", {}, "openstack server group create --policy anti-affinity web"),
             ", then boot servers into it.",
           ),
         );
       }
-      const columns = [["Group"], ["What it wants"], ["Servers", "number"], ["Violations"]];
+      const columns = [["Group"], ["Policies"], ["Servers", "number"], ["Violations"]];
       if (me.is_admin) columns.splice(1, 0, ["Project"]);
       return [
         table(
           "Server groups",
           columns,
           rows.map((each) => {
-            const cells = [link(each.name, `#/groups/${each.id}`), each.words, String(each.members), verdict(each)];
+            const cells = [link(each.name, `#/groups/${each.id}`), each.words, String(each.members), violationBadge(each)];
             if (me.is_admin) cells.splice(1, 0, el("code", {}, each.project_id));
             return cells;
           }),
         ),
-        more ? el("p", { class: "quiet" }, "There are more. Find others by name on the fleet's map.") : null,
+        more ? el("p", { class: "quiet" }, "More groups exist. Search them by name on the fleet map.") : null,
       ];
     },
   );
 }
 
-function verdict(each) {
-  if (each.hard_violations) return link(badge(`⚠ ${each.hard_violations} broken`, "bad"), `#/repair/${each.id}`);
-  return each.violations ? badge(plural(each.violations, "wish", "wishes"), "busy") : badge("all hold", "good");
+function violationBadge(each) {
+  if (each.hard_violations) return link(badge(`⚠ ${each.hard_violations} hard`, "bad"), `#/rebalance/${each.id}`);
+  return each.violations ? badge(`${each.violations} soft`, "busy") : badge("none", "good");
 }
 
 export function group(main, { id, me, page }) {
-  const [shown, form, places, room] = [el("div"), el("div"), el("div"), el("div")];
+  const [shown, form, places, headroom] = [el("div"), el("div"), el("div"), el("div")];
   let latest = null;
-  main.replaceChildren(shown, form, places, room);
+  main.replaceChildren(shown, form, places, headroom);
   const refresh = live(
     page,
     shown,
@@ -81,7 +81,7 @@ export function group(main, { id, me, page }) {
       latest = got;
       if (first) {
         closeEditor();
-        drawRoom(room, id);
+        drawHeadroom(headroom, id);
       }
       places.replaceChildren(drawPlaces(got));
       return drawGroup(got);
@@ -91,11 +91,11 @@ export function group(main, { id, me, page }) {
   function closeEditor() {
     form.replaceChildren(
       button(
-        "Edit the policies",
+        "Edit policies",
         () => {
           form.replaceChildren(
             section(
-              "Policies",
+              "Edit policies",
               editor(
                 latest,
                 me.scopes,
@@ -121,23 +121,23 @@ function drawGroup(got) {
   return [
     heading(
       got.name,
-      broken ? badge("⚠ broken", "bad") : badge("all hold", "good"),
-      link("On the map", `#/fleet?group=${got.id}`),
-      link("Boot one more", `#/boot?group=${got.id}`),
+      broken ? badge("⚠ violated", "bad") : badge("no violations", "good"),
+      link("Show on the map", `#/fleet?group=${got.id}`),
+      link("Boot a member", `#/boot?group=${got.id}`),
     ),
     section(
-      "What it wants",
+      "Policies",
       el("p", { class: "words" }, got.words),
       facts([
-        ["Policies", got.policies.map((policy) => el("code", { class: "tag" }, policy))],
+        ["Policy strings", got.policies.map((policy) => el("code", { class: "tag" }, policy))],
         ["Project", el("code", {}, got.project_id)],
       ]),
     ),
     got.violations.length
       ? section(
-          "What does not hold",
+          "Violations",
           violations(got.violations, namer(got), names),
-          broken ? link("See how to repair it", `#/repair/${got.id}`, { class: "button" }) : null,
+          broken ? link("Plan a rebalance", `#/rebalance/${got.id}`, { class: "button" }) : null,
         )
       : null,
   ];
@@ -148,7 +148,7 @@ function drawPlaces(got) {
   const scopes = [...new Set(got.policies.map((policy) => parse(policy, got.rules).scope))];
   const wrong = new Set(got.violations.filter((each) => !each.soft).flatMap((each) => each.members));
   return section(
-    "Where its servers are",
+    "Members",
     got.members.length
       ? [
           el(
@@ -169,7 +169,7 @@ function drawPlaces(got) {
           ),
           members(got, scopes, called),
         ]
-      : empty("No server is in this group.", link("Boot one into it", `#/boot?group=${got.id}`)),
+      : empty("No members.", link("Boot a member", `#/boot?group=${got.id}`)),
   );
 }
 
@@ -178,7 +178,7 @@ function members(got, scopes, called) {
     "Members",
     [["Server"], ["Id"], ["Status"], ...scopes.map((scope) => [scope])],
     got.members.map((each) => [
-      link(each.name, `#/why/${each.id}`),
+      link(each.name, `#/servers/${each.id}`),
       short(each.id),
       state(each.status),
       ...scopes.map((scope) => (each.places[scope] === null ? "none" : called(each.places[scope]))),
@@ -186,13 +186,13 @@ function members(got, scopes, called) {
   );
 }
 
-/** How many more servers of a flavor fit, and where some would go. */
-async function drawRoom(box, id) {
+/** Shows how many further servers of a flavor fit. */
+async function drawHeadroom(box, id) {
   let flavors;
   try {
     ({ flavors } = await compute("GET", "flavors"));
   } catch (error) {
-    return box.replaceChildren(trouble(error, () => drawRoom(box, id)));
+    return box.replaceChildren(trouble(error, () => drawHeadroom(box, id)));
   }
   const flavor = choice(
     { name: "flavor" },
@@ -201,40 +201,37 @@ async function drawRoom(box, id) {
   const count = el("input", { name: "count", type: "number", min: 1, max: 1000, value: 3 });
   const outcome = el("div", { role: "status" });
 
-  async function look(event) {
+  async function preview(event) {
     event?.preventDefault();
     try {
-      const asked = { flavor: flavor.value, count: Number(count.value) || 1 };
-      const [{ preview }, { headroom }] = await Promise.all([
-        compute("POST", `os-server-groups/${id}/action`, { preview: asked }),
-        compute("POST", `os-server-groups/${id}/action`, { headroom: { flavor: asked.flavor } }),
+      const request = { flavor: flavor.value, count: Number(count.value) || 1 };
+      const [{ preview: found }, { headroom }] = await Promise.all([
+        compute("POST", `os-server-groups/${id}/action`, { preview: request }),
+        compute("POST", `os-server-groups/${id}/action`, { headroom: { flavor: request.flavor } }),
       ]);
-      const all = `${headroom.at_least ? "At least " : ""}${plural(headroom.count, "more")} would fit in all.`.replace(
-        "mores",
-        "more",
-      );
-      const fits = preview.fits >= asked.count;
+      const total = `Headroom: ${headroom.at_least ? "at least " : ""}${plural(headroom.count, "server")}.`;
+      const fits = found.fits >= request.count;
       outcome.replaceChildren(
         note(
           fits ? "good" : "bad",
-          el("p", {}, fits ? `All ${asked.count} fit. ${all}` : `${preview.fits} of ${asked.count} fit. ${all}`),
-          fits || !preview.reason ? null : el("p", {}, preview.reason),
+          el("p", {}, fits ? `All ${request.count} fit. ${total}` : `${found.fits} of ${request.count} fit. ${total}`),
+          fits || !found.reason ? null : el("p", {}, found.reason),
         ),
       );
     } catch (error) {
-      outcome.replaceChildren(trouble(error, look));
+      outcome.replaceChildren(trouble(error, preview));
     }
   }
 
   return box.replaceChildren(
     section(
-      "Room for more",
+      "Headroom",
       el(
         "form",
-        { class: "line", on: { submit: look } },
+        { class: "line", on: { submit: preview } },
         field("Flavor", flavor),
-        field("How many", count),
-        el("button", {}, "Look"),
+        field("Count", count),
+        el("button", {}, "Preview"),
       ),
       outcome,
     ),

@@ -1,73 +1,75 @@
-// Health and isolation: what wants an operator's attention, and how much is waiting.
+// Health: misplaced servers and hosts, unavailable hosts, workers, queues and claims.
 
 import { badge, el, facts, heading, link, note, plural, section, state, table, when } from "../dom.js";
 import { live } from "../live.js";
 import { data } from "../net.js";
 
-const MOST = 200;
+const MAX_ROWS = 200;
 
 export function health(main, { page }) {
   const box = el("div");
-  main.replaceChildren(heading("Isolation and health"), box);
+  main.replaceChildren(heading("Health"), box);
   live(page, box, ["fleet", "servers", "actions"], () => data("health", page.signal), draw);
 }
 
 function draw(got) {
-  const { jobs, claims, workers, strays, misplaced, disabled, down } = got;
+  const { jobs, claims, workers, misplaced_servers: servers, misplaced_hosts: scopes, disabled, down } = got;
   return [
     el(
       "div",
       { class: "tiles" },
-      tile("Servers where they may not be", strays.length, strays.length),
+      tile("Misplaced servers", servers.length, servers.length),
       tile("Hosts down", down.length, down.length),
       tile("Hosts disabled", disabled.length),
       tile("Jobs overdue", jobs.overdue, jobs.overdue),
       tile("Workers up", workers.filter((each) => each.up).length),
     ),
     section(
-      "Isolation",
-      strays.length
+      "Misplaced servers",
+      servers.length
         ? table(
-            "Servers where they may not be",
+            "Misplaced servers",
             [["Server"], ["Project"], ["Host"], ["Aggregates"]],
-            cut(strays).map((each) => [
-              link(each.name, `#/why/${each.server}`),
+            cut(servers).map((each) => [
+              link(each.name, `#/servers/${each.server}`),
               el("code", {}, each.project_id),
               hostLink(each.host),
               [each.aggregates].flat().join(", "),
             ]),
           )
-        : note("good", "Every server is where requests like its own may go."),
+        : note("good", "Every server is on a host that its aggregates and traits allow."),
     ),
     section(
-      "Hosts out of place",
-      misplaced.length
-        ? misplaced.map((each) =>
+      "Misplaced hosts",
+      scopes.length
+        ? scopes.map((each) =>
             el(
               "div",
               {},
-              each.in_none.length ? el("p", {}, el("strong", {}, `In no ${each.scope}: `), some(each.in_none)) : null,
-              each.in_several.length
+              each.no_domain.length
+                ? el("p", {}, el("strong", {}, `In no ${each.scope}: `), firstNames(each.no_domain))
+                : null,
+              each.ambiguous.length
                 ? el(
                     "p",
                     {},
                     badge("⚠", "bad"),
-                    el("strong", {}, ` In several of ${each.scope}: `),
-                    some(each.in_several.map(({ name }) => name)),
+                    el("strong", {}, ` In more than one ${each.scope}: `),
+                    firstNames(each.ambiguous.map(({ name }) => name)),
                   )
                 : null,
             ),
           )
-        : note("good", "Every host is in one domain of each scope in use."),
+        : note("good", "Every host is in exactly one domain of each scope in use."),
     ),
     section(
-      "Hosts that take nothing",
+      "Unavailable hosts",
       disabled.length || down.length
         ? table(
-            "Hosts disabled or down",
-            [["Host"], ["State"], ["Why"]],
+            "Unavailable hosts",
+            [["Host"], ["State"], ["Reason"]],
             cut([
-              ...down.map((each) => [hostLink(each.name), state("down"), "it is not heard of"]),
+              ...down.map((each) => [hostLink(each.name), state("down"), "forced down"]),
               ...disabled.map((each) => [hostLink(each.name), badge("disabled"), each.reason ?? ""]),
             ]),
           )
@@ -81,27 +83,27 @@ function draw(got) {
         workers.length
           ? table(
               "Workers",
-              [["Worker"], ["Where"], ["State"], ["Heard"]],
+              [["Worker"], ["Host"], ["State"], ["Last heartbeat"]],
               workers.map((each) => [
                 el("code", { title: each.id }, each.id.slice(0, 8)),
                 each.host,
                 state(each.up ? "up" : "down"),
-                when(each.heard_at),
+                when(each.last_heartbeat),
               ]),
             )
-          : note("bad", "No worker has been heard of. Run covey worker, or let covey serve have threads for it."),
+          : note("bad", "No worker has sent a heartbeat. Run covey worker, or set [worker] threads above 0."),
       ),
       section(
-        "Work and claims",
+        "Jobs and claims",
         facts([
           ["Jobs waiting", String(jobs.waiting)],
-          ["Overdue", String(jobs.overdue)],
-          ["Oldest due", when(jobs.oldest_due_at)],
-          ["Notifications waiting", String(got.notes_waiting)],
-          ["Requests for servers", String(claims.requests)],
-          ["Half within", claims.p50_ms === null ? "not known" : `${claims.p50_ms} ms`],
-          ["99 of 100 within", claims.p99_ms === null ? "not known" : `${claims.p99_ms} ms`],
-          ["Lost races", String(claims.lost_races)],
+          ["Jobs overdue", String(jobs.overdue)],
+          ["Oldest job due", when(jobs.oldest_due_at)],
+          ["Notifications waiting", String(got.notifications_waiting)],
+          ["Create requests", String(claims.requests)],
+          ["p50", claims.p50_ms === null ? "unknown" : `${claims.p50_ms} ms`],
+          ["p99", claims.p99_ms === null ? "unknown" : `${claims.p99_ms} ms`],
+          ["Claim conflicts", String(claims.claim_conflicts)],
         ]),
       ),
     ),
@@ -109,8 +111,8 @@ function draw(got) {
 }
 
 const hostLink = (name) => link(name, `#/hosts/${encodeURIComponent(name)}`);
-const cut = (rows) => rows.slice(0, MOST);
-const some = (names) => [
+const cut = (rows) => rows.slice(0, MAX_ROWS);
+const firstNames = (names) => [
   names.slice(0, 20).map((name, i) => [i ? ", " : "", hostLink(name)]),
   names.length > 20 ? ` and ${names.length - 20} more` : "",
 ];

@@ -1,4 +1,4 @@
-// One host: how full it is, who is on it, where it stands and what it can do.
+// One host: its inventories, allocations, domains, aggregates and traits.
 
 import { amount, badge, bar, el, empty, facts, heading, link, section, state, table } from "../dom.js";
 import { live } from "../live.js";
@@ -17,19 +17,19 @@ function draw(shown) {
       shown.name,
       state(shown.up ? "up" : "down"),
       shown.disabled ? badge("disabled", "bad") : null,
-      link("Back to the map", "#/fleet"),
+      link("Fleet", "#/fleet"),
     ),
     el(
       "div",
       { class: "columns" },
       section(
-        "How full it is",
-        Object.entries(shown.inventories).map(([kind, stock]) => inventory(kind, stock)),
+        "Inventory",
+        Object.entries(shown.inventories).map(([kind, amounts]) => inventory(kind, amounts)),
       ),
       section(
-        "Where it is",
+        "Topology",
         facts([
-          ["Zone", shown.zone ?? "none of its own"],
+          ["Availability zone", shown.zone ?? "default"],
           ...places.map(([scope, name]) => [scope, link(name, `#/fleet?scope=${encodeURIComponent(scope)}`)]),
           [
             "Aggregates",
@@ -38,26 +38,27 @@ function draw(shown) {
               : "none",
           ],
           ["Traits", shown.traits.length ? shown.traits.map((trait) => el("code", { class: "tag" }, trait)) : "none"],
-          ...(shown.disabled ? [["Disabled because", shown.disabled_reason ?? "nobody said why"]] : []),
+          ...(shown.disabled ? [["Disabled reason", shown.disabled_reason ?? "none given"]] : []),
         ]),
       ),
     ),
     section(
-      "What is on it",
-      shown.allocations.length ? allocations(shown.allocations) : empty("Nothing is on this host."),
+      "Allocations",
+      shown.allocations.length ? allocations(shown.allocations) : empty("No allocations."),
     ),
   ];
 }
 
-function inventory(kind, stock) {
-  const words = `${amount(kind, stock.used)} of ${amount(kind, stock.capacity)}`;
-  const share = stock.capacity ? stock.used / stock.capacity : 0;
-  const more = stock.allocation_ratio === 1 ? "" : ` (${amount(kind, stock.total)} × ${stock.allocation_ratio})`;
+function inventory(kind, amounts) {
+  const { used, capacity, total, allocation_ratio: ratio } = amounts;
+  const words = `${amount(kind, used)} of ${amount(kind, capacity)}`;
+  const share = capacity ? used / capacity : 0;
+  const overcommit = ratio === 1 ? "" : ` (${amount(kind, total)} × ${ratio})`;
   return el(
     "div",
     { class: "stock" },
     el("span", {}, NAMES[kind] ?? kind),
-    el("span", { class: "number" }, words, el("small", {}, more)),
+    el("span", { class: "number" }, words, el("small", {}, overcommit)),
     bar(share, words, share > 0.9 ? "full" : ""),
   );
 }
@@ -68,7 +69,7 @@ function allocations(held) {
     "Allocations",
     [["Server"], ["Project"], ...kinds.map((kind) => [NAMES[kind] ?? kind, "number"])],
     held.map((each) => [
-      each.name ? link(each.name, `#/why/${each.consumer}`) : el("code", {}, each.consumer),
+      each.name ? link(each.name, `#/servers/${each.consumer}`) : el("code", {}, each.consumer),
       el("code", {}, each.project_id),
       ...kinds.map((kind) => amount(kind, each.resources[kind] ?? 0)),
     ]),

@@ -1,45 +1,46 @@
-// Signing in, by whatever way the service knows people.
+// The sign-in form of each authentication strategy.
 
 import { el, field, trouble } from "../dom.js";
-import { ask, become, credentials } from "../net.js";
+import { ask, credentials, setIdentity } from "../net.js";
 
-const WORDS = {
-  basic: "With the name and the password of the service's users file.",
-  keystone: "With your cloud account. The password goes to Keystone, which gives a token for this tab.",
-  none: "This service believes everybody. Say who you are; admin is the operator.",
+const HINTS = {
+  basic: "Use a name and a password of the users file.",
+  keystone: "Use your cloud account. Keystone issues a token for this tab.",
+  none: "Authentication is disabled. Enter any name; admin is the operator.",
 };
 
-export async function signIn(main, said, done) {
-  let how;
+export async function signIn(main, message, done) {
+  let session;
   try {
-    how = await ask("GET", "session");
+    session = await ask("GET", "session");
   } catch (error) {
-    return main.replaceChildren(trouble(error, () => signIn(main, said, done)));
+    return main.replaceChildren(trouble(error, () => signIn(main, message, done)));
   }
   const text = (name, more = {}) =>
     el("input", { name, required: true, autocapitalize: "none", spellcheck: "false", ...more });
   const fields = [field("Name", text("name", { autocomplete: "username" }))];
-  if (how.auth !== "none") {
+  if (session.auth !== "none") {
     fields.push(field("Password", text("password", { type: "password", autocomplete: "current-password" })));
   }
-  if (how.auth === "keystone") {
+  if (session.auth === "keystone") {
     fields.push(field("Project", text("project")), field("Domain", text("domain", { value: "Default" })));
   }
-  if (how.auth === "none")
-    fields.push(field("Project", text("project", { required: false }), "As your name, if left empty."));
-  const outcome = el("div", { role: "alert" }, said ? el("p", { class: "note bad" }, said) : "");
+  if (session.auth === "none")
+    fields.push(field("Project", text("project", { required: false }), "Defaults to the name."));
+  const outcome = el("div", { role: "alert" }, message ? el("p", { class: "note bad" }, message) : "");
   const submit = el("button", { class: "first" }, "Sign in");
 
   async function sign(event) {
     event.preventDefault();
     submit.disabled = true;
     try {
-      become(await credentials(how.auth, Object.fromEntries(new FormData(form))));
+      setIdentity(await credentials(session.auth, Object.fromEntries(new FormData(form))));
       await done();
     } catch (error) {
-      become(null);
-      const wrong = error.status === 401 && how.auth === "basic" ? "The name or the password is wrong." : error.message;
-      outcome.replaceChildren(el("p", { class: "note bad" }, wrong));
+      setIdentity(null);
+      const rejected = error.status === 401 && session.auth === "basic";
+      const reason = rejected ? "The name or the password is wrong." : error.message;
+      outcome.replaceChildren(el("p", { class: "note bad" }, reason));
       submit.disabled = false;
     }
   }
@@ -50,9 +51,9 @@ export async function signIn(main, said, done) {
       "section",
       { class: "card narrow" },
       el("h1", {}, "Sign in to Covey"),
-      el("p", { class: "quiet" }, WORDS[how.auth] ?? ""),
+      el("p", { class: "quiet" }, HINTS[session.auth] ?? ""),
       form,
-      el("p", { class: "quiet small" }, `Covey ${how.version}`),
+      el("p", { class: "quiet small" }, `Covey ${session.version}`),
     ),
   );
   form.querySelector("input").focus();

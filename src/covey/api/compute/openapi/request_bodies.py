@@ -1,4 +1,4 @@
-"""What is asked of bodies beyond their schemas, in sentences of the service's own: here as other tools can read it."""
+"""Request bodies with the rules that the service enforces in code, beyond the validation schemas."""
 
 from covey.api.compute import schemas, server_groups, server_schemas
 from covey.api.compute.extra_specs import TRAIT, TRAIT_VALUES
@@ -16,7 +16,7 @@ def _group(**fields: JsonSchema) -> JsonSchema:
     return {"properties": {"server_group": {"properties": fields}}}
 
 
-# A server starts from an image or from devices, and at most one of its fields names a host.
+# A server boots from an image or from block devices; at most one field names a host.
 _IMAGE: JsonSchema = {"required": ["imageRef"], "properties": {"imageRef": {"minLength": 1}}}
 _DEVICES: tuple[JsonSchema, ...] = tuple(
     {"required": [name], "properties": {name: {"minItems": 1}}}
@@ -29,7 +29,7 @@ _SERVER: JsonSchema = {
 }
 NEW_SERVER = narrowed(body(server_schemas.CREATE), {"properties": {"server": _SERVER}})
 
-# Rules belong to anti-affinity; other policies go with none.
+# Only anti-affinity has rules.
 _ONE_POLICY = (
     narrowed(body(server_groups.CREATE_ANY["single"]), _group(policy={"enum": [_HARD_SPREAD]})),
     narrowed(
@@ -54,14 +54,14 @@ GROUP_CHANGE: JsonSchema = {
     ]
 }
 
-# A trait can be required or forbidden.
+# A trait is required or forbidden.
 EXTRA_SPECS = narrowed(body(schemas.EXTRA_SPECS_CREATE), {"properties": {"extra_specs": _TRAITS}})
 EXTRA_SPEC = narrowed(body(schemas.EXTRA_SPECS_UPDATE), _TRAITS)
 
-# None twice.
+# Images are unique.
 CACHED_IMAGES = narrowed(body(schemas.CACHE_IMAGES), {"properties": {"cache": {"uniqueItems": True}}})
 
-# A host is switched on or off, or forced down; only what is switched off has a reason.
+# The body sets the status, forced_down, or both; only a disabled service has a reason.
 SERVICE_CHANGE = narrowed(
     body(schemas.SERVICE_UPDATE),
     {

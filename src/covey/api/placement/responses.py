@@ -1,4 +1,4 @@
-"""What the answers of the Placement API have in common: bodies read, and headers written."""
+"""Bodies and response headers that the resources of the Placement API share."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _is_integer(_: object, value: object) -> bool:
-    """1.0 is no integer here: the database would have to guess."""
+    """Return whether the value is an int. JSON Schema also admits 1.0."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -29,14 +29,14 @@ _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 
 
 class Body:
-    """What a body has to look like; what is wrong is said in the words of jsonschema, which clients' tests know."""
+    """The schema of a body, with error messages of jsonschema, as Placement's."""
 
     def __init__(self, schema: JsonSchema) -> None:
         self._is_surely_valid = fast_validator(schema)
         self._validator = _Validator(schema, format_checker=FORMATS)
 
     def check(self, value: object) -> None:
-        """Raises Invalid."""
+        """Raise Invalid for an invalid value."""
         if self._is_surely_valid(value):
             return
         try:
@@ -48,11 +48,11 @@ class Body:
             raise Invalid(message)
 
 
-def read(req: Request, body: Body) -> Any:  # noqa: ANN401 -- it is whatever the schema says
-    """The body, checked. Raises UnsupportedMedia, TooLarge, Invalid."""
-    declared = (req.content_type or "None").partition(";")[0].strip()
-    if declared.lower() != falcon.MEDIA_JSON:
-        raise UnsupportedMedia(f"The media type {declared} is not supported, use {falcon.MEDIA_JSON}")
+def read(req: Request, body: Body) -> Any:  # noqa: ANN401 -- the schema decides its type
+    """Return the validated body. Raises UnsupportedMedia, TooLarge, Invalid."""
+    media_type = (req.content_type or "None").partition(";")[0].strip()
+    if media_type.lower() != falcon.MEDIA_JSON:
+        raise UnsupportedMedia(f"The media type {media_type} is not supported, use {falcon.MEDIA_JSON}")
     raw = read_bytes(req)
     try:
         value = parse_json(raw)
@@ -64,27 +64,27 @@ def read(req: Request, body: Body) -> Any:  # noqa: ANN401 -- it is whatever the
     return value
 
 
-def stamp(req: Request, resp: falcon.Response, moment: datetime) -> None:
-    """Says when the thing was changed last, to who knows of that, and that it may have been changed since."""
+def set_last_modified(req: Request, resp: falcon.Response, updated_at: datetime) -> None:
+    """Add the Last-Modified and Cache-Control headers, from 1.15 on."""
     if req.version >= LAST_MODIFIED:
-        resp.last_modified = moment.replace(tzinfo=UTC)
+        resp.last_modified = updated_at.replace(tzinfo=UTC)
         resp.cache_control = ["no-cache"]
 
 
 def href(req: Request, path: str) -> str:
-    """A link for a body: a path, below the mount point if there is one."""
+    """Return a link for a body: the path below the mount point."""
     return f"{req.root_path}{path}"
 
 
 def no_content(resp: falcon.Response) -> None:
-    """Done, and nothing to tell."""
+    """Respond 204."""
     resp.status = falcon.HTTP_204
 
 
 def typeless_when_empty(app: "WSGIApplication") -> "WSGIApplication":
-    """The same application, but what is empty is of no type, whatever its status."""
+    """Wrap an application: empty responses have no Content-Type."""
 
-    def served(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def wrapped(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Callable[[bytes], object]:  # noqa: ANN401
             if ("content-length", "0") in headers:
                 headers = [(name, value) for name, value in headers if name != "content-type"]
@@ -92,10 +92,10 @@ def typeless_when_empty(app: "WSGIApplication") -> "WSGIApplication":
 
         return app(environ, start)
 
-    return served
+    return wrapped
 
 
 def created(resp: falcon.Response, location: str) -> None:
-    """Made, and here it is; there is no body."""
+    """Respond 201 with a Location and no body."""
     resp.status = falcon.HTTP_201
     resp.location = location

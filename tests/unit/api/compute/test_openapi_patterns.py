@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from covey.api.compute.openapi.dialect import digits, plain
+from covey.api.compute.openapi.operations import digits, plain
 from covey.api.compute.schemas import LIMIT, NOT_NEGATIVE, POSITIVE_LIMIT
 
 

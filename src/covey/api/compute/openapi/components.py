@@ -1,23 +1,23 @@
-"""What the Compute API answers with at 2.1000: a shape for each kind of thing."""
+"""The response schemas of the Compute API at 2.1000."""
 
 from covey.api.compute.microversions import COVEY
-from covey.api.compute.openapi.shapes import (
-    ANYTHING,
-    FLAG,
+from covey.api.compute.openapi.operations import (
+    ANY_OBJECT,
+    BOOLEAN,
     LINKS,
-    MAYBE_NUMBER,
-    MAYBE_TEXT,
     MICROSECONDS,
-    NOTHING,
+    NULL,
+    NULLABLE_NUMBER,
+    NULLABLE_TEXT,
     NUMBER,
     SECONDS,
     TEXT,
     UUID,
     Shapes,
-    by_name,
-    one_of,
+    array_of,
+    enum_of,
+    map_of,
     ref,
-    several,
     shape,
 )
 from covey.api.compute.quotas import LIMITS, USED
@@ -27,7 +27,7 @@ from covey.model.rebalances import RebalanceStatus
 from covey.model.servers import Task, VmState
 
 _QUOTAS = QUOTA_RESOURCES.at(COVEY)
-_TEXTS = by_name(TEXT)
+_TEXTS = map_of(TEXT)
 
 _VERSIONED: Shapes = {
     "id": TEXT,
@@ -45,7 +45,7 @@ _SERVER: Shapes = {
     "user_id": TEXT,
     "metadata": _TEXTS,
     "hostId": TEXT,
-    "image": {"anyOf": [{"const": ""}, shape({"id": TEXT, "links": LINKS, "properties": ANYTHING})]},
+    "image": {"anyOf": [{"const": ""}, shape({"id": TEXT, "links": LINKS, "properties": ANY_OBJECT})]},
     "flavor": shape(
         {
             "original_name": TEXT,
@@ -55,48 +55,48 @@ _SERVER: Shapes = {
     ),
     "created": SECONDS,
     "updated": SECONDS,
-    "addresses": ANYTHING,
+    "addresses": ANY_OBJECT,
     "accessIPv4": TEXT,
     "accessIPv6": TEXT,
-    "OS-DCF:diskConfig": one_of("AUTO", "MANUAL"),
+    "OS-DCF:diskConfig": enum_of("AUTO", "MANUAL"),
     "OS-EXT-AZ:availability_zone": TEXT,
     "OS-EXT-STS:task_state": {"enum": [*map(str, Task), None]},
-    "OS-EXT-STS:vm_state": one_of(*VmState),
+    "OS-EXT-STS:vm_state": enum_of(*VmState),
     "OS-EXT-STS:power_state": NUMBER,
     "OS-SRV-USG:launched_at": MICROSECONDS,
-    "OS-SRV-USG:terminated_at": NOTHING,
-    "os-extended-volumes:volumes_attached": several(ANYTHING),
+    "OS-SRV-USG:terminated_at": NULL,
+    "os-extended-volumes:volumes_attached": array_of(ANY_OBJECT),
     "config_drive": TEXT,
-    "key_name": MAYBE_TEXT,
+    "key_name": NULLABLE_TEXT,
     "progress": NUMBER,
-    "security_groups": several(shape({"name": TEXT})),
-    "locked": FLAG,
-    "description": MAYBE_TEXT,
-    "tags": several(TEXT),
-    "trusted_image_certificates": NOTHING,
-    "locked_reason": MAYBE_TEXT,
+    "security_groups": array_of(shape({"name": TEXT})),
+    "locked": BOOLEAN,
+    "description": NULLABLE_TEXT,
+    "tags": array_of(TEXT),
+    "trusted_image_certificates": NULL,
+    "locked_reason": NULLABLE_TEXT,
     "OS-EXT-SRV-ATTR:hostname": TEXT,
-    "pinned_availability_zone": MAYBE_TEXT,
-    "scheduler_hints": by_name({"type": "array"}),
+    "pinned_availability_zone": NULLABLE_TEXT,
+    "scheduler_hints": map_of({"type": "array"}),
 }
 _SERVER_SOMETIMES: Shapes = {
-    "server_groups": several(UUID),
+    "server_groups": array_of(UUID),
     "fault": shape({"code": NUMBER, "created": SECONDS, "message": TEXT}, {"details": TEXT}),
-    **dict.fromkeys(("OS-EXT-SRV-ATTR:host", "OS-EXT-SRV-ATTR:hypervisor_hostname"), MAYBE_TEXT),
+    **dict.fromkeys(("OS-EXT-SRV-ATTR:host", "OS-EXT-SRV-ATTR:hypervisor_hostname"), NULLABLE_TEXT),
     "OS-EXT-SRV-ATTR:instance_name": TEXT,
     "OS-EXT-SRV-ATTR:reservation_id": TEXT,
     "OS-EXT-SRV-ATTR:launch_index": NUMBER,
     "OS-EXT-SRV-ATTR:root_device_name": TEXT,
     "OS-EXT-SRV-ATTR:kernel_id": TEXT,
     "OS-EXT-SRV-ATTR:ramdisk_id": TEXT,
-    "OS-EXT-SRV-ATTR:user_data": NOTHING,
-    "host_status": one_of("UP", "DOWN", ""),
+    "OS-EXT-SRV-ATTR:user_data": NULL,
+    "host_status": enum_of("UP", "DOWN", ""),
 }
 _ACTION: Shapes = {
     **dict.fromkeys(("action", "request_id", "project_id", "user_id"), TEXT),
     "instance_uuid": UUID,
     "start_time": MICROSECONDS,
-    "message": MAYBE_TEXT,
+    "message": NULLABLE_TEXT,
     "updated_at": MICROSECONDS,
 }
 _EVENT = shape(
@@ -105,44 +105,44 @@ _EVENT = shape(
         "start_time": MICROSECONDS,
         "finish_time": MICROSECONDS,
         "result": {"enum": ["Success", "Error", None]},
-        "details": MAYBE_TEXT,
+        "details": NULLABLE_TEXT,
     },
-    {"traceback": MAYBE_TEXT},
+    {"traceback": NULLABLE_TEXT},
 )
 _MOVE = shape({"instance_id": UUID, "from": TEXT, "to": TEXT})
-_PLACES = by_name(MAYBE_TEXT)
+_PLACES = map_of(NULLABLE_TEXT)
 _HYPERVISOR: Shapes = {
     "id": UUID,
     "hypervisor_hostname": TEXT,
-    "state": one_of("up", "down"),
-    "status": one_of("enabled", "disabled"),
+    "state": enum_of("up", "down"),
+    "status": enum_of("enabled", "disabled"),
 }
-_ON_HYPERVISOR: Shapes = {"servers": several(shape({"name": TEXT, "uuid": UUID}))}
-_FLAVOR: Shapes = {"id": TEXT, "name": TEXT, "links": LINKS, "description": MAYBE_TEXT}
+_ON_HYPERVISOR: Shapes = {"servers": array_of(shape({"name": TEXT, "uuid": UUID}))}
+_FLAVOR: Shapes = {"id": TEXT, "name": TEXT, "links": LINKS, "description": NULLABLE_TEXT}
 _AGGREGATE: Shapes = {
     "id": NUMBER,
     "uuid": UUID,
     "name": TEXT,
-    "availability_zone": MAYBE_TEXT,
+    "availability_zone": NULLABLE_TEXT,
     "created_at": MICROSECONDS,
     "updated_at": MICROSECONDS,
-    "deleted_at": NOTHING,
-    "deleted": FLAG,
+    "deleted_at": NULL,
+    "deleted": BOOLEAN,
 }
 
-_SERVICE_STATE = shape({"available": FLAG, "active": FLAG, "updated_at": MICROSECONDS})
+_SERVICE_STATE = shape({"available": BOOLEAN, "active": BOOLEAN, "updated_at": MICROSECONDS})
 
 COMPONENTS: Shapes = {
-    "Versions": shape({"versions": several(shape(_VERSIONED))}),
-    "Version": shape({"version": shape({**_VERSIONED, "media-types": several(ANYTHING)})}),
+    "Versions": shape({"versions": array_of(shape(_VERSIONED))}),
+    "Version": shape({"version": shape({**_VERSIONED, "media-types": array_of(ANY_OBJECT)})}),
     "ServerName": shape(_SHORT_SERVER),
     "Server": shape(_SERVER, _SERVER_SOMETIMES),
     "NewServer": shape(
         {
             "id": UUID,
             "links": LINKS,
-            "OS-DCF:diskConfig": one_of("AUTO", "MANUAL"),
-            "security_groups": several(shape({"name": TEXT})),
+            "OS-DCF:diskConfig": enum_of("AUTO", "MANUAL"),
+            "security_groups": array_of(shape({"name": TEXT})),
             "adminPass": TEXT,
         }
     ),
@@ -151,32 +151,32 @@ COMPONENTS: Shapes = {
             "server_id": UUID,
             "hostId": TEXT,
             "decision": shape({"attempts": NUMBER}, {"hosts": NUMBER, "candidates": NUMBER, "seed": NUMBER}),
-            "group": {"anyOf": [UUID, NOTHING]},
-            "refused": MAYBE_TEXT,
+            "group": {"anyOf": [UUID, NULL]},
+            "refused": NULLABLE_TEXT,
         },
-        {"host": MAYBE_TEXT, "moving_to": MAYBE_TEXT, "query": TEXT},
+        {"host": NULLABLE_TEXT, "moving_to": NULLABLE_TEXT, "query": TEXT},
     ),
     "Explanation": shape(
         {
-            "sentence": MAYBE_TEXT,
+            "sentence": NULLABLE_TEXT,
             "candidates": NUMBER,
             "query": TEXT,
-            "hosts": several(shape({"host": TEXT, "allowed": FLAG, "reason": MAYBE_TEXT})),
+            "hosts": array_of(shape({"host": TEXT, "allowed": BOOLEAN, "reason": NULLABLE_TEXT})),
         }
     ),
     "Action": shape(_ACTION),
-    "ActionWithEvents": shape({**_ACTION, "events": several(_EVENT)}),
+    "ActionWithEvents": shape({**_ACTION, "events": array_of(_EVENT)}),
     "Migration": shape(
         {
             "id": NUMBER,
             "uuid": UUID,
             "instance_uuid": UUID,
             "status": TEXT,
-            "migration_type": one_of(*MoveKind),
+            "migration_type": enum_of(*MoveKind),
             "source_compute": TEXT,
             "source_node": TEXT,
-            **dict.fromkeys(("dest_compute", "dest_node"), MAYBE_TEXT),
-            "dest_host": NOTHING,
+            **dict.fromkeys(("dest_compute", "dest_node"), NULLABLE_TEXT),
+            "dest_host": NULL,
             **dict.fromkeys(("old_instance_type_id", "new_instance_type_id", "project_id", "user_id"), TEXT),
             "created_at": MICROSECONDS,
             "updated_at": MICROSECONDS,
@@ -186,10 +186,10 @@ COMPONENTS: Shapes = {
         {
             "id": UUID,
             "name": TEXT,
-            "members": several(UUID),
-            "policies": several(TEXT),
-            "policy": shape({"name": TEXT, "rules": by_name(NUMBER)}),
-            "rules": by_name(NUMBER),
+            "members": array_of(UUID),
+            "policies": array_of(TEXT),
+            "policy": shape({"name": TEXT, "rules": map_of(NUMBER)}),
+            "rules": map_of(NUMBER),
             "project_id": TEXT,
             "user_id": TEXT,
         }
@@ -198,34 +198,34 @@ COMPONENTS: Shapes = {
         {
             "policy": TEXT,
             "scope": TEXT,
-            "domain": MAYBE_TEXT,
-            "members": several(UUID),
-            "soft": FLAG,
+            "domain": NULLABLE_TEXT,
+            "members": array_of(UUID),
+            "soft": BOOLEAN,
             "reason": TEXT,
         }
     ),
     "Audit": shape(
-        {"server_group_id": UUID, "members": several(shape({"instance_id": UUID, "placements": _PLACES}))},
-        {"violations": several(ref("Violation"))},
+        {"server_group_id": UUID, "members": array_of(shape({"instance_id": UUID, "placements": _PLACES}))},
+        {"violations": array_of(ref("Violation"))},
     ),
     "Preview": shape(
         {
             "server_group_id": UUID,
             "count": NUMBER,
             "fits": NUMBER,
-            "placements": several(_PLACES),
-            "reason": MAYBE_TEXT,
+            "placements": array_of(_PLACES),
+            "reason": NULLABLE_TEXT,
         }
     ),
-    "Headroom": shape({"server_group_id": UUID, "count": NUMBER, "at_least": FLAG, "reason": MAYBE_TEXT}),
+    "Headroom": shape({"server_group_id": UUID, "count": NUMBER, "at_least": BOOLEAN, "reason": NULLABLE_TEXT}),
     "Rebalance": shape(
         {
             "id": UUID,
             "server_group_id": UUID,
-            "status": one_of(*RebalanceStatus),
-            "moves": several(_MOVE),
+            "status": enum_of(*RebalanceStatus),
+            "moves": array_of(_MOVE),
             "moves_done": NUMBER,
-            "reason": MAYBE_TEXT,
+            "reason": NULLABLE_TEXT,
             "created_at": SECONDS,
             "updated_at": SECONDS,
         }
@@ -234,28 +234,28 @@ COMPONENTS: Shapes = {
         {
             "server_group_id": UUID,
             "dry_run": {"const": True},
-            "moves": several(_MOVE),
-            "left": several(_MOVE),
-            "bound": MAYBE_NUMBER,
-            "optimal": FLAG,
-            "violations_before": several(ref("Violation")),
-            "violations_after": several(ref("Violation")),
+            "moves": array_of(_MOVE),
+            "left": array_of(_MOVE),
+            "bound": NULLABLE_NUMBER,
+            "optimal": BOOLEAN,
+            "violations_before": array_of(ref("Violation")),
+            "violations_after": array_of(ref("Violation")),
         }
     ),
     "PolicyScope": shape(
         {
             "id": UUID,
             "name": TEXT,
-            "allow_identifiers": FLAG,
-            "obfuscate_identifiers": FLAG,
-            "aggregates": several(
+            "allow_identifiers": BOOLEAN,
+            "obfuscate_identifiers": BOOLEAN,
+            "aggregates": array_of(
                 shape(
                     {"group_id": TEXT},
-                    {"id": NUMBER, "uuid": UUID, "name": TEXT, "hosts": several(TEXT), "obfuscated_group_id": UUID},
+                    {"id": NUMBER, "uuid": UUID, "name": TEXT, "hosts": array_of(TEXT), "obfuscated_group_id": UUID},
                 )
             ),
         },
-        {"obfuscate_namespace_uuid": {"anyOf": [UUID, NOTHING]}},
+        {"obfuscate_namespace_uuid": {"anyOf": [UUID, NULL]}},
     ),
     "HypervisorName": shape(_HYPERVISOR, _ON_HYPERVISOR),
     "Hypervisor": shape(
@@ -263,9 +263,9 @@ COMPONENTS: Shapes = {
             **_HYPERVISOR,
             "hypervisor_type": TEXT,
             "hypervisor_version": NUMBER,
-            "host_ip": NOTHING,
-            "service": shape({"id": UUID, "host": TEXT, "disabled_reason": MAYBE_TEXT}),
-            "uptime": NOTHING,
+            "host_ip": NULL,
+            "service": shape({"id": UUID, "host": TEXT, "disabled_reason": NULLABLE_TEXT}),
+            "uptime": NULL,
         },
         _ON_HYPERVISOR,
     ),
@@ -275,32 +275,32 @@ COMPONENTS: Shapes = {
             "binary": TEXT,
             "host": TEXT,
             "zone": TEXT,
-            "status": one_of("enabled", "disabled"),
-            "state": one_of("up", "down"),
+            "status": enum_of("enabled", "disabled"),
+            "state": enum_of("up", "down"),
             "updated_at": MICROSECONDS,
-            "disabled_reason": MAYBE_TEXT,
-            "forced_down": FLAG,
+            "disabled_reason": NULLABLE_TEXT,
+            "forced_down": BOOLEAN,
         }
     ),
     "Zone": shape(
         {
             "zoneName": TEXT,
-            "zoneState": shape({"available": FLAG}),
-            "hosts": {"type": ["object", "null"], "additionalProperties": by_name(_SERVICE_STATE)},
+            "zoneState": shape({"available": BOOLEAN}),
+            "hosts": {"type": ["object", "null"], "additionalProperties": map_of(_SERVICE_STATE)},
         }
     ),
     "NewAggregate": shape(_AGGREGATE),
-    "Aggregate": shape({**_AGGREGATE, "hosts": several(TEXT), "metadata": _TEXTS}),
+    "Aggregate": shape({**_AGGREGATE, "hosts": array_of(TEXT), "metadata": _TEXTS}),
     "FlavorName": shape(_FLAVOR),
     "Flavor": shape(
         {
             **_FLAVOR,
             **dict.fromkeys(("ram", "disk", "vcpus", "OS-FLV-EXT-DATA:ephemeral", "swap"), NUMBER),
-            "os-flavor-access:is_public": FLAG,
+            "os-flavor-access:is_public": BOOLEAN,
         },
         {"extra_specs": _TEXTS},
     ),
-    "FlavorAccess": shape({"flavor_access": several(shape({"flavor_id": TEXT, "tenant_id": TEXT}))}),
+    "FlavorAccess": shape({"flavor_access": array_of(shape({"flavor_id": TEXT, "tenant_id": TEXT}))}),
     "Quota": shape(dict.fromkeys(_QUOTAS, NUMBER)),
     "NamedQuota": shape({"id": TEXT, **dict.fromkeys(_QUOTAS, NUMBER)}),
     "QuotaInUse": shape(
@@ -309,11 +309,11 @@ COMPONENTS: Shapes = {
             **dict.fromkeys(_QUOTAS, shape(dict.fromkeys(("limit", "in_use", "reserved"), NUMBER))),
         }
     ),
-    "Limits": shape({"rate": several(ANYTHING), "absolute": shape(dict.fromkeys((*LIMITS, *USED), NUMBER))}),
+    "Limits": shape({"rate": array_of(ANY_OBJECT), "absolute": shape(dict.fromkeys((*LIMITS, *USED), NUMBER))}),
     "Extension": shape(
         {
             **dict.fromkeys(("alias", "name", "description", "namespace", "updated"), TEXT),
-            "links": several(ANYTHING),
+            "links": array_of(ANY_OBJECT),
         }
     ),
 }

@@ -1,4 +1,4 @@
-// Why a server has no place, and what would help; or why it is where it is.
+// Servers: refusals with their reasons and remedies, and the explanation of a placement.
 
 import {
   badge,
@@ -20,11 +20,11 @@ import {
 import { live } from "../live.js";
 import { compute, data } from "../net.js";
 
-const MOST = 100;
+const PAGE_SIZE = 100;
 
-export function whys(main, { me, page, go }) {
+export function listServers(main, { me, page, go }) {
   const [refused, placed] = [el("div"), el("div")];
-  const wanted = el("input", { type: "search", name: "id", placeholder: "Id of a server", required: true });
+  const serverId = el("input", { type: "search", name: "id", placeholder: "Server id", required: true });
   const form = el(
     "form",
     {
@@ -32,17 +32,17 @@ export function whys(main, { me, page, go }) {
       on: {
         submit: (event) => {
           event.preventDefault();
-          go(`#/why/${encodeURIComponent(wanted.value.trim())}`);
+          go(`#/servers/${encodeURIComponent(serverId.value.trim())}`);
         },
       },
     },
-    field("Look one up", wanted),
-    el("button", {}, "Why?"),
+    field("Find by id", serverId),
+    el("button", {}, "Show"),
   );
   main.replaceChildren(
-    heading("Why", link("Boot a server", "#/boot", { class: "button" })),
-    section("Refused", refused),
-    section("Servers", form, placed),
+    heading("Servers", link("Boot a server", "#/boot", { class: "button" })),
+    section("Refused servers", refused),
+    section("All servers", form, placed),
   );
   live(
     page,
@@ -53,15 +53,15 @@ export function whys(main, { me, page, go }) {
       refusals.length
         ? table(
             "Refused servers",
-            [["Server"], ["Flavor"], ["Asked"], ["Why"]],
+            [["Server"], ["Flavor"], ["Created"], ["Reason"]],
             refusals.map((each) => [
-              link(each.name, `#/why/${each.id}`),
+              link(each.name, `#/servers/${each.id}`),
               each.flavor,
               when(each.created_at),
               each.fault ?? "",
             ]),
           )
-        : empty("Every server that was asked for has found a host."),
+        : empty("No server was refused."),
   );
   const all = me.is_admin ? "&all_tenants=1" : "";
   live(
@@ -69,27 +69,27 @@ export function whys(main, { me, page, go }) {
     placed,
     ["servers", "fleet"],
     async () =>
-      (await compute("GET", `servers/detail?limit=${MOST}${all}`)).servers.map(
+      (await compute("GET", `servers/detail?limit=${PAGE_SIZE}${all}`)).servers.map(
         ({ id, name, status, flavor, created }) => ({ id, name, status, flavor: flavor.original_name, created }),
       ),
     (servers) =>
       servers.length
         ? table(
             "Servers",
-            [["Server"], ["Id"], ["Flavor"], ["Status"], ["Asked"]],
+            [["Server"], ["Id"], ["Flavor"], ["Status"], ["Created"]],
             servers.map((each) => [
-              link(each.name, `#/why/${each.id}`),
+              link(each.name, `#/servers/${each.id}`),
               short(each.id),
               each.flavor,
               state(each.status),
               when(each.created),
             ]),
           )
-        : empty("There are no servers.", link("Boot one", "#/boot")),
+        : empty("No servers.", link("Boot a server", "#/boot")),
   );
 }
 
-export function why(main, { id, page }) {
+export function server(main, { id, page }) {
   const path = `servers/${encodeURIComponent(id)}/why`;
   live(
     page,
@@ -97,18 +97,18 @@ export function why(main, { id, page }) {
     ["servers", "fleet", "groups"],
     () => data(path, page.signal),
     (got) => [
-      heading(got.name, state(got.status), link("All servers", "#/why")),
-      got.refused ? refusal(got) : got.status === "BUILD" ? note("", "It has a host, and is being built there.") : null,
+      heading(got.name, state(got.status), link("All servers", "#/servers")),
+      got.refused ? refusal(got) : got.status === "BUILD" ? note("", "The server has a host and is being built.") : null,
       !got.refused && got.fault ? note("bad", el("p", {}, got.fault)) : null,
       section(
-        got.refused ? "What was asked for" : "Why it is where it is",
+        got.refused ? "Request" : "Placement",
         got.refused ? null : placement(got.placement, got.group_id),
         facts([
           ["Id", el("code", {}, got.id)],
           ["Flavor", got.flavor],
-          ["Asked", when(got.created_at)],
+          ["Created", when(got.created_at)],
           ["Project", el("code", {}, got.project_id)],
-          ["Group", got.group_id ? link("its group", `#/groups/${got.group_id}`) : "none"],
+          ["Group", got.group_id ? link(short(got.group_id), `#/groups/${got.group_id}`) : "none"],
         ]),
       ),
     ],
@@ -119,9 +119,9 @@ function refusal(got) {
   const counted = got.reasons.filter((each) => each.hosts !== null);
   return [
     note("bad", el("p", {}, got.fault)),
-    got.fits_now ? note("good", "Things have changed: asked for again now, it would fit.") : null,
+    got.fits_now ? note("good", "The fleet has changed: the same request would fit now.") : null,
     section(
-      "What stood against every host",
+      "Reasons by number of hosts",
       counted.length
         ? el(
             "ol",
@@ -139,7 +139,7 @@ function refusal(got) {
               "li",
               { class: "sum" },
               el("span", { class: "number" }, String(got.hosts)),
-              el("span", {}, "hosts in all"),
+              el("span", {}, "hosts in total"),
               el("span"),
             ),
           )
@@ -149,43 +149,43 @@ function refusal(got) {
               {},
               got.reasons.map((each) => el("li", {}, each.reason)),
             )
-          : empty("The operator of this cloud does not tell reasons."),
+          : empty("The operator does not disclose reasons."),
     ),
     section(
-      "The smallest change that would let it fit",
+      "Smallest changes that would make it fit",
       got.smallest_changes.length
         ? el(
             "ul",
             { class: "changes" },
-            got.smallest_changes.map((words) => el("li", {}, `It would fit ${words}.`)),
+            got.smallest_changes.map((words) => el("li", {}, `The server would fit ${words}.`)),
           )
-        : empty(got.fits_now ? "None is needed any more." : "No single change would be enough."),
+        : empty(got.fits_now ? "No change is needed." : "No single change is enough."),
     ),
   ];
 }
 
 function placement({ decision, host, moving_to: next, hostId }, group) {
-  const some =
+  const candidates =
     decision.hosts === undefined
-      ? "Some hosts could take it"
-      : `Of ${plural(decision.hosts, "host")}, ${decision.candidates} could take it`;
+      ? "Several hosts were candidates"
+      : `${decision.candidates} of ${plural(decision.hosts, "host")} were candidates`;
   return [
     el(
       "p",
       {},
       host
-        ? ["It is on ", link(host, `#/hosts/${encodeURIComponent(host)}`), next ? ` and moving to ${next}` : "", "."]
+        ? ["Host: ", link(host, `#/hosts/${encodeURIComponent(host)}`), next ? `, moving to ${next}` : "", "."]
         : hostId
-          ? ["It is on a host that you know as ", short(hostId), "."]
-          : "It has no place.",
+          ? ["Host id: ", short(hostId), "."]
+          : "The server has no host.",
     ),
-    el("p", {}, `${some}; ${group ? "the group's wishes and " : ""}free room ranked those, and this one came first.`),
+    el("p", {}, `${candidates}; ${group ? "soft policies and " : ""}free capacity ranked this host first.`),
     decision.attempts > 1
       ? el(
           "p",
           { class: "quiet" },
           badge(plural(decision.attempts, "attempt"), "busy"),
-          " Hosts before this one failed, or were taken meanwhile.",
+          " Earlier attempts failed or lost a claim conflict.",
         )
       : null,
   ];

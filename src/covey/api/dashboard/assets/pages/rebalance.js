@@ -1,4 +1,4 @@
-// Repair: the fewest moves that put a group right, before and after side by side; carrying them out, and stopping that.
+// Rebalancing: the plan with the fewest moves, before and after it, and its execution.
 
 import {
   badge,
@@ -22,9 +22,9 @@ import { compute, data } from "../net.js";
 import { parse } from "../policies.js";
 import { friendly } from "../surrogates.js";
 
-export function repairs(main, { page }) {
+export function listRebalances(main, { page }) {
   const box = el("div");
-  main.replaceChildren(heading("Repair"), box);
+  main.replaceChildren(heading("Rebalance"), box);
   live(
     page,
     box,
@@ -34,24 +34,24 @@ export function repairs(main, { page }) {
       const broken = groups.filter((each) => each.hard_violations);
       if (!broken.length)
         return empty(
-          "Every hard policy of every group holds.",
-          "When one does not, the moves that mend it are planned here.",
+          "No group violates a hard policy.",
+          "A group with violations is listed here with a plan to rebalance it.",
         );
       return table(
-        "Groups to repair",
-        [["Group"], ["What it wants"], ["Broken"], [""]],
+        "Groups with violations",
+        [["Group"], ["Policies"], ["Violations"], [""]],
         broken.map((each) => [
           link(each.name, `#/groups/${each.id}`),
           each.words,
           badge(`⚠ ${each.hard_violations}`, "bad"),
-          link("Plan", `#/repair/${each.id}`, { class: "button" }),
+          link("Plan", `#/rebalance/${each.id}`, { class: "button" }),
         ]),
       );
     },
   );
 }
 
-export function repair(main, { id, me, page }) {
+export function rebalance(main, { id, me, page }) {
   const outcome = el("div", { role: "status" });
   const box = el("div");
   main.replaceChildren(outcome, box);
@@ -63,11 +63,11 @@ export function repair(main, { id, me, page }) {
       data(`groups/${id}`, page.signal),
     ]);
     const scopes = [...new Set(group.policies.map((policy) => parse(policy, group.rules).scope))];
-    return { plan, group, places: me.is_admin ? await placesOf(plan, scopes) : null, scopes };
+    return { plan, group, places: me.is_admin ? await domainsOf(plan, scopes) : null, scopes };
   }
 
-  /** The domain of each host that somebody leaves or goes to, by scope; operators only know hosts by name. */
-  async function placesOf(plan, scopes) {
+  /** Returns the domain of each source and destination host by scope; only operators see host names. */
+  async function domainsOf(plan, scopes) {
     const named = new Set(plan.moves.flatMap((move) => [move.from, move.to]));
     const found = {};
     for (const scope of named.size ? scopes : []) {
@@ -83,11 +83,11 @@ export function repair(main, { id, me, page }) {
     return compute("POST", `os-server-groups/${id}/action`, body);
   }
 
-  async function run(body, said) {
+  async function run(body, announcement) {
     try {
       await act(body);
       outcome.replaceChildren();
-      say(said);
+      say(announcement);
     } catch (error) {
       outcome.replaceChildren(trouble(error));
     }
@@ -101,20 +101,20 @@ export function repair(main, { id, me, page }) {
     const broken = plan.violations_before.filter((each) => !each.soft);
     return [
       heading(
-        `Repair ${group.name}`,
-        broken.length ? badge(`⚠ ${broken.length} broken`, "bad") : badge("all hold", "good"),
-        link("The group", `#/groups/${id}`),
+        `Rebalance ${group.name}`,
+        broken.length ? badge(`⚠ ${plural(broken.length, "violation")}`, "bad") : badge("no violations", "good"),
+        link("Group", `#/groups/${id}`),
       ),
       el("p", { class: "words" }, group.words),
       group.rebalance ? progress(group.rebalance, names) : null,
       plan.violations_before.length
-        ? section("What does not hold", violations(plan.violations_before, called, names))
-        : note("good", "Everything that the group wants holds. There is nothing to repair."),
+        ? section("Violations", violations(plan.violations_before, called, names))
+        : note("good", "The group has no violations."),
       plan.moves.length
         ? section(
-            `The plan: ${plural(plan.moves.length, "move")}`,
+            `Plan: ${plural(plan.moves.length, "move")}`,
             plan.optimal
-              ? el("p", { class: "quiet" }, "Fewer moves can't do it. No step breaks a policy that held.")
+              ? el("p", { class: "quiet" }, "This is the minimum number of moves. No step adds a violation.")
               : null,
             places ? beforeAndAfter(plan, group, places, scopes, called) : null,
             moves(plan.moves, names, 0, me),
@@ -122,23 +122,23 @@ export function repair(main, { id, me, page }) {
               ? el(
                   "div",
                   { class: "buttons" },
-                  button("Apply", () => run({ rebalance: {} }, "The repair has begun"), {
+                  button("Apply", () => run({ rebalance: {} }, "Rebalance started"), {
                     class: "first",
                     id: "apply",
                     disabled: running,
                   }),
                 )
-              : note("", "An operator can carry this out."),
+              : note("", "Only an operator can apply this plan."),
           )
         : null,
       plan.left.length
         ? note(
             "bad",
-            `${plural(plan.left.length, "move")} more would help, but there is no order in which they can be done.`,
+            `${plural(plan.left.length, "further move")} would help, but every order of them adds a violation.`,
           )
         : null,
       broken.length && !plan.moves.length
-        ? note("bad", "No moves would mend this: the fleet has no room for it. Add hosts, or ask less of the group.")
+        ? note("bad", "No moves can remove these violations: the fleet lacks capacity. Add hosts or relax the policies.")
         : null,
     ];
   }
@@ -147,19 +147,19 @@ export function repair(main, { id, me, page }) {
     const { moves: steps, moves_done: done, status, reason } = rebalance;
     const words = `${done} of ${plural(steps.length, "move")} done`;
     return section(
-      "The latest repair",
+      "Latest rebalance",
       el("p", {}, state(status), " ", words, reason ? `: ${reason}` : ""),
       bar(steps.length ? done / steps.length : 1, words),
       status === "running" && me.is_admin
         ? el(
             "div",
             { class: "buttons" },
-            button("Stop", () => run({ cancel_rebalance: {} }, "The repair stops after the move under way"), {
-              id: "stop",
+            button("Cancel", () => run({ cancel_rebalance: {} }, "The rebalance ends after the current move"), {
+              id: "cancel",
             }),
           )
         : null,
-      el("details", { id: "steps" }, el("summary", {}, "Its moves"), moves(steps, names, done, me)),
+      el("details", { id: "steps" }, el("summary", {}, "Moves"), moves(steps, names, done, me)),
     );
   }
 }
