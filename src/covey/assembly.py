@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from covey.clock_and_ids import new_seed, new_uuid, random_uuid
 from covey.drivers.simulated import Simulated
-from covey.model.clustering.limits import Limits
+from covey.model.clustering.sizes import Limits
 from covey.model.quotas import DEFAULTS
 from covey.model.servers import Server
 from covey.model.work import JobKind
@@ -24,11 +24,8 @@ from covey.services.aggregates import Aggregates
 from covey.services.audits import Audits
 from covey.services.builds import Builds
 from covey.services.clustering import Clustering
-from covey.services.clustering.engine.attachments import Attachments
+from covey.services.clustering.engine import build_executor
 from covey.services.clustering.engine.executor import Executor
-from covey.services.clustering.engine.handlers import handlers_on
-from covey.services.clustering.engine.policy_checks import PolicyChecks
-from covey.services.clustering.engine.policy_groups import PolicyGroups
 from covey.services.clustering.engines import Heartbeat
 from covey.services.dashboard import Dashboard
 from covey.services.destinations import Destinations
@@ -104,7 +101,7 @@ class Assembled:
             JobKind.UNSHELVE: self.server_tasks.unshelve,
             JobKind.POWER: self.server_tasks.power,
             JobKind.REBALANCE: self.rebalances.turn,
-            JobKind.CLUSTER_ACTION: self.executor.turn,
+            JobKind.CLUSTER_ACTION: self.executor.execute,
         }
 
 
@@ -151,9 +148,6 @@ def assemble(
     moves = Moves(store, access, now, new_uuid, servers, destinations, quotas.limits_in)
     planner = Planner(servers, live, request_slots, new_seed, scheduler.rebalance_time_limit_s)
     power, limits = Power(store, access, now, servers), _limits(conf.clustering)
-    attachments = Attachments(store, random_uuid, PolicyGroups(groups, random_uuid))
-    checks = PolicyChecks(store, access, now, limits, scheduler.default_availability_zone)
-    handlers = handlers_on(store, now, random_uuid, limits, checks, attachments, servers, power, moves)
     return Assembled(
         services=Services(
             aggregates=Aggregates(store, access, now, new_uuid),
@@ -193,7 +187,19 @@ def assemble(
         ),
         server_tasks=ServerTasks(store, now, driver, destinations, notifications),
         rebalances=RebalanceSteps(store, now, replace(planner, request_slots=RequestSlots()), moves),  # takes no slot
-        executor=Executor(store, now, random_uuid, handlers, checks, f"{socket.gethostname()}:{os.getpid()}"),
+        executor=build_executor(
+            store,
+            access,
+            now,
+            random_uuid,
+            limits,
+            scheduler.default_availability_zone,
+            groups,
+            servers,
+            power,
+            moves,
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+        ),
         publish=build_publisher(conf, store),
         local_queue=local_queue,
         heartbeat=Heartbeat(store, now, new_uuid(), socket.gethostname()),

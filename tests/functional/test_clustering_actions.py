@@ -12,8 +12,8 @@ from covey.model.ids import ProjectId, UserId
 from covey.model.work import JobKind
 from tests.build import NOW
 from tests.functional.client import Answer, Client
-from tests.functional.cluster_rests import a_cluster, a_node, rest, with_profiles
 from tests.functional.clusters import speaker
+from tests.functional.finished_clusters import a_cluster, a_node, finish_actions, with_profiles
 from tests.functional.fleets import NOBODY, Cloud
 
 FIELDS = {
@@ -94,7 +94,7 @@ def test_an_action_is_called_off(cloud: Cloud, alice: Client) -> None:
     assert (
         len([job for job in cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION]) == 1
     )  # it ends when a worker gets to it
-    rest(cloud)
+    finish_actions(cloud)
     over = alice.patch(f"/actions/{action}", CANCEL)
     expected = "INIT, WAITING, READY, RUNNING, WAITING_LIFECYCLE_COMPLETION"
     assert said(over) == (
@@ -114,7 +114,7 @@ def test_by_force_nobody_waits_for_the_end_of_an_action(cloud: Cloud, alice: Cli
         f"The CLUSTER_CHECK action for target {cluster} conflicts with the following action(s): {first}",
     )
     assert second.json["error"]["type"] == "ActionConflict"
-    rest(cloud)
+    finish_actions(cloud)
     assert alice.ask("PATCH", f"/actions/{first}", query_string="force=true", json=CANCEL).status == 202
     assert stored(cloud, first).status is ActionStatus.SUCCEEDED
 

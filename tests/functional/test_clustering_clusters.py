@@ -7,8 +7,8 @@ import pytest
 
 from covey.model.clustering.clusters import ClusterStatus
 from tests.functional.client import Answer, Client
-from tests.functional.cluster_rests import a_cluster, a_node, become, bind, rest, with_profiles
 from tests.functional.clusters import SCALING, SERVER, speaker
+from tests.functional.finished_clusters import a_cluster, a_node, bind, finish_actions, set_server, with_profiles
 from tests.functional.fleets import NOBODY, BuildCloud, Cloud
 
 FIELDS = {
@@ -70,7 +70,7 @@ def test_a_cluster_is_there_at_once_and_its_nodes_are_an_action(cloud: Cloud, al
     )
     for key in (cluster["id"], cluster["id"][:9], "web"):
         assert alice.get(f"/clusters/{key}").json["cluster"] == cluster
-    rest(cloud)
+    finish_actions(cloud)
     assert alice.get("/clusters", status="ACTIVE", name="web").json["clusters"][0]["created_at"] is not None
 
 
@@ -109,7 +109,7 @@ def test_a_project_may_have_so_many_clusters(build_cloud: BuildCloud) -> None:
     alice = with_profiles(cloud)
     cluster = a_cluster(cloud, alice, nodes=1)
     second = alice.post("/clusters", {"cluster": {"name": "second", "profile_id": "server"}})
-    assert said(second) == (403, "Quota exceeded, too many clusters: a project may have 1.")
+    assert said(second) == (403, "Quota exceeded, too many clusters: the limit of a project is 1.")
     too_many = "The target capacity (2) is greater than the maximum number of nodes allowed per cluster (1)."
     node = alice.post("/nodes", {"node": {"name": "n", "profile_id": "server", "cluster_id": cluster}})
     assert said(node) == said(act(alice, cluster, "scale_out", {"count": 1})) == (400, too_many)
@@ -192,7 +192,7 @@ def test_an_update_is_an_action_and_its_answer_has_the_old_values(cloud: Cloud, 
         "config": {"a": 1},
         "profile_only": True,
     }
-    rest(cloud)
+    finish_actions(cloud)
     old = speaker(cloud.service, "alice:web", "1.5").patch(
         f"/clusters/{cluster}", {"cluster": body | {"profile_only": True}}
     )
@@ -250,7 +250,7 @@ def test_a_cluster_in_the_middle_of_something_is_deleted_by_force(cloud: Cloud, 
     assert old.delete("/clusters/web?force=true").status == 409
     forced = alice.ask("DELETE", "/clusters/web", json={"force": True})
     assert started(alice, forced)["inputs"] == {"force": True}
-    rest(cloud)
+    finish_actions(cloud)
     assert started(alice, alice.ask("DELETE", "/clusters/web", query_string="force=true"))["inputs"] == {"force": True}
 
 
@@ -322,12 +322,12 @@ def test_scaling_and_resizing_are_checked_as_far_as_can_be_at_once(cloud: Cloud,
         400,
         "The specified max_size (1) is less than the current min_size (2) of the cluster.",
     )
-    resized = started(alice, act(alice, cluster, "resize", too_many | {"strict": False, "min_size": None}))
-    assert resized["inputs"] == {"adjustment_type": "CHANGE_IN_CAPACITY", "number": 3, "strict": False}
-    rest(cloud)
+    plan_resize = started(alice, act(alice, cluster, "resize", too_many | {"strict": False, "min_size": None}))
+    assert plan_resize["inputs"] == {"adjustment_type": "CHANGE_IN_CAPACITY", "number": 3, "strict": False}
+    finish_actions(cloud)
     # What the cluster's own bounds do not allow, the action will say.
     assert started(alice, act(alice, cluster, "scale_out", {"count": "9"}))["inputs"] == {"count": 9}
-    rest(cloud)
+    finish_actions(cloud)
     assert started(alice, act(alice, cluster, "scale_in", {"count": None}))["inputs"] == {}
 
 
@@ -341,7 +341,7 @@ def test_a_scaling_policy_may_want_some_rest(cloud: Cloud, alice: Client) -> Non
     assert said(refused) == (409, f"The CLUSTER_SCALE_IN action for cluster {cluster} {in_progress}")
     assert refused.json["error"]["type"] == "ActionCooldown"
     assert act(alice, cluster, "scale_out").status == 202  # which it is not about
-    rest(cloud)
+    finish_actions(cloud)
     cloud.time.pass_(61)
     assert act(alice, cluster, "scale_in").status == 202
 
@@ -375,10 +375,10 @@ def test_which_nodes_may_come_and_go(cloud: Cloud, alice: Client) -> None:
     assert "to be replaced are not members of the cluster" in refused("replace_nodes", {spare: free})
 
     assert started(alice, act(alice, cluster, "add_nodes", {"nodes": ["free"]}))["inputs"] == {"nodes": [free]}
-    rest(cloud)
+    finish_actions(cloud)
     replaced = act(alice, cluster, "replace_nodes", {"nodes": {member: "spare"}})
     assert started(alice, replaced)["inputs"] == {"candidates": {member: spare}}
-    rest(cloud)
+    finish_actions(cloud)
     deleted = act(alice, other, "del_nodes", {"nodes": [theirs], "destroy_after_deletion": "yes"})
     assert started(alice, deleted)["inputs"] == {"candidates": [theirs], "destroy_after_deletion": True}
 
@@ -407,7 +407,7 @@ def test_policies_of_a_cluster(cloud: Cloud, alice: Client) -> None:
         f"attach_policy_{cluster[:8]}",
         {"policy_id": policy, "enabled": True},
     )
-    rest(cloud)
+    finish_actions(cloud)
     missing = alice.get("/clusters/web/policies/in")
     assert said(missing) == (404, "The policy 'in' is not found attached to the specified cluster 'web'.")
     assert missing.json["error"]["type"] == "PolicyBindingNotFound"
@@ -440,7 +440,7 @@ def test_policies_of_a_cluster(cloud: Cloud, alice: Client) -> None:
 
     updated = act(alice, cluster, "policy_update", {"policy_id": policy, "enabled": "true"})
     assert started(alice, updated)["inputs"] == {"policy_id": policy, "enabled": True}
-    rest(cloud)
+    finish_actions(cloud)
     assert started(alice, act(alice, cluster, "policy_detach", {"policy_id": "in"}))["inputs"] == {"policy_id": policy}
 
 
@@ -448,7 +448,7 @@ def test_checks_recoveries_and_operations(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=2)
     members = alice.get("/clusters/web").json["cluster"]["nodes"]
     assert started(alice, act(alice, cluster, "check", {"k": "v"}))["inputs"] == {"k": "v"}
-    rest(cloud)
+    finish_actions(cloud)
     assert said(act(alice, cluster, "recover", {"k": "v"})) == (400, "Action parameter ['k'] is not recognizable.")
     assert said(act(alice, cluster, "recover", {"operation": "pray"})) == (
         400,
@@ -456,7 +456,7 @@ def test_checks_recoveries_and_operations(cloud: Cloud, alice: Client) -> None:
     )
     recovered = act(alice, cluster, "recover", {"operation": "rebuild", "check": "1", "operation_params": None})
     assert started(alice, recovered)["inputs"] == {"operation": "REBUILD", "check": True}
-    rest(cloud)
+    finish_actions(cloud)
 
     def operate(body: Any) -> Answer:
         return alice.post("/clusters/web/ops", body)
@@ -489,7 +489,7 @@ def test_an_attribute_of_all_nodes(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=2, config={"node.name.format": "N$2I"})
     server = cloud.boot(metadata={"a key": "v"})
     first, second = alice.get("/clusters/web").json["cluster"]["nodes"]
-    become(cloud, first, server)
+    set_server(cloud, first, server)
 
     def collect(path: str) -> Answer:
         return alice.get(f"/clusters/{cluster}/attrs/{path}")

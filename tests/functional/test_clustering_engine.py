@@ -4,7 +4,7 @@ import pytest
 
 from covey.drivers.simulated import Simulated
 from covey.model.work import JobKind
-from covey.services.clustering.engine import removal
+from covey.services.clustering.engine import node_removal
 from covey.storage import tables
 from tests.build import a_host
 from tests.functional.cluster_tenants import Tenant, a_tenant
@@ -81,7 +81,7 @@ def test_a_resize_grows_shrinks_and_sets_bounds(alice: Tenant) -> None:
 
 
 def test_a_deleted_cluster_leaves_nothing_behind(alice: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "_AT_ONCE", 2)  # so that it takes several turns
+    monkeypatch.setattr(node_removal, "_MAX_CONCURRENT_DELETIONS", 2)  # several executions are needed
     alice.create()
     alice.attach(SPREAD)
     alice.do("scale_out", count=3)
@@ -232,7 +232,9 @@ def test_a_node_is_renamed_with_its_server(alice: Tenant) -> None:
 def test_a_growing_cluster_that_is_cancelled_brings_to_an_end_what_it_began(alice: Tenant) -> None:
     alice.create()
     answer = alice.ask("scale_out", count=2)
-    alice.cloud.assembled.executor.turn(next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION))
+    alice.cloud.assembled.executor.execute(
+        next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
+    )
     action = alice.action(answer)
     assert (action["status"], len(action["depends_on"])) == ("WAITING", 2)
     assert alice.api.patch(f"/actions/{action['id']}", {"action": {"status": "CANCELLED"}}).status == 202
@@ -246,7 +248,9 @@ def test_a_growing_cluster_that_is_cancelled_brings_to_an_end_what_it_began(alic
 def test_a_deletion_does_not_wait_for_what_is_under_way(alice: Tenant) -> None:
     alice.create(2)
     growing = alice.ask("scale_out", count=2)
-    alice.cloud.assembled.executor.turn(next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION))
+    alice.cloud.assembled.executor.execute(
+        next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
+    )
     assert alice.delete()["status"] == "SUCCEEDED"
     assert alice.action(growing)["status"] == "CANCELLED"
     assert (alice.nodes, alice.cloud.is_empty()) == ([], True)
@@ -266,10 +270,14 @@ def test_a_locked_server_stops_a_deletion_unless_it_is_forced(alice: Tenant) -> 
 def test_what_takes_too_long_is_given_up_and_can_be_looked_at_again(alice: Tenant, driver: Moody) -> None:
     alice.create(timeout=100)
     answer = alice.ask("scale_out")
-    alice.cloud.assembled.executor.turn(next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION))
+    alice.cloud.assembled.executor.execute(
+        next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
+    )
     alice.cloud.time.pass_(101)
-    alice.cloud.assembled.executor.turn(next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION))
-    assert alice.action(answer)["status_reason"] == "It was not done after 100 seconds."
+    alice.cloud.assembled.executor.execute(
+        next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
+    )
+    assert alice.action(answer)["status_reason"] == "The action timed out after 100 seconds."
     assert [node["status"] for node in alice.nodes] == ["WARNING"]
     alice.cloud.settle()
     assert alice.do("check")["status"] == "SUCCEEDED"

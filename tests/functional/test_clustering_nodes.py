@@ -7,8 +7,8 @@ import pytest
 
 from covey.model.clustering.clusters import NodeStatus
 from tests.functional.client import Answer, Client
-from tests.functional.cluster_rests import a_cluster, a_node, become, rest, with_profiles
 from tests.functional.clusters import SERVER, speaker
+from tests.functional.finished_clusters import a_cluster, a_node, finish_actions, set_server, with_profiles
 from tests.functional.fleets import NOBODY, Cloud
 
 FIELDS = {
@@ -71,7 +71,7 @@ def test_a_member_is_named_and_numbered_by_its_cluster(cloud: Cloud, alice: Clie
     assert alice.get("/clusters/web").json["cluster"]["nodes"] == nodes
     locked = alice.post("/clusters/web/actions", {"check": {}})
     assert said(locked)[0] == 409
-    rest(cloud)
+    finish_actions(cloud)
     plain = create(alice, cluster_id=a_cluster(cloud, alice, "plain")).json["node"]["name"]
     assert (plain[:5], len(plain)) == ("node-", 13)
 
@@ -139,7 +139,7 @@ def test_updates_of_nodes(cloud: Cloud, alice: Client) -> None:
         409,
         f"NODE_UPDATE for node '{node}' cannot be completed because it is already locked.",
     )
-    rest(cloud)
+    finish_actions(cloud)
     for fields, message in (
         ({"profile_id": "stack"}, "Cannot update a node to a different profile type, operation aborted."),
         ({"profile_id": "nope"}, "The specified profile 'nope' could not be found."),
@@ -158,7 +158,7 @@ def test_deletions_of_nodes(cloud: Cloud, alice: Client) -> None:
     assert alice.ask("DELETE", "/nodes/n", query_string="force=true").status == 409  # that is for clusters
     gone = alice.ask("DELETE", "/nodes/n", json={"force": True})
     assert (gone.text, started(alice, gone)["inputs"]) == ("null", {"force": True})
-    rest(cloud)
+    finish_actions(cloud)
     assert started(alice, alice.delete("/nodes/n"))["inputs"] == {}
     assert speaker(cloud.service, "bob:db").delete(f"/nodes/{node}").status == 404
 
@@ -195,7 +195,7 @@ def test_what_can_be_done_to_a_node(cloud: Cloud, alice: Client) -> None:
     )
 
     assert started(alice, act({"check": {}}))["action"] == "NODE_CHECK"
-    rest(cloud)
+    finish_actions(cloud)
     recovery = {"operation": "recreate", "delete_timeout": "5", "force_recreate": "no", "check": None}
     inputs = started(alice, act({"recover": recovery}))["inputs"]
     assert inputs == {"operation": "RECREATE", "delete_timeout": 5, "force_recreate": False}
@@ -210,7 +210,7 @@ def test_details_are_what_the_compute_api_shows_to_the_same_caller(cloud: Cloud,
     node = a_node(cloud, alice)
     assert alice.get("/nodes/n", show_details="True").json["node"]["details"] == {}
     server = cloud.boot(cloud.alice, "s1")
-    become(cloud, node, server)
+    set_server(cloud, node, server)
     shown = alice.get("/nodes/n", show_details="true").json["node"]
     assert (shown["physical_id"], shown["details"]["id"], shown["details"]["flavor"]) == (server, server, "small")
     assert (shown["details"]["status"], shown["details"]["security_groups"]) == ("ACTIVE", "default")

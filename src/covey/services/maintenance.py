@@ -37,7 +37,7 @@ class Maintenance:
                 return
             with self.store.write() as tx:
                 self._trim_change_log(tx, now)
-                tx.clustering.engines.forget(now - _ENGINES_KEPT)
+                tx.clustering.engines.delete_older(now - _ENGINES_KEPT)
                 unknown = tx.work.unknown_kinds()
             for kind, count in unknown.items():
                 log.warning("work.unknown_kind", kind=kind, jobs=count)

@@ -7,7 +7,7 @@ import falcon
 from covey.api.clustering import views
 from covey.api.clustering.queries import ListQuery, flag, texts
 from covey.api.requests import Json, Request
-from covey.model.clustering.listing import Listing
+from covey.model.clustering.paging import PageQuery
 from covey.model.clustering.specs import Binding
 from covey.services.clustering.bindings import BindingFilter
 from covey.services.clustering.bindings import Bindings as Service
@@ -51,7 +51,7 @@ def show(binding: Binding) -> Json:
     }
 
 
-def _filter(wanted: Listing) -> BindingFilter:
+def _filter(wanted: PageQuery) -> BindingFilter:
     filters = wanted.filters
     return BindingFilter(
         enabled=bool(filters["enabled"][0]) if "enabled" in filters else None,

@@ -81,7 +81,7 @@ class Clusters:
         resp.media = {"cluster_attributes": found}
 
     def _new(self, given: Json) -> NewCluster:
-        name, profile, most = name_of(given), text(given, "profile_id"), self.service.limits.nodes
+        name, profile, most = name_of(given), text(given, "profile_id"), self.service.limits.max_nodes_per_cluster
         assert name is not None
         assert profile is not None
         return NewCluster(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import FALSE, TRUE, whole_number
 from covey.api.requests import Request, query_lists
-from covey.model.clustering.listing import Listing
+from covey.model.clustering.paging import PageQuery
 
 Filter = Callable[[str, list[str]], tuple[object, ...]]
 """Makes what a field may be of the values that a query gives for it. It gets the parameter's name, and raises."""
@@ -59,7 +59,7 @@ class ListQuery:
     others: frozenset[str] = field(default=frozenset({"limit", "marker", "global_project", "sort"}))
     quotes: bool = False  # how an unknown parameter is told: clusters have it in quotes
 
-    def read(self, req: Request, but: Iterable[str] = ()) -> Listing:
+    def read(self, req: Request, but: Iterable[str] = ()) -> PageQuery:
         """The page that is asked for; `but` names filters that the request's version does not have.
 
         Raises Malformed for what is unknown, or is not what it has to be.
@@ -69,7 +69,7 @@ class ListQuery:
             if name not in self.others and (name not in self.filters or name in but):
                 raise Malformed(f"Invalid parameter '{name}'" if self.quotes else f"Invalid parameter {name}")
         wants_all = "global_project" in given and flag("global_project", given["global_project"]) == (True,)
-        return Listing(
+        return PageQuery(
             project_id=None if wants_all else req.actor.project_id,
             filters={name: read(name, given[name]) for name, read in self.filters.items() if name in given},
             sort=self._sort(given["sort"][-1]) if "sort" in given else ((self.order, False),),

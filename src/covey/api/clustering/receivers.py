@@ -12,12 +12,18 @@ from covey.api.clustering.microversions import RECEIVER_USER
 from covey.api.clustering.queries import ListQuery, one_of, texts
 from covey.api.requests import Json, Request
 from covey.model.clustering.actions import Verb
-from covey.model.clustering.receivers import STARTED, TYPES, WEBHOOK, Receiver
+from covey.model.clustering.receivers import RECEIVER_ACTIONS, RECEIVER_TYPES, WEBHOOK, Receiver
 from covey.services.clustering.receivers import NewReceiver, ReceiverChange
 from covey.services.clustering.receivers import Receivers as Service
 
 _LIST = ListQuery(
-    filters={"name": texts, "type": one_of(TYPES), "action": one_of(STARTED), "cluster_id": texts, "user": texts},
+    filters={
+        "name": texts,
+        "type": one_of(RECEIVER_TYPES),
+        "action": one_of(RECEIVER_ACTIONS),
+        "cluster_id": texts,
+        "user": texts,
+    },
     sort_keys=("name", "type", "action", "cluster_id", "created_at", "user"),
     order="name",
 )
@@ -71,18 +77,18 @@ def show(req: Request, receiver: Receiver) -> Json:
 def _new(req: Request) -> NewReceiver:
     optional = ("cluster_id", "action", "params", "actor")
     given = read_object(req, "receiver", required=("name", "type"), optional=optional)
-    if choice(given, "type", TYPES) != WEBHOOK:
+    if choice(given, "type", RECEIVER_TYPES) != WEBHOOK:
         raise Malformed("Receivers of the type 'message' are not offered by this cloud: the type must be 'webhook'.")
     name, cluster, action = name_of(given), text(given, "cluster_id"), _action(given)
     if not cluster:
         raise Malformed("Cluster identity is required for creating webhook receiver.")
     if action is None:
-        raise Malformed(f"Action name is required for creating webhook receiver: one of {', '.join(STARTED)}.")
+        raise Malformed(f"Action name is required for creating webhook receiver: one of {', '.join(RECEIVER_ACTIONS)}.")
     mapping(given, "actor")  # on whose behalf it acts is known: whoever makes it
     assert name is not None
     return NewReceiver(name, cluster, action, mapping(given, "params") or {})
 
 
 def _action(given: Json) -> Verb | None:
-    chosen = choice(given, "action", STARTED)
+    chosen = choice(given, "action", RECEIVER_ACTIONS)
     return None if chosen is None else Verb(chosen)

@@ -6,7 +6,7 @@ import falcon
 
 from covey.api.clustering import views
 from covey.api.requests import Json, Request
-from covey.model.clustering.receivers import Engine
+from covey.model.clustering.actions import Engine
 from covey.services.clustering.engines import Engines
 
 

@@ -1,1 +1,1 @@
-"""Clusters of servers: what they are made of, how they grow and shrink, and by which policies."""
+"""Clustering: clusters, nodes, profiles, policies, actions, events and receivers."""

@@ -1,4 +1,4 @@
-"""Actions: what is done to clusters and nodes. A row, until long after it is over."""
+"""Actions on clusters and nodes, and the engines that execute them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from covey.model.clustering.specs import Document
 
 
 class ActionStatus(StrEnum):
-    """How far an action has come."""
+    """The status of an action."""
 
     INIT = "INIT"
     WAITING = "WAITING"
@@ -23,11 +23,11 @@ class ActionStatus(StrEnum):
     WAITING_LIFECYCLE_COMPLETION = "WAITING_LIFECYCLE_COMPLETION"
 
 
-OVER = frozenset({ActionStatus.SUCCEEDED, ActionStatus.FAILED, ActionStatus.CANCELLED})
+FINAL_STATUSES = frozenset({ActionStatus.SUCCEEDED, ActionStatus.FAILED, ActionStatus.CANCELLED})
 
 
 class Verb(StrEnum):
-    """What is done."""
+    """What an action does."""
 
     CLUSTER_CREATE = "CLUSTER_CREATE"
     CLUSTER_DELETE = "CLUSTER_DELETE"
@@ -55,12 +55,12 @@ class Verb(StrEnum):
 
     @property
     def is_for_cluster(self) -> bool:
-        """Whether its target is a cluster, and not a node."""
+        """Whether the target is a cluster; otherwise it is a node."""
         return self.startswith("CLUSTER_")
 
 
 class Cause(StrEnum):
-    """Who wanted it."""
+    """What created an action."""
 
     REQUEST = "RPC Request"
     DERIVED = "Derived Action"
@@ -68,9 +68,9 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something done to a cluster or a node.
+    """An operation on a cluster or a node.
 
-    A derived one belongs to its parent, which waits for it and drives it: only what was asked for has a job.
+    A derived action is a child: its parent executes it and waits for it. Only a requested action has a job.
     """
 
     id: str
@@ -80,30 +80,39 @@ class Action:
     owner: Owner
     created_at: datetime
     cluster_id: str | None = None
-    roles: frozenset[str] = frozenset()  # of whoever asked
+    roles: frozenset[str] = frozenset()  # of the requesting actor
     cause: Cause = Cause.REQUEST
     parent_id: str | None = None
     status: ActionStatus = ActionStatus.READY
     status_reason: str = ""
     inputs: Document = field(default_factory=dict)
     outputs: Document = field(default_factory=dict)
-    data: Document = field(default_factory=dict)  # what policies made of it
+    data: Document = field(default_factory=dict)  # the results of policy checks
     timeout: int = 3600
     started_at: datetime | None = None
     ended_at: datetime | None = None
     updated_at: datetime | None = None
-    worker: str | None = None  # who did its last turn
+    worker: str | None = None  # the engine that executed it last
     to_be_cancelled: bool = False
-    depends_on: tuple[str, ...] = ()  # children that are not over
-    depended_by: tuple[str, ...] = ()  # its parent, unless it is over
+    depends_on: tuple[str, ...] = ()  # unfinished children
+    depended_by: tuple[str, ...] = ()  # the parent, while the action is unfinished
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen to it."""
-        return self.status in OVER
+    def is_finished(self) -> bool:
+        """Whether the status is final."""
+        return self.status in FINAL_STATUSES
 
 
-_SHORT = 8  # letters of an id in a name
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A process that executes actions, as of its last heartbeat."""
+
+    id: str
+    host: str
+    updated_at: datetime
+
+
+_SHORT_ID = 8  # characters of an id in a name
 _NAMES: Mapping[Verb, str] = {
     Verb.CLUSTER_ATTACH_POLICY: "attach_policy",
     Verb.CLUSTER_DETACH_POLICY: "detach_policy",
@@ -112,5 +121,5 @@ _NAMES: Mapping[Verb, str] = {
 
 
 def action_name(verb: Verb, target: str) -> str:
-    """How an action is called: what it does, and to whom."""
-    return f"{_NAMES.get(verb, verb.lower())}_{target[:_SHORT]}"
+    """Return the name of an action: its verb and the beginning of its target's id."""
+    return f"{_NAMES.get(verb, verb.lower())}_{target[:_SHORT_ID]}"

@@ -9,11 +9,11 @@ from covey.model.clustering.specs import Document
 from covey.model.ids import ServerId
 
 NO_MAXIMUM = -1
-ORPHAN = -1  # the index of a node that is in no cluster
+ORPHAN = -1  # the index of a node without a cluster
 
 
 class ClusterStatus(StrEnum):
-    """How a cluster fares."""
+    """The status of a cluster."""
 
     INIT = "INIT"
     ACTIVE = "ACTIVE"
@@ -30,7 +30,7 @@ class ClusterStatus(StrEnum):
 
 
 class NodeStatus(StrEnum):
-    """How a node fares."""
+    """The status of a node."""
 
     INIT = "INIT"
     ACTIVE = "ACTIVE"
@@ -45,19 +45,19 @@ class NodeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A number of nodes of one profile."""
+    """A set of nodes created from one profile."""
 
     id: str
     name: str
     profile_id: str
     owner: Owner
     init_at: datetime
-    created_at: datetime | None = None  # None until its first nodes are there
+    created_at: datetime | None = None  # None until the first nodes exist
     updated_at: datetime | None = None
     min_size: int = 0
     max_size: int = NO_MAXIMUM
     desired_capacity: int = 0
-    next_index: int = 1  # only grows
+    next_index: int = 1  # never decreases
     timeout: int = 3600
     status: ClusterStatus = ClusterStatus.INIT
     status_reason: str = "Initializing"
@@ -72,7 +72,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One server of a cluster, or on its own. The server may be missing: not made yet, lost, or given up."""
+    """A server of a cluster, or an orphan. The server is not_found before its creation and after its loss."""
 
     id: str
     name: str
@@ -94,8 +94,8 @@ class Node:
     profile_name: str = ""
 
 
-def evaluated(cluster: Cluster, active: int) -> tuple[ClusterStatus, str]:
-    """How a cluster fares with that many active nodes, and why; the reason goes after the name of an action."""
+def evaluate_status(cluster: Cluster, active: int) -> tuple[ClusterStatus, str]:
+    """Return the status of a cluster with that many active nodes, and a reason that follows an action's name."""
     if active < cluster.min_size:
         return ClusterStatus.ERROR, f"number of active nodes is below min_size ({cluster.min_size})."
     if active < cluster.desired_capacity:

@@ -1,10 +1,10 @@
-"""Trouble of the clustering API's own kinds; the edge knows each by its code."""
+"""Errors of the Clustering API."""
 
 from covey.model.errors import Conflict, Invalid, NotFound
 
 
 class Ambiguous(Invalid):
-    """Several clusters, nodes, profiles and so on have the name, or an id that begins so."""
+    """The key matches the name or the beginning of the id of several resources."""
 
     code = "ambiguous"
 
@@ -13,7 +13,7 @@ class Ambiguous(Invalid):
 
 
 class BadSpec(Invalid):
-    """The specification of a profile or a policy says what its type does not allow."""
+    """The spec of a profile or policy does not match the schema of its type."""
 
     code = "bad_spec"
 
@@ -25,53 +25,47 @@ class BindingNotFound(NotFound):
 
 
 class Locked(Conflict):
-    """Another action works on the cluster, or on the node."""
+    """Another action holds the lock of the cluster or node."""
 
     code = "locked"
 
 
 class ActionConflict(Conflict):
-    """Another action of the kind is under way."""
+    """A conflicting action on the target is unfinished."""
 
     code = "action_conflict"
 
 
 class Cooldown(Conflict):
-    """A scaling policy wants some time to pass first."""
+    """The cooldown of a scaling policy is in progress."""
 
     code = "cooldown"
 
 
 class InProgress(Conflict):
-    """The cluster, or the node, is in the middle of something."""
+    """An action is changing the cluster or node."""
 
     code = "in_progress"
 
 
 class Immutable(Conflict):
-    """An action that is over can't be cancelled."""
+    """A finished action cannot be cancelled."""
 
     code = "immutable"
 
 
 class StillInUse(Conflict):
-    """A profile from which something is made, or a policy that is attached, can't be deleted."""
+    """A profile in use, or an attached policy, cannot be deleted."""
 
     code = "still_in_use"
 
 
 class NotSupported(Conflict):
-    """It can't be done to a cluster in this state."""
+    """The cluster's status does not allow the request."""
 
     code = "not_supported"
 
 
-class NotOrphan(Conflict):
-    """The node is in a cluster already."""
-
-    code = "not_orphan"
-
-
-def missing(kind: str, key: str) -> NotFound:
-    """Something that a path, or a specification's type, names."""
+def not_found(kind: str, key: str) -> NotFound:
+    """Return the error for a resource or type that does not exist."""
     return NotFound(f"The {kind} '{key}' could not be found.")

@@ -1,4 +1,4 @@
-"""Events: that an action began, and how it ended."""
+"""Events: the start and the end of an action."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from covey.model.clustering.owners import Owner
 
 
 class Level(IntEnum):
-    """How much an event matters."""
+    """The severity of an event."""
 
     DEBUG = 10
     INFO = 20
@@ -18,7 +18,7 @@ class Level(IntEnum):
 
 
 class Phase(StrEnum):
-    """What happened to the action."""
+    """The phase of the action that an event reports."""
 
     START = "start"
     END = "end"
@@ -27,7 +27,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a cluster or a node, told under the names that they had then."""
+    """A phase of an action on a cluster or node, with the name that the object had at that time."""
 
     id: str
     timestamp: datetime

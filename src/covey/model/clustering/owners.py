@@ -1,4 +1,4 @@
-"""Whose something is."""
+"""The user and project that own a clustering resource."""
 
 from dataclasses import dataclass
 
@@ -8,21 +8,21 @@ from covey.model.ids import ProjectId, UserId
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The user who asked for it, and the project that it belongs to."""
+    """The user who requested a resource, and the project that it belongs to."""
 
     user_id: UserId
     project_id: ProjectId
 
     @property
     def target(self) -> Target:
-        """How access rules see it."""
+        """The resource as access rules see it."""
         return Target(project_id=self.project_id, user_id=self.user_id)
 
     def with_roles(self, roles: frozenset[str]) -> Actor:
-        """The owner acting, with the roles of whoever asked."""
+        """Return the owner as an actor with the roles of the original request."""
         return Actor(self.user_id, self.project_id, roles)
 
 
 def owner_of(actor: Actor) -> Owner:
-    """Whose the things are that an actor makes."""
+    """Return the owner of what an actor creates."""
     return Owner(actor.user_id, actor.project_id)

@@ -1,4 +1,4 @@
-"""Types of policies: those that Covey heeds, and no others."""
+"""The policy types that Covey implements."""
 
 from covey.model.clustering.spec_schema import Boolean, Integer, List, Map, Number, Schema, String
 from covey.model.clustering.spec_types import SpecType, SpecTypes
@@ -35,7 +35,7 @@ _AFFINITY_IN_SCOPES = _affinity(
             may_be_empty=False,
         ),
         "rules": Map(
-            "How many nodes a place may hold: max_server_per_SCOPE.", of=Integer("How many.", least=1), default={}
+            "How many nodes a place may hold: max_server_per_SCOPE.", of=Integer("How many.", minimum=1), default={}
         ),
     }
 )
@@ -46,10 +46,10 @@ _ADJUSTMENT: Schema = {
         default="CHANGE_IN_CAPACITY",
         allowed=("EXACT_CAPACITY", "CHANGE_IN_CAPACITY", "CHANGE_IN_PERCENTAGE"),
     ),
-    "number": Number("How much the cluster changes, or becomes.", default=1, least=0),
-    "min_step": Integer("By how many nodes a percentage changes it at least.", default=1, least=0),
+    "number": Number("How much the cluster changes, or becomes.", default=1, minimum=0),
+    "min_step": Integer("By how many nodes a percentage changes it at least.", default=1, minimum=0),
     "best_effort": Boolean("Whether it changes as far as its limits let it.", default=False),
-    "cooldown": Integer("Seconds until the policy lets the cluster change again.", default=0, least=0),
+    "cooldown": Integer("Seconds until the policy lets the cluster change again.", default=0, minimum=0),
 }
 _SCALING: Schema = {
     "event": String("Which change it is about.", required=True, allowed=("CLUSTER_SCALE_IN", "CLUSTER_SCALE_OUT")),
@@ -63,7 +63,7 @@ _DELETION: Schema = {
         allowed=("OLDEST_FIRST", "OLDEST_PROFILE_FIRST", "YOUNGEST_FIRST", "RANDOM"),
     ),
     "destroy_after_deletion": Boolean("Whether a node's server goes with it.", default=True),
-    "grace_period": Integer("Seconds to wait before it.", default=0, least=0),
+    "grace_period": Integer("Seconds to wait before it.", default=0, minimum=0),
     "reduce_desired_capacity": Boolean("Whether the cluster wants fewer nodes from then on.", default=True),
 }
 
@@ -76,7 +76,7 @@ _ZONES: Schema = {
             "A zone.",
             items={
                 "name": String("Its name.", required=True),
-                "weight": Integer("Its share of the nodes.", default=100, least=0),
+                "weight": Integer("Its share of the nodes.", default=100, minimum=0),
             },
         ),
     )

@@ -1,4 +1,4 @@
-"""Types of profiles. Nodes are made of servers; the other types are kept, and nothing is made of them."""
+"""Profile types. Covey creates nodes from os.nova.server only; it stores and validates the other types."""
 
 from covey.model.clustering.spec_schema import Boolean, Integer, List, Map, Schema, String
 from covey.model.clustering.spec_types import Operation, SpecType, SpecTypes
@@ -22,7 +22,7 @@ _DEVICE = Map(
         "uuid": String("What it is made from."),
         "source_type": String("What kind of thing that is.", required=True),
         "destination_type": String("Where it is.", required=True),
-        "volume_size": Integer("Its size in GiB.", required=True, least=0),
+        "volume_size": Integer("Its size in GiB.", required=True, minimum=0),
         "boot_index": Integer("When it is tried for a boot; a negative one never is."),
         "delete_on_termination": Boolean("Whether it goes with the server."),
         "device_name": String("What the server calls it."),

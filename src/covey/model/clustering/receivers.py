@@ -1,4 +1,4 @@
-"""Receivers: addresses that start an action when they are called."""
+"""Receivers: webhooks that start an action on a cluster."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,8 +8,8 @@ from covey.model.clustering.owners import Owner
 from covey.model.clustering.specs import Document
 
 WEBHOOK = "webhook"
-TYPES = (WEBHOOK, "message")
-STARTED = (  # what a receiver can start: whatever needs nothing but numbers and words to be told
+RECEIVER_TYPES = (WEBHOOK, "message")
+RECEIVER_ACTIONS = (  # those whose inputs are numbers and words only
     Verb.CLUSTER_SCALE_OUT,
     Verb.CLUSTER_SCALE_IN,
     Verb.CLUSTER_RESIZE,
@@ -21,7 +21,7 @@ STARTED = (  # what a receiver can start: whatever needs nothing but numbers and
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Whoever knows its id may start its action, with the roles of whoever made it."""
+    """A caller that knows the id starts the action, with the roles of the receiver's creator."""
 
     id: str
     name: str
@@ -33,12 +33,3 @@ class Receiver:
     params: Document = field(default_factory=dict)
     roles: frozenset[str] = frozenset()
     updated_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """A process that does turns of actions, as far as it was heard of."""
-
-    id: str
-    host: str
-    updated_at: datetime

@@ -1,4 +1,4 @@
-"""How large a cluster shall be: what a request says of it, what stands against it, and the number in the end."""
+"""Cluster sizes: resize and scaling requests, the bounds they must meet, and the desired capacity that follows."""
 
 import math
 from dataclasses import dataclass
@@ -11,13 +11,22 @@ from covey.model.clustering.spec_schema import Boolean, Integer, Number
 from covey.model.clustering.specs import Document
 from covey.model.errors import Invalid
 
-MOST = 1000  # nodes of a cluster, unless the operator says otherwise
-_FARTHEST = 1_000_000  # a size, or a percentage, beyond which nobody means it
+MAX_NODES_PER_CLUSTER = 1000  # the default of the option
+_MAX_NUMBER = 1_000_000  # of a size or a percentage
 _INTEGER, _NUMBER, _BOOLEAN = Integer(""), Number(""), Boolean("")
 
 
-class Adjustment(StrEnum):
-    """What the number of a resize means."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits that an operator configures."""
+
+    max_clusters_per_project: int = 100
+    max_nodes_per_cluster: int = MAX_NODES_PER_CLUSTER
+    action_timeout_s: int = 3600  # the default of a cluster's timeout
+
+
+class AdjustmentType(StrEnum):
+    """The meaning of a resize's number."""
 
     EXACT = "EXACT_CAPACITY"
     BY_NUMBER = "CHANGE_IN_CAPACITY"
@@ -25,10 +34,10 @@ class Adjustment(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
-    """A request for another size, other bounds, or both. A strict one is refused rather than made to fit."""
+class ResizeRequest:
+    """A request for another size, other bounds, or both. A strict request fails where others are truncated."""
 
-    adjustment: Adjustment | None = None
+    adjustment_type: AdjustmentType | None = None
     number: float = 0
     min_size: int | None = None
     max_size: int | None = None
@@ -37,213 +46,218 @@ class Resize:
 
     @property
     def inputs(self) -> dict[str, object]:
-        """How an action keeps it; read_resize reads it back."""
-        of_bounds = {"min_size": self.min_size, "max_size": self.max_size}
-        kept: dict[str, object] = {name: bound for name, bound in of_bounds.items() if bound is not None}
-        if self.adjustment is not None:
-            kept |= {"adjustment_type": str(self.adjustment), "number": self.number}
+        """The inputs of the action; parse_resize reads them back."""
+        bounds = {"min_size": self.min_size, "max_size": self.max_size}
+        inputs: dict[str, object] = {name: bound for name, bound in bounds.items() if bound is not None}
+        if self.adjustment_type is not None:
+            inputs |= {"adjustment_type": str(self.adjustment_type), "number": self.number}
         if self.min_step:
-            kept["min_step"] = self.min_step
-        return kept | {"strict": self.strict}
+            inputs["min_step"] = self.min_step
+        return inputs | {"strict": self.strict}
 
 
 @dataclass(frozen=True, slots=True)
-class NewSize:
-    """What becomes of a cluster, and by how many nodes it grows; below zero, it shrinks."""
+class ResizePlan:
+    """The new bounds and size of a cluster. A negative change removes nodes."""
 
     min_size: int
     max_size: int
     desired_capacity: int
-    growth: int
+    change: int
 
 
-def read_resize(given: Document, most: int = MOST) -> Resize:
-    """Reads the body of a resize, or what an action kept of it. Raises Invalid."""
-    said = {key: value for key, value in given.items() if value is not None}
-    adjustment = _adjustment(said.get("adjustment_type"))
-    if adjustment is None and "number" in said:
+def parse_resize(given: Document, max_nodes: int = MAX_NODES_PER_CLUSTER) -> ResizeRequest:
+    """Parse the body of a resize request or the inputs of its action. Raises Invalid."""
+    params = {key: value for key, value in given.items() if value is not None}
+    adjustment = _adjustment_type(params.get("adjustment_type"))
+    if adjustment is None and "number" in params:
         raise Invalid("Missing adjustment_type value for size adjustment.")
-    if adjustment is not None and "number" not in said:
+    if adjustment is not None and "number" not in params:
         raise Invalid("Missing number value for size adjustment.")
-    if adjustment is None and not said.keys() & {"min_size", "max_size"}:
+    if adjustment is None and not params.keys() & {"min_size", "max_size"}:
         raise Invalid("Not enough parameters to do resize action.")
-    wanted = Resize(
-        adjustment=adjustment,
-        number=0 if adjustment is None else _number(adjustment, said["number"]),
-        min_size=_bound(said, "min_size", 0, most),
-        max_size=_bound(said, "max_size", NO_MAXIMUM, most),
-        min_step=(_bound(said, "min_step", 0, most) or 0) if adjustment is Adjustment.BY_PERCENTAGE else 0,
-        strict=_BOOLEAN.read(said.get("strict", True)),
+    request = ResizeRequest(
+        adjustment_type=adjustment,
+        number=0 if adjustment is None else _number(adjustment, params["number"]),
+        min_size=_bound(params, "min_size", 0, max_nodes),
+        max_size=_bound(params, "max_size", NO_MAXIMUM, max_nodes),
+        min_step=(_bound(params, "min_step", 0, max_nodes) or 0) if adjustment is AdjustmentType.BY_PERCENTAGE else 0,
+        strict=_BOOLEAN.read(params.get("strict", True)),
     )
-    _refuse_crossed(wanted.min_size, wanted.max_size)
-    return wanted
+    _reject_crossed_bounds(request.min_size, request.max_size)
+    return request
 
 
-def check_resize(wanted: Resize, cluster: Cluster, nodes: int, most: int = MOST) -> None:
-    """Refuses at once what can't be. Bounds in the request bind its own number, strict or not. Raises Invalid."""
-    _refuse(wanted, cluster, _goal(wanted, cluster, nodes), most)
+def check_size_params(
+    request: ResizeRequest, cluster: Cluster, nodes: int, max_nodes: int = MAX_NODES_PER_CLUSTER
+) -> None:
+    """Raises Invalid when the request cannot succeed. Its own bounds bind its number, strict or not."""
+    _reject_size(request, cluster, _desired(request, cluster, nodes), max_nodes)
 
 
-def resized(wanted: Resize, cluster: Cluster, nodes: int, most: int = MOST) -> NewSize:
-    """What a resize comes to for a cluster of so many nodes; unless it is strict, it is made to fit. Raises Invalid."""
-    low = cluster.min_size if wanted.min_size is None else wanted.min_size
-    high = cluster.max_size if wanted.max_size is None else wanted.max_size
-    goal = _goal(wanted, cluster, nodes)
-    if not wanted.strict:
-        goal = fitted(goal, low, high, most)
-    _refuse(wanted, cluster, goal, most)
-    moved = wanted.adjustment is not None or goal != cluster.desired_capacity
-    return NewSize(low, high, goal, goal - nodes if moved else 0)
+def plan_resize(
+    request: ResizeRequest, cluster: Cluster, nodes: int, max_nodes: int = MAX_NODES_PER_CLUSTER
+) -> ResizePlan:
+    """Return the result of a resize; a request that is not strict is truncated to the bounds. Raises Invalid."""
+    min_size = cluster.min_size if request.min_size is None else request.min_size
+    max_size = cluster.max_size if request.max_size is None else request.max_size
+    desired = _desired(request, cluster, nodes)
+    if not request.strict:
+        desired = truncate_desired(desired, min_size, max_size, max_nodes)
+    _reject_size(request, cluster, desired, max_nodes)
+    is_change = request.adjustment_type is not None or desired != cluster.desired_capacity
+    return ResizePlan(min_size, max_size, desired, desired - nodes if is_change else 0)
 
 
-def changed(adjustment: Adjustment, number: float, nodes: int, min_step: int = 0) -> int:
-    """How many nodes there are after an adjustment. A percentage of few nodes is at least one of them."""
-    if adjustment is Adjustment.EXACT:
+def calculate_desired(adjustment: AdjustmentType, number: float, nodes: int, min_step: int = 0) -> int:
+    """Return the number of nodes after an adjustment. A percentage changes at least one node."""
+    if adjustment is AdjustmentType.EXACT:
         return int(number)
-    if adjustment is Adjustment.BY_NUMBER:
+    if adjustment is AdjustmentType.BY_NUMBER:
         return nodes + int(number)
     part = nodes * number / 100
     size = max(1, int(abs(part))) if part else 0
     return nodes + int(math.copysign(max(size, min_step), number)) if number else nodes
 
 
-def fitted(goal: int, low: int, high: int, most: int = MOST) -> int:
-    """The size within the bounds that is nearest to the goal."""
-    return max(low, min(goal, most if high == NO_MAXIMUM else high))
+def truncate_desired(desired: int, min_size: int, max_size: int, max_nodes: int = MAX_NODES_PER_CLUSTER) -> int:
+    """Return the size within the bounds that is nearest to the desired one."""
+    return max(min_size, min(desired, max_nodes if max_size == NO_MAXIMUM else max_size))
 
 
-def read_count(inputs: Document, default: int | None = None) -> int | None:
-    """How many nodes a scaling asks for; the default where it does not say. Raises Invalid."""
+def parse_count(inputs: Document, default: int | None = None) -> int | None:
+    """Return the number of nodes that a scaling request names, or the default. Raises Invalid."""
     given = inputs.get("count")
     if given is None:
         return default
-    count = _whole("count", given)
+    count = _integer("count", given)
     if count < 0:
         raise Invalid("Value must be >= 0 for field 'count'.")
     return count
 
 
-def check_scaling(verb: Verb, count: int | None, nodes: int, most: int = MOST) -> None:
-    """Refuses at once what no cluster allows; a cluster's own bounds are for the action to see to. Raises Invalid."""
+def check_scale_count(verb: Verb, count: int | None, nodes: int, max_nodes: int = MAX_NODES_PER_CLUSTER) -> None:
+    """Raises Invalid for a count that no cluster allows. The action checks the cluster's own bounds."""
     if count == 0:
-        way = "scale-out" if verb is Verb.CLUSTER_SCALE_OUT else "scale-in"
-        raise Invalid(f"Count for {way} request cannot be 0.")
+        direction = "scale-out" if verb is Verb.CLUSTER_SCALE_OUT else "scale-in"
+        raise Invalid(f"Count for {direction} request cannot be 0.")
     if verb is Verb.CLUSTER_SCALE_OUT and count is not None:
-        _refuse_too_many(nodes + count, most)
+        _reject_too_many(nodes + count, max_nodes)
 
 
-def check_growth(cluster: Cluster, goal: int, most: int = MOST) -> None:
-    """Whether a cluster may grow to so many nodes; that may still be too few. Raises Invalid."""
-    if NO_MAXIMUM != cluster.max_size < goal:
-        raise Invalid(f"The target capacity ({goal}) is greater than the cluster's max_size ({cluster.max_size}).")
-    _refuse_too_many(goal, most)
+def check_max_size(cluster: Cluster, desired: int, max_nodes: int = MAX_NODES_PER_CLUSTER) -> None:
+    """Raises Invalid when the desired size exceeds the cluster's max_size or the operator's limit."""
+    if NO_MAXIMUM != cluster.max_size < desired:
+        raise Invalid(f"The target capacity ({desired}) is greater than the cluster's max_size ({cluster.max_size}).")
+    _reject_too_many(desired, max_nodes)
 
 
-def check_shrinkage(cluster: Cluster, goal: int) -> None:
-    """Whether a cluster may shrink to so many nodes; that may still be too many. Raises Invalid."""
-    if goal < cluster.min_size:
-        raise Invalid(f"The target capacity ({goal}) is less than the cluster's min_size ({cluster.min_size}).")
+def check_min_size(cluster: Cluster, desired: int) -> None:
+    """Raises Invalid when the desired size is below the cluster's min_size."""
+    if desired < cluster.min_size:
+        raise Invalid(f"The target capacity ({desired}) is less than the cluster's min_size ({cluster.min_size}).")
 
 
-def check_new(desired: int, min_size: int, max_size: int, most: int = MOST) -> None:
-    """Whether a cluster can begin with such sizes. Raises Invalid."""
-    _refuse_outside(desired, min_size, max_size)
-    _refuse_crossed(min_size, max_size)
-    _refuse_too_many(desired, most)
+def check_new_cluster(desired: int, min_size: int, max_size: int, max_nodes: int = MAX_NODES_PER_CLUSTER) -> None:
+    """Raises Invalid for sizes that a new cluster cannot have."""
+    _reject_outside(desired, min_size, max_size)
+    _reject_crossed_bounds(min_size, max_size)
+    _reject_too_many(desired, max_nodes)
 
 
-def _goal(wanted: Resize, cluster: Cluster, nodes: int) -> int:
-    if wanted.adjustment is None:
+def _desired(request: ResizeRequest, cluster: Cluster, nodes: int) -> int:
+    if request.adjustment_type is None:
         return cluster.desired_capacity
-    return changed(wanted.adjustment, wanted.number, nodes, wanted.min_step)
+    return calculate_desired(request.adjustment_type, request.number, nodes, request.min_step)
 
 
-def _refuse(wanted: Resize, cluster: Cluster, goal: int, most: int) -> None:
-    _refuse_crossed(wanted.min_size, wanted.max_size)
-    _refuse_bounds(wanted, cluster)
-    if wanted.adjustment is None:
+def _reject_size(request: ResizeRequest, cluster: Cluster, desired: int, max_nodes: int) -> None:
+    _reject_crossed_bounds(request.min_size, request.max_size)
+    _reject_bounds(request, cluster)
+    if request.adjustment_type is None:
         return
-    _refuse_outside(goal, wanted.min_size, wanted.max_size)
-    if wanted.strict and wanted.min_size is None:
-        check_shrinkage(cluster, goal)
-    if wanted.strict and wanted.max_size is None:
-        check_growth(cluster, goal, most)
-    if wanted.strict:
-        _refuse_too_many(goal, most)
+    _reject_outside(desired, request.min_size, request.max_size)
+    if request.strict and request.min_size is None:
+        check_min_size(cluster, desired)
+    if request.strict and request.max_size is None:
+        check_max_size(cluster, desired, max_nodes)
+    if request.strict:
+        _reject_too_many(desired, max_nodes)
 
 
-def _refuse_crossed(min_size: int | None, max_size: int | None) -> None:
+def _reject_crossed_bounds(min_size: int | None, max_size: int | None) -> None:
     if min_size is not None and max_size is not None and NO_MAXIMUM != max_size < min_size:
         raise Invalid(f"The specified min_size ({min_size}) is greater than the specified max_size ({max_size}).")
 
 
-def _refuse_outside(goal: int, min_size: int | None, max_size: int | None) -> None:
-    if min_size is not None and goal < min_size:
-        raise Invalid(f"The target capacity ({goal}) is less than the specified min_size ({min_size}).")
-    if max_size is not None and NO_MAXIMUM != max_size < goal:
-        raise Invalid(f"The target capacity ({goal}) is greater than the specified max_size ({max_size}).")
+def _reject_outside(desired: int, min_size: int | None, max_size: int | None) -> None:
+    if min_size is not None and desired < min_size:
+        raise Invalid(f"The target capacity ({desired}) is less than the specified min_size ({min_size}).")
+    if max_size is not None and NO_MAXIMUM != max_size < desired:
+        raise Invalid(f"The target capacity ({desired}) is greater than the specified max_size ({max_size}).")
 
 
-def _refuse_bounds(wanted: Resize, cluster: Cluster) -> None:
-    """One new bound against the other that stays, and against the size that stays."""
-    low, high, size = wanted.min_size, wanted.max_size, cluster.desired_capacity
-    size_stays = wanted.adjustment is None and wanted.strict
-    if low is not None:
-        beyond = f"The specified min_size ({low}) is greater than the current"
-        if high is None and NO_MAXIMUM != cluster.max_size < low:
+def _reject_bounds(request: ResizeRequest, cluster: Cluster) -> None:
+    """Compare a new bound with the bound and the size that stay."""
+    min_size, max_size, size = request.min_size, request.max_size, cluster.desired_capacity
+    size_stays = request.adjustment_type is None and request.strict
+    if min_size is not None:
+        beyond = f"The specified min_size ({min_size}) is greater than the current"
+        if max_size is None and NO_MAXIMUM != cluster.max_size < min_size:
             raise Invalid(f"{beyond} max_size ({cluster.max_size}) of the cluster.")
-        if size_stays and low > size:
+        if size_stays and min_size > size:
             raise Invalid(f"{beyond} desired_capacity ({size}) of the cluster.")
-    if high is not None and high != NO_MAXIMUM:
-        short = f"The specified max_size ({high}) is less than the current"
-        if low is None and high < cluster.min_size:
+    if max_size is not None and max_size != NO_MAXIMUM:
+        short = f"The specified max_size ({max_size}) is less than the current"
+        if min_size is None and max_size < cluster.min_size:
             raise Invalid(f"{short} min_size ({cluster.min_size}) of the cluster.")
-        if size_stays and high < size:
+        if size_stays and max_size < size:
             raise Invalid(f"{short} desired_capacity ({size}) of the cluster.")
 
 
-def _refuse_too_many(goal: int, most: int) -> None:
-    if goal > most:
+def _reject_too_many(desired: int, max_nodes: int) -> None:
+    if desired > max_nodes:
         raise Invalid(
-            f"The target capacity ({goal}) is greater than the maximum number of nodes allowed per cluster ({most})."
+            f"The target capacity ({desired}) is greater than the maximum number of nodes allowed per cluster "
+            f"({max_nodes})."
         )
 
 
-def _adjustment(given: object) -> Adjustment | None:
+def _adjustment_type(given: object) -> AdjustmentType | None:
     if given is None:
         return None
     try:
-        return Adjustment(str(given))
+        return AdjustmentType(str(given))
     except ValueError:
         raise Invalid(f"Value '{given}' is not acceptable for field 'adjustment_type'.") from None
 
 
-def _number(adjustment: Adjustment, given: object) -> float:
+def _number(adjustment: AdjustmentType, given: object) -> float:
     try:
         number = _NUMBER.read(given)
     except BadSpec:
         raise Invalid(f"The value for number must be a number: '{given}'.") from None
-    _refuse_out_of_range("number", number, -_FARTHEST, _FARTHEST)
-    if adjustment is Adjustment.EXACT and number < 0:
+    _reject_out_of_range("number", number, -_MAX_NUMBER, _MAX_NUMBER)
+    if adjustment is AdjustmentType.EXACT and number < 0:
         raise Invalid("The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'.")
-    return number if adjustment is Adjustment.BY_PERCENTAGE else int(number)
+    return number if adjustment is AdjustmentType.BY_PERCENTAGE else int(number)
 
 
-def _bound(said: Document, name: str, least: int, most: int) -> int | None:
-    return None if name not in said else _whole(name, said[name], least, most)
+def _bound(params: Document, name: str, minimum: int, maximum: int) -> int | None:
+    return None if name not in params else _integer(name, params[name], minimum, maximum)
 
 
-def _whole(name: str, given: object, least: int = -_FARTHEST, most: int = _FARTHEST) -> int:
+def _integer(name: str, given: object, minimum: int = -_MAX_NUMBER, maximum: int = _MAX_NUMBER) -> int:
     try:
         number = _INTEGER.read(given)
     except BadSpec:
         raise Invalid(f"The value for {name} must be an integer: '{given}'.") from None
-    _refuse_out_of_range(name, number, least, most)
+    _reject_out_of_range(name, number, minimum, maximum)
     return number
 
 
-def _refuse_out_of_range(name: str, number: float, least: int, most: int) -> None:
-    if number < least:
-        raise Invalid(f"The value for the {name} field must be greater than or equal to {least}.")
-    if number > most:
-        raise Invalid(f"The value for the {name} field must be less than or equal to {most}.")
+def _reject_out_of_range(name: str, number: float, minimum: int, maximum: int) -> None:
+    if number < minimum:
+        raise Invalid(f"The value for the {name} field must be greater than or equal to {minimum}.")
+    if number > maximum:
+        raise Invalid(f"The value for the {name} field must be less than or equal to {maximum}.")

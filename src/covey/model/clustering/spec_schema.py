@@ -1,6 +1,6 @@
-"""The little language in which types of profiles and policies say what a specification may hold.
+"""The schema language of profile and policy specs.
 
-An item reads a value: it gives the value as what it has to be, with defaults filled in, or raises BadSpec.
+An item reads a value: it returns the value converted to the item's type, with defaults, or raises BadSpec.
 """
 
 import re
@@ -11,17 +11,17 @@ from typing import ClassVar, Protocol, TypeVar
 from covey.model.clustering.errors import BadSpec
 from covey.model.clustering.specs import Document
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 _FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
-_LONGEST = 255  # letters of a value in a message
-_MOST = 2**31 - 1  # what an Integer can be
+_MAX_SHOWN = 255  # characters of a value in a message
+_MAX_INTEGER = 2**31 - 1
 
 N = TypeVar("N", int, float)
 
 
 class Item(Protocol):
-    """Something that a specification can say."""
+    """One entry of a schema."""
 
     @property
     def required(self) -> bool: ...
@@ -35,29 +35,29 @@ Schema = Mapping[str, Item]
 
 
 def read(schema: Schema, given: Document) -> dict[str, object]:
-    """What is said, by the names of the schema. What is neither said nor has a default is not there."""
+    """Return the values of a spec by name. An item without value and default is left out. Raises BadSpec."""
     for name in given:
         if name not in schema:
-            raise _bad(f"Unrecognizable spec item '{_told(name)}'")
-    found: dict[str, object] = {}
+            raise _bad(f"Unrecognizable spec item '{_truncate(name)}'")
+    values: dict[str, object] = {}
     for name, item in schema.items():
         if name in given:
-            found[name] = item.read(given[name])
+            values[name] = item.read(given[name])
         elif item.required:
             raise _bad(f"Required spec item '{name}' not provided")
         elif item.default is not None:
-            found[name] = item.read(item.default)
-    return found
+            values[name] = item.read(item.default)
+    return values
 
 
 def shown(schema: Schema) -> dict[str, object]:
-    """A schema as callers see it."""
+    """Return the schema as the API shows it."""
     return {name: item.shown() for name, item in schema.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What all items have in common."""
+    """The fields of every item."""
 
     type: ClassVar[str]
 
@@ -69,7 +69,7 @@ class _Item:
     allowed: tuple[str, ...] = ()
 
     def shown(self) -> dict[str, object]:
-        """The item as callers see it."""
+        """Return the item as the API shows it."""
         document: dict[str, object] = {
             "type": self.type,
             "description": self.description,
@@ -85,66 +85,66 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class String(_Item):
-    """Text; a number or a boolean is taken as it is written."""
+    """Text. Numbers and booleans are converted."""
 
     type: ClassVar[str] = "String"
 
     def read(self, value: object) -> str:
         if not isinstance(value, str | int | float):
-            raise _bad(f"The value '{_told(value)}' is not a valid String")
+            raise _bad(f"The value '{_truncate(value)}' is not a valid String")
         text = str(value)
         if self.allowed and text not in self.allowed:
-            raise _bad(f"'{_told(text)}' must be one of the allowed values: {', '.join(self.allowed)}")
+            raise _bad(f"'{_truncate(text)}' must be one of the allowed values: {', '.join(self.allowed)}")
         return text
 
 
 @dataclass(frozen=True, slots=True)
 class Integer(_Item):
-    """A whole number, or text that is one."""
+    """An integer, or text that is one."""
 
     type: ClassVar[str] = "Integer"
-    least: int | None = None
+    minimum: int | None = None
 
     def read(self, value: object) -> int:
-        number = _whole(value)
-        if number is None or abs(number) > _MOST:
-            raise _bad(f"The value '{_told(value)}' is not a valid Integer")
-        return _at_least(self.least, number)
+        number = _integer(value)
+        if number is None or abs(number) > _MAX_INTEGER:
+            raise _bad(f"The value '{_truncate(value)}' is not a valid Integer")
+        return _at_least(self.minimum, number)
 
 
 @dataclass(frozen=True, slots=True)
 class Number(_Item):
-    """A number, whole or not, or text that is one."""
+    """An integer or a float, or text that is one."""
 
     type: ClassVar[str] = "Number"
-    least: int | None = None
+    minimum: int | None = None
 
     def read(self, value: object) -> int | float:
-        number = _whole(value)
-        if number is not None and abs(number) <= _MOST:
-            return _at_least(self.least, number)
-        found = _float(value)
-        if found is None or not abs(found) <= _MOST:
-            raise _bad(f"The value '{_told(value)}' is not a valid Number")
-        return _at_least(self.least, found)
+        number = _integer(value)
+        if number is not None and abs(number) <= _MAX_INTEGER:
+            return _at_least(self.minimum, number)
+        fraction = _float(value)
+        if fraction is None or not abs(fraction) <= _MAX_INTEGER:
+            raise _bad(f"The value '{_truncate(value)}' is not a valid Number")
+        return _at_least(self.minimum, fraction)
 
 
 @dataclass(frozen=True, slots=True)
 class Boolean(_Item):
-    """True or false, also in words."""
+    """True or false, in JSON or in words."""
 
     type: ClassVar[str] = "Boolean"
 
     def read(self, value: object) -> bool:
         word = str(value).lower()
         if not isinstance(value, str | int) or word not in _TRUE | _FALSE:
-            raise _bad(f"The value '{_told(value)}' is not a valid Boolean")
+            raise _bad(f"The value '{_truncate(value)}' is not a valid Boolean")
         return word in _TRUE
 
 
 @dataclass(frozen=True, slots=True)
 class Map(_Item):
-    """Names and their values: those of a schema, any names with values `of` one kind, or whatever there is."""
+    """Names and values: those of a schema, any names with values `of` one item, or any values."""
 
     type: ClassVar[str] = "Map"
     items: Schema = field(default_factory=dict)
@@ -152,7 +152,7 @@ class Map(_Item):
 
     def read(self, value: object) -> dict[str, object]:
         if not isinstance(value, Mapping):
-            raise _bad(f"'{_told(value)}' is not a Map")
+            raise _bad(f"'{_truncate(value)}' is not a Map")
         if self.of is not None:
             return {name: self.of.read(one) for name, one in value.items()}
         return read(self.items, value) if self.items else dict(value)
@@ -164,7 +164,7 @@ class Map(_Item):
 
 @dataclass(frozen=True, slots=True)
 class List(_Item):
-    """Values of one kind; where it `may_be_one`, a lone value is a list too."""
+    """Values of one item. With `may_be_one`, a single text is a list of one."""
 
     type: ClassVar[str] = "List"
     of: Item = String("An item.")
@@ -175,7 +175,7 @@ class List(_Item):
         if self.may_be_one and isinstance(value, str):
             return [self.of.read(value)]
         if not isinstance(value, list | tuple):
-            raise _bad(f"'{_told(value)}' is not a List")
+            raise _bad(f"'{_truncate(value)}' is not a List")
         if not value and not self.may_be_empty:
             raise _bad("'[]' must have at least 1 item")
         return [self.of.read(item) for item in value]
@@ -184,7 +184,7 @@ class List(_Item):
         return _Item.shown(self) | {"schema": {"*": self.of.shown()}}
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     match value:
         case bool():
             return None
@@ -192,7 +192,7 @@ def _whole(value: object) -> int | None:
             return value
         case float() if value.is_integer():
             return int(value)
-        case str() if _WHOLE.fullmatch(value):
+        case str() if _INTEGER.fullmatch(value):
             return int(value)
     return None
 
@@ -204,9 +204,9 @@ def _float(value: object) -> float | None:
         return None
 
 
-def _at_least(least: int | None, number: N) -> N:
-    if least is not None and not number >= least:
-        raise _bad(f"The value '{number}' must be {least} or more")
+def _at_least(minimum: int | None, number: N) -> N:
+    if minimum is not None and not number >= minimum:
+        raise _bad(f"The value '{number}' must be {minimum} or more")
     return number
 
 
@@ -214,6 +214,6 @@ def _bad(message: str) -> BadSpec:
     return BadSpec(message)
 
 
-def _told(value: object) -> str:
-    told = str(value)
-    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"
+def _truncate(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""Profiles, from which nodes are made, and policies, by which clusters change. Both are a typed specification."""
+"""Profiles, policies and bindings. A profile or policy is a spec that the schema of its type describes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from datetime import datetime
 from covey.model.clustering.owners import Owner
 
 Document = Mapping[str, object]
-"""JSON as a caller wrote it."""
+"""A JSON object as the caller sent it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a node is."""
+    """The description that nodes are created from."""
 
     id: str
     name: str
@@ -25,13 +25,13 @@ class Profile:
 
     @property
     def properties(self) -> Document:
-        """What is said of the node."""
+        """The properties of the spec."""
         return _properties(self.spec)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a cluster heeds when it changes."""
+    """A rule for the actions of the clusters that it is attached to."""
 
     id: str
     name: str
@@ -43,18 +43,18 @@ class Policy:
 
     @property
     def properties(self) -> Document:
-        """What is wanted."""
+        """The properties of the spec."""
         return _properties(self.spec)
 
     @property
-    def kind(self) -> str:
-        """Its type without the version."""
+    def type_name(self) -> str:
+        """The type without its version."""
         return self.type.rpartition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A policy that is attached to a cluster."""
+    """The attachment of a policy to a cluster."""
 
     id: str
     cluster_id: str
@@ -62,7 +62,7 @@ class Binding:
     priority: int
     enabled: bool
     data: Document
-    group_id: str | None = None  # the server group that the data names, if any
+    group_id: str | None = None  # the server group in the data
     last_op: datetime | None = None
     cluster_name: str = ""
 

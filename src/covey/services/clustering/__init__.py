@@ -1,13 +1,14 @@
-"""Clusters: what callers can ask for, and the engine that does it."""
+"""The clustering services, which create actions, and the engine, which executes them."""
 
 from dataclasses import dataclass
 from typing import Self
 
-from covey.model.clustering.limits import Limits
+from covey.model.clustering.sizes import Limits
 from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.actions import Actions
 from covey.services.clustering.bindings import Bindings
 from covey.services.clustering.clusters import Clusters
+from covey.services.clustering.dispatcher import Dispatcher
 from covey.services.clustering.engines import Engines
 from covey.services.clustering.events import Events
 from covey.services.clustering.health_actions import HealthActions
@@ -16,14 +17,13 @@ from covey.services.clustering.nodes import Nodes
 from covey.services.clustering.policies import Policies
 from covey.services.clustering.profiles import Profiles
 from covey.services.clustering.receivers import Receivers
-from covey.services.clustering.requests import Requests
 from covey.services.clustering.scaling import Scaling
 from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """Everything that can be asked about clusters."""
+    """All services of the Clustering API."""
 
     actions: Actions
     bindings: Bindings
@@ -42,18 +42,18 @@ class Clustering:
     def on(
         cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, default_zone: str, limits: Limits
     ) -> Self:
-        """All of it on one store."""
-        requests = Requests(clock, new_uuid, limits.timeout_s)
-        scaling = Scaling(store, access, clock, requests, limits)
+        """Return the services on a store."""
+        dispatcher = Dispatcher(clock, new_uuid, limits.action_timeout_s)
+        scaling = Scaling(store, access, clock, dispatcher, limits)
         return cls(
-            actions=Actions(store, access, requests),
-            bindings=Bindings(store, access, requests),
-            health_actions=HealthActions(store, access, requests),
-            clusters=Clusters(store, access, clock, new_uuid, requests, limits),
+            actions=Actions(store, access, dispatcher),
+            bindings=Bindings(store, access, dispatcher),
+            health_actions=HealthActions(store, access, dispatcher),
+            clusters=Clusters(store, access, clock, new_uuid, dispatcher, limits),
             engines=Engines(store, access, clock),
             events=Events(store, access),
-            membership=Membership(store, access, requests, limits),
-            nodes=Nodes(store, access, clock, new_uuid, requests, limits),
+            membership=Membership(store, access, dispatcher, limits),
+            nodes=Nodes(store, access, clock, new_uuid, dispatcher, limits),
             policies=Policies(store, access, clock, new_uuid, default_zone),
             profiles=Profiles(store, access, clock, new_uuid),
             receivers=Receivers(store, access, clock, new_uuid, scaling),

@@ -1,15 +1,14 @@
-"""Actions: looking at what is done to clusters and nodes, and calling it off."""
+"""Actions: list, show, cancel."""
 
 from dataclasses import dataclass
 
 from covey.model.access import Actor, Target
 from covey.model.clustering.actions import Action, ActionStatus, Cause
 from covey.model.clustering.errors import Immutable
-from covey.model.clustering.listing import Listing
+from covey.model.clustering.paging import PageQuery
 from covey.ports import Access
-from covey.services.clustering.finding import allowed
-from covey.services.clustering.requests import Requests
-from covey.services.clustering.visibility import listing_seen, project_seen
+from covey.services.clustering.dispatcher import Dispatcher
+from covey.services.clustering.lookup import require_access, visible_page, visible_project
 from covey.storage.store import Store
 
 _RULE = "actions:"
@@ -20,54 +19,54 @@ _CANCELLABLE = (
     ActionStatus.RUNNING,
     ActionStatus.WAITING_LIFECYCLE_COMPLETION,
 )
-_SHORT = 8  # letters of an id in a message
+_SHORT_ID = 8  # characters of an id in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What can be done with actions."""
+    """Requests about actions."""
 
     store: Store
     access: Access
-    requests: Requests
+    dispatcher: Dispatcher
 
-    def page(self, actor: Actor, wanted: Listing) -> list[Action]:
-        """Some of those that the actor may see. Raises Forbidden."""
+    def page(self, actor: Actor, query: PageQuery) -> list[Action]:
+        """Return a page of those that the actor may see. Raises Forbidden."""
         self.access.require(actor, f"{_RULE}index", Target(project_id=actor.project_id))
         with self.store.read() as tx:
-            return tx.clustering.actions.page(listing_seen(self.access, actor, wanted))
+            return tx.clustering.actions.page(visible_page(self.access, actor, query))
 
     def get(self, actor: Actor, key: str) -> Action:
-        """Raises NotFound, Ambiguous."""
+        """Raises NotFound, Ambiguous, Forbidden."""
         with self.store.read() as tx:
-            found = tx.clustering.actions.one(key, project_seen(self.access, actor))
-            return allowed(self.access, actor, f"{_RULE}get", "action", key, found)
+            found = tx.clustering.actions.one(key, visible_project(self.access, actor))
+            return require_access(self.access, actor, f"{_RULE}get", "action", key, found)
 
     def cancel(self, actor: Actor, key: str, *, force: bool) -> None:
-        """Have it end soon; a forced one keeps nobody waiting for that. Raises Immutable when it is over."""
+        """Cancel an action; with `force`, release its lock at once. Raises Immutable when it is finished."""
         with self.store.write() as tx:
-            found = tx.clustering.actions.one(key, project_seen(self.access, actor))
+            found = tx.clustering.actions.one(key, visible_project(self.access, actor))
             if found is not None:
                 if found.cluster_id is not None:
                     tx.clustering.clusters.lock(found.cluster_id)
                 found = tx.clustering.actions.lock(found.id)
-            action = allowed(self.access, actor, f"{_RULE}update", "action", key, found)
+            action = require_access(self.access, actor, f"{_RULE}update", "action", key, found)
             if action.cause is Cause.DERIVED:
                 raise Immutable(
-                    f"Action ({action.id[:_SHORT]}) is part of the action ({action.parent_id}): cancel that one."
+                    f"Action ({action.id[:_SHORT_ID]}) is a child of the action ({action.parent_id}): cancel that one."
                 )
             if force:
-                tx.clustering.locks.free(action.id)
+                tx.clustering.locks.release(action.id)
             else:
-                _refuse_over(action)
-            if not action.is_over:
-                self.requests.cancel(tx, action)
+                _reject_finished(action)
+            if not action.is_finished:
+                self.dispatcher.cancel_action(tx, action)
 
 
-def _refuse_over(action: Action) -> None:
+def _reject_finished(action: Action) -> None:
     if action.status not in _CANCELLABLE:
         expected = ", ".join(_CANCELLABLE)
         raise Immutable(
-            f"Action ({action.id[:_SHORT]}) is in status ({action.status}) while expected status must be one of "
+            f"Action ({action.id[:_SHORT_ID]}) is in status ({action.status}) while expected status must be one of "
             f"({expected})."
         )

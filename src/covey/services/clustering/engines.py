@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from covey.model.access import Actor
-from covey.model.clustering.receivers import Engine
+from covey.model.clustering.actions import Engine
 from covey.ports import Access, Clock
 from covey.storage.store import Store
 
@@ -48,5 +48,5 @@ class Heartbeat:
             if self._due_at is not None and now < self._due_at:
                 return
             with self.store.write() as tx:
-                tx.clustering.engines.alive(Engine(self.id, self.host, now))
+                tx.clustering.engines.heartbeat(Engine(self.id, self.host, now))
             self._due_at = now + _INTERVAL

@@ -1,4 +1,4 @@
-"""Nodes: asking for them, looking at them, changing and deleting them, and looking after one."""
+"""Nodes: list, show, create, update, delete, check, recover, operate."""
 
 from dataclasses import dataclass, field, replace
 
@@ -6,30 +6,34 @@ from covey.model.access import Actor, Target
 from covey.model.clustering.actions import Action, Verb
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.clustering.errors import InProgress
-from covey.model.clustering.limits import Limits
-from covey.model.clustering.listing import Listing
-from covey.model.clustering.names import node_name
+from covey.model.clustering.health import NODE_RECOVERY_PARAMS, parse_recovery
+from covey.model.clustering.node_names import generate_node_name
 from covey.model.clustering.owners import owner_of
+from covey.model.clustering.paging import PageQuery
 from covey.model.clustering.profile_types import PROFILE_TYPES
-from covey.model.clustering.recovery import FOR_NODES, recovery
-from covey.model.clustering.sizes import check_scaling
+from covey.model.clustering.sizes import Limits, check_scale_count
 from covey.model.clustering.specs import Document, Profile
 from covey.model.errors import Invalid
 from covey.model.servers import Server
 from covey.ports import Access, Clock, NewUuid
-from covey.services.clustering.changes import changes
-from covey.services.clustering.finding import own_node, some_profile, specified, type_of
-from covey.services.clustering.requests import Requests
-from covey.services.clustering.visibility import listing_seen, project_seen
+from covey.services.clustering.dispatcher import Dispatcher
+from covey.services.clustering.lookup import (
+    changed_fields,
+    find_node,
+    profile_type,
+    specified_cluster,
+    specified_profile,
+    visible_page,
+)
 from covey.storage.store import Store, Transaction
 
 _RULE = "nodes:"
-_CHANGING = frozenset({NodeStatus.CREATING, NodeStatus.UPDATING, NodeStatus.DELETING, NodeStatus.RECOVERING})
+_IN_PROGRESS = frozenset({NodeStatus.CREATING, NodeStatus.UPDATING, NodeStatus.DELETING, NodeStatus.RECOVERING})
 
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node as a tenant asks for it. A member of a cluster is named by the cluster."""
+    """A request for a node. A cluster generates the names of its members."""
 
     name: str
     profile: str
@@ -40,7 +44,7 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """What a tenant wants to be otherwise; None leaves it."""
+    """The fields to update; None keeps the current value."""
 
     name: str | None = None
     profile: str | None = None
@@ -51,39 +55,39 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """What can be done with nodes."""
+    """Requests about nodes."""
 
     store: Store
     access: Access
     clock: Clock
     new_uuid: NewUuid
-    requests: Requests
+    dispatcher: Dispatcher
     limits: Limits
 
-    def page(self, actor: Actor, wanted: Listing) -> list[Node]:
-        """Some of those that the actor may see, of one cluster or wherever. Raises Forbidden, Invalid."""
+    def page(self, actor: Actor, query: PageQuery) -> list[Node]:
+        """Return a page of those that the actor may see. Raises Forbidden, and Invalid for an unknown cluster."""
         self.access.require(actor, f"{_RULE}index", Target(project_id=actor.project_id))
-        wanted = listing_seen(self.access, actor, wanted)
+        query = visible_page(self.access, actor, query)
         with self.store.read() as tx:
-            if "cluster_id" in wanted.filters:
-                key = str(wanted.filters["cluster_id"][-1])
-                cluster = tx.clustering.clusters.one(key, wanted.project_id)
+            if "cluster_id" in query.filters:
+                key = str(query.filters["cluster_id"][-1])
+                cluster = tx.clustering.clusters.one(key, query.project_id)
                 if cluster is None:
                     raise Invalid(f"Cannot find the given cluster: {key}.")
-                wanted = replace(wanted, filters={**wanted.filters, "cluster_id": (cluster.id,)})
-            return tx.clustering.nodes.page(wanted)
+                query = replace(query, filters={**query.filters, "cluster_id": (cluster.id,)})
+            return tx.clustering.nodes.page(query)
 
     def get(self, actor: Actor, key: str) -> tuple[Node, Server | None]:
-        """A node, and the server that it is. Raises NotFound, Ambiguous."""
+        """Return a node and its server. Raises NotFound, Ambiguous, Forbidden."""
         with self.store.read() as tx:
-            node = own_node(tx, self.access, actor, f"{_RULE}get", key)
+            node = find_node(tx, self.access, actor, f"{_RULE}get", key)
             return node, None if node.server_id is None else tx.servers.by_id(node.server_id)
 
     def create(self, actor: Actor, new: NewNode) -> tuple[Node, Action]:
-        """The node without its server, and the action that will make that. Raises Invalid, Locked."""
+        """Return the node without a server, and the action that creates it. Raises Invalid, Locked."""
         self.access.require(actor, f"{_RULE}create", Target(project_id=actor.project_id))
         with self.store.write() as tx:
-            profile = some_profile(tx, self.access, actor, new.profile)
+            profile = specified_profile(tx, self.access, actor, new.profile)
             node = Node(
                 id=self.new_uuid(),
                 name=new.name,
@@ -95,60 +99,61 @@ class Nodes:
                 profile_name=profile.name,
             )
             if new.cluster is not None:
-                node = self._joining(tx, actor, new.cluster, node, profile)
+                node = self._as_member(tx, actor, new.cluster, node, profile)
             tx.clustering.nodes.add([node])
-            return node, self.requests.accept(tx, actor, Verb.NODE_CREATE, node, {})
+            return node, self.dispatcher.start_action(tx, actor, Verb.NODE_CREATE, node, {})
 
     def update(self, actor: Actor, key: str, change: NodeChange) -> tuple[Node, Action]:
-        """The node as it is before the change, and the action. Raises Invalid, Locked."""
+        """Return the node before the change, and the action. Raises Invalid, Locked."""
         with self.store.write() as tx:
-            node = own_node(tx, self.access, actor, f"{_RULE}update", key, hold=True)
-            wanted: dict[str, object] = {
-                "name": change.name,
-                "role": change.role,
-                "metadata": change.metadata,
-                "tainted": change.tainted,
+            node = find_node(tx, self.access, actor, f"{_RULE}update", key, lock=True)
+            fields: dict[str, tuple[object, object]] = {
+                "name": (node.name, change.name),
+                "role": (node.role, change.role),
+                "metadata": (node.metadata, change.metadata),
+                "tainted": (node.tainted, change.tainted),
             }
-            inputs = changes(tx, self.access, actor, node, change.profile, wanted)
-            return node, self.requests.accept(tx, actor, Verb.NODE_UPDATE, node, inputs)
+            inputs = changed_fields(tx, self.access, actor, node, change.profile, fields)
+            return node, self.dispatcher.start_action(tx, actor, Verb.NODE_UPDATE, node, inputs)
 
     def delete(self, actor: Actor, key: str, *, force: bool) -> Action:
-        """Raises InProgress when it is in the middle of something, unless it is forced."""
+        """Raises InProgress while an action changes the node, unless `force` is set."""
         with self.store.write() as tx:
-            node = own_node(tx, self.access, actor, f"{_RULE}delete", key, hold=True)
-            if not force and node.status in _CHANGING:
+            node = find_node(tx, self.access, actor, f"{_RULE}delete", key, lock=True)
+            if not force and node.status in _IN_PROGRESS:
                 raise InProgress(f"The node '{key}' is in status {node.status}.")
-            return self.requests.accept(tx, actor, Verb.NODE_DELETE, node, {"force": True} if force else {})
+            return self.dispatcher.start_action(tx, actor, Verb.NODE_DELETE, node, {"force": True} if force else {})
 
     def check(self, actor: Actor, key: str) -> Action:
-        """Look whether it is as it should be. Raises Locked."""
+        """Check the health of a node. Raises Locked."""
         with self.store.write() as tx:
-            node = own_node(tx, self.access, actor, f"{_RULE}action", key, hold=True)
-            return self.requests.accept(tx, actor, Verb.NODE_CHECK, node, {})
+            node = find_node(tx, self.access, actor, f"{_RULE}action", key, lock=True)
+            return self.dispatcher.start_action(tx, actor, Verb.NODE_CHECK, node, {})
 
     def recover(self, actor: Actor, key: str, given: Document) -> Action:
-        """Bring it back if it is not as it should be. Raises Invalid, Locked."""
+        """Recover a node that is not ACTIVE. Raises Invalid, Locked."""
         with self.store.write() as tx:
-            node = own_node(tx, self.access, actor, f"{_RULE}action", key, hold=True)
-            return self.requests.accept(tx, actor, Verb.NODE_RECOVER, node, recovery(given, FOR_NODES))
+            node = find_node(tx, self.access, actor, f"{_RULE}action", key, lock=True)
+            return self.dispatcher.start_action(
+                tx, actor, Verb.NODE_RECOVER, node, parse_recovery(given, NODE_RECOVERY_PARAMS)
+            )
 
     def operate(self, actor: Actor, key: str, operation: str, params: Document) -> Action:
-        """Do something to it that its profile's type knows. Raises Invalid."""
+        """Perform an operation of the node's profile type. Raises Invalid."""
         with self.store.write() as tx:
-            node = own_node(tx, self.access, actor, f"{_RULE}operation", key, hold=True)
-            PROFILE_TYPES.named(type_of(tx, node.profile_id)).check_operation(operation, params)
+            node = find_node(tx, self.access, actor, f"{_RULE}operation", key, lock=True)
+            PROFILE_TYPES.named(profile_type(tx, node.profile_id)).check_operation(operation, params)
             inputs = {"operation": operation, "params": params}
-            return self.requests.accept(tx, actor, Verb.NODE_OPERATION, node, inputs)
+            return self.dispatcher.start_action(tx, actor, Verb.NODE_OPERATION, node, inputs)
 
-    def _joining(self, tx: Transaction, actor: Actor, key: str, node: Node, profile: Profile) -> Node:
-        """The node as a member of a cluster, under the next index and the name that goes with it."""
-        found = tx.clustering.clusters.one(key, project_seen(self.access, actor))
-        cluster = specified("cluster", key, None if found is None else tx.clustering.clusters.lock(found.id))
-        if profile.type != type_of(tx, cluster.profile_id):
+    def _as_member(self, tx: Transaction, actor: Actor, key: str, node: Node, profile: Profile) -> Node:
+        """Return the node as a member of the cluster, with the next index and a generated name."""
+        cluster = specified_cluster(tx, self.access, actor, key)
+        if profile.type != profile_type(tx, cluster.profile_id):
             raise Invalid("Node and cluster have different profile type, operation aborted.")
-        check_scaling(Verb.CLUSTER_SCALE_OUT, 1, len(cluster.nodes), self.limits.nodes)
+        check_scale_count(Verb.CLUSTER_SCALE_OUT, 1, len(cluster.nodes), self.limits.max_nodes_per_cluster)
         index = cluster.next_index
         tx.clustering.clusters.update(replace(cluster, next_index=index + 1))
-        name = node_name(cluster.config, index, node.id)
+        name = generate_node_name(cluster.config, index, node.id)
         owner = replace(node.owner, project_id=cluster.owner.project_id)
         return replace(node, cluster_id=cluster.id, index=index, name=name, owner=owner)

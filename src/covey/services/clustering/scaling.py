@@ -1,54 +1,53 @@
-"""Changing how many nodes a cluster has."""
+"""Scaling: change the number of a cluster's nodes."""
 
 from dataclasses import dataclass
 
 from covey.model.access import Actor
 from covey.model.clustering.actions import Action, Verb
-from covey.model.clustering.checks.scaling import is_cooling
 from covey.model.clustering.clusters import Cluster
 from covey.model.clustering.errors import Cooldown
-from covey.model.clustering.limits import Limits
+from covey.model.clustering.policies.scaling import is_cooling_down
 from covey.model.clustering.policy_types import SCALING
-from covey.model.clustering.sizes import check_resize, check_scaling, read_resize
+from covey.model.clustering.sizes import Limits, check_scale_count, check_size_params, parse_resize
 from covey.model.clustering.specs import Document
 from covey.ports import Access, Clock
-from covey.services.clustering.finding import own_cluster
-from covey.services.clustering.requests import Requests
+from covey.services.clustering.dispatcher import Dispatcher
+from covey.services.clustering.lookup import find_cluster
 from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What a cluster's own bounds do not allow, the action will find out; here is what can be said at once."""
+    """Scaling requests. The action checks the cluster's bounds; this service rejects what no cluster allows."""
 
     store: Store
     access: Access
     clock: Clock
-    requests: Requests
+    dispatcher: Dispatcher
     limits: Limits
 
     def scale(self, actor: Actor, key: str, verb: Verb, count: int | None) -> Action:
-        """Some nodes more, or fewer; policies say how many when nobody else does. Raises Invalid, Locked, Cooldown."""
+        """Add or remove nodes; without a count, policies decide the number. Raises Invalid, Locked, Cooldown."""
         with self.store.write() as tx:
-            cluster = own_cluster(tx, self.access, actor, "clusters:action", key, hold=True)
-            check_scaling(verb, count, len(cluster.nodes), self.limits.nodes)
-            action = self.requests.accept(tx, actor, verb, cluster, {} if count is None else {"count": count})
-            self.refuse_haste(tx, cluster, verb)
+            cluster = find_cluster(tx, self.access, actor, "clusters:action", key, lock=True)
+            check_scale_count(verb, count, len(cluster.nodes), self.limits.max_nodes_per_cluster)
+            action = self.dispatcher.start_action(tx, actor, verb, cluster, {} if count is None else {"count": count})
+            self.reject_cooldown(tx, cluster, verb)
             return action
 
     def resize(self, actor: Actor, key: str, given: Document) -> Action:
-        """Another size, or other bounds. Raises Invalid, Locked."""
-        wanted = read_resize(given, self.limits.nodes)
+        """Change the size or the bounds. Raises Invalid, Locked."""
+        request = parse_resize(given, self.limits.max_nodes_per_cluster)
         with self.store.write() as tx:
-            cluster = own_cluster(tx, self.access, actor, "clusters:action", key, hold=True)
-            check_resize(wanted, cluster, len(cluster.nodes), self.limits.nodes)
-            return self.requests.accept(tx, actor, Verb.CLUSTER_RESIZE, cluster, wanted.inputs)
+            cluster = find_cluster(tx, self.access, actor, "clusters:action", key, lock=True)
+            check_size_params(request, cluster, len(cluster.nodes), self.limits.max_nodes_per_cluster)
+            return self.dispatcher.start_action(tx, actor, Verb.CLUSTER_RESIZE, cluster, request.inputs)
 
-    def refuse_haste(self, tx: Transaction, cluster: Cluster, verb: Verb) -> None:
-        """Raises Cooldown while a policy for such a scaling wants some time to pass after the last one."""
+    def reject_cooldown(self, tx: Transaction, cluster: Cluster, verb: Verb) -> None:
+        """Raises Cooldown while the cooldown of a scaling policy for the verb is in progress."""
         now = self.clock()
         for binding in tx.clustering.bindings.of(cluster.id):
-            if binding.enabled and binding.policy.kind == SCALING and is_cooling(binding, verb, now):
+            if binding.enabled and binding.policy.type_name == SCALING and is_cooling_down(binding, verb, now):
                 raise Cooldown(
                     f"The {verb} action for cluster {cluster.id} cannot be processed due to Policy "
                     f"{binding.policy.id} cooldown still in progress"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from covey.model.access import Actor
-from covey.model.clustering.receivers import Engine
+from covey.model.clustering.actions import Engine
 from covey.model.event_feed import Backlog
 from covey.model.hosts import Host
 from covey.model.scopes import DomainProblems, find_domain_problems

@@ -1,4 +1,4 @@
-"""Clusters, nodes, and what is done to them: rows in, values out."""
+"""Storage of the clustering resources: rows in, values out."""
 
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from covey.storage.clustering.specs import Policies, Profiles
 
 
 class Clustering:
-    """All that one transaction can see and do of clusters."""
+    """The clustering tables in one transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection

@@ -1,12 +1,12 @@
-"""Actions, and who holds which cluster or node."""
+"""Actions and the locks of clusters and nodes."""
 
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import delete, insert, select
 
-from covey.model.clustering.actions import OVER, Action, ActionStatus, Cause, Verb
-from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
+from covey.model.clustering.actions import FINAL_STATUSES, Action, ActionStatus, Cause, Verb
+from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.rows import change_rows, dump, insert_rows, load
 from covey.storage.tables import cluster_actions as actions
 from covey.storage.tables import cluster_locks as locks
@@ -16,71 +16,73 @@ _ROWS = select(actions)
 _ACTIONS = Lookup(actions, _ROWS, {"action": "verb"})
 
 
-class Actions(Kind[Action]):
-    """What was done to clusters and nodes, and is being done."""
+class Actions(Collection[Action]):
+    """Actions on clusters and nodes."""
 
     lookup = _ACTIONS
 
     def lock(self, action: str) -> Action | None:
-        """By its id, and nobody else changes it until the end of the transaction."""
+        """Return the action with that id, locked until the transaction ends."""
         row = self._connection.execute(_ROWS.where(actions.c.id == action).with_for_update()).first()
         return None if row is None else self._read([row])[0]
 
     def of_parent(self, parent: str) -> list[Action]:
-        """What was derived from an action, in the order in which it was made."""
-        wanted = _ROWS.where(actions.c.parent_id == parent).order_by(actions.c.created_at, actions.c.id)
-        return [_action(row) for row in self._connection.execute(wanted)]
+        """Return the children of an action in the order of their creation."""
+        statement = _ROWS.where(actions.c.parent_id == parent).order_by(actions.c.created_at, actions.c.id)
+        return [_action(row) for row in self._connection.execute(statement)]
 
-    def under_way(self, target: str) -> list[Action]:
-        """What is being done to a cluster or a node, the oldest first."""
-        wanted = _ROWS.where(actions.c.target == target, actions.c.status.not_in(OVER))
-        return [_action(row) for row in self._connection.execute(wanted.order_by(actions.c.created_at, actions.c.id))]
+    def unfinished(self, target: str) -> list[Action]:
+        """Return the unfinished actions on a cluster or node, the oldest first."""
+        statement = _ROWS.where(actions.c.target == target, actions.c.status.not_in(FINAL_STATUSES))
+        return [
+            _action(row) for row in self._connection.execute(statement.order_by(actions.c.created_at, actions.c.id))
+        ]
 
     def add(self, new: Sequence[Action]) -> None:
-        rows = [_new(action) for action in new]
+        rows = [_columns(action) for action in new]
         insert_rows(self._connection, actions, tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows])
 
     def update(self, changed: Sequence[Action]) -> None:
-        change_rows(self._connection, actions, [{"id": action.id, **_changing(action)} for action in changed])
+        change_rows(self._connection, actions, [{"id": action.id, **_mutable_columns(action)} for action in changed])
 
     def _read(self, rows: Sequence[Row]) -> list[Action]:
-        """With what each waits for, and who waits for it."""
-        ids = [row.id for row in rows if row.status not in OVER]
+        """Return actions with their dependencies."""
+        ids = [row.id for row in rows if row.status not in FINAL_STATUSES]
         children: dict[str, list[str]] = {}
         if ids:
-            waited = select(actions.c.parent_id, actions.c.id).where(
-                actions.c.parent_id.in_(ids), actions.c.status.not_in(OVER)
+            unfinished = select(actions.c.parent_id, actions.c.id).where(
+                actions.c.parent_id.in_(ids), actions.c.status.not_in(FINAL_STATUSES)
             )
-            for row in self._connection.execute(waited.order_by(actions.c.id)):
+            for row in self._connection.execute(unfinished.order_by(actions.c.id)):
                 children.setdefault(row.parent_id, []).append(row.id)
         return [_action(row, tuple(children.get(row.id, ()))) for row in rows]
 
 
 class Locks:
-    """One for each cluster and node. Who takes or gives one holds the cluster's row, or the node's."""
+    """The locks that actions hold. The caller locks the cluster's or node's row before a change."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def holders(self, target: str) -> Mapping[str, str]:
-        """What is held of a cluster, itself and its nodes, or of a node; and by which actions."""
-        wanted = select(locks.c.target, locks.c.action_id).where(
+        """Return the locked targets, of a cluster with its nodes or of a node, and the actions that hold them."""
+        statement = select(locks.c.target, locks.c.action_id).where(
             sa.or_(locks.c.target == target, locks.c.cluster_id == target)
         )
-        return {row.target: row.action_id for row in self._connection.execute(wanted)}
+        return {row.target: row.action_id for row in self._connection.execute(statement)}
 
-    def take(self, targets: Sequence[str], cluster: str | None, action: str) -> None:
-        """The targets are clusters that are not held, or nodes, which may be in a cluster."""
+    def acquire(self, targets: Sequence[str], cluster: str | None, action: str) -> None:
+        """Lock targets: a cluster, or nodes of a cluster, or orphan nodes (`cluster` is None)."""
         rows = [{"target": target, "cluster_id": cluster, "action_id": action} for target in targets]
         if rows:
             self._connection.execute(insert(locks), rows)
 
-    def free(self, action: str) -> None:
-        """Everything that an action holds."""
+    def release(self, action: str) -> None:
+        """Release all locks of an action."""
         self._connection.execute(delete(locks).where(locks.c.action_id == action))
 
 
-def _new(value: Action) -> Json:
+def _columns(value: Action) -> Json:
     row: Json = {
         "id": value.id,
         "name": value.name,
@@ -93,10 +95,10 @@ def _new(value: Action) -> Json:
         "timeout": value.timeout,
         "created_at": value.created_at,
     }
-    return row | owned(value.owner) | _changing(value)
+    return row | owner_columns(value.owner) | _mutable_columns(value)
 
 
-def _changing(value: Action) -> Json:
+def _mutable_columns(value: Action) -> Json:
     return {
         "status": value.status,
         "status_reason": value.status_reason,
@@ -136,5 +138,5 @@ def _action(row: Row, depends_on: tuple[str, ...] = ()) -> Action:
         worker=row.worker,
         to_be_cancelled=row.to_be_cancelled,
         depends_on=depends_on,
-        depended_by=() if row.parent_id is None or status in OVER else (row.parent_id,),
+        depended_by=() if row.parent_id is None or status in FINAL_STATUSES else (row.parent_id,),
     )

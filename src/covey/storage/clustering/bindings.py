@@ -1,4 +1,4 @@
-"""Which policies are attached to which clusters."""
+"""Bindings: policies that are attached to clusters."""
 
 import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, update
@@ -29,38 +29,38 @@ _BINDINGS = (
 
 
 class Bindings:
-    """Policies at work; a cluster has each of them once."""
+    """Bindings; a cluster has at most one of each policy."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def of(self, cluster: str) -> list[Binding]:
-        """All of a cluster, those to be asked first at the front."""
+        """Return the bindings of a cluster in the order of their checks."""
         order = (cluster_policies.c.priority, policies.c.type.desc(), cluster_policies.c.id)
         rows = self._connection.execute(_BINDINGS.where(cluster_policies.c.cluster_id == cluster).order_by(*order))
         return [_binding(row) for row in rows]
 
     def using_group(self, group: str) -> list[Binding]:
-        """Those whose policies use a server group, on whatever clusters."""
-        wanted = _BINDINGS.where(cluster_policies.c.group_id == group).order_by(cluster_policies.c.id)
-        return [_binding(row) for row in self._connection.execute(wanted)]
+        """Return the bindings of all clusters that use a server group."""
+        statement = _BINDINGS.where(cluster_policies.c.group_id == group).order_by(cluster_policies.c.id)
+        return [_binding(row) for row in self._connection.execute(statement)]
 
     def add(self, new: Binding) -> None:
-        """Raises Conflict when it is attached already."""
+        """Raises Conflict when the policy is already attached."""
         row: Json = {"id": new.id, "cluster_id": new.cluster_id, "policy_id": new.policy.id, "priority": new.priority}
-        with refused_as(Conflict("The policy is attached to the cluster already.")):
-            self._connection.execute(insert(cluster_policies), row | _changing(new))
+        with refused_as(Conflict("The policy is already attached to the cluster.")):
+            self._connection.execute(insert(cluster_policies), row | _mutable_columns(new))
 
     def update(self, changed: Binding) -> None:
-        """Whether it is enabled, its data, and when it was last heeded."""
+        """Store `enabled`, the data and `last_op`."""
         this = cluster_policies.c.id == changed.id
-        self._connection.execute(update(cluster_policies).where(this).values(_changing(changed)))
+        self._connection.execute(update(cluster_policies).where(this).values(_mutable_columns(changed)))
 
     def delete(self, binding: str) -> None:
         self._connection.execute(delete(cluster_policies).where(cluster_policies.c.id == binding))
 
 
-def _changing(value: Binding) -> Json:
+def _mutable_columns(value: Binding) -> Json:
     return {
         "enabled": value.enabled,
         "data": dump(value.data),

@@ -7,7 +7,7 @@ from sqlalchemy import delete, insert, select, update
 
 from covey.model.clustering.clusters import Cluster, ClusterStatus
 from covey.model.ids import ProjectId
-from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_policies, clusters, nodes, profiles
 
@@ -16,31 +16,31 @@ _ROWS = select(clusters, profiles.c.name.label("profile_name")).join(profiles, p
 _CLUSTERS = Lookup(clusters, _ROWS)
 
 
-class Clusters(Kind[Cluster]):
+class Clusters(Collection[Cluster]):
     """Clusters, each with the ids of its nodes and bindings."""
 
     lookup = _CLUSTERS
 
     def lock(self, cluster: str) -> Cluster | None:
-        """By its id, and nobody else changes it, or who works on it and its nodes, until the end of the transaction."""
-        held = select(clusters.c.id).where(clusters.c.id == cluster).with_for_update()
-        if self._connection.execute(held).first() is None:
+        """Return the cluster with that id, locked until the transaction ends; so are the locks of its nodes."""
+        lock = select(clusters.c.id).where(clusters.c.id == cluster).with_for_update()
+        if self._connection.execute(lock).first() is None:
             return None
         return self._read(self._connection.execute(_ROWS.where(clusters.c.id == cluster)).all())[0]
 
     def count(self, project: ProjectId) -> int:
-        wanted = select(sa.func.count()).select_from(clusters).where(clusters.c.project_id == project)
-        return self._connection.execute(wanted).scalar_one()
+        statement = select(sa.func.count()).select_from(clusters).where(clusters.c.project_id == project)
+        return self._connection.execute(statement).scalar_one()
 
     def add(self, new: Cluster) -> None:
         row: Json = {"id": new.id, "init_at": new.init_at, "dependents": dump(new.dependents)}
-        self._connection.execute(insert(clusters), row | owned(new.owner) | _changing(new))
+        self._connection.execute(insert(clusters), row | owner_columns(new.owner) | _mutable_columns(new))
 
     def update(self, changed: Cluster) -> None:
-        self._connection.execute(update(clusters).where(clusters.c.id == changed.id).values(_changing(changed)))
+        self._connection.execute(update(clusters).where(clusters.c.id == changed.id).values(_mutable_columns(changed)))
 
     def delete(self, cluster: str) -> None:
-        """Its bindings and receivers go with it; its nodes have to be gone."""
+        """Delete a cluster without nodes, with its bindings and receivers."""
         self._connection.execute(delete(clusters).where(clusters.c.id == cluster))
 
     def _read(self, rows: Sequence[Row]) -> list[Cluster]:
@@ -52,14 +52,14 @@ class Clusters(Kind[Cluster]):
     def _by_cluster(
         self, table: sa.Table, ids: Sequence[str], *order: sa.Column[object]
     ) -> Mapping[str, tuple[str, ...]]:
-        wanted = select(table.c.cluster_id, table.c.id).where(table.c.cluster_id.in_(ids)).order_by(*order)
+        statement = select(table.c.cluster_id, table.c.id).where(table.c.cluster_id.in_(ids)).order_by(*order)
         found: dict[str, list[str]] = {}
-        for row in self._connection.execute(wanted):
+        for row in self._connection.execute(statement):
             found.setdefault(row.cluster_id, []).append(row.id)
-        return {cluster: tuple(some) for cluster, some in found.items()}
+        return {cluster: tuple(members) for cluster, members in found.items()}
 
 
-def _changing(value: Cluster) -> Json:
+def _mutable_columns(value: Cluster) -> Json:
     return {
         "name": value.name,
         "profile_id": value.profile_id,

@@ -1,19 +1,19 @@
-"""Events: that actions began, and how they ended."""
+"""Events."""
 
 from collections.abc import Sequence
 
 from sqlalchemy import insert, select
 
 from covey.model.clustering.events import Event, Level, Phase
-from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.tables import cluster_events as events
 
 _SHOWN = {"oid": "object_id", "oname": "object_name", "otype": "object_type", "status": "phase"}
 _EVENTS = Lookup(events, select(events), _SHOWN)
 
 
-class Events(Kind[Event]):
-    """They outlive what they tell of."""
+class Events(Collection[Event]):
+    """Events outlive the objects that they describe."""
 
     lookup = _EVENTS
 
@@ -37,7 +37,7 @@ def _row(value: Event) -> dict[str, object]:
         "action": value.action,
         "phase": value.phase,
         "reason": value.reason,
-        **owned(value.owner),
+        **owner_columns(value.owner),
     }
 
 

@@ -1,4 +1,4 @@
-"""How things are found: by id, name or the beginning of an id; and in lists."""
+"""Lookups that all clustering tables share: by id, name or the beginning of an id, and in pages."""
 
 import re
 from abc import ABC, abstractmethod
@@ -8,8 +8,8 @@ from typing import ClassVar, Generic, TypeVar
 import sqlalchemy as sa
 
 from covey.model.clustering.errors import Ambiguous
-from covey.model.clustering.listing import Listing
 from covey.model.clustering.owners import Owner
+from covey.model.clustering.paging import PageQuery
 from covey.model.ids import ProjectId, UserId
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -21,44 +21,44 @@ Value = TypeVar("Value")
 
 
 class Lookup:
-    """One kind of thing. `shown` names columns by the fields that callers filter and sort by."""
+    """Queries of one table. `shown` maps the API's field names to columns where they differ."""
 
     def __init__(self, table: sa.Table, rows: Select, shown: Mapping[str, str] | None = None) -> None:
         self._table, self._rows, self._shown = table, rows, shown or {}
 
     def one(self, connection: sa.Connection, key: str, project: ProjectId | None) -> Row | None:
-        """By id, then name, where the key looks like an id; else by name, then by how ids begin. Raises Ambiguous."""
+        """Return a row by id or name for a UUID; else by name or the beginning of the id. Raises Ambiguous."""
         c = self._table.c
         by_name = [] if "name" not in c else [c.name == key]
         if _UUID.fullmatch(key):
-            ways = [c.id == key.lower(), *by_name]
+            conditions = [c.id == key.lower(), *by_name]
         else:
-            ways = [*by_name, c.id.startswith(key.lower())] if _PREFIX.fullmatch(key) else by_name
-        for way in ways:
-            wanted = self._rows.where(way).limit(2)
+            conditions = [*by_name, c.id.startswith(key.lower())] if _PREFIX.fullmatch(key) else by_name
+        for condition in conditions:
+            statement = self._rows.where(condition).limit(2)
             if project is not None:
-                wanted = wanted.where(c.project_id == project)
-            found = connection.execute(wanted).all()
+                statement = statement.where(c.project_id == project)
+            found = connection.execute(statement).all()
             if len(found) > 1:
                 raise Ambiguous(key)
             if found:
                 return found[0]
         return None
 
-    def page(self, connection: sa.Connection, wanted: Listing) -> Sequence[Row]:
-        """What a list wants, in its order. A marker that does not exist ends nothing: the page begins at the start."""
+    def page(self, connection: sa.Connection, query: PageQuery) -> Sequence[Row]:
+        """Return a page of rows. With an unknown marker the page begins at the start."""
         rows = self._rows
-        if wanted.project_id is not None:
-            rows = rows.where(self._table.c.project_id == wanted.project_id)
-        for field, values in wanted.filters.items():
+        if query.project_id is not None:
+            rows = rows.where(self._table.c.project_id == query.project_id)
+        for field, values in query.filters.items():
             rows = rows.where(self._column(field).in_(values))
-        order = [(self._column(field), descending) for field, descending in wanted.sort]
+        order = [(self._column(field), descending) for field, descending in query.sort]
         order.append((self._table.c.id, False))
-        if wanted.marker is not None:
-            rows = self._after(connection, rows, order, wanted.marker)
+        if query.marker is not None:
+            rows = self._after(connection, rows, order, query.marker)
         rows = rows.order_by(*(_ordered(column, descending=descending) for column, descending in order))
-        if wanted.limit is not None:
-            rows = rows.limit(wanted.limit)
+        if query.limit is not None:
+            rows = rows.limit(query.limit)
         return connection.execute(rows).all()
 
     def _column(self, field: str) -> sa.Column[object]:
@@ -67,7 +67,7 @@ class Lookup:
     def _after(
         self, connection: sa.Connection, rows: Select, order: Sequence[tuple[sa.Column[object], bool]], marker: str
     ) -> Select:
-        """Those that come later in the order than the marker; nothing comes before all else."""
+        """Add the condition that a row sorts after the marker; NULL sorts first."""
         last = connection.execute(sa.select(self._table).where(self._table.c.id == marker)).mappings().first()
         if last is None:
             return rows
@@ -80,8 +80,8 @@ class Lookup:
         return rows.where(sa.or_(*later))
 
 
-class Kind(ABC, Generic[Value]):
-    """The rows of one kind of thing in a transaction, as far as all kinds are alike."""
+class Collection(ABC, Generic[Value]):
+    """One table in a transaction, with the lookups that all tables share."""
 
     lookup: ClassVar[Lookup]
 
@@ -89,17 +89,17 @@ class Kind(ABC, Generic[Value]):
         self._connection = connection
 
     def one(self, key: str, project: ProjectId | None) -> Value | None:
-        """By id, name or the beginning of an id. Raises Ambiguous."""
+        """Return a resource by id, name or the beginning of its id. Raises Ambiguous."""
         row = self.lookup.one(self._connection, key, project)
         return None if row is None else self._read([row])[0]
 
-    def page(self, wanted: Listing) -> list[Value]:
-        """What a list wants, in its order."""
-        return self._read(self.lookup.page(self._connection, wanted))
+    def page(self, query: PageQuery) -> list[Value]:
+        """Return a page of resources."""
+        return self._read(self.lookup.page(self._connection, query))
 
     @abstractmethod
     def _read(self, rows: Sequence[Row]) -> list[Value]:
-        """What the rows tell of."""
+        """Return the resources of rows."""
 
 
 def _beyond(column: sa.Column[object], value: object, *, descending: bool) -> sa.ColumnElement[bool]:
@@ -113,10 +113,10 @@ def _ordered(column: sa.Column[object], *, descending: bool) -> sa.ColumnElement
 
 
 def owner(row: Row) -> Owner:
-    """Whose a row is."""
+    """Return the owner of a row."""
     return Owner(UserId(row.user_id), ProjectId(row.project_id))
 
 
-def owned(value: Owner) -> dict[str, object]:
-    """The columns that tell whose a row is."""
+def owner_columns(value: Owner) -> dict[str, object]:
+    """Return the columns of an owner."""
     return {"user_id": value.user_id, "project_id": value.project_id}

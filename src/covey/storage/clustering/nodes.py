@@ -6,7 +6,7 @@ from sqlalchemy import delete, select
 
 from covey.model.clustering.clusters import Node, NodeStatus
 from covey.model.ids import ServerId
-from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.rows import change_rows, dump, insert_rows, load
 from covey.storage.tables import nodes, profiles
 
@@ -15,33 +15,33 @@ _ROWS = select(nodes, profiles.c.name.label("profile_name")).join(profiles, prof
 _NODES = Lookup(nodes, _ROWS, {"index": "position"})
 
 
-class Nodes(Kind[Node]):
-    """Members of clusters, and nodes on their own."""
+class Nodes(Collection[Node]):
+    """Nodes: members of clusters, and orphans."""
 
     lookup = _NODES
 
     def of(self, cluster: str) -> list[Node]:
-        """The members of a cluster, by their index."""
-        wanted = _ROWS.where(nodes.c.cluster_id == cluster).order_by(nodes.c.position, nodes.c.id)
-        return [_node(row) for row in self._connection.execute(wanted)]
+        """Return the members of a cluster in the order of their indexes."""
+        statement = _ROWS.where(nodes.c.cluster_id == cluster).order_by(nodes.c.position, nodes.c.id)
+        return [_node(row) for row in self._connection.execute(statement)]
 
     def by_ids(self, ids: Sequence[str], *, lock: bool = False) -> list[Node]:
-        """Those that exist, by id."""
-        wanted = _ROWS.where(nodes.c.id.in_(ids)).order_by(nodes.c.id)
-        rows = self._connection.execute(wanted.with_for_update(of=nodes) if lock else wanted)
+        """Return the nodes that exist, in the order of their ids."""
+        statement = _ROWS.where(nodes.c.id.in_(ids)).order_by(nodes.c.id)
+        rows = self._connection.execute(statement.with_for_update(of=nodes) if lock else statement)
         return [_node(row) for row in rows]
 
     def of_servers(self, ids: Sequence[ServerId]) -> Mapping[ServerId, str]:
-        """Which nodes these servers are."""
-        wanted = select(nodes.c.server_id, nodes.c.id).where(nodes.c.server_id.in_(ids))
-        return {ServerId(row.server_id): row.id for row in self._connection.execute(wanted)}
+        """Return the node ids of servers."""
+        statement = select(nodes.c.server_id, nodes.c.id).where(nodes.c.server_id.in_(ids))
+        return {ServerId(row.server_id): row.id for row in self._connection.execute(statement)}
 
     def add(self, new: Sequence[Node]) -> None:
-        rows = [_new(node) for node in new]
+        rows = [_columns(node) for node in new]
         insert_rows(self._connection, nodes, tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows])
 
     def update(self, changed: Sequence[Node]) -> None:
-        change_rows(self._connection, nodes, [{"id": node.id, **_changing(node)} for node in changed])
+        change_rows(self._connection, nodes, [{"id": node.id, **_mutable_columns(node)} for node in changed])
 
     def delete(self, ids: Sequence[str]) -> None:
         self._connection.execute(delete(nodes).where(nodes.c.id.in_(ids)))
@@ -50,12 +50,12 @@ class Nodes(Kind[Node]):
         return [_node(row) for row in rows]
 
 
-def _new(value: Node) -> Json:
+def _columns(value: Node) -> Json:
     row: Json = {"id": value.id, "init_at": value.init_at, "dependents": dump(value.dependents)}
-    return row | owned(value.owner) | _changing(value)
+    return row | owner_columns(value.owner) | _mutable_columns(value)
 
 
-def _changing(value: Node) -> Json:
+def _mutable_columns(value: Node) -> Json:
     return {
         "name": value.name,
         "profile_id": value.profile_id,

@@ -1,4 +1,4 @@
-"""Receivers, and the processes that do the work."""
+"""Receivers and engines."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,8 +6,9 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, update
 
-from covey.model.clustering.receivers import Engine, Receiver
-from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
+from covey.model.clustering.actions import Engine
+from covey.model.clustering.receivers import Receiver
+from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_engines as engines
 from covey.storage.tables import receivers
@@ -16,13 +17,13 @@ Json = dict[str, object]
 _RECEIVERS = Lookup(receivers, select(receivers), {"user": "user_id"})
 
 
-class Receivers(Kind[Receiver]):
-    """Addresses that start actions."""
+class Receivers(Collection[Receiver]):
+    """Receivers."""
 
     lookup = _RECEIVERS
 
     def by_id(self, receiver: str) -> Receiver | None:
-        """By its whole id only."""
+        """Return the receiver with exactly that id."""
         row = self._connection.execute(select(receivers).where(receivers.c.id == receiver)).one_or_none()
         return None if row is None else _receiver(row)
 
@@ -34,11 +35,13 @@ class Receivers(Kind[Receiver]):
             "roles": dump(sorted(new.roles)),
             "created_at": new.created_at,
         }
-        self._connection.execute(insert(receivers), row | owned(new.owner) | _changing(new))
+        self._connection.execute(insert(receivers), row | owner_columns(new.owner) | _mutable_columns(new))
 
     def update(self, changed: Receiver) -> None:
-        """Its name, action and parameters."""
-        self._connection.execute(update(receivers).where(receivers.c.id == changed.id).values(_changing(changed)))
+        """Store name, action and parameters."""
+        self._connection.execute(
+            update(receivers).where(receivers.c.id == changed.id).values(_mutable_columns(changed))
+        )
 
     def delete(self, receiver: str) -> None:
         self._connection.execute(delete(receivers).where(receivers.c.id == receiver))
@@ -48,7 +51,7 @@ class Receivers(Kind[Receiver]):
 
 
 class Engines:
-    """Processes that do turns of actions."""
+    """Processes that execute actions."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -57,19 +60,19 @@ class Engines:
         rows = self._connection.execute(select(engines).order_by(engines.c.host, engines.c.id))
         return [Engine(row.id, row.host, row.updated_at) for row in rows]
 
-    def alive(self, engine: Engine) -> None:
-        """It is there, at that time."""
+    def heartbeat(self, engine: Engine) -> None:
+        """Store the time of an engine's heartbeat."""
         values = {"host": engine.host, "updated_at": engine.updated_at}
-        known = self._connection.execute(update(engines).where(engines.c.id == engine.id).values(values))
-        if known.rowcount == 0:
+        updated = self._connection.execute(update(engines).where(engines.c.id == engine.id).values(values))
+        if updated.rowcount == 0:
             self._connection.execute(insert(engines), {"id": engine.id, **values})
 
-    def forget(self, before: datetime) -> None:
-        """Those that were not heard of since then."""
+    def delete_older(self, before: datetime) -> None:
+        """Delete the engines without a heartbeat since then."""
         self._connection.execute(delete(engines).where(engines.c.updated_at < before))
 
 
-def _changing(value: Receiver) -> Json:
+def _mutable_columns(value: Receiver) -> Json:
     return {
         "name": value.name,
         "action": value.action,

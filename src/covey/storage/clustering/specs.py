@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import delete, exists, insert, select, update
 
 from covey.model.clustering.specs import Policy, Profile
-from covey.storage.clustering.lookups import Kind, Lookup, Row, owned, owner
+from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_policies, clusters, nodes, policies, profiles
 
@@ -15,21 +15,21 @@ _PROFILES = Lookup(profiles, select(profiles))
 _POLICIES = Lookup(policies, select(policies))
 
 
-class Profiles(Kind[Profile]):
-    """What nodes are made from."""
+class Profiles(Collection[Profile]):
+    """Profiles."""
 
     lookup = _PROFILES
 
     def add(self, new: Profile) -> None:
         row = {"id": new.id, "type": new.type, "spec": dump(new.spec), "created_at": new.created_at}
-        self._connection.execute(insert(profiles), row | owned(new.owner) | _changing(new))
+        self._connection.execute(insert(profiles), row | owner_columns(new.owner) | _mutable_columns(new))
 
     def update(self, changed: Profile) -> None:
-        """Its name and its metadata; the rest never changes."""
-        self._connection.execute(update(profiles).where(profiles.c.id == changed.id).values(_changing(changed)))
+        """Store name and metadata; the rest never changes."""
+        self._connection.execute(update(profiles).where(profiles.c.id == changed.id).values(_mutable_columns(changed)))
 
     def is_used(self, profile: str) -> bool:
-        """Whether a cluster or a node is made from it."""
+        """Return whether a cluster or node uses the profile."""
         used = sa.or_(exists().where(clusters.c.profile_id == profile), exists().where(nodes.c.profile_id == profile))
         return bool(self._connection.execute(select(used)).scalar())
 
@@ -40,22 +40,22 @@ class Profiles(Kind[Profile]):
         return [_profile(row) for row in rows]
 
 
-class Policies(Kind[Policy]):
-    """What clusters heed."""
+class Policies(Collection[Policy]):
+    """Policies."""
 
     lookup = _POLICIES
 
     def add(self, new: Policy) -> None:
         row = {"id": new.id, "name": new.name, "type": new.type, "spec": dump(new.spec), "created_at": new.created_at}
-        self._connection.execute(insert(policies), row | owned(new.owner))
+        self._connection.execute(insert(policies), row | owner_columns(new.owner))
 
     def rename(self, changed: Policy) -> None:
-        """Its name; the rest never changes."""
+        """Store the name; the rest never changes."""
         values = {"name": changed.name, "updated_at": changed.updated_at}
         self._connection.execute(update(policies).where(policies.c.id == changed.id).values(values))
 
     def is_used(self, policy: str) -> bool:
-        """Whether it is attached to a cluster."""
+        """Return whether the policy is attached to a cluster."""
         return bool(self._connection.execute(select(exists().where(cluster_policies.c.policy_id == policy))).scalar())
 
     def delete(self, policy: str) -> None:
@@ -65,7 +65,7 @@ class Policies(Kind[Policy]):
         return [_policy(row) for row in rows]
 
 
-def _changing(value: Profile) -> Json:
+def _mutable_columns(value: Profile) -> Json:
     return {"name": value.name, "metadata": dump(value.metadata), "updated_at": value.updated_at}
 
 

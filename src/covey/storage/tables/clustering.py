@@ -1,4 +1,4 @@
-"""Clusters, what they are made of, and what is done to them."""
+"""Tables of the clustering resources."""
 
 import sqlalchemy as sa
 
@@ -15,7 +15,7 @@ profiles = sa.Table(
     sa.Column("id", UUID, primary_key=True),
     sa.Column("name", NAME, nullable=False, index=True),
     sa.Column("type", NAME, nullable=False),
-    sa.Column("spec", TEXT, nullable=False),  # JSON, as it was sent
+    sa.Column("spec", TEXT, nullable=False),  # JSON, as the caller sent it
     sa.Column("metadata", TEXT, nullable=False),  # JSON
     *_owner(),
     sa.Column("created_at", sa.DateTime, nullable=False),
@@ -28,7 +28,7 @@ policies = sa.Table(
     sa.Column("id", UUID, primary_key=True),
     sa.Column("name", NAME, nullable=False, index=True),
     sa.Column("type", NAME, nullable=False),
-    sa.Column("spec", TEXT, nullable=False),  # JSON, as it was sent
+    sa.Column("spec", TEXT, nullable=False),  # JSON, as the caller sent it
     *_owner(),
     sa.Column("created_at", sa.DateTime, nullable=False),
     sa.Column("updated_at", sa.DateTime),
@@ -51,14 +51,14 @@ clusters = sa.Table(
     sa.Column("timeout", sa.Integer, nullable=False),
     sa.Column("status", sa.String(32), nullable=False),
     sa.Column("status_reason", TEXT, nullable=False),
-    sa.Column("metadata", TEXT, nullable=False),  # JSON, as the next three
+    sa.Column("metadata", TEXT, nullable=False),  # JSON, like the next three
     sa.Column("data", TEXT, nullable=False),
     sa.Column("dependents", TEXT, nullable=False),
     sa.Column("config", TEXT, nullable=False),
     sa.CheckConstraint("min_size >= 0 AND desired_capacity >= 0 AND next_index >= 1", "sizes"),
 )
 
-# A node's server is the node's alone. It is not a foreign key: who deletes the server leaves the node, without one.
+# A server belongs to at most one node. server_id is not a foreign key: a deleted server leaves its node.
 nodes = sa.Table(
     "nodes",
     metadata,
@@ -67,7 +67,7 @@ nodes = sa.Table(
     sa.Column("profile_id", sa.ForeignKey(profiles.c.id), nullable=False, index=True),
     sa.Column("cluster_id", sa.ForeignKey(clusters.c.id), index=True),
     sa.Column("server_id", UUID, unique=True),
-    sa.Column("position", sa.Integer, nullable=False),  # its index in the cluster, -1 in none
+    sa.Column("position", sa.Integer, nullable=False),  # the index in the cluster; -1 for an orphan
     sa.Column("role", NAME),
     *_owner(),
     sa.Column("init_at", sa.DateTime, nullable=False),
@@ -75,7 +75,7 @@ nodes = sa.Table(
     sa.Column("updated_at", sa.DateTime),
     sa.Column("status", sa.String(32), nullable=False),
     sa.Column("status_reason", TEXT, nullable=False),
-    sa.Column("metadata", TEXT, nullable=False),  # JSON, as the next two
+    sa.Column("metadata", TEXT, nullable=False),  # JSON, like the next two
     sa.Column("data", TEXT, nullable=False),
     sa.Column("dependents", TEXT, nullable=False),
     sa.Column("tainted", sa.Boolean, nullable=False),
@@ -90,12 +90,12 @@ cluster_policies = sa.Table(
     sa.Column("priority", sa.Integer, nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("data", TEXT, nullable=False),  # JSON
-    sa.Column("group_id", UUID, index=True),  # the server group that the data names, if any
+    sa.Column("group_id", UUID, index=True),  # the server group in the data
     sa.Column("last_op", sa.DateTime),
     sa.UniqueConstraint("cluster_id", "policy_id"),
 )
 
-# They outlive what they were done to. Derived ones go with their parent.
+# Actions outlive their targets. Children are deleted with their parent.
 cluster_actions = sa.Table(
     "cluster_actions",
     metadata,
@@ -110,7 +110,7 @@ cluster_actions = sa.Table(
     sa.Column("cause", sa.String(64), nullable=False),
     sa.Column("status", sa.String(32), nullable=False),
     sa.Column("status_reason", TEXT, nullable=False),
-    sa.Column("inputs", TEXT, nullable=False),  # JSON, as the next two
+    sa.Column("inputs", TEXT, nullable=False),  # JSON, like the next two
     sa.Column("outputs", TEXT, nullable=False),
     sa.Column("data", TEXT, nullable=False),
     sa.Column("timeout", sa.Integer, nullable=False),
@@ -122,7 +122,7 @@ cluster_actions = sa.Table(
     sa.Column("updated_at", sa.DateTime),
 )
 
-# Who works on a cluster or a node. A node's lock names its cluster too, which nobody else may then have whole.
+# Locks of clusters and nodes. A node's lock names its cluster, which no other action can lock at the same time.
 cluster_locks = sa.Table(
     "cluster_locks",
     metadata,
@@ -162,7 +162,7 @@ receivers = sa.Table(
     sa.Column("updated_at", sa.DateTime),
 )
 
-# Processes that do turns of actions: each says from time to time that it is there.
+# Processes that execute actions, with the time of their last heartbeat.
 cluster_engines = sa.Table(
     "cluster_engines",
     metadata,

@@ -1,14 +1,14 @@
-"""Clusters, nodes and policies, in a few words."""
+"""Builders of clusters, nodes and policies."""
 
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from covey.model.clustering.actions import Action, Verb
-from covey.model.clustering.checks import KINDS
-from covey.model.clustering.checks.situation import Member, Situation
 from covey.model.clustering.clusters import Cluster, Node, NodeStatus
 from covey.model.clustering.owners import owner_of
+from covey.model.clustering.policies import PLUGINS
+from covey.model.clustering.policies.context import Member, PolicyContext
 from covey.model.clustering.specs import Binding, Policy
 from tests.build import NOW, an_actor
 
@@ -21,7 +21,7 @@ def a_cluster(**fields: Any) -> Cluster:
 
 
 def a_member(name: str, zone: str | None = None, age: int = 0, profile_age: int = 0, **fields: Any) -> Member:
-    """A node that is so many days old."""
+    """Return a member whose node and profile have these ages in days."""
     born = NOW - timedelta(days=age)
     made = Node(name, name, "p", OWNER, born, cluster_id="c", created_at=born, status=NodeStatus.ACTIVE)
     node = replace(made, **fields)
@@ -38,7 +38,7 @@ def a_policy(kind: str, version: str = "1.0", name: str = "pol", **properties: A
 
 
 def bound(policy: Policy, **fields: Any) -> Binding:
-    known: dict[str, Any] = {"priority": KINDS[policy.kind].priority, "enabled": True, "data": {}}
+    known: dict[str, Any] = {"priority": PLUGINS[policy.type_name].priority, "enabled": True, "data": {}}
     return Binding(id=f"binding-of-{policy.name}", cluster_id="c", policy=policy, **known | fields)
 
 
@@ -47,9 +47,11 @@ def affinity(**properties: Any) -> Binding:
     return bound(a_policy("affinity", name="apart", **properties), data=data)
 
 
-def situation(verb: Verb, /, nodes: tuple[Member, ...] = (), cluster: Cluster | None = None, **more: Any) -> Situation:
-    """An action with `inputs` and `data`; what else there is goes into the situation."""
+def context(
+    verb: Verb, /, nodes: tuple[Member, ...] = (), cluster: Cluster | None = None, **more: Any
+) -> PolicyContext:
+    """Return the context of an action with `inputs` and `data`; other arguments go into the context."""
     known: dict[str, Any] = {"id": "a", "name": "a", "target": "c", "cluster_id": "c"}
     known |= {key: more.pop(key) for key in ("inputs", "data", "target") if key in more}
     action = Action(**known, verb=verb, owner=OWNER, created_at=NOW)
-    return Situation(action, cluster or a_cluster(), nodes, NOW, **more)
+    return PolicyContext(action, cluster or a_cluster(), nodes, NOW, **more)

@@ -6,17 +6,17 @@ import pytest
 
 from covey.model.clustering.actions import Verb
 from covey.model.clustering.sizes import (
-    Adjustment,
-    NewSize,
-    changed,
-    check_growth,
-    check_new,
-    check_resize,
-    check_scaling,
-    check_shrinkage,
-    read_count,
-    read_resize,
-    resized,
+    AdjustmentType,
+    ResizePlan,
+    calculate_desired,
+    check_max_size,
+    check_min_size,
+    check_new_cluster,
+    check_scale_count,
+    check_size_params,
+    parse_count,
+    parse_resize,
+    plan_resize,
 )
 from covey.model.errors import Invalid
 from tests.unit.model.clustering.build import a_cluster
@@ -30,26 +30,26 @@ def by(kind: str, number: float, **more: object) -> dict[str, object]:
 
 
 GOALS = {
-    "exactly so many": (Adjustment.EXACT, 7, 3, 0, 7),
-    "exactly none": (Adjustment.EXACT, 0, 3, 0, 0),
-    "more": (Adjustment.BY_NUMBER, 2, 3, 0, 5),
-    "fewer than none": (Adjustment.BY_NUMBER, -5, 3, 0, -2),
-    "none is none, whatever was desired": (Adjustment.BY_NUMBER, 2, 0, 0, 2),
-    "a part, cut off": (Adjustment.BY_PERCENTAGE, 50, 5, 0, 7),
-    "a part less, cut off": (Adjustment.BY_PERCENTAGE, -50, 5, 0, 3),
-    "a part of one is one": (Adjustment.BY_PERCENTAGE, 10, 3, 0, 4),
-    "a part of one less is one": (Adjustment.BY_PERCENTAGE, -10, 3, 0, 2),
-    "at least the step": (Adjustment.BY_PERCENTAGE, 10, 3, 2, 5),
-    "at least the step less": (Adjustment.BY_PERCENTAGE, -10, 3, 2, 1),
-    "a part of nothing": (Adjustment.BY_PERCENTAGE, 50, 0, 0, 0),
-    "a step up from nothing": (Adjustment.BY_PERCENTAGE, 50, 0, 2, 2),
-    "no part of something": (Adjustment.BY_PERCENTAGE, 0, 3, 2, 3),
+    "exactly so many": (AdjustmentType.EXACT, 7, 3, 0, 7),
+    "exactly none": (AdjustmentType.EXACT, 0, 3, 0, 0),
+    "more": (AdjustmentType.BY_NUMBER, 2, 3, 0, 5),
+    "fewer than none": (AdjustmentType.BY_NUMBER, -5, 3, 0, -2),
+    "none is none, whatever was desired": (AdjustmentType.BY_NUMBER, 2, 0, 0, 2),
+    "a part, cut off": (AdjustmentType.BY_PERCENTAGE, 50, 5, 0, 7),
+    "a part less, cut off": (AdjustmentType.BY_PERCENTAGE, -50, 5, 0, 3),
+    "a part of one is one": (AdjustmentType.BY_PERCENTAGE, 10, 3, 0, 4),
+    "a part of one less is one": (AdjustmentType.BY_PERCENTAGE, -10, 3, 0, 2),
+    "at least the step": (AdjustmentType.BY_PERCENTAGE, 10, 3, 2, 5),
+    "at least the step less": (AdjustmentType.BY_PERCENTAGE, -10, 3, 2, 1),
+    "a part of nothing": (AdjustmentType.BY_PERCENTAGE, 50, 0, 0, 0),
+    "a step up from nothing": (AdjustmentType.BY_PERCENTAGE, 50, 0, 2, 2),
+    "no part of something": (AdjustmentType.BY_PERCENTAGE, 0, 3, 2, 3),
 }
 
 
 @pytest.mark.parametrize(("kind", "number", "nodes", "step", "goal"), GOALS.values(), ids=GOALS)
-def test_what_an_adjustment_comes_to(kind: Adjustment, number: float, nodes: int, step: int, goal: int) -> None:
-    assert changed(kind, number, nodes, step) == goal
+def test_what_an_adjustment_comes_to(kind: AdjustmentType, number: float, nodes: int, step: int, goal: int) -> None:
+    assert calculate_desired(kind, number, nodes, step) == goal
 
 
 UNREADABLE = {
@@ -70,7 +70,7 @@ UNREADABLE = {
 @pytest.mark.parametrize(("message", "given"), UNREADABLE.items(), ids=UNREADABLE)
 def test_a_resize_that_says_nothing_that_can_be_understood(message: str, given: dict[str, object]) -> None:
     with pytest.raises(Invalid) as refusal:
-        read_resize(given)
+        parse_resize(given)
     assert refusal.value.message == message
 
 
@@ -92,36 +92,36 @@ REFUSED = {
 
 @pytest.mark.parametrize(("message", "given"), REFUSED.items(), ids=REFUSED)
 def test_a_strict_resize_is_refused_rather_than_made_to_fit(message: str, given: dict[str, object]) -> None:
-    for refuse in (check_resize, resized):
+    for refuse in (check_size_params, plan_resize):
         with pytest.raises(Invalid) as refusal:
-            refuse(read_resize(given), a_cluster(**OF_FIVE), 3)
+            refuse(parse_resize(given), a_cluster(**OF_FIVE), 3)
         assert refusal.value.message == message
 
 
 FITTED = {
-    "to the cluster's maximum": (by(BY_NUMBER, 9), NewSize(2, 5, 5, 2)),
-    "to the cluster's minimum": (by(EXACT, 0), NewSize(2, 5, 2, -1)),
-    "to a new maximum": ({"max_size": 2}, NewSize(2, 2, 2, -1)),
-    "to a new minimum": ({"min_size": 4}, NewSize(4, 5, 4, 1)),
-    "to what any cluster may have": (by(EXACT, 5000, max_size=-1), NewSize(2, -1, 1000, 997)),
+    "to the cluster's maximum": (by(BY_NUMBER, 9), ResizePlan(2, 5, 5, 2)),
+    "to the cluster's minimum": (by(EXACT, 0), ResizePlan(2, 5, 2, -1)),
+    "to a new maximum": ({"max_size": 2}, ResizePlan(2, 2, 2, -1)),
+    "to a new minimum": ({"min_size": 4}, ResizePlan(4, 5, 4, 1)),
+    "to what any cluster may have": (by(EXACT, 5000, max_size=-1), ResizePlan(2, -1, 1000, 997)),
 }
 
 
 @pytest.mark.parametrize(("given", "becomes"), FITTED.values(), ids=FITTED)
-def test_a_loose_resize_is_made_to_fit(given: dict[str, object], becomes: NewSize) -> None:
-    wanted = read_resize({**given, "strict": "false"})
-    check_resize(wanted, a_cluster(**OF_FIVE), 3)
-    assert resized(wanted, a_cluster(**OF_FIVE), 3) == becomes
+def test_a_loose_resize_is_made_to_fit(given: dict[str, object], becomes: ResizePlan) -> None:
+    wanted = parse_resize({**given, "strict": "false"})
+    check_size_params(wanted, a_cluster(**OF_FIVE), 3)
+    assert plan_resize(wanted, a_cluster(**OF_FIVE), 3) == becomes
 
 
 def test_a_loose_resize_still_can_not_contradict_itself_or_the_cluster() -> None:
     for given in (by(EXACT, 4, min_size=5, max_size=9), {"max_size": 1}, {"min_size": 6}):
         with pytest.raises(Invalid):
-            check_resize(read_resize({**given, "strict": False}), a_cluster(**OF_FIVE), 3)
+            check_size_params(parse_resize({**given, "strict": False}), a_cluster(**OF_FIVE), 3)
 
 
 def test_new_bounds_alone_change_no_nodes_not_even_missing_ones() -> None:
-    assert resized(read_resize({"max_size": 9}), a_cluster(**OF_FIVE), 1) == NewSize(2, 9, 3, 0)
+    assert plan_resize(parse_resize({"max_size": 9}), a_cluster(**OF_FIVE), 1) == ResizePlan(2, 9, 3, 0)
 
 
 ASKED: list[dict[str, Any]] = [by(EXACT, 3), by(BY_PERCENTAGE, 12.5, min_step=2, strict=False), {"max_size": "-1"}]
@@ -129,41 +129,41 @@ ASKED: list[dict[str, Any]] = [by(EXACT, 3), by(BY_PERCENTAGE, 12.5, min_step=2,
 
 @pytest.mark.parametrize("given", ASKED, ids=str)
 def test_an_action_keeps_a_resize_as_it_was_meant(given: dict[str, object]) -> None:
-    wanted = read_resize(given)
-    assert read_resize(wanted.inputs) == wanted
+    wanted = parse_resize(given)
+    assert parse_resize(wanted.inputs) == wanted
 
 
 def test_a_count_may_be_written_as_text_and_be_missing() -> None:
-    assert [read_count(given, 1) for given in ({"count": "2"}, {"count": None}, {})] == [2, 1, 1]
+    assert [parse_count(given, 1) for given in ({"count": "2"}, {"count": None}, {})] == [2, 1, 1]
 
 
 @pytest.mark.parametrize("count", ["two", True, [2], 1.5, {"n": 1}], ids=str)
 def test_a_count_that_is_no_integer(count: object) -> None:
     with pytest.raises(Invalid, match="The value for count must be an integer: "):
-        read_count({"count": count})
+        parse_count({"count": count})
 
 
 def test_a_scaling_by_nothing_less_than_nothing_or_too_much() -> None:
     with pytest.raises(Invalid, match="Value must be >= 0 for field 'count'"):
-        read_count({"count": -1})
+        parse_count({"count": -1})
     with pytest.raises(Invalid, match="Count for scale-in request cannot be 0"):
-        check_scaling(Verb.CLUSTER_SCALE_IN, 0, 3)
+        check_scale_count(Verb.CLUSTER_SCALE_IN, 0, 3)
     with pytest.raises(Invalid, match=r"greater than the maximum number of nodes allowed per cluster \(1000\)"):
-        check_scaling(Verb.CLUSTER_SCALE_OUT, 998, 3)
+        check_scale_count(Verb.CLUSTER_SCALE_OUT, 998, 3)
 
 
 def test_a_cluster_out_of_bounds_may_go_towards_them() -> None:
     cluster = a_cluster(min_size=4, max_size=6)
-    check_growth(cluster, 2)
-    check_shrinkage(cluster, 8)
+    check_max_size(cluster, 2)
+    check_min_size(cluster, 8)
     with pytest.raises(Invalid):
-        check_growth(cluster, 7)
+        check_max_size(cluster, 7)
     with pytest.raises(Invalid):
-        check_shrinkage(cluster, 3)
+        check_min_size(cluster, 3)
 
 
 def test_a_new_cluster_is_within_its_bounds() -> None:
-    check_new(3, 3, -1)
+    check_new_cluster(3, 3, -1)
     for sizes in ((2, 3, -1), (4, 0, 3), (4, 5, 3), (1001, 0, -1)):
         with pytest.raises(Invalid):
-            check_new(*sizes)
+            check_new_cluster(*sizes)

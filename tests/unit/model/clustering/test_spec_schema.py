@@ -45,7 +45,7 @@ def test_a_value_is_read_as_what_it_has_to_be(item: Item, given: object, is_read
         (String("S."), {}, "The value '{}' is not a valid String"),
         (WORD, "c", "'c' must be one of the allowed values: a, b"),
         *((Integer("I."), no, f"The value '{no}' is not a valid Integer") for no in NO_INTEGERS),
-        (Integer("I.", least=1), 0, "The value '0' must be 1 or more"),
+        (Integer("I.", minimum=1), 0, "The value '0' must be 1 or more"),
         *((Number("N."), no, f"The value '{no}' is not a valid Number") for no in NO_NUMBERS),
         *((Boolean("B."), no, f"The value '{no}' is not a valid Boolean") for no in NO_BOOLEANS),
         (Map("M."), None, "'None' is not a Map"),

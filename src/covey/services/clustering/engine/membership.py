@@ -1,70 +1,105 @@
-"""Actions that make nodes members, and members nodes, while their servers stay as they are."""
+"""CLUSTER_ADD_NODES and CLUSTER_REPLACE_NODES: nodes join and leave a cluster, and their servers keep running."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from covey.model.clustering.clusters import Cluster, Node
+from covey.model.clustering.clusters import ORPHAN, Cluster, Node
 from covey.model.clustering.errors import Locked
-from covey.model.clustering.limits import Limits
-from covey.model.clustering.sizes import check_growth
+from covey.model.clustering.sizes import Limits, check_max_size
 from covey.model.errors import Conflict
 from covey.ports import Clock
-from covey.services.clustering.engine.members import join, leave
-from covey.services.clustering.engine.run import Ended, Run, Step
+from covey.services.clustering.engine.actions import ActionContext, ActionResult, Outcome
+from covey.services.clustering.engine.profile_servers import CLUSTER_METADATA, node_metadata
 from covey.storage.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who is a member, changed in the moment in which the action ends."""
+    """Changes a cluster's members in the transaction that ends the action."""
 
     clock: Clock
     limits: Limits
 
-    def add(self, run: Run) -> Step:
-        """Nodes on their own become members; they join no server group."""
-        named = run.action.inputs.get("nodes")
+    def add_nodes(self, context: ActionContext) -> Outcome:
+        """Add orphan nodes to the cluster; they join no server group."""
+        named = context.action.inputs.get("nodes")
         ids = [str(node) for node in named] if isinstance(named, Sequence) else []
-        outputs = {"nodes_added": ids}
-        return Ended(reason="Nodes were added.", outputs=outputs, finally_=lambda tx: self._add(tx, run, ids))
+        return ActionResult(
+            reason="Nodes were added.",
+            outputs={"nodes_added": ids},
+            finalize=lambda tx: self._add(tx, context, ids),
+        )
 
-    def swap(self, run: Run) -> Step:
-        """Members leave, and others take their place."""
-        named = run.action.inputs.get("candidates")
+    def replace_nodes(self, context: ActionContext) -> Outcome:
+        """Replace members with orphan nodes."""
+        named = context.action.inputs.get("candidates")
         pairs = {str(old): str(new) for old, new in named.items()} if isinstance(named, Mapping) else {}
-        outputs = {"nodes_added": list(pairs.values()), "nodes_removed": list(pairs)}
-        return Ended(reason="Nodes were replaced.", outputs=outputs, finally_=lambda tx: self._swap(tx, run, pairs))
+        return ActionResult(
+            reason="Nodes were replaced.",
+            outputs={"nodes_added": list(pairs.values()), "nodes_removed": list(pairs)},
+            finalize=lambda tx: self._replace(tx, context, pairs),
+        )
 
-    def _add(self, tx: Transaction, run: Run, ids: Sequence[str]) -> None:
-        cluster = _held(tx, run)
-        nodes = _free_nodes(tx, ids)
-        check_growth(cluster, len(cluster.nodes) + len(nodes), self.limits.nodes)
-        wanted = replace(cluster, desired_capacity=cluster.desired_capacity + len(nodes))
-        join(tx, wanted, nodes, self.clock())
+    def _add(self, tx: Transaction, context: ActionContext, ids: Sequence[str]) -> None:
+        cluster = _locked_cluster(tx, context)
+        nodes = _lock_orphans(tx, ids)
+        check_max_size(cluster, len(cluster.nodes) + len(nodes), self.limits.max_nodes_per_cluster)
+        enlarged = replace(cluster, desired_capacity=cluster.desired_capacity + len(nodes))
+        join_cluster(tx, enlarged, nodes, self.clock())
 
-    def _swap(self, tx: Transaction, run: Run, pairs: Mapping[str, str]) -> None:
-        cluster, now = _held(tx, run), self.clock()
-        old = [node for node in tx.clustering.nodes.by_ids(list(pairs), lock=True) if node.cluster_id == cluster.id]
-        if len(old) != len(pairs):
-            raise Conflict(f"Nodes not members of specified cluster: {sorted(set(pairs) - {node.id for node in old})}.")
-        leave(tx, old, now)
-        join(tx, cluster, _free_nodes(tx, list(pairs.values())), now)
-
-
-def _held(tx: Transaction, run: Run) -> Cluster:
-    return replace(run, cluster=tx.clustering.clusters.lock(run.the_cluster.id)).the_cluster
+    def _replace(self, tx: Transaction, context: ActionContext, pairs: Mapping[str, str]) -> None:
+        cluster, now = _locked_cluster(tx, context), self.clock()
+        members = [node for node in tx.clustering.nodes.by_ids(list(pairs), lock=True) if node.cluster_id == cluster.id]
+        if len(members) != len(pairs):
+            others = sorted(set(pairs) - {node.id for node in members})
+            raise Conflict(f"Nodes not members of specified cluster: {others}.")
+        leave_cluster(tx, members, now)
+        join_cluster(tx, cluster, _lock_orphans(tx, list(pairs.values())), now)
 
 
-def _free_nodes(tx: Transaction, ids: Sequence[str]) -> list[Node]:
-    """Nodes on their own to which nothing is being done, in that order. Raises Conflict, Locked."""
-    found = {node.id: node for node in tx.clustering.nodes.by_ids(ids, lock=True)}
-    lost = [node for node in ids if node not in found]
-    if lost:
-        raise Conflict(f"Nodes not found: {lost}.")
-    taken = [node for node in ids if found[node].cluster_id is not None]
-    if taken:
-        raise Conflict(f"Nodes {taken} already owned by some cluster.")
-    busy = [node for node in ids if tx.clustering.locks.holders(node)]
-    if busy:
-        raise Locked(f"Nodes {busy} are locked: something is being done to them.")
-    return [found[node] for node in ids]
+def join_cluster(tx: Transaction, cluster: Cluster, nodes: Sequence[Node], now: datetime) -> None:
+    """Make nodes members with the next indexes, and store the cluster."""
+    members = [
+        replace(node, cluster_id=cluster.id, index=index, updated_at=now)
+        for index, node in enumerate(nodes, cluster.next_index)
+    ]
+    tx.clustering.clusters.update(replace(cluster, next_index=cluster.next_index + len(members)))
+    tx.clustering.nodes.update(members)
+    for node in members:
+        _update_server_metadata(tx, node, now)
+
+
+def leave_cluster(tx: Transaction, nodes: Sequence[Node], now: datetime) -> None:
+    """Make members orphans."""
+    orphans = [replace(node, cluster_id=None, index=ORPHAN, updated_at=now) for node in nodes]
+    tx.clustering.nodes.update(orphans)
+    for node in orphans:
+        _update_server_metadata(tx, node, now)
+
+
+def _update_server_metadata(tx: Transaction, node: Node, now: datetime) -> None:
+    server = None if node.server_id is None else tx.servers.by_id(node.server_id, lock=True)
+    if server is not None:
+        kept = {key: value for key, value in server.details.metadata.items() if key not in CLUSTER_METADATA}
+        details = replace(server.details, metadata={**kept, **node_metadata(node)})
+        tx.servers.update(replace(server, details=details, updated_at=now))
+
+
+def _locked_cluster(tx: Transaction, context: ActionContext) -> Cluster:
+    return replace(context, cluster=tx.clustering.clusters.lock(context.required_cluster.id)).required_cluster
+
+
+def _lock_orphans(tx: Transaction, ids: Sequence[str]) -> list[Node]:
+    """Return orphan nodes that no action has locked, in the given order. Raises Conflict, Locked."""
+    nodes = {node.id: node for node in tx.clustering.nodes.by_ids(ids, lock=True)}
+    missing = [node for node in ids if node not in nodes]
+    if missing:
+        raise Conflict(f"Nodes not found: {missing}.")
+    members = [node for node in ids if nodes[node].cluster_id is not None]
+    if members:
+        raise Conflict(f"Nodes {members} already owned by some cluster.")
+    locked = [node for node in ids if tx.clustering.locks.holders(node)]
+    if locked:
+        raise Locked(f"Nodes {locked} are locked by other actions.")
+    return [nodes[node] for node in ids]

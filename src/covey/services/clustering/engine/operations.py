@@ -1,13 +1,14 @@
-"""Operations: what can be done to nodes besides making, changing and deleting them. Their servers do it."""
+"""Operations on the servers of nodes: start, stop, reboot, evacuate, lock and unlock."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from covey.model import actions
+from covey.model import actions as instance_actions
 from covey.model.access import Actor
 from covey.model.actions import MoveKind
 from covey.model.clustering.actions import Action, Verb
-from covey.model.clustering.clusters import NodeStatus
+from covey.model.clustering.clusters import Node, NodeStatus
+from covey.model.clustering.health import refresh_status
 from covey.model.clustering.profile_types import PROFILE_TYPES
 from covey.model.clustering.spec_schema import read
 from covey.model.clustering.specs import Document
@@ -15,20 +16,31 @@ from covey.model.errors import Busy, CoveyError, Invalid, Unavailable
 from covey.model.ids import ServerId
 from covey.model.servers import Server
 from covey.ports import Clock, NewUuid
-from covey.services.clustering.engine.child_actions import begun, derived, keep, over, progress, units_of, wait
-from covey.services.clustering.engine.members import servers_of
-from covey.services.clustering.engine.run import Later, Run, Step, still
+from covey.services.clustering.engine.actions import (
+    ActionContext,
+    Outcome,
+    Retry,
+    children_of,
+    finished,
+    lock_claimed_action,
+    new_children,
+    progress,
+    started,
+    update_children,
+    wait_for_children,
+)
+from covey.services.clustering.engine.profile_servers import servers_of
 from covey.services.moves import MoveRequest, Moves
 from covey.services.power import Power
 from covey.storage.store import Store
 
-_MOST = 100  # servers that are asked in one turn
-_OF_SERVERS = PROFILE_TYPES.named("os.nova.server-1.0").operations
+_MAX_REQUESTS = 100  # servers in one execution
+_SERVER_OPERATIONS = PROFILE_TYPES.named("os.nova.server-1.0").operations
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Does one thing to the server of a node, or to the servers of many nodes of a cluster."""
+    """Performs one operation on the server of a node, or on the servers of a cluster's nodes."""
 
     store: Store
     clock: Clock
@@ -36,63 +48,62 @@ class Operations:
     power: Power
     moves: Moves
 
-    def begin(self, run: Run) -> Step:
-        """Write down to which nodes it is to be done."""
+    def start(self, context: ActionContext) -> Outcome:
+        """Create a child action for each node that the request selected."""
         now = self.clock()
         with self.store.write() as tx:
-            _, action = still(tx, run)
-            if run.cluster is not None and action.verb is Verb.CLUSTER_OPERATION:
-                wanted = _ids(action.inputs.get("nodes"))
-                nodes = [node for node in tx.clustering.nodes.of(run.cluster.id) if node.id in wanted]
-                child_actions = derived(action, Verb.NODE_OPERATION, nodes, self.new_uuid, now, begun=False)
+            _, action = lock_claimed_action(tx, context)
+            if context.cluster is not None and action.verb is Verb.CLUSTER_OPERATION:
+                selected = _ids(action.inputs.get("nodes"))
+                nodes = [node for node in tx.clustering.nodes.of(context.cluster.id) if node.id in selected]
+                children = new_children(action, Verb.NODE_OPERATION, nodes, self.new_uuid, now, started=False)
                 inputs = {key: action.inputs.get(key) for key in ("operation", "params")}
-                tx.clustering.actions.add([replace(unit, inputs=inputs) for unit in child_actions])
+                tx.clustering.actions.add([replace(child, inputs=inputs) for child in children])
                 tx.clustering.nodes.update([replace(node, status=NodeStatus.OPERATING) for node in nodes])
-            wait(tx, action, "Waiting for servers.", now)
-        return Later()
+            wait_for_children(tx, action, "Waiting for servers.", now)
+        return Retry()
 
-    def go_on(self, run: Run) -> Step:
-        """Ask servers that nobody asked yet, and see which of the others are done with it."""
+    def resume(self, context: ActionContext) -> Outcome:
+        """Send the operation to servers that have not got it yet, and finish the children of those that are done."""
         now = self.clock()
         with self.store.read() as tx:
-            child_actions = units_of(tx, run.action, Verb.NODE_OPERATION)
-            servers = servers_of(
-                tx, tx.clustering.nodes.by_ids([unit.target for unit in child_actions if not unit.is_over])
-            )
+            children = children_of(tx, context.action, Verb.NODE_OPERATION)
+            targets = [child.target for child in children if not child.is_finished]
+            servers = servers_of(tx, tx.clustering.nodes.by_ids(targets))
             ids = [server.id for server in servers.values()]
-            asked = {entry.server_id: entry for entry in tx.actions.of_request(ids, run.request_id)}
-        moved: dict[str, Action] = {}
-        asks = 0
-        for unit in child_actions:
-            server = servers.get(unit.target)
-            if unit.is_over:
+            requested = {entry.server_id: entry for entry in tx.actions.of_request(ids, context.request_id)}
+        changed: dict[str, Action] = {}
+        requests = 0
+        for child in children:
+            server = servers.get(child.target)
+            if child.is_finished:
                 continue
             if server is None:
-                moved[unit.id] = over(unit, now, "The node has no server.")
-            elif server.id in asked:
+                changed[child.id] = finished(child, now, "The node has no server.")
+            elif server.id in requested:
                 if server.task is None:
-                    moved[unit.id] = over(unit, now, _problem(asked[server.id]))
-            elif asks < _MOST:
-                asks += 1
-                moved[unit.id] = self._asked(run, unit, server)
+                    changed[child.id] = finished(child, now, _failure(requested[server.id]))
+            elif requests < _MAX_REQUESTS:
+                requests += 1
+                changed[child.id] = self._request(context, child, server)
         with self.store.write() as tx:
-            still(tx, run)
-            keep(tx, list(moved.values()))
-        return progress([moved.get(unit.id, unit) for unit in child_actions], "operating on", "Operated on")
+            lock_claimed_action(tx, context)
+            update_children(tx, list(changed.values()))
+        return progress([changed.get(child.id, child) for child in children], "operating on", "Operated on")
 
-    def _asked(self, run: Run, unit: Action, server: Server) -> Action:
-        """The unit once its server was asked. A refusal is its end; what leaves no entry in the log is done at once."""
+    def _request(self, context: ActionContext, child: Action, server: Server) -> Action:
+        """Return the child after its request: FAILED when rejected, SUCCEEDED when the operation takes no time."""
         now = self.clock()
         try:
-            lasts = self._ask(run.actor, server.id, unit.inputs, run.request_id)
+            takes_time = self._operate(context.actor, server.id, child.inputs, context.request_id)
         except (Busy, Unavailable):
             raise
         except CoveyError as error:
-            return over(unit, now, error.message)
-        return begun(unit, now) if lasts else over(unit, now)
+            return finished(child, now, error.message)
+        return started(child, now) if takes_time else finished(child, now)
 
-    def _ask(self, actor: Actor, server: ServerId, inputs: Document, request_id: str) -> bool:
-        """Whether the server takes a while for it. Raises Invalid for what nothing here can do."""
+    def _operate(self, actor: Actor, server: ServerId, inputs: Document, request_id: str) -> bool:
+        """Return whether the operation continues after the request. Raises Invalid for an unsupported one."""
         name = str(inputs.get("operation"))
         params = _params(name, inputs.get("params"))
         match name:
@@ -102,9 +113,9 @@ class Operations:
                 self.power.reboot(actor, server, request_id, hard=params.get("type") == "HARD")
             case "evacuate":
                 host = params.get("host")
-                force = params.get("force") is True
+                forced = params.get("force") is True
                 request = MoveRequest(
-                    MoveKind.EVACUATION, request_id, None if host is None else str(host), forced=force
+                    MoveKind.EVACUATION, request_id, None if host is None else str(host), forced=forced
                 )
                 self.moves.begin(actor, server, request, "os_compute_api:os-evacuate")
             case "lock":
@@ -116,16 +127,73 @@ class Operations:
         return name not in {"lock", "unlock"}
 
 
+@dataclass(frozen=True, slots=True)
+class Reboots:
+    """Recovers nodes by a reboot. The server's instance actions show whether it was requested already."""
+
+    store: Store
+    clock: Clock
+    power: Power
+
+    def resume(self, context: ActionContext) -> Outcome:
+        now = self.clock()
+        with self.store.read() as tx:
+            children = children_of(tx, context.action, Verb.NODE_RECOVER)
+            unfinished = [child for child in children if not child.is_finished]
+            nodes = {node.id: node for node in tx.clustering.nodes.by_ids([child.target for child in unfinished])}
+            servers = servers_of(tx, nodes.values())
+            ids = [server.id for server in servers.values()]
+            requested = {entry.server_id for entry in tx.actions.of_request(ids, context.request_id)}
+        ended: dict[str, Action] = {}
+        changed: list[Node] = []
+        for child in unfinished:
+            node, server = nodes.get(child.target), servers.get(child.target)
+            problem = ""
+            if node is not None and node.status is NodeStatus.RECOVERING and server is not None:
+                if server.id not in requested:
+                    problem = self._reboot(context, server)
+                if not problem and (server.id not in requested or server.task is not None):
+                    continue
+            if node is not None:
+                node = refresh_status(node, server, now)
+                changed.append(node)
+            ended[child.id] = finished(child, now, problem or _problem(node))
+        if ended:
+            with self.store.write() as tx:
+                lock_claimed_action(tx, context)
+                tx.clustering.nodes.update(changed)
+                update_children(tx, list(ended.values()))
+        return progress([ended.get(child.id, child) for child in children], "recovering", "Recovered")
+
+    def _reboot(self, context: ActionContext, server: Server) -> str:
+        """Request a reboot, which also starts a stopped server; return the problem, or an empty text."""
+        params = context.action.inputs.get("operation_params")
+        soft = isinstance(params, Mapping) and str(params.get("type")).upper() == "SOFT"
+        try:
+            self.power.reboot(context.actor, server.id, context.request_id, hard=not soft)
+        except Unavailable:
+            raise
+        except CoveyError as error:
+            return f"Failed in rebooting server: {error.message}"
+        return ""
+
+
 def _params(name: str, given: object) -> Document:
-    """What an operation is told, with defaults."""
-    known = _OF_SERVERS.get(name)
-    return {} if known is None else read(known.parameters, given if isinstance(given, dict) else {})
+    """Return the parameters of an operation, with defaults."""
+    operation = _SERVER_OPERATIONS.get(name)
+    return {} if operation is None else read(operation.parameters, given if isinstance(given, dict) else {})
 
 
-def _problem(entry: actions.Action) -> str:
-    """Why a server did not do what it was asked to; nothing if it did."""
+def _failure(entry: instance_actions.Action) -> str:
+    """Return the error of an instance action; empty when it succeeded."""
     failed = [event for event in entry.events if event.result == "Error"]
-    return (failed[-1].details or "The host failed to do it.") if failed else ""
+    return (failed[-1].details or "The operation failed on the host.") if failed else ""
+
+
+def _problem(node: Node | None) -> str:
+    if node is None:
+        return "The node was deleted."
+    return "" if node.status is NodeStatus.ACTIVE else node.status_reason
 
 
 def _ids(given: object) -> frozenset[str]:

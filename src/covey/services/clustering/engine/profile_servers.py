@@ -1,6 +1,6 @@
-"""From a profile to requests for servers."""
+"""The servers of nodes: how a profile describes them, and which server belongs to which node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
@@ -14,18 +14,18 @@ from covey.model.errors import Invalid, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import GroupId, ServerId
 from covey.model.images import ImageFilter
-from covey.model.servers import Details
+from covey.model.servers import Details, Server
 from covey.model.zones import parse_availability_zone
 from covey.services.servers import Servers
-from covey.storage.store import Store
+from covey.storage.store import Store, Transaction
 
-SERVER = "os.nova.server"
-OF_CLUSTER = ("cluster_id", "cluster_node_index")  # what servers know of the cluster that they are in
+SERVER_PROFILE = "os.nova.server"
+CLUSTER_METADATA = ("cluster_id", "cluster_node_index")  # keys in the metadata of a member's server
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileServers:
-    """Asks for servers as a profile describes them, wherever policies want them."""
+    """Builds server requests from profiles and the placements that policies decided."""
 
     store: Store
     servers: Servers
@@ -33,59 +33,62 @@ class ProfileServers:
     def requests(
         self, actor: Actor, profile: Profile, nodes: Sequence[Node], request_id: str, now: datetime
     ) -> list[ServerRequest]:
-        """One for each kind of place, with all nodes that go there. Raises Invalid for what nobody can make.
+        """Return one request for each run of nodes with equal placement, in the order of the nodes.
 
-        The servers come in the order of the nodes, if nodes of one place stand together.
+        Raises Invalid for a profile that is not a server profile or names an unknown resource.
         """
-        if profile.type.rpartition("-")[0] != SERVER:
-            raise Invalid(f"Nodes of the profile type {profile.type} can't be created here: only {SERVER} can.")
-        made = _Description.of(profile)
-        flavor, image = self.flavor(actor, profile).id, self._image(actor, made.image)
+        if profile.type.rpartition("-")[0] != SERVER_PROFILE:
+            raise Invalid(
+                f"Nodes of the profile type {profile.type} cannot be created: only {SERVER_PROFILE} is supported."
+            )
+        template = _ServerTemplate.of(profile)
+        flavor, image = self.flavor(actor, profile).id, self._image(actor, template.image)
         return [
-            self._request(actor, made, flavor, image, list(some), request_id, now)
-            for _, some in groupby(nodes, placement)
+            self._request(actor, template, flavor, image, list(group), request_id, now)
+            for _, group in groupby(nodes, placement)
         ]
 
     def _request(
         self,
         actor: Actor,
-        made: "_Description",
+        template: "_ServerTemplate",
         flavor: str,
         image: str | None,
         nodes: list[Node],
         request_id: str,
         now: datetime,
     ) -> ServerRequest:
-        place = placement(nodes[0])
-        requested_zone = place.get("zone") or made.zone
+        wanted = placement(nodes[0])
+        requested_zone = wanted.get("zone") or template.zone
         zone, forced = (None, None) if requested_zone is None else parse_availability_zone(requested_zone)
-        group = place.get("servergroup") or self._group(actor, made.hints.get("group"))
+        group = wanted.get("servergroup") or self._group(actor, template.hints.get("group"))
         return ServerRequest(
             project_id=actor.project_id,
             user_id=actor.user_id,
             name=nodes[0].name,
             flavor_ref=flavor,
             image_ref=image,
-            details=made.details,
+            details=template.details,
             request_id=request_id,
             now=now,
             seed=new_seed(),
             first_id=ServerId(new_uuid()),
             group_id=None if group is None else GroupId(group),
-            same_host=_several(made.hints.get("same_host")),
-            different_host=_several(made.hints.get("different_host")),
-            hints={**made.hints, "group": group} if group else made.hints,
+            same_host=_as_tuple(template.hints.get("same_host")),
+            different_host=_as_tuple(template.hints.get("different_host")),
+            hints={**template.hints, "group": group} if group else template.hints,
             zone=zone,
             forced_host=forced,
             count=len(nodes),
             minimum=len(nodes),
             names_and_metadata=tuple(
-                (name_of(made.profile, node), {**made.details.metadata, **about(node)}) for node in nodes
+                (server_name(template.profile, node), {**template.details.metadata, **node_metadata(node)})
+                for node in nodes
             ),
         )
 
     def flavor(self, actor: Actor, profile: Profile) -> Flavor:
-        """The one that a profile names, by id, then by name. Raises Invalid."""
+        """Return the flavor that a profile names, by id or else by name. Raises Invalid."""
         key = str(profile.properties.get("flavor"))
         try:
             return self.servers.flavor_for(actor, key)
@@ -97,7 +100,7 @@ class ProfileServers:
             return named[0]
 
     def _image(self, actor: Actor, key: str | None) -> str | None:
-        """By id, then by name. Raises Invalid."""
+        """Return the id of the image with that id or else that name. Raises Invalid."""
         if key is None:
             return None
         try:
@@ -106,12 +109,12 @@ class ProfileServers:
             with self.store.read() as tx:
                 named = tx.images.find(ImageFilter(names=(key,), visible_to=actor.project_id))
             if len(named) != 1:
-                raise Invalid(f"There {'is no image' if not named else 'are several images'} called {key}.") from None
+                raise Invalid(f"{'No image has' if not named else 'Several images have'} the name {key}.") from None
             return named[0].id
         return key
 
     def _group(self, actor: Actor, key: object) -> str | None:
-        """The server group that a hint names, by id, then by name. Raises Invalid."""
+        """Return the server group that a hint names, by id or else by name. Raises Invalid."""
         if not isinstance(key, str) or not key:
             return None
         with self.store.read() as tx:
@@ -120,13 +123,13 @@ class ProfileServers:
                 return found.id
             named = [group for group in tx.groups.find(actor.project_id) if group.name == key]
         if len(named) != 1:
-            raise Invalid(f"There {'is no server group' if not named else 'are several server groups'} called {key}.")
+            raise Invalid(f"{'No server group has' if not named else 'Several server groups have'} the name {key}.")
         return named[0].id
 
 
 @dataclass(frozen=True, slots=True)
-class _Description:
-    """What a profile says of its servers."""
+class _ServerTemplate:
+    """The fields of a server request that a profile determines."""
 
     profile: Profile
     image: str | None
@@ -135,53 +138,59 @@ class _Description:
     hints: Document = field(default_factory=dict)
 
     @classmethod
-    def of(cls, profile: Profile) -> "_Description":
-        said = profile.properties
-        hints = said.get("scheduler_hints")
+    def of(cls, profile: Profile) -> "_ServerTemplate":
+        properties = profile.properties
+        hints = properties.get("scheduler_hints")
         details = Details(
-            metadata=metadata_of(profile),
-            key_name=_text(said.get("key_name")),
-            config_drive="True" if said.get("config_drive") else "",
+            metadata=profile_metadata(profile),
+            key_name=_text(properties.get("key_name")),
+            config_drive="True" if properties.get("config_drive") else "",
             reservation_id=new_reservation_id(),
-            networks=said.get("networks"),
+            networks=properties.get("networks"),
         )
         return cls(
             profile=profile,
-            image=_text(said.get("image")),
-            zone=_text(said.get("availability_zone")),
+            image=_text(properties.get("image")),
+            zone=_text(properties.get("availability_zone")),
             details=details,
             hints=hints if isinstance(hints, Mapping) else {},
         )
 
 
-def metadata_of(profile: Profile) -> dict[str, str]:
-    """What a profile says of all its servers."""
-    said = profile.properties.get("metadata")
-    return {str(key): str(value) for key, value in said.items()} if isinstance(said, Mapping) else {}
+def profile_metadata(profile: Profile) -> dict[str, str]:
+    """Return the metadata that a profile gives all its servers."""
+    metadata = profile.properties.get("metadata")
+    return {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, Mapping) else {}
 
 
-def name_of(profile: Profile, node: Node) -> str:
-    """How the server of a node is called."""
+def server_name(profile: Profile, node: Node) -> str:
+    """Return the name of a node's server."""
     return _text(profile.properties.get("name")) or node.name
 
 
 def placement(node: Node) -> Mapping[str, str]:
-    """Where policies want a node to be."""
+    """Return the server group and zone that policies chose for a node."""
     found = node.data.get("placement")
     return {key: str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
 
 
-def about(node: Node) -> dict[str, str]:
-    """What a server knows of the node that it is."""
-    of_cluster = () if node.cluster_id is None else zip(OF_CLUSTER, (node.cluster_id, str(node.index)), strict=True)
-    return {"cluster_node_id": node.id, **dict(of_cluster)}
+def node_metadata(node: Node) -> dict[str, str]:
+    """Return the metadata that identifies a server's node and cluster."""
+    values = () if node.cluster_id is None else zip(CLUSTER_METADATA, (node.cluster_id, str(node.index)), strict=True)
+    return {"cluster_node_id": node.id, **dict(values)}
+
+
+def servers_of(tx: Transaction, nodes: Iterable[Node]) -> dict[str, Server]:
+    """Return the servers of nodes by node id; a node without a server has no entry."""
+    owners = {node.server_id: node.id for node in nodes if node.server_id is not None}
+    return {owners[server.id]: server for server in tx.servers.by_ids(list(owners))}
 
 
 def _text(value: object) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-def _several(value: object) -> tuple[str, ...]:
+def _as_tuple(value: object) -> tuple[str, ...]:
     if not value:
         return ()
     return tuple(map(str, value)) if isinstance(value, list) else (str(value),)

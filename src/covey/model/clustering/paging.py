@@ -1,4 +1,4 @@
-"""Which of many, in what order, and how many of them."""
+"""The page of a list that a request asks for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from covey.model.ids import ProjectId
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """A page of a list. Filters name a field and the values that it may have."""
+class PageQuery:
+    """Filters, sort order and limits of one page. A filter maps a field to its accepted values."""
 
-    project_id: ProjectId | None = None  # None: everybody's
+    project_id: ProjectId | None = None  # None: all projects
     filters: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     sort: tuple[tuple[str, bool], ...] = ()  # field, descending
     marker: str | None = None

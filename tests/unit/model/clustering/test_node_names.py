@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from covey.model.clustering.names import FORMAT, is_format, node_name
+from covey.model.clustering.node_names import FORMAT_KEY, generate_node_name, is_valid_format
 
 
 @pytest.mark.parametrize(
@@ -19,21 +19,21 @@ from covey.model.clustering.names import FORMAT, is_format, node_name
     ],
 )
 def test_a_format_says_where_the_index_and_random_characters_go(text: str | None, expected: str) -> None:
-    config = {} if text is None else {FORMAT: text}
-    name = node_name(config, 7, "seed")
+    config = {} if text is None else {FORMAT_KEY: text}
+    name = generate_node_name(config, 7, "seed")
     assert re.fullmatch(expected, name)
-    assert node_name(config, 7, "seed") == name
+    assert generate_node_name(config, 7, "seed") == name
 
 
 def test_other_nodes_get_other_names() -> None:
-    assert len({node_name({}, 1, str(seed)) for seed in range(100)}) == 100
+    assert len({generate_node_name({}, 1, str(seed)) for seed in range(100)}) == 100
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b", "$", "$5x", "$100r", 7, "x" * 256, "$99r$99r$99r"])
 def test_formats_by_which_nothing_can_be_named(text: object) -> None:
-    assert not is_format(text)
+    assert not is_valid_format(text)
 
 
 @pytest.mark.parametrize("text", ["web", "N$2I", "集群-$r", "x" * 255, "$99r$99r"])
 def test_formats_by_which_nodes_can_be_named(text: str) -> None:
-    assert is_format(text)
+    assert is_valid_format(text)

@@ -1,4 +1,4 @@
-"""Taking what callers ask for: from then on an action is a row with a lock and a job, and workers do the rest."""
+"""The dispatcher: turns a request into an action with a lock and a job. Workers execute it."""
 
 from dataclasses import dataclass, replace
 
@@ -12,25 +12,25 @@ from covey.model.work import JobKind
 from covey.ports import Clock, NewUuid
 from covey.storage.store import Transaction
 
-# These do not mind that somebody works on the target: a deletion ends that first, an operation waits for its end.
-_PATIENT = frozenset({Verb.CLUSTER_DELETE, Verb.NODE_DELETE, Verb.NODE_OPERATION, Verb.CLUSTER_OPERATION})
-_IMPATIENT_WITH_OTHERS = frozenset({Verb.CLUSTER_DELETE, Verb.NODE_DELETE})
+# Accepted while the target is locked: a deletion cancels the holder of the lock, an operation waits for its end.
+_WAIT_FOR_LOCK = frozenset({Verb.CLUSTER_DELETE, Verb.NODE_DELETE, Verb.NODE_OPERATION, Verb.CLUSTER_OPERATION})
+_CANCEL_HOLDER = frozenset({Verb.CLUSTER_DELETE, Verb.NODE_DELETE})
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """Makes actions."""
+class Dispatcher:
+    """Creates and cancels actions."""
 
     clock: Clock
     new_uuid: NewUuid
-    timeout_s: int = 3600  # of actions on nodes that are in no cluster
+    timeout_s: int = 3600  # of actions on orphan nodes
 
-    def accept(
+    def start_action(
         self, tx: Transaction, actor: Actor, verb: Verb, target: Cluster | Node, inputs: Document, name: str = ""
     ) -> Action:
-        """An action that will be done. Raises Locked when somebody works on the target, ActionConflict when one waits.
+        """Store an action that belongs to the target's project and runs with the actor's roles.
 
-        It belongs to the target's project, and is done with the roles of whoever asked.
+        Raises Locked when another action holds the target's lock, ActionConflict when one waits for it.
         """
         cluster_id = target.id if isinstance(target, Cluster) else target.cluster_id
         cluster = None if cluster_id is None else tx.clustering.clusters.lock(cluster_id)
@@ -49,57 +49,57 @@ class Requests:
             timeout=self.timeout_s if cluster is None else cluster.timeout,
         )
         tx.clustering.actions.add([action])
-        if not grab(tx, action):
-            if verb not in _PATIENT:
+        if not acquire_lock(tx, action):
+            if verb not in _WAIT_FOR_LOCK:
                 kind = "cluster" if isinstance(target, Cluster) else "node"
                 raise Locked(f"{verb} for {kind} '{target.id}' cannot be completed because it is already locked.")
-            if verb in _IMPATIENT_WITH_OTHERS:
-                self._end_others(tx, action)
-        elif verb not in _PATIENT:
-            _refuse_second(tx, action)
+            if verb in _CANCEL_HOLDER:
+                self._cancel_holders(tx, action)
+        elif verb not in _WAIT_FOR_LOCK:
+            _reject_second(tx, action)
         tx.work.add(JobKind.CLUSTER_ACTION, action.id, action.created_at)
         return action
 
-    def cancel(self, tx: Transaction, action: Action) -> None:
-        """Have an action end soon; what it has begun is brought to an end first."""
+    def cancel_action(self, tx: Transaction, action: Action) -> None:
+        """Mark an action for cancellation and make its job due; started children are finished first."""
         tx.clustering.actions.update([replace(action, to_be_cancelled=True, updated_at=self.clock())])
         tx.work.finish(JobKind.CLUSTER_ACTION, [action.id])
         tx.work.add(JobKind.CLUSTER_ACTION, action.id, self.clock())
 
-    def _end_others(self, tx: Transaction, action: Action) -> None:
-        for holder in sorted(set(_in_the_way(tx, action))):
+    def _cancel_holders(self, tx: Transaction, action: Action) -> None:
+        for holder in sorted(set(_conflicting_holders(tx, action))):
             found = tx.clustering.actions.lock(holder)
             if found is not None and not found.to_be_cancelled:
-                self.cancel(tx, found)
+                self.cancel_action(tx, found)
 
 
-def grab(tx: Transaction, action: Action) -> bool:
-    """Take the lock that an action needs, if it can be had. The caller holds the rows of its cluster and its node."""
-    if action.id in _held(tx, action).values():
+def acquire_lock(tx: Transaction, action: Action) -> bool:
+    """Return whether the action holds its target's lock now. The caller has locked the cluster's and node's rows."""
+    if action.id in _holders(tx, action).values():
         return True
-    if _in_the_way(tx, action):
+    if _conflicting_holders(tx, action):
         return False
     cluster = None if action.verb.is_for_cluster else action.cluster_id
-    tx.clustering.locks.take([action.target], cluster, action.id)
+    tx.clustering.locks.acquire([action.target], cluster, action.id)
     return True
 
 
-def _refuse_second(tx: Transaction, action: Action) -> None:
-    """Raises ActionConflict when something is to be done to the target that was asked for before."""
-    others = [other.id for other in tx.clustering.actions.under_way(action.target) if other.id != action.id]
+def _reject_second(tx: Transaction, action: Action) -> None:
+    """Raises ActionConflict when an earlier action on the target is unfinished."""
+    others = [other.id for other in tx.clustering.actions.unfinished(action.target) if other.id != action.id]
     if others:
         message = f"The {action.verb} action for target {action.target} conflicts with the following action(s): "
         raise ActionConflict(message + ",".join(others))
 
 
-def _held(tx: Transaction, action: Action) -> dict[str, str]:
-    """Who holds the target, or something that it is part of, or that is part of it."""
-    held = dict(tx.clustering.locks.holders(action.target))
+def _holders(tx: Transaction, action: Action) -> dict[str, str]:
+    """Return the actions that hold the target, its cluster or its nodes."""
+    holders = dict(tx.clustering.locks.holders(action.target))
     if not action.verb.is_for_cluster and action.cluster_id is not None:
-        whole = tx.clustering.locks.holders(action.cluster_id).get(action.cluster_id)
-        held |= {} if whole is None else {action.cluster_id: whole}
-    return held
+        cluster_holder = tx.clustering.locks.holders(action.cluster_id).get(action.cluster_id)
+        holders |= {} if cluster_holder is None else {action.cluster_id: cluster_holder}
+    return holders
 
 
-def _in_the_way(tx: Transaction, action: Action) -> list[str]:
-    return [holder for holder in _held(tx, action).values() if holder != action.id]
+def _conflicting_holders(tx: Transaction, action: Action) -> list[str]:
+    return [holder for holder in _holders(tx, action).values() if holder != action.id]
