@@ -51,7 +51,6 @@ STATUS = {
     "immutable": HTTPStatus.CONFLICT,
     "still_in_use": HTTPStatus.CONFLICT,
     "not_supported": HTTPStatus.CONFLICT,
-    "not_orphan": HTTPStatus.CONFLICT,
 }
 
 Render = Callable[[HTTPStatus, str], object]

@@ -24,7 +24,6 @@ TYPES = {
     "immutable": "ActionImmutable",
     "still_in_use": "ResourceInUse",
     "not_supported": "FeatureNotSupported",
-    "not_orphan": "NodeNotOrphan",
     "too_large": "RequestLimitExceeded",
 }
 _BY_STATUS = {
