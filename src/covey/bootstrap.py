@@ -82,7 +82,7 @@ def wsgi(settings: Settings, *, work: bool = False, stopping: threading.Event | 
         for _ in range(conf.worker.threads):
             assembled.worker().start()
     if work and settings.only_api in {None, "compute"}:
-        threading.Thread(target=assembled.live.get_ready, name="covey-ready", daemon=True).start()
+        threading.Thread(target=assembled.live.warm_up, name="covey-ready", daemon=True).start()
     parts = app.AppParts(
         services=assembled.services,
         ping=store.ping,

@@ -1,8 +1,8 @@
-"""Processors: which of them a process runs on.
+"""CPU affinity: pins a serving process to one CPU.
 
-Only one thread of a process runs Python at a time. If the system spreads its threads over several processors, every
-hand-over has to wake another one up, which costs a fifth of the speed. So a serving process stays where the system has
-put it. What runs long without Python, such as a solver, may go elsewhere.
+Only one thread of a process runs Python at a time. If the kernel spreads the threads over several CPUs, every switch
+wakes another CPU, which costs a fifth of the throughput. So a serving process stays on the CPU where it started. Long
+computations outside Python, such as the solver, may run on any CPU.
 """
 
 import os
@@ -11,27 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _STATE = Path("/proc/thread-self/stat")
-_PROCESSOR = 36  # the field's place behind the name, which ends with the last parenthesis
-_allowed: frozenset[int] = frozenset()  # to this process, before it chose to stay
+_CPU_FIELD = 36  # index of the CPU field after the process name, which ends with the last parenthesis
+_allowed: frozenset[int] = frozenset()  # CPUs of this process before it was pinned
 
 
-def stay() -> None:
-    """From now on this thread, and all that it starts, run on the processor that it is on; where that can be told."""
-    global _allowed  # noqa: PLW0603 -- it is the process's own affair
+def pin() -> None:
+    """Pin this thread, and all threads that it starts, to the current CPU. Does nothing without /proc."""
+    global _allowed  # noqa: PLW0603 -- affinity belongs to the process
     if _STATE.exists():
         _allowed = frozenset(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {int(_STATE.read_text().rpartition(")")[2].split()[_PROCESSOR])})
+        os.sched_setaffinity(0, {int(_STATE.read_text().rpartition(")")[2].split()[_CPU_FIELD])})
 
 
 @contextmanager
-def anywhere() -> Iterator[None]:
-    """While the block runs, this thread may run on any processor that the process is allowed."""
+def unpinned() -> Iterator[None]:
+    """Let this thread run on any CPU of the process while the block runs."""
     if not _allowed:
         yield
         return
-    here = os.sched_getaffinity(0)
+    pinned = os.sched_getaffinity(0)
     os.sched_setaffinity(0, _allowed)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, here)
+        os.sched_setaffinity(0, pinned)

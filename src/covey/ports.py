@@ -1,4 +1,4 @@
-"""What is swapped at the edges: the clock, new ids, access rules, the driver, the notifier."""
+"""What deployments and tests swap: the clock, ids, access rules, the driver, the notifier."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -9,23 +9,23 @@ from covey.model.servers import Server
 from covey.model.work import Notification
 
 Clock = Callable[[], datetime]
-"""Tells the time, in UTC and without a zone, as the wire and the database do."""
+"""Returns the time in UTC, without a time zone, as the wire and the database use it."""
 
 NewUuid = Callable[[], str]
-"""Makes an id that nothing else has."""
+"""Returns a new unique id."""
 
 
 class Access(Protocol):
-    """Who may do what."""
+    """Decides by access rules who may do what."""
 
     def allows(self, actor: Actor, rule: str, target: Target = ...) -> bool: ...
 
     def require(self, actor: Actor, rule: str, target: Target = ...) -> None:
-        """Raises Forbidden, with the rule's name, unless the rule allows it."""
+        """Raise Forbidden, with the rule's name, unless the rule allows it."""
 
 
 class Driver(Protocol):
-    """Does what is already decided. Each method may be repeated after a crash, and raises DriverFault."""
+    """Runs servers on hosts. A worker may repeat each call after a crash. Each method raises DriverFault."""
 
     def spawn(self, server: Server, host: str) -> None:
         """Start the server on the host. Does nothing if it runs there already. Raises OperationInProgress."""
@@ -34,14 +34,14 @@ class Driver(Protocol):
         """Remove the server from the host. Does nothing if it is not there."""
 
     def move(self, server: Server, source: str, destination: str, *, live: bool) -> None:
-        """Bring the server from one host to the other. Does nothing if it is there already."""
+        """Move the server from one host to the other. Does nothing if it is there already."""
 
     def power(self, server: Server, host: str, verb: str) -> None:
-        """start, stop or reboot the server."""
+        """Start, stop or reboot the server."""
 
 
 class Notifier(Protocol):
-    """Tells others what happened."""
+    """Sends notifications."""
 
     def send(self, note: Notification) -> None:
-        """Tell it, at least once. Raises Unavailable when nobody takes it, soon enough for others to wait for."""
+        """Send a notification at least once. Raises Unavailable within a short time if the broker does not take it."""

@@ -1,9 +1,8 @@
-"""Lanes: how many requests of a process run Python at once.
+"""Request slots: how many requests of a process run Python at once.
 
-A process has many threads, since most requests wait: for a commit, for a lock, for Keystone. But only one thread
-at a time runs Python, and dozens that want to spend more time on taking turns than on their requests. So a request
-takes a lane, and steps aside whenever it waits for something long. Who is ready to go on is given a lane first and
-woken then, in the order in which they became ready.
+A process has many threads, because most requests wait: for a commit, for a lock, for Keystone. Only one thread at a
+time runs Python, and dozens of runnable threads spend more time on switching than on requests. So a request takes a
+slot, and gives it up while it waits. A waiter that is ready gets a slot first and is woken then, in order.
 """
 
 import threading
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Waiter:
-    """What a thread sleeps on until somebody wakes it, once."""
+    """What one thread sleeps on until another thread wakes it, once."""
 
     __slots__ = ("_woken",)
 
@@ -33,7 +32,7 @@ class Waiter:
 
 
 class RequestSlots:
-    """A number of lanes; by default there is room for everybody."""
+    """A number of slots; by default without a limit."""
 
     def __init__(self, number: int = 1 << 30) -> None:
         self._free = number
@@ -42,7 +41,7 @@ class RequestSlots:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave one's lane to others while the block runs."""
+        """Give up the slot while the block runs."""
         self._leave()
         try:
             yield
@@ -50,12 +49,12 @@ class RequestSlots:
             self._enter()
 
     def sleep(self, waiter: Waiter) -> None:
-        """Leave one's lane until somebody wakes this nap; then one has a lane again."""
+        """Give up the slot and sleep until the waiter is woken, with a slot again."""
         self._leave()
         waiter.sleep()
 
     def wake(self, waiter: Waiter) -> None:
-        """End a nap as soon as there is a lane for who sleeps."""
+        """Wake a waiter as soon as a slot is free for it."""
         with self._lock:
             if not self._free:
                 self._ready.append(waiter)
@@ -64,7 +63,7 @@ class RequestSlots:
         waiter.end()
 
     def guard(self, app: "WSGIApplication") -> "WSGIApplication":
-        """The same application, whose every call takes a lane."""
+        """Return the application with a slot around every call."""
 
         def guarded(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
             self._enter()

@@ -56,7 +56,7 @@ def test_a_tenant_sees_their_own_servers_and_no_host_by_its_name(racks: Scoped) 
 
 
 def test_what_was_got_ready_is_not_read_again_for_the_first_visitor(racks: Scoped) -> None:
-    racks.assembled.live.get_ready()
+    racks.assembled.live.warm_up()
     asked: list[str] = []
     sa.event.listen(racks.connection, "before_cursor_execute", lambda *told: asked.append(told[2]))
     assert len(dashboard(racks.admin).get("/data/fleet").json["hosts"]["name"]) == 5

@@ -170,7 +170,7 @@ def test_an_operator_sets_a_state_by_hand(cloud: Cloud) -> None:
 def test_a_server_without_a_place_can_not_be_made_active(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="giant")
     answer = cloud.act(cloud.admin, server, "os-resetState", {"state": "active"})
-    conflict(answer, f"Instance {server} is on no host, so it can't be active.")
+    conflict(answer, f"Instance {server} has no host, so it cannot become active.")
 
 
 def test_a_server_between_two_hosts_is_not_reset(cloud: Cloud) -> None:
@@ -179,7 +179,7 @@ def test_a_server_between_two_hosts_is_not_reset(cloud: Cloud) -> None:
         prepare()
         for state in ("active", "error"):
             answer = cloud.act(cloud.admin, server, "os-resetState", {"state": state})
-            conflict(answer, f"Instance {server} is on its way between two hosts.")
+            conflict(answer, f"Instance {server} is being migrated between two hosts.")
     cloud.did(cloud.admin, server, "confirmResize")
     assert states(cloud, server) == ACTIVE
 

@@ -12,10 +12,10 @@ _STAYS = """
 import os, threading
 from covey import cpu_affinity
 before = os.sched_getaffinity(0)
-cpu_affinity.stay()
+cpu_affinity.pin()
 seen = []
 threading.Thread(target=lambda: seen.append(os.sched_getaffinity(0))).start()
-with cpu_affinity.anywhere():
+with cpu_affinity.unpinned():
     away = os.sched_getaffinity(0)
 print(len(os.sched_getaffinity(0)), seen[0] == os.sched_getaffinity(0), away == before, before >= seen[0])
 """
@@ -31,5 +31,5 @@ def test_a_process_stays_where_it_is_with_all_its_threads_except_when_it_says_so
 
 def test_who_never_stayed_is_left_alone() -> None:
     before = os.sched_getaffinity(0)
-    with cpu_affinity.anywhere():
+    with cpu_affinity.unpinned():
         assert os.sched_getaffinity(0) == before

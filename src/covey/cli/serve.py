@@ -162,7 +162,7 @@ def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
 def _load(options: Settings, *, stays: bool) -> "WSGIApplication":
     """Runs in each serving process, which ends when the one that watches over it was killed."""
     if stays:
-        cpu_affinity.stay()
+        cpu_affinity.pin()
     threading.Thread(target=_end_with, args=(os.getppid(),), name="covey-parent", daemon=True).start()
     gc.set_threshold(*_GARBAGE)
     return bootstrap.wsgi(options, work=True, stopping=_told_to_stop())

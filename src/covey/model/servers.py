@@ -1,4 +1,4 @@
-"""Servers: what was asked for, where it is, and the states that it goes through."""
+"""Servers: the request, the placement, and the states of a server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 
 
 class VmState(StrEnum):
-    """What a server is, when nothing is being done to it."""
+    """The stable state of a server, as Nova names it."""
 
     BUILDING = "building"
     ACTIVE = "active"
@@ -22,7 +22,7 @@ class VmState(StrEnum):
 
 
 class Task(StrEnum):
-    """What is being done to a server."""
+    """The operation in progress on a server, Nova's task_state."""
 
     SPAWNING = "spawning"
     DELETING = "deleting"
@@ -52,7 +52,7 @@ POWER_STATES = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
 """The number of each power state in Nova's API and in the database."""
 
 
-_WHILE = {
+_STATUS_OF_TASK = {
     Task.REBOOTING: "REBOOT",
     Task.REBOOTING_HARD: "HARD_REBOOT",
     Task.MIGRATING: "MIGRATING",
@@ -61,7 +61,7 @@ _WHILE = {
     Task.RESIZE_REVERTING: "REVERT_RESIZE",
     Task.REBUILDING: "REBUILD",
 }
-_WHEN = {
+_STATUS_OF_STATE = {
     VmState.BUILDING: "BUILD",
     VmState.ACTIVE: "ACTIVE",
     VmState.STOPPED: "SHUTOFF",
@@ -72,36 +72,36 @@ _WHEN = {
 }
 
 
-TASK_STATUSES = frozenset(_WHILE)  # the tasks that show as a status of their own
+TASK_STATUSES = frozenset(_STATUS_OF_TASK)  # tasks that have a status of their own
 
 
 def tasks_shown_as(status: str) -> tuple[Task, ...]:
-    """The tasks that a status stands for; none for a status that is a server's state itself."""
-    return tuple(task for task, word in _WHILE.items() if word == status)
+    """Return the tasks that are shown as the status; none for the status of a VM state."""
+    return tuple(task for task, word in _STATUS_OF_TASK.items() if word == status)
 
 
 def states_shown_as(status: str) -> tuple[VmState, ...]:
-    """The states that a status stands for, while nothing is done that has a word of its own."""
-    return tuple(state for state, word in _WHEN.items() if word == status)
+    """Return the VM states that are shown as the status, unless a task has a status of its own."""
+    return tuple(state for state, word in _STATUS_OF_STATE.items() if word == status)
 
 
 def status_of(vm_state: VmState, task: Task | None) -> str:
-    """The one word that clients wait for."""
-    if task in _WHILE and vm_state not in {VmState.BUILDING, VmState.ERROR}:
-        return _WHILE[task]
-    return _WHEN[vm_state]
+    """Return the status that clients see."""
+    if task in _STATUS_OF_TASK and vm_state not in {VmState.BUILDING, VmState.ERROR}:
+        return _STATUS_OF_TASK[task]
+    return _STATUS_OF_STATE[vm_state]
 
 
 class FaultKind(StrEnum):
-    """What put a server into error."""
+    """Why a server is in ERROR."""
 
-    NO_VALID_HOST = "no_valid_host"  # no host may take it, or every host that it was tried on failed
+    NO_VALID_HOST = "no_valid_host"  # no host takes it, or each host it was tried on failed
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a server is in error, in a sentence that its owner may read."""
+    """Why a server is in ERROR, in a message for its owner."""
 
     message: str
     created_at: datetime
@@ -112,11 +112,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """What was asked of a server's place; kept, to decide again by."""
+    """What a client requested of a server's placement. It is stored, and applies to later moves."""
 
     image_id: str | None = None
     zone: str | None = None
-    hosts: tuple[HostId, ...] = ()  # a destination that was asked for
+    hosts: tuple[HostId, ...] = ()  # the requested destination
     forced: bool = False
     image_required_traits: tuple[str, ...] = ()
     image_forbidden_traits: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class HostRequirements:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What placement does not look at."""
+    """Attributes of a server that the scheduler ignores."""
 
     metadata: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
@@ -154,23 +154,23 @@ class Details:
     reservation_id: str = ""
     launch_index: int = 0
     networks: object = None
-    image_properties: Mapping[str, str] = field(default_factory=dict)  # as they were when it was asked for
+    image_properties: Mapping[str, str] = field(default_factory=dict)  # as they were at creation
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRecord:
-    """Why a server is where it is: enough to tell, and to decide the same again."""
+    """How the scheduler placed a server. With the seed, the decision can be reproduced."""
 
     seed: int = 0
-    candidates: int = 0  # hosts that would have done
-    hosts: int = 0  # hosts that there were
+    candidates: int = 0  # hosts that met all constraints
+    hosts: int = 0  # hosts in the fleet
     attempts: int = 1
-    avoid: tuple[HostId, ...] = ()  # hosts on which it failed to start
+    avoid: tuple[HostId, ...] = ()  # hosts where its build failed
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server as it is now."""
+    """A server."""
 
     id: ServerId
     name: str
@@ -193,18 +193,18 @@ class Server:
     placement: PlacementRecord = field(default_factory=PlacementRecord)
     fault: Fault | None = None
     tags: frozenset[str] = frozenset()
-    zone: str | None = None  # of the host that it is on
+    zone: str | None = None  # of its host
     host_up: bool = True
 
     @property
     def status(self) -> str:
-        """The one word that clients wait for."""
+        """Return the status that clients see."""
         return status_of(self.vm_state, self.task)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFilter:
-    """Which servers a listing wants; None means no matter."""
+    """The filters of a list of servers. None matches every server."""
 
     project_id: ProjectId | None = None
     user_id: str | None = None
@@ -223,8 +223,8 @@ class ServerFilter:
     changed_before: datetime | None = None
     tags: tuple[str, ...] = ()
     tags_any: tuple[str, ...] = ()
-    not_tags: tuple[str, ...] = ()  # not all of these
-    not_tags_any: tuple[str, ...] = ()  # not one of these
+    not_tags: tuple[str, ...] = ()  # servers that lack at least one of these
+    not_tags_any: tuple[str, ...] = ()  # servers that have none of these
     after: ServerId | None = None
     limit: int | None = None
     sort_key: str = "created_at"

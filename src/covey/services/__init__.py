@@ -1,4 +1,4 @@
-"""Use cases: a module for each noun, a function for each verb."""
+"""Services: a module for each resource, a function for each operation on it."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ from covey.services.servers import Servers
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything that can be asked of Covey."""
+    """The services that the APIs call."""
 
     aggregates: Aggregates
     audits: Audits

@@ -1,14 +1,14 @@
-"""What a process keeps in memory, and what its garbage collector need not look at again and again."""
+"""Garbage collection: keeps a large fleet out of the collector's passes."""
 
 import gc
 
 _LARGE = 1_000  # hosts
 
 
-def settle(hosts: int) -> None:
-    """A picture of so many hosts was made and stays: to walk through it for garbage would hold up many requests.
+def freeze(hosts: int) -> None:
+    """Freeze a fleet of so many hosts that was just loaded: a pass through it would delay many requests.
 
-    What was there before is looked at once more, so that a picture which nobody uses any longer goes.
+    Objects frozen before are collected first, so that the previous fleet is freed.
     """
     if hosts >= _LARGE:
         gc.unfreeze()

@@ -1,8 +1,8 @@
 """Group commit: requests that arrive together share a transaction.
 
-A thread that asks becomes the leader if there is none, and works for everybody who is waiting. When it is done it hands
-the lead to the first of those who came meanwhile, and wakes the ones that it worked for. There is one leader: with two,
-each batch would be half as large.
+The first thread becomes the leader and runs the batch of all threads that wait. When the batch is done, the leader
+wakes its members and passes the lead to the first thread that arrived since. There is one leader: with two, each batch
+would be half as large.
 """
 
 import threading
@@ -15,12 +15,12 @@ from covey.request_slots import RequestSlots, Waiter
 Q = TypeVar("Q")
 A = TypeVar("A")
 
-_GATHER_S = 0.002  # a batch costs little more for many than for few, so a busy leader lets a few more gather,
-_ENOUGH = 8  # unless so many wait already
+_GATHER_DELAY_S = 0.002  # a busy leader waits for further requests: a large batch costs little more than a small one
+_ENOUGH = 8  # requests; skip the gather delay once this many wait
 
 
 class _Entry(Generic[Q, A]):
-    """Somebody who waits. Who is woken and has no answer leads."""
+    """A waiting request. A thread that is woken before its entry is settled leads the next batch."""
 
     __slots__ = ("answer", "asked", "is_settled", "waiter")
 
@@ -32,7 +32,7 @@ class _Entry(Generic[Q, A]):
 
 
 class GroupCommit(Generic[Q, A]):
-    """Collects questions and answers them together; `answer` gets several and gives as many answers or errors."""
+    """Collects requests and runs them together: `answer` takes a batch and returns an answer or error for each."""
 
     def __init__(
         self,
@@ -43,45 +43,45 @@ class GroupCommit(Generic[Q, A]):
     ) -> None:
         self._answer = answer
         self._has_leader = False
-        self._is_busy = False  # several asked at once, a moment ago
+        self._is_busy = False  # the last batch had several requests
         self._slots = request_slots
         self._largest = largest
         self._lock = threading.Lock()
-        self._waiting: list[_Entry[Q, A]] = []  # the one who leads, or is about to, comes first
+        self._waiting: list[_Entry[Q, A]] = []  # the leader, or the next one, comes first
 
     def ask(self, question: Q) -> A:
-        """Wait for the answer, or lead the batch that brings it. Raises what answering raised."""
-        mine: _Entry[Q, A] = _Entry(question)
+        """Return the answer. Raises the error of the request, or the error that failed its batch."""
+        entry: _Entry[Q, A] = _Entry(question)
         with self._lock:
-            self._waiting.append(mine)
+            self._waiting.append(entry)
             waits, self._has_leader = self._has_leader, True
         if waits:
-            self._slots.sleep(mine.waiter)
-        if not mine.is_settled:
-            with self._slots.aside():  # it waits for the database most of the time
+            self._slots.sleep(entry.waiter)
+        if not entry.is_settled:
+            with self._slots.aside():  # the leader mostly waits for the database
                 self._lead()
-        if isinstance(mine.answer, BaseException):
-            raise mine.answer
-        return mine.answer  # type: ignore[return-value]
+        if isinstance(entry.answer, BaseException):
+            raise entry.answer
+        return entry.answer  # type: ignore[return-value]
 
     def _lead(self) -> None:
         if self._is_busy and len(self._waiting) < _ENOUGH:
-            time.sleep(_GATHER_S)
+            time.sleep(_GATHER_DELAY_S)
         with self._lock:
             self._is_busy = len(self._waiting) > 1
             batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
         self._settle(batch)
         with self._lock:
-            heirs = self._waiting[:1]
-            self._has_leader = bool(heirs)
-        for entry in (*heirs, *batch[1:]):
+            next_leader = self._waiting[:1]
+            self._has_leader = bool(next_leader)
+        for entry in (*next_leader, *batch[1:]):
             self._slots.wake(entry.waiter)
 
     def _settle(self, batch: Sequence[_Entry[Q, A]]) -> None:
         answers: Sequence[A | BaseException]
         try:
             answers = self._answer([entry.asked for entry in batch])
-        except BaseException as error:  # noqa: BLE001 -- it is everybody's, and each waiting thread raises it
+        except BaseException as error:  # noqa: BLE001 -- every thread of the batch raises it
             answers = [error] * len(batch)
         for entry, answer in zip(batch, answers, strict=True):
             entry.answer = answer

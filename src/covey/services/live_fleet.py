@@ -1,4 +1,4 @@
-"""The fleet in memory: one picture of it for the process, and how it is kept true."""
+"""The fleet in memory: one copy for the process, kept up to date by the change log."""
 
 import threading
 import time
@@ -22,22 +22,22 @@ from covey.services import gc_tuning
 from covey.storage.store import Store, Transaction
 
 _TENANTS = "filter_tenant_id"
-IDLE_S = 1200  # after so long without a look the log may have been cleared: start anew
+IDLE_S = 1200  # after so long without a refresh the log may have been trimmed, so the fleet is loaded again
 
 
 @dataclass(frozen=True, slots=True)
 class FleetSnapshot:
-    """A look at the fleet. The tag marks what this look's claims write to the log, so that they count once."""
+    """The fleet at a moment. The tag marks what claims on this snapshot write to the log, so that they count once."""
 
     fleet: Fleet
     tag: str
 
 
 class LiveFleet:
-    """One Fleet for the process. Whoever looks at it holds it, and it is brought up to date first.
+    """One Fleet for the process. A reader holds its lock and gets it up to date.
 
-    What this process claims is taken in memory at once, and skipped when the log brings it back. Each time
-    the fleet is read anew the tag changes: a claim that was under way then comes in through the log.
+    A claim of this process takes its room in memory at once, and is skipped when the log contains it. Each time the
+    fleet is loaded the tag changes, so a claim that was open at that time is applied from the log.
     """
 
     def __init__(
@@ -47,33 +47,33 @@ class LiveFleet:
         self._new_tag = new_tag
         self._weights = weights
         self._default_zone = default_zone
-        self._isolates = isolates  # aggregates that require traits are closed to requests that do not
+        self._isolates = isolates  # aggregates with required traits refuse requests without them
         self._lock = threading.Lock()
-        self._sight: FleetSnapshot | None = None
+        self._snapshot: FleetSnapshot | None = None
         self._cursor = Cursor(0)
-        self._looked_at = 0.0
+        self._refreshed_at = 0.0
 
-    def get_ready(self) -> None:
-        """Look at the fleet once, so that the first who needs it does not wait; without a database, they have to."""
+    def warm_up(self) -> None:
+        """Load the fleet before the first request needs it. Does nothing while the database does not answer."""
         with suppress(Unavailable), self._store.read() as tx, self.fresh(tx):
             pass
 
     @contextmanager
     def fresh(self, tx: Transaction) -> Iterator[FleetSnapshot]:
-        """The fleet as this transaction sees it; nobody else decides meanwhile."""
+        """Yield the fleet as this transaction sees it, and keep other threads from planning."""
         with self._lock:
             yield self._refreshed(tx)
 
     def return_room(self, snapshot: FleetSnapshot, abandoned: Plan) -> None:
         """Return the room of a plan that was not committed, unless the fleet was loaded again since."""
         with self._lock:
-            if self._sight is snapshot:
+            if self._snapshot is snapshot:
                 return_room(snapshot.fleet, abandoned)
 
     def _refreshed(self, tx: Transaction) -> FleetSnapshot:
         now = time.monotonic()
-        snapshot, idle = self._sight, now - self._looked_at > IDLE_S
-        self._looked_at = now
+        snapshot, idle = self._snapshot, now - self._refreshed_at > IDLE_S
+        self._refreshed_at = now
         if snapshot is None or idle:
             return self._load()
         changes = tx.changes.since(self._cursor, snapshot.tag)
@@ -88,9 +88,9 @@ class LiveFleet:
             self._cursor = tx.changes.begin()
             hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
         fleet = build_fleet(hosts, aggregates, self._weights, self._default_zone, isolates=self._isolates)
-        self._sight = FleetSnapshot(fleet, self._new_tag())
-        gc_tuning.settle(len(hosts))
-        return self._sight
+        self._snapshot = FleetSnapshot(fleet, self._new_tag())
+        gc_tuning.freeze(len(hosts))
+        return self._snapshot
 
 
 def _apply(uses: Sequence[Use], fleet: Fleet) -> None:
@@ -103,7 +103,7 @@ def _apply(uses: Sequence[Use], fleet: Fleet) -> None:
 def build_fleet(
     hosts: list[Host], aggregates: list[Aggregate], weights: Weights, default_zone: str, *, isolates: bool = False
 ) -> Fleet:
-    """Columns out of values."""
+    """Return the columns of hosts and aggregates."""
     ids = {host.name: host.id for host in hosts}
     records = [_aggregate(aggregate, ids, isolates=isolates) for aggregate in aggregates]
     return Fleet([_host(host) for host in hosts], records, weights, default_zone)

@@ -1,7 +1,7 @@
-"""Servers that this process claimed and may start itself, without asking the database what there is to do.
+"""The local queue: servers that this process claimed and starts itself, without a query for due jobs.
 
-The claim writes the job as one that is taken already. If this process dies, the job is due for others when the
-lease is over; if it is slow, it leaves the job to them.
+The claim writes the job as leased. If the process dies or is slow, the job is due for other processes when the lease
+ends.
 """
 
 import time
@@ -12,29 +12,29 @@ from datetime import datetime, timedelta
 
 from covey.model.servers import Server
 
-_MOST = 1024  # servers that wait here; further ones are anybody's
+_MAX_WAITING = 1024  # servers in the queue; the jobs of further ones are due for any process
 
 
 @dataclass(slots=True)
 class LocalQueue:
-    """From those who claim to those who start. Without takers in this process, every job is anybody's."""
+    """Passes claimed servers to the workers of this process. Without such workers it takes no servers."""
 
     lease_s: float
     takers: int = 0
     _waiting: deque[tuple[float, Server]] = field(default_factory=deque)
 
     def due(self, now: datetime) -> datetime:
-        """When the jobs of a claim that is about to be made are due for others."""
+        """Return when the jobs of the next claim are due for other processes."""
         return now + timedelta(seconds=self.lease_s) if self._has_room() else now
 
     def give(self, servers: Sequence[Server], *, due: datetime, now: datetime) -> None:
-        """Claimed servers, whose jobs are due for others at that time."""
+        """Queue claimed servers whose jobs are due for other processes at `due`."""
         if due > now:
-            until = time.monotonic() + self.lease_s / 2  # the other half is for doing it
+            until = time.monotonic() + self.lease_s / 2  # the other half is for starting it
             self._waiting.extend((until, server) for server in servers)
 
     def take(self, most: int) -> list[Server]:
-        """Servers to start now."""
+        """Return servers to start now, up to `most`."""
         taken: list[Server] = []
         while self._waiting and len(taken) < most:
             until, server = self._waiting.popleft()
@@ -43,4 +43,4 @@ class LocalQueue:
         return taken
 
     def _has_room(self) -> bool:
-        return self.takers > 0 and len(self._waiting) < _MOST
+        return self.takers > 0 and len(self._waiting) < _MAX_WAITING

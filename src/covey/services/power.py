@@ -1,4 +1,4 @@
-"""Power and locks: starting, stopping, rebooting, and what an operator sets by hand."""
+"""Power and locks: start, stop, reboot, lock, and reset of the state by an operator."""
 
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ _FROM = {"start": VmState.STOPPED, "stop": VmState.ACTIVE}
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """None of these changes a server's place."""
+    """Actions on servers that keep their hosts."""
 
     store: Store
     access: Access
@@ -25,30 +25,30 @@ class Power:
     servers: Servers
 
     def switch(self, actor: Actor, server: str, verb: str, request_id: str) -> None:
-        """Start a stopped server, or stop a running one. Raises Conflict for any other."""
+        """Start a stopped server, or stop an active one. Raises Conflict in any other state."""
         self._begin(actor, server, f"servers:{verb}", verb, request_id, _TASK[verb], _FROM[verb])
 
     def reboot(self, actor: Actor, server: str, request_id: str, *, hard: bool) -> None:
-        """Raises Conflict unless it runs; a hard reboot also starts what is stopped."""
+        """Reboot an active server; a hard reboot also starts a stopped one. Raises Conflict in any other state."""
         task = Task.REBOOTING_HARD if hard else Task.REBOOTING
         states = (VmState.ACTIVE, VmState.STOPPED) if hard else (VmState.ACTIVE,)
         self._begin(actor, server, "servers:reboot", "reboot", request_id, task, *states)
 
     def lock(self, actor: Actor, server: str, reason: str | None) -> None:
-        """Keep everybody but administrators from changing it."""
-        self._note(actor, server, "os-lock-server:lock", locked=True, reason=reason)
+        """Lock a server against changes by anyone but administrators."""
+        self._set_lock(actor, server, "os-lock-server:lock", locked=True, reason=reason)
 
     def unlock(self, actor: Actor, server: str) -> None:
-        self._note(actor, server, "os-lock-server:unlock", locked=False, reason=None)
+        self._set_lock(actor, server, "os-lock-server:unlock", locked=False, reason=None)
 
     def reset(self, actor: Actor, server: str, state: str) -> None:
-        """Set the state by hand, after something outside went wrong. Raises Conflict for one with no place, or two."""
+        """Set the state of a server. Raises Conflict during a migration, and for ACTIVE without a host."""
 
         def change(found: Server) -> Server:
             if found.migration_host_id is not None:
-                raise Conflict(f"Instance {found.id} is on its way between two hosts.")
+                raise Conflict(f"Instance {found.id} is being migrated between two hosts.")
             if state == "active" and found.host_id is None:
-                raise Conflict(f"Instance {found.id} is on no host, so it can't be active.")
+                raise Conflict(f"Instance {found.id} has no host, so it cannot become active.")
             return replace(found, vm_state=VmState(state), task=None)
 
         self.servers.change(actor, server, f"{_RULE}os-admin-actions:reset_state", change)
@@ -65,11 +65,11 @@ class Power:
             tx.actions.add(found, verb, request_id, actor, now)
             tx.work.add(JobKind.POWER, found.id, now, {"verb": verb})
 
-    def _note(self, actor: Actor, server: str, rule: str, *, locked: bool, reason: str | None) -> None:
+    def _set_lock(self, actor: Actor, server: str, rule: str, *, locked: bool, reason: str | None) -> None:
         operator = self.access.allows(actor, f"{_RULE}os-lock-server:unlock:unlock_override")
 
         def change(found: Server) -> Server:
-            if found.details.locked_by_operator and not operator:  # what an operator locked, an operator unlocks
+            if found.details.locked_by_operator and not operator:  # only an operator unlocks what an operator locked
                 self.access.require(actor, f"{_RULE}os-lock-server:unlock:unlock_override")
             by_operator = locked and operator
             details = replace(found.details, locked=locked, locked_reason=reason, locked_by_operator=by_operator)

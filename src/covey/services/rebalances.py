@@ -78,7 +78,7 @@ class Planner:
 
     def think(self, seen: Seen) -> Plan:
         """What to do about it. Nobody waits meanwhile: not for a lane, and not for a transaction."""
-        with self.request_slots.aside(), cpu_affinity.anywhere():
+        with self.request_slots.aside(), cpu_affinity.unpinned():
             return plan(seen.group.policies, seen.members, seen.fleet, self.seed(), patience_s=self.patience_s)
 
     def _member(self, server: Server) -> Member:

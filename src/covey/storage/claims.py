@@ -1,4 +1,4 @@
-"""The claim: a decision becomes fact. Room is taken by arithmetic that only works while there is room."""
+"""Claims: take room on hosts by an UPDATE that succeeds only while there is room, and write new servers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,25 +20,24 @@ from covey.model.work import JobKind
 from covey.storage.changes import FleetChanges
 from covey.storage.groups import LOCK_GROUPS
 from covey.storage.idempotency import IdempotencyKeys
-from covey.storage.rows import as_array, driver, dump, execute, insert_rows, pipeline
+from covey.storage.rows import Row, as_array, driver, dump, execute, insert_rows, pipeline
 from covey.storage.tables import (
     allocations,
     consumers,
     instance_actions,
     instance_group_members,
-    quota_usages,
     server_tags,
     servers,
     work,
 )
 
 Amount = tuple[int, str, int]
-"""Of a provider's resource class, how much."""
+"""A provider, one of its resource classes, and how much of it."""
 
 _CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))
 _CAPACITY = f"CAST(FLOOR(LEAST((i.total - i.reserved) * i.allocation_ratio, {MAX_CAPACITY})) AS BIGINT)"
 
-# Rows are locked in one order by everybody, so that two claims never wait for each other in a ring.
+# All claims lock rows in one order, so two claims cannot deadlock.
 _TAKE_POSTGRESQL = f"""
     WITH want AS (
         SELECT * FROM unnest((SELECT %s::int[]), (SELECT %s::text[]), (SELECT %s::bigint[]))
@@ -80,14 +79,14 @@ _RENAME_CONSUMER = (
     .where(allocations.c.consumer_uuid == bindparam("of"), allocations.c.provider_id == bindparam("on"))
     .values(consumer_uuid=bindparam("to"))
 )
-# Whoever changes what a consumer holds holds the consumer first, so that what it read is still so.
-_HOLD_CONSUMERS = (
+# A change of allocations locks the consumer first, so what it read stays true.
+_LOCK_CONSUMERS = (
     select(consumers.c.uuid)
     .where(consumers.c.uuid.in_(bindparam("consumers", expanding=True)))
     .order_by(consumers.c.uuid)
     .with_for_update()
 )
-# Whoever deleted a server's allocations through the Placement API deleted its consumer with them.
+# Deleting allocations through the Placement API deletes the consumer, so it may be missing.
 _COUNT_WRITE = sa.text("""
     INSERT INTO consumers (uuid, project_id, user_id, consumer_type, generation)
     SELECT id, project_id, user_id, 'INSTANCE', 1 FROM servers WHERE id = :of
@@ -97,6 +96,8 @@ _COUNT_WRITE = sa.text("""
 _DROP_ALLOCATIONS = delete(allocations).where(allocations.c.consumer_uuid == bindparam("consumer"))
 _DROP_CONSUMER = delete(consumers).where(consumers.c.uuid == bindparam("consumer"))
 
+_CONSUMER = ("uuid", "project_id", "user_id", "consumer_type", "generation")
+_ALLOCATION = ("consumer_uuid", "provider_id", "resource_class", "used")
 _SERVER = (
     "id", "name", "project_id", "user_id", "host_id", "vm_state", "task_state", "power_state",
     "flavor", "flavor_id", "request", "image_id", "details", "reservation_id", "locked",
@@ -108,7 +109,7 @@ _ACTION = (
 
 
 class Claims:
-    """Takes room and writes what goes with it, in one transaction that the caller holds."""
+    """Takes room and writes what belongs to it, in the caller's transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -117,24 +118,27 @@ class Claims:
     def open(
         self, groups: Iterable[GroupId], projects: Iterable[ProjectId]
     ) -> tuple[dict[GroupId, int], dict[str | None, dict[str, int]]]:
-        """Hold groups and tell their versions; tell also what limits were set for projects, and, of None, for all."""
+        """Lock groups. Return their versions, and the limits set for projects; those under None are the default."""
         with pipeline(self._connection):
-            held = execute(self._connection, LOCK_GROUPS, sorted(set(groups)))
+            locked = execute(self._connection, LOCK_GROUPS, sorted(set(groups)))
             limited = execute(self._connection, _LIMITS, sorted(set(projects)))
         limits: dict[str | None, dict[str, int]] = defaultdict(dict)
         for project, resource, limit in limited.fetchall():
             limits[project][resource] = limit
-        return {GroupId(group): version for group, version in held.fetchall()}, limits
+        return {GroupId(group): version for group, version in locked.fetchall()}, limits
 
     def take(self, uses: Iterable[Use]) -> None:
-        """Take room, or give it back where amounts are negative. Raises StaleClaim with the hosts that have none."""
-        each = list(uses)
-        wanted = _by_class(each)
+        """Take room, or return it where amounts are negative. Raises StaleClaim with the hosts that lack room."""
+        taken = list(uses)
+        wanted = _by_class(taken)
         if wanted:
-            _refuse_stale(wanted, self._take(wanted), each)
+            _reject_stale(wanted, self._take(wanted), taken)
 
     def take_amounts(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
-        """The same, of any class of any provider; what comes back tells, once asked, what there is no room for."""
+        """Take amounts of any class of any provider. Return a function that lists the amounts without room.
+
+        In a pipeline, call it after the pipeline ends.
+        """
         cursor = self._take(wanted) if wanted else None
 
         def refused() -> list[Amount]:
@@ -168,7 +172,7 @@ class Claims:
             FleetChanges(self._connection).add_uses(uses, writer)
         usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
         if taken is not None:
-            _refuse_stale(wanted, taken, uses)
+            _reject_stale(wanted, taken, uses)
         _reject_overrun(plan, usage)
         if plan.answers or plan.unused_keys:
             keys = IdempotencyKeys(self._connection)
@@ -176,59 +180,57 @@ class Claims:
             keys.forget(plan.unused_keys)
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
-        """What a moving server holds at its source is held by the move from now on."""
+        """Give the allocations of a moving server on its source host to the migration."""
         owner = self._connection.execute(_COUNT_WRITE, {"of": server}).one()
         self.add_consumer(migration, owner.project_id, owner.user_id, "MIGRATION")
         self._connection.execute(_RENAME_CONSUMER, {"of": server, "on": source, "to": migration})
 
     def return_allocations(self, migration: str, server: ServerId) -> None:
-        """What a move held for a server is the server's own again."""
+        """Give the allocations of a migration back to its server."""
         self._connection.execute(_COUNT_WRITE, {"of": server})
-        mine = allocations.c.consumer_uuid == migration
-        self._connection.execute(update(allocations).where(mine).values(consumer_uuid=server))
+        of_migration = allocations.c.consumer_uuid == migration
+        self._connection.execute(update(allocations).where(of_migration).values(consumer_uuid=server))
         self._connection.execute(_DROP_CONSUMER, {"consumer": migration})
 
     def add_consumer(self, consumer: str, project: str, user: str, kind: str) -> None:
-        """Somebody who may hold allocations."""
-        columns = ("uuid", "project_id", "user_id", "consumer_type", "generation")
-        insert_rows(self._connection, consumers, columns, [(consumer, project, user, kind, 1)])
+        """Add a consumer of allocations."""
+        insert_rows(self._connection, consumers, _CONSUMER, [(consumer, project, user, kind, 1)])
 
     def allocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> None:
-        """Write a consumer's allocations on a host whose room was taken."""
+        """Write the allocations of a consumer on a host, after its room was taken."""
         rows = [(consumer, host, kind, n) for kind, n in zip(_CLASSES, amounts, strict=True) if n]
-        columns = ("consumer_uuid", "provider_id", "resource_class", "used")
-        insert_rows(self._connection, allocations, columns, rows)
+        insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
     def release(self, *consumers: str) -> list[Use]:
-        """Give back all that they hold, together, and forget them; tells what that was."""
-        # One that is made by somebody else meanwhile is not held, and what it holds is not given back: it stays.
-        held = self._connection.execute(_HOLD_CONSUMERS, {"consumers": consumers}).scalars().all()
-        uses = [use for consumer in held for use in self._given_back(consumer)]
+        """Return the room of consumers and delete them. Return what they used, negated."""
+        # A consumer that another transaction adds now is not locked, so it keeps its allocations.
+        locked = self._connection.execute(_LOCK_CONSUMERS, {"consumers": consumers}).scalars().all()
+        uses = [use for consumer in locked for use in self._returned(consumer)]
         self.take(uses)
-        for consumer in held:
+        for consumer in locked:
             self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
         return uses
 
     def relocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> list[Use]:
-        """Give back all that a consumer holds, and take room for it elsewhere, at once. Raises StaleClaim."""
+        """Return the room of a consumer and take room for it on a host, at once. Raises StaleClaim."""
         self._connection.execute(_COUNT_WRITE, {"of": consumer})
-        uses = [*self._given_back(consumer), Use(host, *amounts)]
+        uses = [*self._returned(consumer), Use(host, *amounts)]
         self.take(uses)
         self._connection.execute(_DROP_ALLOCATIONS, {"consumer": consumer})
         self.allocate(consumer, host, amounts)
         return uses
 
-    def _given_back(self, consumer: str) -> list[Use]:
+    def _returned(self, consumer: str) -> list[Use]:
         held: dict[int, dict[str, int]] = defaultdict(dict)
         for row in self._connection.execute(_OF_CONSUMER, {"consumer": consumer}):
             held[row.provider_id][row.resource_class] = row.used
         return [use_of(host, {kind: -amount for kind, amount in amounts.items()}) for host, amounts in held.items()]
 
     def add_usage(self, project: str, instances: int, cores: int, ram: int) -> None:
-        """Note that a project has so many more, or fewer."""
+        """Add to the usage of a project, or subtract from it."""
         mark = "%s" if self._postgresql else "?"
         with driver(self._connection) as raw:
-            if min(instances, cores, ram) < 0:  # the check looks at what would be inserted, too
+            if min(instances, cores, ram) < 0:  # the check constraint also applies to the inserted values
                 raw.execute(_SET_USAGE.format(mark), (instances, cores, ram, project))
             else:
                 raw.execute(_ADD_USAGE.format(mark), (project, instances, cores, ram)).fetchall()
@@ -243,15 +245,10 @@ class Claims:
         return used
 
     def usage(self, project: str, *, lock: bool = False) -> tuple[int, int, int]:
-        """How many servers, cores and MB of memory a project has; held, when the caller means to add to it."""
-        wanted = select(quota_usages.c.instances, quota_usages.c.cores, quota_usages.c.ram).where(
-            quota_usages.c.project_id == project
-        )
+        """Return how many servers, cores and MB of memory a project has; with `lock`, lock the row."""
         if lock:
             self.add_usage(project, 0, 0, 0)
-            wanted = wanted.with_for_update()
-        row = self._connection.execute(wanted).first()
-        return (row.instances, row.cores, row.ram) if row else (0, 0, 0)
+        return self.usages([ProjectId(project)])[ProjectId(project)]
 
     def _add_servers(self, new_servers: Sequence[NewServer]) -> None:
         insert_rows(self._connection, servers, _SERVER, [_server_row(new) for new in new_servers])
@@ -260,16 +257,15 @@ class Claims:
         insert_rows(self._connection, server_tags, ("server_id", "tag"), tags)
 
     def _add_allocations(self, placed: Sequence[NewServer]) -> None:
-        columns = ("uuid", "project_id", "user_id", "consumer_type", "generation")
-        who = [(new.server.id, new.server.project_id, new.server.user_id, "INSTANCE", 1) for new in placed]
-        insert_rows(self._connection, consumers, columns, who)
+        rows: list[Row] = [(new.server.id, new.server.project_id, new.server.user_id, "INSTANCE", 1) for new in placed]
+        insert_rows(self._connection, consumers, _CONSUMER, rows)
         rows = [
             (new.server.id, new.server.host_id, kind, amount)
             for new in placed
             for kind, amount in zip(_CLASSES, new.amounts, strict=True)
             if amount
         ]
-        insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
+        insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
     def _add_members(self, placed: Sequence[NewServer]) -> None:
         grouped = [(new.server.id, new.server.group_id) for new in placed if new.server.group_id is not None]
@@ -283,7 +279,7 @@ class Claims:
         insert_rows(self._connection, work, ("verb", "server_id", "arguments", "due_at"), rows)
 
     def _add_usage(self, new_servers: Sequence[NewServer]) -> dict[str, Any]:
-        """The driver's cursors, each with what a project uses now."""
+        """Return the driver's cursor for each project, with its usage after the claim."""
         sums: dict[str, list[int]] = {}
         for new in new_servers:
             total = sums.setdefault(new.server.project_id, [0, 0, 0])
@@ -302,18 +298,18 @@ def _reject_overrun(plan: Plan, usage: Mapping[str, tuple[int, int, int]]) -> No
             raise StaleClaim(frozenset())
 
 
-def _refuse_stale(wanted: Sequence[Amount], taken: Any, uses: Sequence[Use]) -> None:  # noqa: ANN401
+def _reject_stale(wanted: Sequence[Amount], taken: Any, uses: Sequence[Use]) -> None:  # noqa: ANN401
     rows = taken.fetchall()
     if len(rows) < len(wanted):
         done = {row[:2] for row in rows}
         raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
     picky = {row[:2]: AllocationUnits(*row[2:]) for row in rows if row[2:] != NO_UNIT_LIMITS}
     if picky:
-        _refuse_odd(picky, uses)
+        _reject_unallocatable(picky, uses)
 
 
-def _refuse_odd(picky: Mapping[tuple[int, str], AllocationUnits], uses: Sequence[Use]) -> None:
-    """Each server is given out its own amounts, whatever others take beside it."""
+def _reject_unallocatable(picky: Mapping[tuple[int, str], AllocationUnits], uses: Sequence[Use]) -> None:
+    """Raise StaleClaim for hosts whose inventories do not allow the amount of one server."""
     odd = {
         HostId(use.host_id)
         for use in uses
@@ -325,7 +321,7 @@ def _refuse_odd(picky: Mapping[tuple[int, str], AllocationUnits], uses: Sequence
 
 
 def _by_class(uses: Iterable[Use]) -> list[Amount]:
-    """What is wanted of each inventory, summed, in the order in which everybody locks."""
+    """Return the sum for each inventory, in the order in which claims lock."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
     for use in uses:
         for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True):
@@ -337,7 +333,7 @@ def _by_class(uses: Iterable[Use]) -> list[Amount]:
 
 
 def use_of(provider: int, amounts: Mapping[str, int]) -> Use:
-    """By how much a provider's use changes, for the log."""
+    """Return the change of a provider's use, for the change log."""
     others = tuple((kind, amount) for kind, amount in amounts.items() if kind not in _CLASSES and amount)
     vcpus, memory_mb, disk_gb = (amounts.get(kind, 0) for kind in _CLASSES)
     return Use(provider, vcpus, memory_mb, disk_gb, others)

@@ -60,7 +60,7 @@ class BasicAuth:
         if user is None:
             # When a cached password expires, concurrent requests of a client miss it together: one verifies it.
             lock = self._verifying.setdefault(fingerprint, threading.Lock())
-            with self._slots.aside(), cpu_affinity.anywhere(), lock:
+            with self._slots.aside(), cpu_affinity.unpinned(), lock:
                 user = self._cached(fingerprint) or self._verify_and_cache(header, fingerprint)
             self._verifying.pop(fingerprint, None)
         return user.actor

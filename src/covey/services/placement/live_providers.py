@@ -58,7 +58,7 @@ class LiveProviders:
         self._cursor = tx.changes.begin()
         records = tx.providers.records()
         self._picture = Providers(records)
-        gc_tuning.settle(len(records))
+        gc_tuning.freeze(len(records))
         return self._picture
 
 
