@@ -135,7 +135,7 @@ def test_a_list_by_pages_in_an_order_and_with_filters(alice: Client) -> None:
         ({"limit": "-1"}, "Value must be >= 0 for field 'limit'."),
         ({"global_project": "not-bool"}, "Invalid value 'not-bool' specified for 'global_project'"),
         ({"sort": "bad-sort"}, "Unsupported sort key 'bad-sort' for 'sort'."),
-        ({"sort": "name:up"}, "Unsupported sort dir 'up' for 'sort': it is asc or desc."),
+        ({"sort": "name:up"}, "Unsupported sort dir 'up' for 'sort': it must be asc or desc."),
         ({"marker": "bad-marker"}, "The value for marker is not a valid UUID: 'bad-marker'."),
     ],
     ids=str,

@@ -1,1 +1,1 @@
-"""The Clustering API: profiles, policies, clusters, nodes, and what is done to them."""
+"""The Clustering API: clusters, nodes, profiles, policies, actions, events and receivers."""

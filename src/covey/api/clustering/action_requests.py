@@ -1,4 +1,4 @@
-"""Asking for something to be done: what it is, how it shall be, and the answer that it will be."""
+"""Requests that start an action: their bodies, and the 202 response."""
 
 import falcon
 
@@ -10,53 +10,50 @@ from covey.api.requests import Json, Request, query_lists, read_json
 
 
 def accepted(req: Request, resp: falcon.Response, action: str, media: Json | None) -> None:
-    """It will be done; here is how to see how far it has come."""
+    """Answer 202 with the location of the action."""
     resp.status, resp.location = falcon.HTTP_202, req.link(f"/v1/actions/{action}")
     if media is None:
-        resp.data, resp.content_type = b"null", falcon.MEDIA_JSON  # the whole answer to a deletion
+        resp.data, resp.content_type = b"null", falcon.MEDIA_JSON  # the body of a deletion's response
     else:
         resp.media = media
 
 
-def asked(req: Request, kind: str, no_map: str, stop: str = "") -> tuple[str, object]:
-    """The only thing that a body asks for, and what it says of it. Raises Malformed.
-
-    What is wrong is told in the words that clients know, which end with a full stop for some resources.
-    """
+def single_entry(req: Request, kind: str, not_a_map: str, full_stop: str = "") -> tuple[str, object]:
+    """Return the only key of a body and its value. Raises Malformed with Senlin's text, which `full_stop` ends."""
     body = read_json(req)
-    given = data_of({} if body is None else body, no_map)
+    given = require_map({} if body is None else body, not_a_map)
     if not given:
-        raise Malformed(f"No {kind} specified{stop}")
+        raise Malformed(f"No {kind} specified{full_stop}")
     if len(given) > 1:
-        raise Malformed(f"Multiple {kind}s specified{stop}")
+        raise Malformed(f"Multiple {kind}s specified{full_stop}")
     return next(iter(given.items()))
 
 
-def data_of(value: object, no_map: str) -> Json:
-    """What is said of it, which is a JSON object. Raises Malformed."""
+def require_map(value: object, not_a_map: str) -> Json:
+    """Return a JSON object. Raises Malformed with that text."""
     if not isinstance(value, dict):
-        raise Malformed(no_map)
+        raise Malformed(not_a_map)
     return value
 
 
-def forced(req: Request, *, in_query: bool) -> bool:
-    """Whether a deletion is to happen whatever goes on; older versions do not know of it. Raises Malformed."""
+def is_forced(req: Request, *, in_query: bool) -> bool:
+    """Return whether a deletion is forced; False before microversion 1.8. Raises Malformed."""
     body = read_json(req)
     if req.version < FORCE_DELETE:
         return False
-    if in_query and in_query_true(req, "force"):
+    if in_query and query_flag(req, "force"):
         return True
     return boolean(as_map("the body", {} if body is None else body), "force") or False
 
 
-def in_query_true(req: Request, name: str) -> bool:
-    """Whether a parameter is there and says yes. Raises Malformed."""
+def query_flag(req: Request, name: str) -> bool:
+    """Return whether a query parameter is present and true. Raises Malformed."""
     query = query_lists(req)
     return name in query and flag(name, query[name]) == (True,)
 
 
-def recovery_of(req: Request, data: Json) -> Json:
-    """What a recovery is told, each thing as what it has to be; what nobody knows is for the service to refuse."""
+def recovery_params(req: Request, data: Json) -> Json:
+    """Return the parameters of a recovery, converted to their types; the service rejects unknown ones."""
     given = {key: value for key, value in data.items() if key != "check" or req.version >= CHECK_BEFORE_RECOVERY}
     given |= {name: boolean(given, name) for name in ("check", "check_capacity", "force_recreate") if name in given}
     given |= {name: mapping(given, name) for name in ("operation_params",) if name in given}

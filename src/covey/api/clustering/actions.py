@@ -1,11 +1,11 @@
-"""/actions: what is done to clusters and nodes."""
+"""/v1/actions."""
 
 from dataclasses import dataclass
 
 import falcon
 
 from covey.api.clustering import views
-from covey.api.clustering.action_requests import in_query_true
+from covey.api.clustering.action_requests import query_flag
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import read_object
 from covey.api.clustering.microversions import ACTION_CLUSTER, CANCEL_ACTION, since
@@ -23,13 +23,13 @@ LIST = ListQuery(
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """The collection, and one of it."""
+    """The collection and its members."""
 
     service: Service
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        wanted = LIST.read(req, but=() if req.version >= ACTION_CLUSTER else ("cluster_id",))
-        resp.media = {"actions": [show(action, req.version) for action in self.service.page(req.actor, wanted)]}
+        query = LIST.read(req, without=() if req.version >= ACTION_CLUSTER else ("cluster_id",))
+        resp.media = {"actions": [show(action, req.version) for action in self.service.page(req.actor, query)]}
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         resp.media = {"action": show(self.service.get(req.actor, key), req.version)}
@@ -39,8 +39,8 @@ class Actions:
         status = read_object(req, "action", ("status",), updates=True)["status"]
         if status != ActionStatus.CANCELLED:
             raise Malformed(f"Unknown status {status} for action {key}.")
-        self.service.cancel(req.actor, key, force=in_query_true(req, "force"))
-        req.context.version = None  # this one answer has no version
+        self.service.cancel(req.actor, key, force=query_flag(req, "force"))
+        req.context.version = None  # Senlin sends no version header here
         resp.status, resp.content_type, resp.text = (
             falcon.HTTP_202,
             falcon.MEDIA_TEXT,
@@ -49,7 +49,7 @@ class Actions:
 
 
 def show(action: Action, version: Version) -> Json:
-    """An action; the newest version tells of which cluster it is."""
+    """Return an action as JSON; `cluster_id` is present since 1.14."""
     doc: Json = {
         "id": action.id,
         "name": action.name,

@@ -1,4 +1,4 @@
-"""/clusters/{cluster}/policies: which policies a cluster heeds. Actions change that."""
+"""/v1/clusters/{cluster}/policies: the bindings of a cluster."""
 
 from dataclasses import dataclass
 
@@ -19,24 +19,24 @@ LIST = ListQuery(
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Those of a cluster, and one of them by its policy."""
+    """The bindings of a cluster, and one by its policy."""
 
     service: Service
 
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
-        wanted = LIST.read(req)
-        found = self.service.find(req.actor, key, _filter(wanted))
-        for field, descending in wanted.sort:
+        query = LIST.read(req)
+        bindings = self.service.find(req.actor, key, _filter(query))
+        for field, descending in query.sort:
             if field == "enabled":
-                found = sorted(found, key=lambda binding: binding.enabled, reverse=descending)
-        resp.media = {"cluster_policies": [show(binding) for binding in found]}
+                bindings = sorted(bindings, key=lambda binding: binding.enabled, reverse=descending)
+        resp.media = {"cluster_policies": [show(binding) for binding in bindings]}
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str, policy: str) -> None:
         resp.media = {"cluster_policy": show(self.service.get(req.actor, key, policy))}
 
 
 def show(binding: Binding) -> Json:
-    """A policy at work."""
+    """Return a binding as JSON."""
     return {
         "id": binding.id,
         "cluster_id": binding.cluster_id,
@@ -51,8 +51,8 @@ def show(binding: Binding) -> Json:
     }
 
 
-def _filter(wanted: PageQuery) -> BindingFilter:
-    filters = wanted.filters
+def _filter(query: PageQuery) -> BindingFilter:
+    filters = query.filters
     return BindingFilter(
         enabled=bool(filters["enabled"][0]) if "enabled" in filters else None,
         names=frozenset(map(str, filters["policy_name"])) if "policy_name" in filters else None,

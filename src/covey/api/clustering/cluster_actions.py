@@ -1,4 +1,4 @@
-"""/clusters/{cluster}/actions and /ops: what can be done to a cluster."""
+"""/v1/clusters/{cluster}/actions and /ops."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 import falcon
 
-from covey.api.clustering.action_requests import accepted, asked, data_of, recovery_of
+from covey.api.clustering.action_requests import accepted, recovery_params, require_map, single_entry
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import boolean, checked, count_of, mapping, text
 from covey.api.clustering.microversions import (
@@ -22,39 +22,39 @@ from covey.model.clustering.actions import Action, Verb
 from covey.services.clustering import Clustering
 from covey.services.clustering.health_actions import Operation
 
-Start = Callable[[Request, str, Json], Action]
+StartFunction = Callable[[Request, str, Json], Action]
 
-_NO_MAP = "The data provided is not a map"
+_NOT_A_MAP = "The data provided is not a map"
 _FILTERS = ("name", "profile_id", "status", "role")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterActions:
-    """One request is about one thing to do."""
+    """Starts actions and operations on a cluster."""
 
     services: Clustering
 
     def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
-        name, data = asked(req, "action", _NO_MAP)
-        start = self._starts().get(name)
+        name, data = single_entry(req, "action", _NOT_A_MAP)
+        start = self._start_functions().get(name)
         if start is None:
             raise Malformed(f"Unrecognized action '{name}' specified")
-        action = start(req, key, data_of(data, _NO_MAP))
+        action = start(req, key, require_map(data, _NOT_A_MAP))
         accepted(req, resp, action.id, {"action": action.id})
 
     @since(OPERATIONS)
     def on_post_ops(self, req: Request, resp: falcon.Response, key: str) -> None:
-        name, data = asked(req, "operation", _NO_MAP)
-        given = checked(data_of(data, _NO_MAP), optional=("params", "filters"))
+        name, data = single_entry(req, "operation", _NOT_A_MAP)
+        given = checked(require_map(data, _NOT_A_MAP), optional=("params", "filters"))
         filters = checked(mapping(given, "filters") or {}, optional=_FILTERS)
-        wanted = {field: _several(field, value) for field, value in filters.items() if value is not None}
+        selected = {field: _text_list(field, value) for field, value in filters.items() if value is not None}
         action = self.services.health_actions.operate(
-            req.actor, key, Operation(name, mapping(given, "params") or {}, wanted)
+            req.actor, key, Operation(name, mapping(given, "params") or {}, selected)
         )
         accepted(req, resp, action.id, {"action": action.id})
 
-    def _starts(self) -> Mapping[str, Start]:
-        """What starts each action, by the names that bodies have for them."""
+    def _start_functions(self) -> Mapping[str, StartFunction]:
+        """Return the function that starts each action, by its name in a body."""
         return {
             "scale_out": self._scale_out,
             "scale_in": self._scale_in,
@@ -108,7 +108,7 @@ class ClusterActions:
         return self.services.health_actions.check(req.actor, key, data)
 
     def _recover(self, req: Request, key: str, data: Json) -> Action:
-        return self.services.health_actions.recover(req.actor, key, recovery_of(req, data))
+        return self.services.health_actions.recover(req.actor, key, recovery_params(req, data))
 
     def _complete_lifecycle(self, req: Request, key: str, data: Json) -> Action:
         require(req, COMPLETE_LIFECYCLE)
@@ -125,30 +125,30 @@ def _policy(data: Json) -> tuple[str, bool | None]:
 
 
 def _nodes(data: Json) -> list[str]:
-    """Nodes by whatever they are known by, none of them twice."""
+    """Return the keys of nodes, without duplicates."""
     given: Any = data.get("nodes")
     if given is None or given == []:
         raise Malformed("Value for 'nodes' must have at least 1 item(s).")
     if not isinstance(given, list) or len({str(node) for node in given}) < len(given):
         raise Malformed("Items for 'nodes' must be unique")
-    return _several("nodes", given)
+    return _text_list("nodes", given)
 
 
 def _pairs(data: Json) -> dict[str, str]:
-    """Nodes, and those that take their places."""
+    """Return the keys of nodes and of their replacements."""
     given = data.get("nodes")
     if not isinstance(given, dict) or not given:
-        raise Malformed(_NO_MAP)
+        raise Malformed(_NOT_A_MAP)
     for old, new in given.items():
         if new is None:
             raise Malformed(f"Field `nodes[{old}]' cannot be None")
-    found = _several("nodes", list(given.values()))
+    found = _text_list("nodes", list(given.values()))
     if len(set(found)) < len(found):
         raise Malformed("Map contains duplicated values")
     return dict(zip(given, found, strict=True))
 
 
-def _several(name: str, value: object) -> list[str]:
+def _text_list(name: str, value: object) -> list[str]:
     given = value if isinstance(value, list) else [value]
     texts = [item for item in given if isinstance(item, str)]
     if len(texts) < len(given):

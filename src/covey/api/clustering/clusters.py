@@ -1,16 +1,16 @@
-"""/clusters: as a whole."""
+"""/v1/clusters."""
 
 from dataclasses import dataclass
 
 import falcon
 
 from covey.api.clustering import views
-from covey.api.clustering.action_requests import accepted, forced
+from covey.api.clustering.action_requests import accepted, is_forced
+from covey.api.clustering.attribute_paths import AttributePath
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import boolean, integer, mapping, name_of, read_object, text
 from covey.api.clustering.microversions import CLUSTER_CONFIG, COLLECT, PROFILE_ONLY, since
-from covey.api.clustering.node_views import NodeView
-from covey.api.clustering.paths import Path
+from covey.api.clustering.nodes import NodeView
 from covey.api.clustering.queries import ListQuery, one_of, texts
 from covey.api.requests import Json, Request
 from covey.model.clustering.clusters import NO_MAXIMUM, Cluster, ClusterStatus
@@ -24,12 +24,12 @@ LIST = ListQuery(
     quotes=True,
 )
 _SIZES = ("desired_capacity", "min_size", "max_size")
-_UPDATED_LATER = {"profile_only": PROFILE_ONLY, "config": CLUSTER_CONFIG}
+_SINCE = {"profile_only": PROFILE_ONLY, "config": CLUSTER_CONFIG}
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The collection, one of it, and what its nodes have in common."""
+    """The collection, its members, and attributes of their nodes."""
 
     service: Service
     nodes: NodeView
@@ -48,7 +48,7 @@ class Clusters:
 
     def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         optional = ("name", "profile_id", "metadata", "timeout", "config", "profile_only")
-        dropped = [name for name, since_ in _UPDATED_LATER.items() if req.version < since_]
+        dropped = [name for name, version in _SINCE.items() if req.version < version]
         given = read_object(req, "cluster", optional=optional, updates=True, dropped=dropped)
         change = ClusterChange(
             name=name_of(given),
@@ -62,34 +62,34 @@ class Clusters:
         accepted(req, resp, action.id, {"cluster": show(cluster)})
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        accepted(req, resp, self.service.delete(req.actor, key, force=forced(req, in_query=True)).id, None)
+        accepted(req, resp, self.service.delete(req.actor, key, force=is_forced(req, in_query=True)).id, None)
 
     @since(COLLECT)
     def on_get_attrs(self, req: Request, resp: falcon.Response, key: str, path: str) -> None:
         if path.strip() in {"", "None"}:
             raise Malformed("Required path attribute is missing.")
-        wanted = Path.parse(path)
+        attribute = AttributePath.parse(path)
         nodes, servers = self.service.members(req.actor, key)
-        known = {server.id: server for server in servers}
-        found = [
+        servers_by_id = {server.id: server for server in servers}
+        attributes = [
             {"id": node.id, "value": value}
             for node in nodes
-            for value in wanted.of(
-                self.nodes.detailed(node, known.get(node.server_id) if node.server_id else None, req)
+            for value in attribute.values(
+                self.nodes.detailed(node, servers_by_id.get(node.server_id) if node.server_id else None, req)
             )
         ]
-        resp.media = {"cluster_attributes": found}
+        resp.media = {"cluster_attributes": attributes}
 
     def _new(self, given: Json) -> NewCluster:
-        name, profile, most = name_of(given), text(given, "profile_id"), self.service.limits.max_nodes_per_cluster
+        name, profile, max_nodes = name_of(given), text(given, "profile_id"), self.service.limits.max_nodes_per_cluster
         assert name is not None
         assert profile is not None
         return NewCluster(
             name=name,
             profile=profile,
-            desired_capacity=integer(given, "desired_capacity", 0, most),
-            min_size=integer(given, "min_size", 0, most),
-            max_size=integer(given, "max_size", NO_MAXIMUM, most),
+            desired_capacity=integer(given, "desired_capacity", 0, max_nodes),
+            min_size=integer(given, "min_size", 0, max_nodes),
+            max_size=integer(given, "max_size", NO_MAXIMUM, max_nodes),
             timeout=integer(given, "timeout", 1),
             metadata=mapping(given, "metadata") or {},
             config=mapping(given, "config") or {},
@@ -97,7 +97,7 @@ class Clusters:
 
 
 def show(cluster: Cluster) -> Json:
-    """A cluster. What stands under `policies` are the ids of their attachments, as clients know it."""
+    """Return a cluster as JSON. `policies` has the ids of bindings, as in Senlin."""
     return {
         "id": cluster.id,
         "name": cluster.name,

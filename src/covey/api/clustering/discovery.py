@@ -1,4 +1,4 @@
-"""The Clustering API's version documents, and what is open to anybody."""
+"""The Clustering API's version documents, and the requests that need no authentication."""
 
 import re
 
@@ -15,7 +15,7 @@ _WEBHOOK = re.compile(rf"{PREFIX}/webhooks/[^/]+/trigger")
 
 
 class Versions:
-    """GET / and /versions: the one version that there is; GET /v1: the same, alone."""
+    """GET / and /versions list the only version; GET /v1 shows it."""
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         resp.status, resp.media = falcon.HTTP_300, {"versions": [_version(req)]}
@@ -25,7 +25,7 @@ class Versions:
 
 
 def is_open(req: Request) -> bool:
-    """Version documents need no identity, nor does whatever is below no version; a webhook's address is its secret."""
+    """Return whether a request needs no authentication: version documents and webhooks, whose URL is the secret."""
     path = req.path
     return not path.startswith(f"{PREFIX}/") or path == f"{PREFIX}/" or _WEBHOOK.fullmatch(path) is not None
 

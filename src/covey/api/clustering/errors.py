@@ -1,4 +1,4 @@
-"""The Clustering API's errors: what kind it is stands inside, next to the sentence; and none has a version."""
+"""The error responses of the Clustering API. They carry no version header."""
 
 from http import HTTPStatus
 
@@ -35,32 +35,32 @@ _BY_STATUS = {
     HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
 }
 _EXPLANATIONS = {
-    HTTPStatus.BAD_REQUEST: "The request is not as it has to be.",
-    HTTPStatus.UNAUTHORIZED: "It is not known who is asking.",
-    HTTPStatus.FORBIDDEN: "This is not allowed.",
-    HTTPStatus.NOT_FOUND: "There is no such resource.",
-    HTTPStatus.NOT_ACCEPTABLE: "The API does not speak this version.",
-    HTTPStatus.CONFLICT: "This can't be done at the moment.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "Something went wrong that should not have.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The service can't answer at the moment.",
+    HTTPStatus.BAD_REQUEST: "The request is invalid.",
+    HTTPStatus.UNAUTHORIZED: "Authentication is required.",
+    HTTPStatus.FORBIDDEN: "Access is denied.",
+    HTTPStatus.NOT_FOUND: "The resource does not exist.",
+    HTTPStatus.NOT_ACCEPTABLE: "The API does not support this version.",
+    HTTPStatus.CONFLICT: "The request conflicts with the current state.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "An unexpected error occurred.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The service is unavailable.",
 }
-_PLAIN = frozenset({"no_version", "plain"})  # told as text
+_PLAIN = frozenset({"no_version", "plain"})  # answered in plain text
 
 
 class Malformed(Invalid):
-    """A body or a query of the Clustering API that can't be read."""
+    """A body or query of the Clustering API is malformed."""
 
     code = "malformed"
 
 
 class Plain(Invalid):
-    """A body or a query of the Clustering API that can't be read, where that API says so in plain text."""
+    """A body or query of the Clustering API is malformed, and Senlin answers in plain text."""
 
     code = "plain"
 
 
 def install(app: falcon.App[Request, falcon.Response]) -> None:
-    """Makes an application answer every error as this API does."""
+    """Install the error handlers of this API."""
 
     def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
         status = STATUS[error.code]
@@ -79,7 +79,7 @@ def install(app: falcon.App[Request, falcon.Response]) -> None:
 
 
 def _answer(req: Request, resp: falcon.Response, status: HTTPStatus, message: str, kind: str | None = None) -> None:
-    req.context.version = None  # an error says of no version that it has answered
+    req.context.version = None  # no version header
     error: Json = {
         "code": status.value,
         "message": message,

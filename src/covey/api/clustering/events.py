@@ -1,4 +1,4 @@
-"""/events: what happened to clusters and nodes."""
+"""/v1/events."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ LIST = ListQuery(
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The collection, and one of it."""
+    """The collection and its members."""
 
     service: Service
 
@@ -39,7 +39,7 @@ class Events:
 
 
 def show(event: Event) -> Json:
-    """An event, under the names that clients have for what it is about."""
+    """Return an event as JSON."""
     return {
         "id": event.id,
         "timestamp": views.time_of(event.timestamp),

@@ -1,4 +1,4 @@
-"""The Clustering API's microversions, each named for what it brought; and how a caller chooses one."""
+"""The microversions of the Clustering API, named for what each one added."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ Responder = TypeVar("Responder", bound=Callable[..., None])
 
 
 class NoVersion(Invalid):
-    """The Clustering API is asked for something that is no microversion."""
+    """The requested version of the Clustering API is not a microversion."""
 
     code = "no_version"
 
 
 class NotInVersion(Invalid):
-    """The Clustering API has the request in later microversions only."""
+    """The Clustering API supports the request in later microversions only."""
 
     code = "not_in_version"
 
@@ -44,12 +44,12 @@ class NotInVersion(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class ClusteringVersions(VersionRange):
-    """What is wrong with a version is said in this API's own words."""
+    """Version negotiation with Senlin's error texts."""
 
     def _parse(self, text: str) -> Version:
         version = Version.parse(text)
         if version is None:
-            raise NoVersion(f"Invalid version '{text}' of the clustering API: it is written as in '{self.maximum}'.")
+            raise NoVersion(f"Invalid version '{text}' of the clustering API: the format is that of '{self.maximum}'.")
         return version
 
     def _out_of_range(self, version: Version, text: str) -> Invalid:
@@ -61,7 +61,7 @@ VERSIONS = ClusteringVersions("clustering", FIRST, LATEST)
 
 
 def since(first: Version) -> Callable[[Responder], Responder]:
-    """A request that older versions do not have; it raises NotInVersion there."""
+    """Decorate a responder that older versions do not have; it raises NotInVersion for them."""
 
     def decorate(responder: Responder) -> Responder:
         @wraps(responder)
@@ -75,6 +75,6 @@ def since(first: Version) -> Callable[[Responder], Responder]:
 
 
 def require(req: Request, first: Version) -> None:
-    """The same for a part of a request. Raises NotInVersion."""
+    """Raises NotInVersion for a request of an older version."""
     if req.version < first:
         raise NotInVersion(req.version)

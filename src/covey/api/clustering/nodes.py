@@ -1,17 +1,27 @@
-"""/nodes: members of clusters, and nodes on their own."""
+"""/v1/nodes."""
 
 from dataclasses import dataclass
 
 import falcon
 
-from covey.api.clustering.action_requests import accepted, asked, data_of, forced, in_query_true, recovery_of
+from covey.api.clustering import views
+from covey.api.clustering.action_requests import (
+    accepted,
+    is_forced,
+    query_flag,
+    recovery_params,
+    require_map,
+    single_entry,
+)
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import boolean, mapping, name_of, read_object, text
 from covey.api.clustering.microversions import OPERATIONS, TAINTED, since
-from covey.api.clustering.node_views import NodeView, show
 from covey.api.clustering.queries import ListQuery, one_of, texts
-from covey.api.requests import Request
-from covey.model.clustering.clusters import NodeStatus
+from covey.api.compute.server_views import ServerView
+from covey.api.requests import Json, Request
+from covey.api.versions import Version
+from covey.model.clustering.clusters import Node, NodeStatus
+from covey.model.servers import Server
 from covey.services.clustering.nodes import NewNode, NodeChange
 from covey.services.clustering.nodes import Nodes as Service
 
@@ -20,12 +30,34 @@ LIST = ListQuery(
     ("index", "name", "status", "init_at", "created_at", "updated_at"),
     "init_at",
 )
-_NO_MAP = "The params provided is not a map."
+_NOT_A_MAP = "The params provided is not a map."
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """Shows nodes with their servers as the Compute API shows these to the caller."""
+
+    servers: ServerView
+
+    def detailed(self, node: Node, server: Server | None, req: Request) -> Json:
+        """Return a node as JSON with the details of its server."""
+        return show(node, req.version) | {"details": {} if server is None else self._details(server, req)}
+
+    def _details(self, server: Server, req: Request) -> Json:
+        doc = self.servers.full(server, req, single=True)
+        del doc["links"]
+        groups = [group["name"] for group in doc["security_groups"]]
+        return doc | {
+            "image": server.request.image_id or "",
+            "flavor": server.flavor.id,
+            "attached_volumes": doc.pop("os-extended-volumes:volumes_attached"),
+            "security_groups": groups[0] if len(groups) == 1 else groups,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The collection, one of it, and what can be done to one."""
+    """The collection, its members, and actions on them."""
 
     service: Service
     view: NodeView
@@ -39,13 +71,13 @@ class Nodes:
         name, profile = name_of(given), text(given, "profile_id")
         assert name is not None
         assert profile is not None
-        cluster = text(given, "cluster_id") or None  # orphans are shown with an empty one
+        cluster = text(given, "cluster_id") or None  # an empty id is shown for orphans
         new = NewNode(name, profile, cluster, text(given, "role"), mapping(given, "metadata") or {})
         node, action = self.service.create(req.actor, new)
         accepted(req, resp, action.id, {"node": show(node, req.version)})
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        details = in_query_true(req, "show_details")
+        details = query_flag(req, "show_details")
         node, server = self.service.get(req.actor, key)
         resp.media = {"node": self.view.detailed(node, server, req) if details else show(node, req.version)}
 
@@ -64,21 +96,44 @@ class Nodes:
         accepted(req, resp, action.id, {"node": show(node, req.version)})
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        accepted(req, resp, self.service.delete(req.actor, key, force=forced(req, in_query=False)).id, None)
+        accepted(req, resp, self.service.delete(req.actor, key, force=is_forced(req, in_query=False)).id, None)
 
     def on_post_actions(self, req: Request, resp: falcon.Response, key: str) -> None:
-        name, data = asked(req, "action", _NO_MAP, stop=".")
+        name, data = single_entry(req, "action", _NOT_A_MAP, full_stop=".")
         if name not in {"check", "recover"}:
             raise Malformed(f"Unrecognized action '{name}' specified")
-        given = data_of(data, _NO_MAP)
+        given = require_map(data, _NOT_A_MAP)
         if name == "check":
             action = self.service.check(req.actor, key)
         else:
-            action = self.service.recover(req.actor, key, recovery_of(req, given))
+            action = self.service.recover(req.actor, key, recovery_params(req, given))
         accepted(req, resp, action.id, {"action": action.id})
 
     @since(OPERATIONS)
     def on_post_ops(self, req: Request, resp: falcon.Response, key: str) -> None:
-        name, data = asked(req, "operation", _NO_MAP, stop=".")
-        action = self.service.operate(req.actor, key, name, data_of({} if data is None else data, _NO_MAP))
+        name, data = single_entry(req, "operation", _NOT_A_MAP, full_stop=".")
+        action = self.service.operate(req.actor, key, name, require_map({} if data is None else data, _NOT_A_MAP))
         accepted(req, resp, action.id, {"action": action.id})
+
+
+def show(node: Node, version: Version) -> Json:
+    """Return a node as JSON; `tainted` is present since 1.13."""
+    doc = {
+        "id": node.id,
+        "name": node.name,
+        "cluster_id": node.cluster_id or "",
+        "physical_id": node.server_id,
+        "profile_id": node.profile_id,
+        "profile_name": node.profile_name,
+        "index": node.index,
+        "role": node.role,
+        "init_at": views.time_of(node.init_at),
+        "created_at": views.time_of(node.created_at),
+        "updated_at": views.time_of(node.updated_at),
+        "status": node.status,
+        "status_reason": node.status_reason,
+        "data": node.data,
+        "metadata": node.metadata,
+        "dependents": node.dependents,
+    } | views.owner(node.owner)
+    return doc | {"tainted": node.tainted} if version >= TAINTED else doc

@@ -1,4 +1,4 @@
-"""/policies: what clusters heed when they change."""
+"""/v1/policies."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ LIST = ListQuery({"name": texts, "type": texts}, ("type", "name", "created_at", 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """The collection, one of it, and what would become one."""
+    """The collection, its members, and validation."""
 
     service: Service
 
@@ -50,7 +50,7 @@ class Policies:
 
 
 def show(policy: Policy) -> Json:
-    """A policy; one that was only validated has no id and was never created."""
+    """Return a policy as JSON; a validated one has neither id nor creation time."""
     return {
         "id": policy.id or None,
         "name": policy.name,

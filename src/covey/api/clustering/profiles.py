@@ -1,4 +1,4 @@
-"""/profiles: what nodes are made from."""
+"""/v1/profiles."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ LIST = ListQuery({"name": texts, "type": texts}, ("type", "name", "created_at", 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The collection, one of it, and what would become one."""
+    """The collection, its members, and validation."""
 
     service: Service
 
@@ -50,7 +50,7 @@ class Profiles:
 
 
 def show(profile: Profile) -> Json:
-    """A profile; one that was only validated has no id and was never created."""
+    """Return a profile as JSON; a validated one has neither id nor creation time."""
     return {
         "id": profile.id or None,
         "name": profile.name,

@@ -1,9 +1,9 @@
-"""What a list can be asked: one page, an order, filters. All lists of the API read their query here.
+"""Read the query of a list: filters, sort order, limit and marker.
 
     CLUSTERS = ListQuery({"name": texts, "status": one_of(ClusterStatus)}, ("name", "status", "init_at"), "init_at")
-    listing = CLUSTERS.read(req)
+    query = CLUSTERS.read(req)
 
-The listing wants the caller's project, or with `global_project` every project; services know who may have that.
+The page is of the caller's project, or with `global_project` of all projects; services check who may list those.
 """
 
 import re
@@ -16,20 +16,20 @@ from covey.api.requests import Request, query_lists
 from covey.model.clustering.paging import PageQuery
 
 Filter = Callable[[str, list[str]], tuple[object, ...]]
-"""Makes what a field may be of the values that a query gives for it. It gets the parameter's name, and raises."""
+"""Converts the values of a query parameter, given its name, to a field's accepted values. Raises Malformed."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _DIRECTIONS = {"": False, "asc": False, "desc": True}
-_MOST = 2**31 - 1  # things that a page can hold
+_MAX_LIMIT = 2**31 - 1
 
 
 def texts(_: str, values: list[str]) -> tuple[object, ...]:
-    """A filter that may be anything."""
+    """Accept any text."""
     return tuple(values)
 
 
 def one_of(allowed: Iterable[str]) -> Filter:
-    """A filter that may be one of a few words."""
+    """Return a filter that accepts these words."""
     known = frozenset(str(word) for word in allowed)
 
     def read(_: str, values: list[str]) -> tuple[object, ...]:
@@ -42,7 +42,7 @@ def one_of(allowed: Iterable[str]) -> Filter:
 
 
 def flag(name: str, values: list[str]) -> tuple[object, ...]:
-    """A filter that is true or false; of several the last counts."""
+    """Accept a boolean; the last value counts."""
     word = values[-1].lower()
     if word not in TRUE | FALSE:
         raise Malformed(f"Invalid value '{values[-1]}' specified for '{name}'")
@@ -51,30 +51,27 @@ def flag(name: str, values: list[str]) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What one kind of list can be asked."""
+    """The query parameters of one list."""
 
     filters: Mapping[str, Filter]
     sort_keys: tuple[str, ...]
-    order: str = "created_at"  # the field that sorts it when nothing is said
+    order: str = "created_at"  # the default sort key
     others: frozenset[str] = field(default=frozenset({"limit", "marker", "global_project", "sort"}))
-    quotes: bool = False  # how an unknown parameter is told: clusters have it in quotes
+    quotes: bool = False  # whether errors quote an unknown parameter
 
-    def read(self, req: Request, but: Iterable[str] = ()) -> PageQuery:
-        """The page that is asked for; `but` names filters that the request's version does not have.
-
-        Raises Malformed for what is unknown, or is not what it has to be.
-        """
+    def read(self, req: Request, without: Iterable[str] = ()) -> PageQuery:
+        """Return the requested page; `without` names filters that the request's version lacks. Raises Malformed."""
         given = query_lists(req)
         for name in given:
-            if name not in self.others and (name not in self.filters or name in but):
+            if name not in self.others and (name not in self.filters or name in without):
                 raise Malformed(f"Invalid parameter '{name}'" if self.quotes else f"Invalid parameter {name}")
-        wants_all = "global_project" in given and flag("global_project", given["global_project"]) == (True,)
+        all_projects = "global_project" in given and flag("global_project", given["global_project"]) == (True,)
         return PageQuery(
-            project_id=None if wants_all else req.actor.project_id,
+            project_id=None if all_projects else req.actor.project_id,
             filters={name: read(name, given[name]) for name, read in self.filters.items() if name in given},
             sort=self._sort(given["sort"][-1]) if "sort" in given else ((self.order, False),),
             marker=_marker(given["marker"][-1]) if "marker" in given else None,
-            limit=min(_limit(given["limit"][-1]), _MOST) if "limit" in given else None,
+            limit=min(_limit(given["limit"][-1]), _MAX_LIMIT) if "limit" in given else None,
         )
 
     def _sort(self, text: str) -> tuple[tuple[str, bool], ...]:
@@ -84,7 +81,7 @@ class ListQuery:
             if name not in self.sort_keys:
                 raise Malformed(f"Unsupported sort key '{name}' for 'sort'.")
             if direction not in _DIRECTIONS:
-                raise Malformed(f"Unsupported sort dir '{direction}' for 'sort': it is asc or desc.")
+                raise Malformed(f"Unsupported sort dir '{direction}' for 'sort': it must be asc or desc.")
             order.append((name, _DIRECTIONS[direction]))
         return tuple(order)
 

@@ -1,4 +1,4 @@
-"""/v1/receivers: addresses that start an action when they are called."""
+"""/v1/receivers and /v1/webhooks."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -6,11 +6,11 @@ from urllib.parse import urlencode
 import falcon
 
 from covey.api.clustering import views
-from covey.api.clustering.errors import Malformed
-from covey.api.clustering.fields import choice, mapping, name_of, read_object, text
-from covey.api.clustering.microversions import RECEIVER_USER
+from covey.api.clustering.errors import Malformed, Plain
+from covey.api.clustering.fields import as_map, choice, mapping, name_of, read_object, text
+from covey.api.clustering.microversions import RECEIVER_USER, WEBHOOK_BODY
 from covey.api.clustering.queries import ListQuery, one_of, texts
-from covey.api.requests import Json, Request
+from covey.api.requests import Json, Request, query_lists, read_json
 from covey.model.clustering.actions import Verb
 from covey.model.clustering.receivers import RECEIVER_ACTIONS, RECEIVER_TYPES, WEBHOOK, Receiver
 from covey.services.clustering.receivers import NewReceiver, ReceiverChange
@@ -31,13 +31,13 @@ _LIST = ListQuery(
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """Their owners' side; callers use /v1/webhooks."""
+    """Receivers, for their owners."""
 
     service: Service
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        wanted = _LIST.read(req, but=() if req.version >= RECEIVER_USER else ("user",))
-        resp.media = {"receivers": [show(req, receiver) for receiver in self.service.page(req.actor, wanted)]}
+        query = _LIST.read(req, without=() if req.version >= RECEIVER_USER else ("user",))
+        resp.media = {"receivers": [show(req, receiver) for receiver in self.service.page(req.actor, query)]}
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         created = self.service.create(req.actor, _new(req))
@@ -57,8 +57,22 @@ class Receivers:
         resp.status = falcon.HTTP_204
 
 
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Webhooks: the URLs that start the actions of receivers."""
+
+    service: Service
+
+    def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
+        if "V" not in query_lists(req):
+            raise Plain("The query parameter V is missing: it is the webhook's version, as in V=2.")
+        action = self.service.trigger(key, _inputs(req))
+        resp.status, resp.location = falcon.HTTP_202, req.link(f"/v1/actions/{action.id}")
+        resp.media = {"action": action.id}
+
+
 def show(req: Request, receiver: Receiver) -> Json:
-    """A receiver, with the address that starts its action."""
+    """Return a receiver as JSON, with the URL of its webhook."""
     query = urlencode([("V", "2"), *sorted((name, str(value)) for name, value in receiver.params.items())])
     return {
         "id": receiver.id,
@@ -84,7 +98,7 @@ def _new(req: Request) -> NewReceiver:
         raise Malformed("Cluster identity is required for creating webhook receiver.")
     if action is None:
         raise Malformed(f"Action name is required for creating webhook receiver: one of {', '.join(RECEIVER_ACTIONS)}.")
-    mapping(given, "actor")  # on whose behalf it acts is known: whoever makes it
+    mapping(given, "actor")  # validated only: the action runs on behalf of the creator
     assert name is not None
     return NewReceiver(name, cluster, action, mapping(given, "params") or {})
 
@@ -92,3 +106,16 @@ def _new(req: Request) -> NewReceiver:
 def _action(given: Json) -> Verb | None:
     chosen = choice(given, "action", RECEIVER_ACTIONS)
     return None if chosen is None else Verb(chosen)
+
+
+def _inputs(req: Request) -> Json:
+    """Return the action's inputs in addition to the receiver's parameters.
+
+    Before 1.10 they are under `params`. Many callers of a webhook send no version, so a bare body is accepted, too.
+    """
+    body = read_json(req)
+    given = {} if body is None else as_map("the body", body)
+    if req.version >= WEBHOOK_BODY or "params" not in given:
+        return given
+    params = given["params"]
+    return {} if params is None else as_map("params", params)

@@ -4,19 +4,16 @@ from typing import TYPE_CHECKING
 
 from covey.api.clustering.actions import Actions
 from covey.api.clustering.bindings import Bindings
-from covey.api.clustering.build_info import BuildInfo
 from covey.api.clustering.cluster_actions import ClusterActions
 from covey.api.clustering.clusters import Clusters
 from covey.api.clustering.discovery import PREFIX, Versions
 from covey.api.clustering.events import Events
-from covey.api.clustering.node_views import NodeView
-from covey.api.clustering.nodes import Nodes
+from covey.api.clustering.nodes import Nodes, NodeView
 from covey.api.clustering.policies import Policies
 from covey.api.clustering.profiles import Profiles
-from covey.api.clustering.receivers import Receivers
-from covey.api.clustering.services import Services
+from covey.api.clustering.receivers import Receivers, Webhooks
+from covey.api.clustering.services import BuildInfo, Services
 from covey.api.clustering.types import Types
-from covey.api.clustering.webhooks import Webhooks
 from covey.api.compute.server_views import ServerView
 from covey.model.clustering.policy_types import POLICY_TYPES
 from covey.model.clustering.profile_types import PROFILE_TYPES
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def routes(parts: "AppParts") -> "list[Route]":
-    """Every URL, with what answers it."""
+    """Return all routes."""
     services, access, versions = parts.services.clustering, parts.access, Versions()
     profiles, policies = Profiles(services.profiles), Policies(services.policies)
     profile_types = Types("profile_type", PROFILE_TYPES, access)

@@ -1,4 +1,4 @@
-"""/profile-types and /policy-types: what profiles and policies can be of, and what they may say."""
+"""/v1/profile-types and /v1/policy-types."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from covey.ports import Access
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """Types of one kind: profile_type, or policy_type."""
+    """The types of one kind: profile_type or policy_type."""
 
     kind: str
     types: SpecTypes
@@ -24,27 +24,27 @@ class Types:
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         self._require(req, "index")
         view = _listed if req.version >= SUPPORT_STATUS else _named
-        resp.media = {f"{self.kind}s": [view(known) for known in self.types]}
+        resp.media = {f"{self.kind}s": [view(spec_type) for spec_type in self.types]}
 
     def on_get_one(self, req: Request, resp: falcon.Response, name: str) -> None:
         self._require(req, "get")
-        known = self.types.named(name)
-        document: Json = {"name": known.full_name, "schema": shown(known.properties)}
+        spec_type = self.types.named(name)
+        document: Json = {"name": spec_type.full_name, "schema": shown(spec_type.properties)}
         if req.version >= SUPPORT_STATUS:
-            document |= _support(known)
+            document |= _support(spec_type)
         resp.media = {self.kind: document}
 
     @since(OPERATIONS)
     def on_get_operations(self, req: Request, resp: falcon.Response, name: str) -> None:
         self._require(req, "ops")
         try:
-            known = self.types.named(name)
-        except NotFound as error:  # the API has it so, here and nowhere else
+            spec_type = self.types.named(name)
+        except NotFound as error:  # Senlin answers 400 here
             raise Invalid(error.message) from error
         resp.media = {
             "operations": {
                 verb: {"description": operation.description, "parameters": shown(operation.parameters)}
-                for verb, operation in known.operations.items()
+                for verb, operation in spec_type.operations.items()
             }
         }
 
@@ -52,13 +52,13 @@ class Types:
         self.access.require(req.actor, f"{self.kind}s:{verb}", Target(project_id=req.actor.project_id))
 
 
-def _named(known: SpecType) -> Json:
-    return {"name": known.full_name}
+def _named(spec_type: SpecType) -> Json:
+    return {"name": spec_type.full_name}
 
 
-def _listed(known: SpecType) -> Json:
-    return {"name": known.name, "version": known.version} | _support(known)
+def _listed(spec_type: SpecType) -> Json:
+    return {"name": spec_type.name, "version": spec_type.version} | _support(spec_type)
 
 
-def _support(known: SpecType) -> Json:
-    return {"support_status": {known.version: [{"status": known.status, "since": known.since}]}}
+def _support(spec_type: SpecType) -> Json:
+    return {"support_status": {spec_type.version: [{"status": spec_type.status, "since": spec_type.since}]}}

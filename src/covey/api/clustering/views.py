@@ -1,4 +1,4 @@
-"""What documents of this API have in common."""
+"""JSON fields that several resources share."""
 
 from datetime import UTC, datetime
 
@@ -8,15 +8,15 @@ from covey.model.clustering.owners import Owner
 
 
 def time_of(moment: datetime | None) -> str | None:
-    """2026-01-31T12:00:00Z, everywhere in this API but for when actions began and ended."""
+    """Return a time as 2026-01-31T12:00:00Z."""
     return None if moment is None else times.seconds(moment)
 
 
 def epoch(moment: datetime | None) -> float | None:
-    """Seconds since 1970, as actions tell when they began and ended."""
+    """Return the start or end time of an action in seconds since 1970."""
     return None if moment is None else moment.replace(tzinfo=UTC).timestamp()
 
 
 def owner(value: Owner) -> Json:
-    """Whose something is. Covey knows of no domains."""
+    """Return the fields of an owner. Covey has no identity domains."""
     return {"user": value.user_id, "project": value.project_id, "domain": None}

@@ -1,11 +1,11 @@
-"""The rules of who may do what with the Clustering API. Names are Senlin's."""
+"""The access rules of the Clustering API, with Senlin's names."""
 
 from covey.model.access import AccessRule
 from covey.model.access_rules.basics import ADMIN, ANYBODY, MEMBER_OR_ADMIN, READER_OR_ADMIN
 
 
 def _rules(prefix: str, check: str, *verbs: tuple[str, str, str]) -> tuple[AccessRule, ...]:
-    """Rules about one kind of thing: for each the verb, what it guards, and the request."""
+    """Return the rules of one resource; each verb has a description and a request."""
     return tuple(
         AccessRule(f"{prefix}:{verb}", check, description, (request.replace(" ", " /v1", 1),))
         for verb, description, request in verbs
@@ -13,13 +13,13 @@ def _rules(prefix: str, check: str, *verbs: tuple[str, str, str]) -> tuple[Acces
 
 
 CLUSTERING: tuple[AccessRule, ...] = (
-    *_rules("build_info", READER_OR_ADMIN, ("build_info", "See which version this is.", "GET /build-info")),
+    *_rules("build_info", READER_OR_ADMIN, ("build_info", "Show the version of the service.", "GET /build-info")),
     *_rules(
         "profile_types",
         READER_OR_ADMIN,
         ("index", "List profile types.", "GET /profile-types"),
         ("get", "Show a profile type.", "GET /profile-types/{type}"),
-        ("ops", "List what can be done to nodes of a profile type.", "GET /profile-types/{type}/ops"),
+        ("ops", "List the operations of a profile type.", "GET /profile-types/{type}/ops"),
     ),
     *_rules(
         "policy_types",
@@ -32,13 +32,13 @@ CLUSTERING: tuple[AccessRule, ...] = (
         READER_OR_ADMIN,
         ("index", "List profiles.", "GET /profiles"),
         ("get", "Show a profile.", "GET /profiles/{profile}"),
-        ("validate", "Ask whether a profile could be created.", "POST /profiles/validate"),
+        ("validate", "Validate the spec of a profile.", "POST /profiles/validate"),
     ),
     *_rules(
         "profiles",
         MEMBER_OR_ADMIN,
         ("create", "Create a profile.", "POST /profiles"),
-        ("update", "Change a profile's name or metadata.", "PATCH /profiles/{profile}"),
+        ("update", "Update a profile's name or metadata.", "PATCH /profiles/{profile}"),
         ("delete", "Delete a profile.", "DELETE /profiles/{profile}"),
     ),
     *_rules(
@@ -46,7 +46,7 @@ CLUSTERING: tuple[AccessRule, ...] = (
         READER_OR_ADMIN,
         ("index", "List policies.", "GET /policies"),
         ("get", "Show a policy.", "GET /policies/{policy}"),
-        ("validate", "Ask whether a policy could be created.", "POST /policies/validate"),
+        ("validate", "Validate the spec of a policy.", "POST /policies/validate"),
     ),
     *_rules(
         "policies",
@@ -60,22 +60,22 @@ CLUSTERING: tuple[AccessRule, ...] = (
         READER_OR_ADMIN,
         ("index", "List clusters.", "GET /clusters"),
         ("get", "Show a cluster.", "GET /clusters/{cluster}"),
-        ("collect", "See an attribute of all nodes of a cluster.", "GET /clusters/{cluster}/attrs/{path}"),
+        ("collect", "Show an attribute of all nodes of a cluster.", "GET /clusters/{cluster}/attrs/{path}"),
     ),
     *_rules(
         "clusters",
         MEMBER_OR_ADMIN,
         ("create", "Create a cluster.", "POST /clusters"),
-        ("update", "Change a cluster.", "PATCH /clusters/{cluster}"),
+        ("update", "Update a cluster.", "PATCH /clusters/{cluster}"),
         ("delete", "Delete a cluster.", "DELETE /clusters/{cluster}"),
-        ("action", "Have a cluster grow, shrink, heed a policy and so on.", "POST /clusters/{cluster}/actions"),
-        ("operation", "Do something to the nodes of a cluster.", "POST /clusters/{cluster}/ops"),
+        ("action", "Start an action on a cluster, such as a scale-out.", "POST /clusters/{cluster}/actions"),
+        ("operation", "Perform an operation on the nodes of a cluster.", "POST /clusters/{cluster}/ops"),
     ),
     *_rules(
         "cluster_policies",
         READER_OR_ADMIN,
         ("index", "List the policies of a cluster.", "GET /clusters/{cluster}/policies"),
-        ("get", "Show how a policy is attached to a cluster.", "GET /clusters/{cluster}/policies/{policy}"),
+        ("get", "Show the binding of a policy to a cluster.", "GET /clusters/{cluster}/policies/{policy}"),
     ),
     *_rules(
         "nodes",
@@ -87,10 +87,10 @@ CLUSTERING: tuple[AccessRule, ...] = (
         "nodes",
         MEMBER_OR_ADMIN,
         ("create", "Create a node.", "POST /nodes"),
-        ("update", "Change a node.", "PATCH /nodes/{node}"),
+        ("update", "Update a node.", "PATCH /nodes/{node}"),
         ("delete", "Delete a node.", "DELETE /nodes/{node}"),
         ("action", "Check or recover a node.", "POST /nodes/{node}/actions"),
-        ("operation", "Do something to a node.", "POST /nodes/{node}/ops"),
+        ("operation", "Perform an operation on a node.", "POST /nodes/{node}/ops"),
     ),
     *_rules(
         "actions",
@@ -107,17 +107,21 @@ CLUSTERING: tuple[AccessRule, ...] = (
     ),
     *_rules(
         "receivers",
-        MEMBER_OR_ADMIN,  # to look as well: whoever sees a receiver can start its action
+        MEMBER_OR_ADMIN,  # reads, too: a receiver's id is enough to start its action
         ("index", "List receivers.", "GET /receivers"),
         ("get", "Show a receiver.", "GET /receivers/{receiver}"),
         ("create", "Create a receiver.", "POST /receivers"),
-        ("update", "Change a receiver.", "PATCH /receivers/{receiver}"),
+        ("update", "Update a receiver.", "PATCH /receivers/{receiver}"),
         ("delete", "Delete a receiver.", "DELETE /receivers/{receiver}"),
     ),
     *_rules(
         "webhooks",
         ANYBODY,
-        ("trigger", "Start a receiver's action. Asked of whoever made it.", "POST /webhooks/{receiver}/trigger"),
+        (
+            "trigger",
+            "Start a receiver's action. Checked for the receiver's creator.",
+            "POST /webhooks/{receiver}/trigger",
+        ),
     ),
-    *_rules("services", ADMIN, ("index", "List the processes that do the work.", "GET /services")),
+    *_rules("services", ADMIN, ("index", "List the engines that execute actions.", "GET /services")),
 )

@@ -7,14 +7,14 @@ AFFINITY, SCALING = "senlin.policy.affinity", "senlin.policy.scaling"
 DELETION, ZONE_PLACEMENT = "senlin.policy.deletion", "senlin.policy.zone_placement"
 
 _GROUP_POLICIES = ("affinity", "soft-affinity", "anti-affinity", "soft-anti-affinity")
-_GROUP_NAME = String("The server group, by name or id. One that does not exist is made, and goes with the policy.")
+_GROUP_NAME = String("The server group, by name or id. A missing group is created, and deleted with the binding.")
 
 
 def _affinity(group: Schema) -> Schema:
     return {
-        "servergroup": Map("The server group that the nodes are in.", default={}, items=group),
-        "availability_zone": String("The zone that the nodes are in."),
-        "enable_drs_extension": Boolean("Whether nodes go to a host that is a vSphere cluster.", default=False),
+        "servergroup": Map("The server group of the nodes.", default={}, items=group),
+        "availability_zone": String("The availability zone of the nodes."),
+        "enable_drs_extension": Boolean("Whether nodes are placed on a host that is a vSphere cluster.", default=False),
     }
 
 
@@ -28,55 +28,59 @@ _AFFINITY_IN_SCOPES = _affinity(
     {
         "name": _GROUP_NAME,
         "policies": List(
-            "The group's policies, such as anti-affinity:rack. A lone one may stand without a list.",
+            "The group's policies, such as anti-affinity:rack. A single policy needs no list.",
             default=["anti-affinity"],
             of=String("TYPE, TYPE:SCOPE or TYPE:SCOPE:IDENTIFIER."),
             may_be_one=True,
             may_be_empty=False,
         ),
         "rules": Map(
-            "How many nodes a place may hold: max_server_per_SCOPE.", of=Integer("How many.", minimum=1), default={}
+            "The maximum number of nodes in a domain: max_server_per_SCOPE.",
+            of=Integer("The maximum.", minimum=1),
+            default={},
         ),
     }
 )
 
 _ADJUSTMENT: Schema = {
     "type": String(
-        "What the number means.",
+        "The meaning of the number.",
         default="CHANGE_IN_CAPACITY",
         allowed=("EXACT_CAPACITY", "CHANGE_IN_CAPACITY", "CHANGE_IN_PERCENTAGE"),
     ),
-    "number": Number("How much the cluster changes, or becomes.", default=1, minimum=0),
-    "min_step": Integer("By how many nodes a percentage changes it at least.", default=1, minimum=0),
-    "best_effort": Boolean("Whether it changes as far as its limits let it.", default=False),
-    "cooldown": Integer("Seconds until the policy lets the cluster change again.", default=0, minimum=0),
+    "number": Number("The size, or the change of the size.", default=1, minimum=0),
+    "min_step": Integer("The minimum number of nodes that a percentage changes.", default=1, minimum=0),
+    "best_effort": Boolean("Whether the size is truncated to the cluster's bounds.", default=False),
+    "cooldown": Integer("The cooldown in seconds.", default=0, minimum=0),
 }
 _SCALING: Schema = {
-    "event": String("Which change it is about.", required=True, allowed=("CLUSTER_SCALE_IN", "CLUSTER_SCALE_OUT")),
-    "adjustment": Map("By how much.", default={}, items=_ADJUSTMENT),
+    "event": String(
+        "The action that the policy applies to.", required=True, allowed=("CLUSTER_SCALE_IN", "CLUSTER_SCALE_OUT")
+    ),
+    "adjustment": Map("The adjustment of the size.", default={}, items=_ADJUSTMENT),
 }
 
 _DELETION: Schema = {
     "criteria": String(
-        "Which nodes go first.",
+        "The order in which nodes are removed.",
         default="RANDOM",
         allowed=("OLDEST_FIRST", "OLDEST_PROFILE_FIRST", "YOUNGEST_FIRST", "RANDOM"),
     ),
-    "destroy_after_deletion": Boolean("Whether a node's server goes with it.", default=True),
-    "grace_period": Integer("Seconds to wait before it.", default=0, minimum=0),
-    "reduce_desired_capacity": Boolean("Whether the cluster wants fewer nodes from then on.", default=True),
+    "destroy_after_deletion": Boolean("Whether the server is deleted with its node.", default=True),
+    "grace_period": Integer("The delay before the deletion in seconds.", default=0, minimum=0),
+    "reduce_desired_capacity": Boolean("Whether the cluster's desired capacity is reduced.", default=True),
 }
 
 _ZONES: Schema = {
     "zones": List(
-        "Zones that the nodes are spread over.",
+        "The availability zones of the nodes.",
         required=True,
         may_be_empty=False,
         of=Map(
-            "A zone.",
+            "An availability zone.",
             items={
-                "name": String("Its name.", required=True),
-                "weight": Integer("Its share of the nodes.", default=100, minimum=0),
+                "name": String("The name of the zone.", required=True),
+                "weight": Integer("The weight of the zone.", default=100, minimum=0),
             },
         ),
     )

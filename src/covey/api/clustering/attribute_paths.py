@@ -1,4 +1,4 @@
-"""Paths into a document, such as details.addresses.private[0].addr, or $['metadata']['a key']."""
+"""Attribute paths into a document, such as details.addresses.private[0].addr or $['metadata']['a key']."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from covey.api.clustering.errors import Malformed
 
 _STEP = re.compile(
-    r"""\.?(?P<name>[^\W\d][\w:-]*)   # a key; those of servers have colons and dashes in them
+    r"""\.?(?P<name>[^\W\d][\w:-]*)   # a key; keys of servers contain colons and dashes
     |\[(?P<index>-?\d{1,9})\]
     |\.?\[?(?P<quote>['"])(?P<quoted>[^'"]+)(?P=quote)\]?""",
     re.VERBOSE,
@@ -15,28 +15,28 @@ _STEP = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
-    """The keys and indexes that lead to a value: the part of JSONPath that finds one thing at the most."""
+class AttributePath:
+    """Keys and indexes: the subset of JSONPath that selects at most one value."""
 
     steps: tuple[str | int, ...]
 
     @classmethod
-    def parse(cls, text: str) -> "Path":
+    def parse(cls, text: str) -> "AttributePath":
         """Raises Malformed."""
-        rest, steps = text.removeprefix("$"), list[str | int]()
-        while rest:
-            found = _STEP.match(rest)
+        remainder, steps = text.removeprefix("$"), list[str | int]()
+        while remainder:
+            found = _STEP.match(remainder)
             if found is None:
                 raise Malformed(
-                    f"Invalid attribute path: '{text}'. It is made of keys and indexes, as in details.tags[0]."
+                    f"Invalid attribute path: '{text}'. A path consists of keys and indexes, as in details.tags[0]."
                 )
             index = found["index"]
             steps.append(found["name"] or found["quoted"] if index is None else int(index))
-            rest = rest[found.end() :]
+            remainder = remainder[found.end() :]
         return cls(tuple(steps))
 
-    def of(self, document: object) -> Iterator[object]:
-        """What it leads to, if it leads anywhere."""
+    def values(self, document: object) -> Iterator[object]:
+        """Yield the value at the path, if the document has it."""
         for step in self.steps:
             inside = (
                 isinstance(document, list) and -len(document) <= step < len(document)
