@@ -1,16 +1,16 @@
-"""Somebody who has a cluster, and workers that do what is asked of it."""
+"""A tenant with a cluster, and workers that execute its actions."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from tests.functional.client import Answer, Client
-from tests.functional.clusters import speaking
+from tests.functional.clusters import as_clustering_client
 from tests.functional.fleets import Cloud
 
 
 @dataclass
 class Tenant:
-    """Alice and her cluster called web, whose profile is p."""
+    """A tenant with the cluster web and the profile p."""
 
     cloud: Cloud
     api: Client
@@ -29,7 +29,7 @@ class Tenant:
         return self.api.post("/clusters/web/actions", {action: body})
 
     def do(self, action: str, **body: Any) -> dict[str, Any]:
-        """What becomes of an action."""
+        """Start an action and return it when it is finished."""
         return self.done(self.ask(action, **body))
 
     def done(self, answer: Answer) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Tenant:
         return binding
 
     def group(self) -> str:
-        """The server group of the cluster's affinity policy."""
+        """Return the server group of the cluster's affinity policy."""
         (found,) = self.api.get("/clusters/web/policies").json["cluster_policies"]
         return str(found["data"]["AffinityPolicy"]["data"]["servergroup_id"])
 
@@ -62,7 +62,7 @@ class Tenant:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many nodes there are, and how many are wanted."""
+        """The number of nodes and the desired capacity."""
         return len(self.cluster["nodes"]), self.cluster["desired_capacity"]
 
     @property
@@ -75,14 +75,14 @@ class Tenant:
         return self.cloud.hosts(node["physical_id"] for node in self.nodes if node["physical_id"])
 
     def check(self) -> None:
-        """Each node that is well has a server of its own, and there is no other server."""
+        """Assert that each ACTIVE node has its own server and no other server exists."""
         servers = {server["id"] for server in self.cloud.servers()}
         of_nodes = [node["physical_id"] for node in self.nodes if node["status"] == "ACTIVE"]
         assert sorted(servers) == sorted(of_nodes)
 
 
 def a_tenant(cloud: Cloud, client: Client, **properties: Any) -> Tenant:
-    """Somebody who has the profile p."""
-    tenant = Tenant(cloud, speaking(client))
+    """Return a tenant with the profile p."""
+    tenant = Tenant(cloud, as_clustering_client(client))
     tenant.profile(**properties)
     return tenant

@@ -1,4 +1,4 @@
-"""What stories about clusters are made of."""
+"""Clients and specs for tests of the Clustering API."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ SCALING: dict[str, Any] = {
 }
 
 
-def speaker(service: Service, token: str | None, version: str | None = "1.14") -> Client:
-    """Somebody who speaks the Clustering API."""
-    return speaking(service.as_(token), version)
+def clustering_client(service: Service, token: str | None, version: str | None = "1.14") -> Client:
+    """Return a client of the Clustering API."""
+    return as_clustering_client(service.as_(token), version)
 
 
-def speaking(client: Client, version: str | None = "1.14") -> Client:
-    """The same caller, at the Clustering API."""
+def as_clustering_client(client: Client, version: str | None = "1.14") -> Client:
+    """Return the same caller as a client of the Clustering API."""
     asked = {} if version is None else {"OpenStack_API_Version": f"clustering {version}"}
     return Client(client.http, client.token).below("/clustering/v1").sending(**asked)
 
 
 def policy(kind: str, version: str = "1.0", **properties: Any) -> dict[str, Any]:
-    """A specification of a policy."""
+    """Return the spec of a policy."""
     return {"type": f"senlin.policy.{kind}", "version": version, "properties": properties}

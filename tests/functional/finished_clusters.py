@@ -9,7 +9,7 @@ from covey.model.clustering.specs import Binding
 from covey.model.ids import ServerId
 from covey.model.work import JobKind
 from tests.functional.client import Client
-from tests.functional.clusters import SERVER, STACK, speaker
+from tests.functional.clusters import SERVER, STACK, clustering_client
 from tests.functional.fleets import Cloud
 
 
@@ -30,7 +30,7 @@ def finish_actions(cloud: Cloud) -> None:
 
 def with_profiles(cloud: Cloud, who: str = "alice:web", version: str = "1.14") -> Client:
     """Return a client whose project has the profiles `server` and `stack`."""
-    client = speaker(cloud.service, who, version)
+    client = clustering_client(cloud.service, who, version)
     for name, spec in (("server", SERVER), ("stack", STACK)):
         assert client.post("/profiles", {"profile": {"name": name, "spec": spec}}).status == 201
     return client

@@ -1,4 +1,4 @@
-"""Actions and events: looking at what is done, and calling it off."""
+"""Requests about actions and events."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from covey.model.ids import ProjectId, UserId
 from covey.model.work import JobKind
 from tests.build import NOW
 from tests.functional.client import Answer, Client
-from tests.functional.clusters import speaker
+from tests.functional.clusters import clustering_client
 from tests.functional.finished_clusters import a_cluster, a_node, finish_actions, with_profiles
 from tests.functional.fleets import NOBODY, Cloud
 
@@ -30,7 +30,7 @@ def alice(cloud: Cloud) -> Client:
     return with_profiles(cloud)
 
 
-def said(answer: Answer) -> tuple[int, str]:
+def error_of(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.message
 
 
@@ -41,7 +41,7 @@ def stored(cloud: Cloud, key: str) -> Action:
     return found
 
 
-def test_actions_are_looked_at(cloud: Cloud, alice: Client) -> None:
+def test_actions_are_listed_and_shown(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     node = a_node(cloud, alice)
     create, other = alice.get("/actions").json["actions"]
@@ -63,53 +63,51 @@ def test_actions_are_looked_at(cloud: Cloud, alice: Client) -> None:
     assert listed(sort="action:desc") == [other["id"], create["id"]]
     assert listed(cluster_id=cluster) == listed(action="CLUSTER_CREATE", status="SUCCEEDED") == [create["id"]]
     assert listed(target=node, status="READY") == []
-    assert said(alice.get("/actions/none")) == (404, "The action 'none' could not be found.")
-    assert speaker(cloud.service, "bob:db").get(f"/actions/{create['id']}").status == 404
+    assert error_of(alice.get("/actions/none")) == (404, "The action 'none' could not be found.")
+    assert clustering_client(cloud.service, "bob:db").get(f"/actions/{create['id']}").status == 404
     for query, message in (
         ({"bogus": "x"}, "Invalid parameter bogus"),
         ({"status": "x"}, "Field value x is invalid"),
         ({"sort": "timeout"}, "Unsupported sort key 'timeout' for 'sort'."),
         ({"global_project": "x"}, "Invalid value 'x' specified for 'global_project'"),
     ):
-        assert said(alice.get("/actions", **query)) == (400, message)
+        assert error_of(alice.get("/actions", **query)) == (400, message)
     assert alice.get("/actions", global_project="True").status == 403
 
 
-def test_the_cluster_of_an_action_came_with_1_14(cloud: Cloud, alice: Client) -> None:
+def test_cluster_id_of_an_action_is_shown_since_1_14(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
-    old = speaker(cloud.service, "alice:web", "1.13")
+    old = clustering_client(cloud.service, "alice:web", "1.13")
     assert old.get("/actions").json["actions"][0].keys() == FIELDS
-    assert said(old.get("/actions", cluster_id=cluster)) == (400, "Invalid parameter cluster_id")
+    assert error_of(old.get("/actions", cluster_id=cluster)) == (400, "Invalid parameter cluster_id")
 
 
-def test_an_action_is_called_off(cloud: Cloud, alice: Client) -> None:
+def test_action_is_cancelled(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     action = alice.post(f"/clusters/{cluster}/actions", {"scale_out": {}}).json["action"]
-    assert speaker(cloud.service, "bob:db").patch(f"/actions/{action}", CANCEL).status == 404
+    assert clustering_client(cloud.service, "bob:db").patch(f"/actions/{action}", CANCEL).status == 404
     assert alice.sending(X_Roles="reader").patch(f"/actions/{action}", CANCEL).status == 403
     answer = alice.patch(f"/actions/{action}", CANCEL)
     assert (answer.status, answer.json) == (202, None)
     assert "openstack-api-version" not in answer.headers
     assert stored(cloud, action).to_be_cancelled
-    assert (
-        len([job for job in cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION]) == 1
-    )  # it ends when a worker gets to it
+    assert len([job for job in cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION]) == 1  # a worker ends the action
     finish_actions(cloud)
     over = alice.patch(f"/actions/{action}", CANCEL)
     expected = "INIT, WAITING, READY, RUNNING, WAITING_LIFECYCLE_COMPLETION"
-    assert said(over) == (
+    assert error_of(over) == (
         409,
         f"Action ({action[:8]}) is in status (SUCCEEDED) while expected status must be one of ({expected}).",
     )
     assert over.json["error"]["type"] == "ActionImmutable"
 
 
-def test_by_force_nobody_waits_for_the_end_of_an_action(cloud: Cloud, alice: Client) -> None:
+def test_forced_cancellation_releases_the_lock_at_once(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     first = alice.post(f"/clusters/{cluster}/actions", {"check": {}}).json["action"]
     assert alice.ask("PATCH", f"/actions/{first}", query_string="force=true", json=CANCEL).status == 202
     second = alice.post(f"/clusters/{cluster}/actions", {"check": {}})
-    assert said(second) == (
+    assert error_of(second) == (
         409,
         f"The CLUSTER_CHECK action for target {cluster} conflicts with the following action(s): {first}",
     )
@@ -129,15 +127,15 @@ def test_by_force_nobody_waits_for_the_end_of_an_action(cloud: Cloud, alice: Cli
         ({"action": {"status": "CANCELLED", "x": 1}}, "Additional properties are not allowed ('x' was unexpected)"),
     ],
 )
-def test_actions_can_only_be_called_off(lasting_cloud: Cloud, body: Any, message: str) -> None:
-    alice = speaker(lasting_cloud.service, "alice:web")
-    assert said(alice.patch(f"/actions/{NOBODY}", body)) == (400, message)
-    assert said(alice.patch(f"/actions/{NOBODY}", CANCEL)) == (404, f"The action '{NOBODY}' could not be found.")
-    old = speaker(lasting_cloud.service, "alice:web", "1.11").patch(f"/actions/{NOBODY}", CANCEL)
-    assert said(old) == (400, "API version '1.11' is not supported on this method.")
+def test_action_status_can_only_become_cancelled(lasting_cloud: Cloud, body: Any, message: str) -> None:
+    alice = clustering_client(lasting_cloud.service, "alice:web")
+    assert error_of(alice.patch(f"/actions/{NOBODY}", body)) == (400, message)
+    assert error_of(alice.patch(f"/actions/{NOBODY}", CANCEL)) == (404, f"The action '{NOBODY}' could not be found.")
+    old = clustering_client(lasting_cloud.service, "alice:web", "1.11").patch(f"/actions/{NOBODY}", CANCEL)
+    assert error_of(old) == (400, "API version '1.11' is not supported on this method.")
 
 
-def test_a_part_of_an_action_is_not_called_off_by_itself(cloud: Cloud, alice: Client) -> None:
+def test_child_action_cannot_be_cancelled(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     parent = stored(cloud, alice.post(f"/clusters/{cluster}/actions", {"scale_out": {}}).json["action"])
     part = replace(parent, id=NOBODY, verb=Verb.NODE_CREATE, cause=Cause.DERIVED, parent_id=parent.id)
@@ -145,10 +143,10 @@ def test_a_part_of_an_action_is_not_called_off_by_itself(cloud: Cloud, alice: Cl
         tx.clustering.actions.add([part])
     assert alice.get(f"/actions/{parent.id}").json["action"]["depends_on"] == [NOBODY]
     assert alice.get(f"/actions/{NOBODY}").json["action"]["depended_by"] == [parent.id]
-    assert said(alice.patch(f"/actions/{NOBODY}", CANCEL))[0] == 409
+    assert error_of(alice.patch(f"/actions/{NOBODY}", CANCEL))[0] == 409
 
 
-def test_events_are_looked_at(cloud: Cloud, alice: Client) -> None:
+def test_events_are_listed_and_shown(cloud: Cloud, alice: Client) -> None:
     event = Event(
         id="11111111-0000-4000-8000-000000000000",
         timestamp=NOW,
@@ -188,13 +186,13 @@ def test_events_are_looked_at(cloud: Cloud, alice: Client) -> None:
     assert listed(sort="level:desc") == ["2", "1"]
     assert listed(level="ERROR") == listed(level="40") == ["2"]
     assert listed(oid=NOBODY, oname="web", otype="CLUSTER", action="CLUSTER_CREATE", cluster_id=NOBODY) == ["1", "2"]
-    assert listed(speaker(cloud.service, "admin:operators")) == ["1", "2", "3"]
-    assert said(alice.get(f"/events/{theirs.id}")) == (404, f"The event '{theirs.id}' could not be found.")
+    assert listed(clustering_client(cloud.service, "admin:operators")) == ["1", "2", "3"]
+    assert error_of(alice.get(f"/events/{theirs.id}")) == (404, f"The event '{theirs.id}' could not be found.")
     for query, message in (
         ({"level": "['bad-level']"}, "Field value ['bad-level'] is invalid"),
         ({"action": "bad"}, "Field value bad is invalid"),
         ({"status": "start"}, "Invalid parameter status"),
         ({"sort": "bad-sort"}, "Unsupported sort key 'bad-sort' for 'sort'."),
     ):
-        assert said(alice.get("/events", **query)) == (400, message)
+        assert error_of(alice.get("/events", **query)) == (400, message)
     assert alice.get("/events", global_project="True").status == 403

@@ -1,4 +1,4 @@
-"""Clusters as callers see them: what can be asked, how it is answered, and what is refused at once."""
+"""Requests about clusters: responses and rejections. No worker runs."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from covey.model.clustering.clusters import ClusterStatus
 from tests.functional.client import Answer, Client
-from tests.functional.clusters import SCALING, SERVER, speaker
+from tests.functional.clusters import SCALING, SERVER, clustering_client
 from tests.functional.finished_clusters import a_cluster, a_node, bind, finish_actions, set_server, with_profiles
 from tests.functional.fleets import NOBODY, BuildCloud, Cloud
 
@@ -25,8 +25,8 @@ def alice(cloud: Cloud) -> Client:
 
 
 @pytest.fixture(scope="module")
-def asker(lasting_cloud: Cloud) -> Client:
-    """Somebody who only gets refusals."""
+def rejected_client(lasting_cloud: Cloud) -> Client:
+    """Return a client whose requests are all rejected."""
     return with_profiles(lasting_cloud)
 
 
@@ -35,7 +35,7 @@ def act(client: Client, cluster: str, name: str, data: Any = None) -> Answer:
 
 
 def started(client: Client, answer: Answer) -> dict[str, Any]:
-    """The action that an answer says was started."""
+    """Return the action at the location of a response."""
     assert answer.status == 202, answer.text
     location = answer.headers["location"]
     assert "/clustering/v1/actions/" in location
@@ -43,11 +43,11 @@ def started(client: Client, answer: Answer) -> dict[str, Any]:
     return action
 
 
-def said(answer: Answer) -> tuple[int, str]:
+def error_of(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.message
 
 
-def test_a_cluster_is_there_at_once_and_its_nodes_are_an_action(cloud: Cloud, alice: Client) -> None:
+def test_create_returns_the_cluster_and_an_action_for_its_nodes(cloud: Cloud, alice: Client) -> None:
     body = {"name": "web", "profile_id": "server", "desired_capacity": "2", "min_size": 1, "max_size": 3}
     answer = alice.post("/clusters", {"cluster": body | {"timeout": None, "metadata": {"k": "v"}, "config": None}})
     cluster, action = answer.json["cluster"], started(alice, answer)
@@ -96,23 +96,23 @@ def test_a_cluster_is_there_at_once_and_its_nodes_are_an_action(cloud: Cloud, al
         ({"timeout": 0}, "The value for the timeout field must be greater than or equal to 1."),
     ],
 )
-def test_a_cluster_that_can_not_be_is_not_made(asker: Client, fields: dict[str, Any], message: str | None) -> None:
-    answer = asker.post("/clusters", {"cluster": {"name": "web", "profile_id": "server"} | fields})
+def test_invalid_cluster_is_rejected(rejected_client: Client, fields: dict[str, Any], message: str | None) -> None:
+    answer = rejected_client.post("/clusters", {"cluster": {"name": "web", "profile_id": "server"} | fields})
     assert answer.status == 400
     assert message in {None, answer.message}
-    assert asker.get("/clusters").json["clusters"] == []
-    assert asker.get("/actions").json["actions"] == []
+    assert rejected_client.get("/clusters").json["clusters"] == []
+    assert rejected_client.get("/actions").json["actions"] == []
 
 
-def test_a_project_may_have_so_many_clusters(build_cloud: BuildCloud) -> None:
+def test_cluster_quota_of_a_project(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1, ("clustering", "max_clusters_per_project", 1), ("clustering", "max_nodes_per_cluster", 1))
     alice = with_profiles(cloud)
     cluster = a_cluster(cloud, alice, nodes=1)
     second = alice.post("/clusters", {"cluster": {"name": "second", "profile_id": "server"}})
-    assert said(second) == (403, "Quota exceeded, too many clusters: the limit of a project is 1.")
+    assert error_of(second) == (403, "Quota exceeded, too many clusters: the limit of a project is 1.")
     too_many = "The target capacity (2) is greater than the maximum number of nodes allowed per cluster (1)."
     node = alice.post("/nodes", {"node": {"name": "n", "profile_id": "server", "cluster_id": cluster}})
-    assert said(node) == said(act(alice, cluster, "scale_out", {"count": 1})) == (400, too_many)
+    assert error_of(node) == error_of(act(alice, cluster, "scale_out", {"count": 1})) == (400, too_many)
     a_cluster(cloud, with_profiles(cloud, "bob:db"))
 
 
@@ -127,11 +127,11 @@ def test_a_project_may_have_so_many_clusters(build_cloud: BuildCloud) -> None:
         ({"limit": "-1"}, "Value must be >= 0 for field 'limit'."),
     ],
 )
-def test_lists_say_what_they_can_not_be_asked(asker: Client, query: dict[str, str], message: str) -> None:
-    assert said(asker.get("/clusters", **query)) == (400, message)
+def test_invalid_list_query_is_rejected(rejected_client: Client, query: dict[str, str], message: str) -> None:
+    assert error_of(rejected_client.get("/clusters", **query)) == (400, message)
 
 
-def test_lists_have_an_order_pages_and_bounds(cloud: Cloud, alice: Client) -> None:
+def test_lists_are_sorted_paged_and_filtered(cloud: Cloud, alice: Client) -> None:
     first, second = a_cluster(cloud, alice, "b"), a_cluster(cloud, alice, "a")
     other = a_cluster(cloud, with_profiles(cloud, "bob:db"), "theirs")
 
@@ -142,29 +142,29 @@ def test_lists_have_an_order_pages_and_bounds(cloud: Cloud, alice: Client) -> No
     assert listed(alice, sort="name") == [second, first]
     assert listed(alice, sort="name:desc", limit="1") == [first]
     assert listed(alice, sort="name:desc", marker=first, limit="5") == [second]
-    assert said(alice.get("/clusters", global_project="True")) == (
+    assert error_of(alice.get("/clusters", global_project="True")) == (
         403,
         "You are not authorized to complete this operation.",
     )
-    admin = speaker(cloud.service, "admin:operators")
+    admin = clustering_client(cloud.service, "admin:operators")
     assert set(listed(admin)) == set(listed(admin, global_project="true")) == {first, second, other}
-    assert said(alice.get(f"/clusters/{other}")) == (404, f"The cluster '{other}' could not be found.")
-    assert said(act(alice, other, "check")) == (404, f"The cluster '{other}' could not be found.")
+    assert error_of(alice.get(f"/clusters/{other}")) == (404, f"The cluster '{other}' could not be found.")
+    assert error_of(act(alice, other, "check")) == (404, f"The cluster '{other}' could not be found.")
     assert alice.delete(f"/clusters/{other}").status == 404
     action = started(admin, act(admin, other, "check"))
     assert (action["project"], action["user"]) == ("db", "admin")
 
 
-def test_names_may_be_shared_and_are_then_no_help(cloud: Cloud, alice: Client) -> None:
+def test_ambiguous_name_is_rejected(cloud: Cloud, alice: Client) -> None:
     a_cluster(cloud, alice, "twin")
     a_cluster(cloud, alice, "twin")
     message = "Multiple results found matching the query criteria 'twin'. Please be more specific."
     answers = [alice.get("/clusters/twin"), alice.delete("/clusters/twin"), act(alice, "twin", "check")]
-    assert {said(answer) for answer in answers} == {(400, message)}
+    assert {error_of(answer) for answer in answers} == {(400, message)}
     assert answers[0].json["error"]["type"] == "MultipleChoices"
 
 
-def test_readers_look_and_do_not_touch(cloud: Cloud, alice: Client) -> None:
+def test_reader_role_cannot_change_clusters(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=1)
     reader = alice.sending(X_Roles="reader")
     looks = (f"/clusters/{cluster}", f"/clusters/{cluster}/attrs/name", f"/clusters/{cluster}/policies", "/nodes")
@@ -179,7 +179,7 @@ def test_readers_look_and_do_not_touch(cloud: Cloud, alice: Client) -> None:
     assert {answer.status for answer in touches} == {403}
 
 
-def test_an_update_is_an_action_and_its_answer_has_the_old_values(cloud: Cloud, alice: Client) -> None:
+def test_update_starts_an_action_and_returns_the_old_values(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     new = alice.post("/profiles", {"profile": {"name": "new", "spec": SERVER}}).json["profile"]["id"]
     body = {"name": "new-name", "profile_id": "new", "timeout": "240", "metadata": None, "config": {"a": 1}}
@@ -193,17 +193,17 @@ def test_an_update_is_an_action_and_its_answer_has_the_old_values(cloud: Cloud, 
         "profile_only": True,
     }
     finish_actions(cloud)
-    old = speaker(cloud.service, "alice:web", "1.5").patch(
+    old = clustering_client(cloud.service, "alice:web", "1.5").patch(
         f"/clusters/{cluster}", {"cluster": body | {"profile_only": True}}
     )
     assert started(alice, old)["inputs"] == {"name": "new-name", "profile_id": new, "timeout": 240}
 
 
-def test_updates_that_make_no_sense(cloud: Cloud, alice: Client) -> None:
+def test_invalid_update_is_rejected(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
 
     def update(body: Any) -> tuple[int, str]:
-        return said(alice.patch(f"/clusters/{cluster}", body))
+        return error_of(alice.patch(f"/clusters/{cluster}", body))
 
     assert update({}) == (400, "Malformed request data, missing 'cluster' key in request body.")
     nothing = {"name": "web", "metadata": None, "timeout": 3600, "profile_id": "server", "profile_only": True}
@@ -215,38 +215,38 @@ def test_updates_that_make_no_sense(cloud: Cloud, alice: Client) -> None:
     )
     assert update({"cluster": {"profile_id": "nope"}}) == (400, "The specified profile 'nope' could not be found.")
     assert update({"cluster": {"min_size": 1}})[0] == 400
-    assert said(alice.patch("/clusters/none", {"cluster": {"name": "x"}})) == (
+    assert error_of(alice.patch("/clusters/none", {"cluster": {"name": "x"}})) == (
         404,
         "The cluster 'none' could not be found.",
     )
 
 
-def test_only_one_thing_is_done_to_a_cluster_at_a_time(cloud: Cloud, alice: Client) -> None:
+def test_second_action_on_a_locked_cluster_is_rejected(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     assert act(alice, cluster, "scale_out", {"count": "1"}).status == 202
     again = act(alice, cluster, "scale_out", {"count": "1"})
     message = f"CLUSTER_SCALE_OUT for cluster '{cluster}' cannot be completed because it is already locked."
-    assert said(again) == (409, message)
+    assert error_of(again) == (409, message)
     assert again.json["error"]["type"] == "ResourceIsLocked"
     assert alice.patch(f"/clusters/{cluster}", {"cluster": {"name": "x"}}).status == 409
     assert alice.post("/nodes", {"node": {"name": "n", "profile_id": "server", "cluster_id": cluster}}).status == 409
     assert [action["action"] for action in alice.get("/actions", status="READY").json["actions"]] == [
         "CLUSTER_SCALE_OUT"
     ]
-    gone = alice.delete(f"/clusters/{cluster}")  # which does not wait, but has the other end first
+    gone = alice.delete(f"/clusters/{cluster}")  # the deletion cancels the other action
     assert (gone.text, started(alice, gone)["inputs"]) == ("null", {"force": False})
 
 
-def test_a_cluster_in_the_middle_of_something_is_deleted_by_force(cloud: Cloud, alice: Client) -> None:
+def test_force_deletes_a_cluster_with_an_action_in_progress(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     with cloud.store.write() as tx:
         found = tx.clustering.clusters.one(cluster, None)
         assert found is not None
         tx.clustering.clusters.update(replace(found, status=ClusterStatus.UPDATING))
     refused = alice.delete("/clusters/web")
-    assert said(refused) == (409, "The cluster 'web' is in status UPDATING.")
+    assert error_of(refused) == (409, "The cluster 'web' is in status UPDATING.")
     assert refused.json["error"]["type"] == "ActionInProgress"
-    old = speaker(cloud.service, "alice:web", "1.7")
+    old = clustering_client(cloud.service, "alice:web", "1.7")
     assert old.delete("/clusters/web?force=true").status == 409
     forced = alice.ask("DELETE", "/clusters/web", json={"force": True})
     assert started(alice, forced)["inputs"] == {"force": True}
@@ -291,13 +291,13 @@ def test_a_cluster_in_the_middle_of_something_is_deleted_by_force(cloud: Cloud, 
         ({"complete_lifecycle": {}}, "'lifecycle_action_token' is a required property"),
     ],
 )
-def test_actions_are_read_before_their_cluster_is_looked_for(asker: Client, body: Any, message: str) -> None:
-    assert said(asker.post("/clusters/none/actions", body)) == (400, message)
+def test_action_body_is_validated_before_the_cluster_lookup(rejected_client: Client, body: Any, message: str) -> None:
+    assert error_of(rejected_client.post("/clusters/none/actions", body)) == (400, message)
 
 
-def test_newer_requests_are_refused_to_older_versions(lasting_cloud: Cloud) -> None:
+def test_older_versions_reject_newer_requests(lasting_cloud: Cloud) -> None:
     def at(version: str) -> Client:
-        return speaker(lasting_cloud.service, "alice:web", version)
+        return clustering_client(lasting_cloud.service, "alice:web", version)
 
     answers = {
         "1.1": at("1.1").get("/clusters/none/attrs/name"),
@@ -306,47 +306,47 @@ def test_newer_requests_are_refused_to_older_versions(lasting_cloud: Cloud) -> N
         "1.8": act(at("1.8"), "none", "complete_lifecycle", {"lifecycle_action_token": "x"}),
     }
     for version, answer in answers.items():
-        assert said(answer) == (400, f"API version '{version}' is not supported on this method.")
+        assert error_of(answer) == (400, f"API version '{version}' is not supported on this method.")
         assert answer.json["error"]["type"] == "MethodVersionNotFound"
 
 
-def test_scaling_and_resizing_are_checked_as_far_as_can_be_at_once(cloud: Cloud, alice: Client) -> None:
+def test_scaling_and_resize_parameters_are_validated_at_once(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=3, min_size=2, max_size=5, desired_capacity=3)
-    assert said(act(alice, cluster, "scale_out", {"count": 0})) == (400, "Count for scale-out request cannot be 0.")
+    assert error_of(act(alice, cluster, "scale_out", {"count": 0})) == (400, "Count for scale-out request cannot be 0.")
     too_many = {"adjustment_type": "CHANGE_IN_CAPACITY", "number": "3"}
-    assert said(act(alice, cluster, "resize", too_many)) == (
+    assert error_of(act(alice, cluster, "resize", too_many)) == (
         400,
         "The target capacity (6) is greater than the cluster's max_size (5).",
     )
-    assert said(act(alice, cluster, "resize", {"max_size": 1, "strict": False})) == (
+    assert error_of(act(alice, cluster, "resize", {"max_size": 1, "strict": False})) == (
         400,
         "The specified max_size (1) is less than the current min_size (2) of the cluster.",
     )
     plan_resize = started(alice, act(alice, cluster, "resize", too_many | {"strict": False, "min_size": None}))
     assert plan_resize["inputs"] == {"adjustment_type": "CHANGE_IN_CAPACITY", "number": 3, "strict": False}
     finish_actions(cloud)
-    # What the cluster's own bounds do not allow, the action will say.
+    # The action checks the cluster's own bounds.
     assert started(alice, act(alice, cluster, "scale_out", {"count": "9"}))["inputs"] == {"count": 9}
     finish_actions(cloud)
     assert started(alice, act(alice, cluster, "scale_in", {"count": None}))["inputs"] == {}
 
 
-def test_a_scaling_policy_may_want_some_rest(cloud: Cloud, alice: Client) -> None:
+def test_cooldown_rejects_a_scaling_request(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=1)
     spec = SCALING | {"properties": {"event": "CLUSTER_SCALE_IN", "adjustment": {"cooldown": 60}}}
     policy = alice.post("/policies", {"policy": {"name": "slow", "spec": spec}}).json["policy"]["id"]
     bind(cloud, cluster, policy)
     refused = act(alice, cluster, "scale_in")
     in_progress = f"cannot be processed due to Policy {policy} cooldown still in progress"
-    assert said(refused) == (409, f"The CLUSTER_SCALE_IN action for cluster {cluster} {in_progress}")
+    assert error_of(refused) == (409, f"The CLUSTER_SCALE_IN action for cluster {cluster} {in_progress}")
     assert refused.json["error"]["type"] == "ActionCooldown"
-    assert act(alice, cluster, "scale_out").status == 202  # which it is not about
+    assert act(alice, cluster, "scale_out").status == 202  # the policy is for another event
     finish_actions(cloud)
     cloud.time.pass_(61)
     assert act(alice, cluster, "scale_in").status == 202
 
 
-def test_which_nodes_may_come_and_go(cloud: Cloud, alice: Client) -> None:
+def test_adding_removing_and_replacing_nodes_is_validated(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=1, min_size=1, desired_capacity=1, max_size=2)
     other = a_cluster(cloud, alice, "other", nodes=1)
     (member,) = alice.get(f"/clusters/{cluster}").json["cluster"]["nodes"]
@@ -383,22 +383,22 @@ def test_which_nodes_may_come_and_go(cloud: Cloud, alice: Client) -> None:
     assert started(alice, deleted)["inputs"] == {"candidates": [theirs], "destroy_after_deletion": True}
 
 
-def test_a_node_that_is_not_well_does_not_come_in(cloud: Cloud, alice: Client) -> None:
+def test_only_active_nodes_can_be_added(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     made = alice.post("/nodes", {"node": {"name": "n", "profile_id": "server"}}).json["node"]["id"]
     answer = act(alice, cluster, "add_nodes", {"nodes": ["n"]})
-    assert said(answer) == (400, f"Nodes are not ACTIVE: ['{made}'].")
+    assert error_of(answer) == (400, f"Nodes are not ACTIVE: ['{made}'].")
 
 
-def test_policies_of_a_cluster(cloud: Cloud, alice: Client) -> None:
+def test_bindings_of_a_cluster(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     policy = alice.post("/policies", {"policy": {"name": "in", "spec": SCALING}}).json["policy"]["id"]
     for name in ("policy_detach", "policy_update"):
-        assert said(act(alice, cluster, name, {"policy_id": "in"})) == (
+        assert error_of(act(alice, cluster, name, {"policy_id": "in"})) == (
             400,
             f"The policy 'in' is not attached to the specified cluster '{cluster}'.",
         )
-    assert said(act(alice, cluster, "policy_attach", {"policy_id": "nope"})) == (
+    assert error_of(act(alice, cluster, "policy_attach", {"policy_id": "nope"})) == (
         400,
         "The specified policy 'nope' could not be found.",
     )
@@ -409,9 +409,9 @@ def test_policies_of_a_cluster(cloud: Cloud, alice: Client) -> None:
     )
     finish_actions(cloud)
     missing = alice.get("/clusters/web/policies/in")
-    assert said(missing) == (404, "The policy 'in' is not found attached to the specified cluster 'web'.")
+    assert error_of(missing) == (404, "The policy 'in' is not found attached to the specified cluster 'web'.")
     assert missing.json["error"]["type"] == "PolicyBindingNotFound"
-    assert said(alice.get("/clusters/web/policies/nope")) == (404, "The policy 'nope' could not be found.")
+    assert error_of(alice.get("/clusters/web/policies/nope")) == (404, "The policy 'nope' could not be found.")
 
     binding = bind(cloud, cluster, policy, enabled=False)
     assert alice.get("/clusters/web").json["cluster"]["policies"] == [binding]
@@ -436,7 +436,7 @@ def test_policies_of_a_cluster(cloud: Cloud, alice: Client) -> None:
         ({"sort": "priority"}, "Unsupported sort key 'priority' for 'sort'."),
         ({"enabled": "maybe"}, "Invalid value 'maybe' specified for 'enabled'"),
     ):
-        assert said(alice.get("/clusters/none/policies", **query)) == (400, message)
+        assert error_of(alice.get("/clusters/none/policies", **query)) == (400, message)
 
     updated = act(alice, cluster, "policy_update", {"policy_id": policy, "enabled": "true"})
     assert started(alice, updated)["inputs"] == {"policy_id": policy, "enabled": True}
@@ -444,13 +444,13 @@ def test_policies_of_a_cluster(cloud: Cloud, alice: Client) -> None:
     assert started(alice, act(alice, cluster, "policy_detach", {"policy_id": "in"}))["inputs"] == {"policy_id": policy}
 
 
-def test_checks_recoveries_and_operations(cloud: Cloud, alice: Client) -> None:
+def test_check_recover_and_operation_requests(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=2)
     members = alice.get("/clusters/web").json["cluster"]["nodes"]
     assert started(alice, act(alice, cluster, "check", {"k": "v"}))["inputs"] == {"k": "v"}
     finish_actions(cloud)
-    assert said(act(alice, cluster, "recover", {"k": "v"})) == (400, "Action parameter ['k'] is not recognizable.")
-    assert said(act(alice, cluster, "recover", {"operation": "pray"})) == (
+    assert error_of(act(alice, cluster, "recover", {"k": "v"})) == (400, "Action parameter ['k'] is not recognizable.")
+    assert error_of(act(alice, cluster, "recover", {"operation": "pray"})) == (
         400,
         "Operation value 'pray' has to be one of the following: REBOOT, REBUILD, RECREATE.",
     )
@@ -461,12 +461,12 @@ def test_checks_recoveries_and_operations(cloud: Cloud, alice: Client) -> None:
     def operate(body: Any) -> Answer:
         return alice.post("/clusters/web/ops", body)
 
-    assert said(operate({})) == (400, "No operation specified")
-    assert said(operate({"dance": {}})) == (
+    assert error_of(operate({})) == (400, "No operation specified")
+    assert error_of(operate({"dance": {}})) == (
         400,
         "The requested operation 'dance' is not supported by the profile type 'os.nova.server-1.0'.",
     )
-    assert said(operate({"reboot": {"params": {"type": "Odd"}}})) == (
+    assert error_of(operate({"reboot": {"params": {"type": "Odd"}}})) == (
         400,
         "'Odd' must be one of the allowed values: SOFT, HARD.",
     )
@@ -476,7 +476,7 @@ def test_checks_recoveries_and_operations(cloud: Cloud, alice: Client) -> None:
     assert started(alice, done)["inputs"] == {"operation": "reboot", "params": {"type": "HARD"}, "nodes": members}
 
 
-def test_a_lifecycle_has_nothing_to_wait_for(cloud: Cloud, alice: Client) -> None:
+def test_complete_lifecycle_returns_the_action(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     (action,) = alice.get("/actions").json["actions"]
     answer = act(alice, cluster, "complete_lifecycle", {"lifecycle_action_token": action["id"]})
@@ -485,7 +485,7 @@ def test_a_lifecycle_has_nothing_to_wait_for(cloud: Cloud, alice: Client) -> Non
     assert len(alice.get("/actions").json["actions"]) == 1
 
 
-def test_an_attribute_of_all_nodes(cloud: Cloud, alice: Client) -> None:
+def test_attribute_of_all_nodes_is_collected(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=2, config={"node.name.format": "N$2I"})
     server = cloud.boot(metadata={"a key": "v"})
     first, second = alice.get("/clusters/web").json["cluster"]["nodes"]
@@ -502,7 +502,7 @@ def test_an_attribute_of_all_nodes(cloud: Cloud, alice: Client) -> None:
     assert values("details.metadata['a key']") == [(first, "v")]
     assert values("details.attached_volumes[0]") == values("nothing.here") == []
     for path in ("None", "%20"):
-        assert said(collect(path)) == (400, "Required path attribute is missing.")
+        assert error_of(collect(path)) == (400, "Required path attribute is missing.")
     for path in ("a..b", "a[x]", "["):
         assert collect(path).status == 400
     assert alice.get("/clusters/none/attrs/name").status == 404

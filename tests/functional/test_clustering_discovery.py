@@ -1,9 +1,9 @@
-"""What clients of the Clustering API ask first, in which version, and how they are told that something is wrong."""
+"""Discovery, version negotiation and errors of the Clustering API."""
 
 import pytest
 
 from tests.functional.client import Client, Service
-from tests.functional.clusters import speaker
+from tests.functional.clusters import clustering_client
 from tests.functional.conftest import Build
 
 pytestmark = pytest.mark.sqlite_only
@@ -14,11 +14,11 @@ PLAIN = "text/plain; charset=utf-8"
 
 @pytest.fixture
 def alice(lasting: Service) -> Client:
-    return speaker(lasting, "alice:web")
+    return clustering_client(lasting, "alice:web")
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 300), ("/versions", 300), ("/v1", 200), ("/v1/", 200)])
-def test_anybody_may_ask_for_versions(lasting: Service, path: str, status: int) -> None:
+def test_version_documents_need_no_authentication(lasting: Service, path: str, status: int) -> None:
     answer = lasting.as_(None).below("/clustering").get(path)
     (version,) = answer.json["versions"] if status == 300 else [answer.json["version"]]
     assert answer.status == status
@@ -32,22 +32,22 @@ def test_anybody_may_ask_for_versions(lasting: Service, path: str, status: int) 
     assert version.keys() >= {"updated", "media-types"}
 
 
-def test_alone_it_is_at_the_root(build: Build) -> None:
+def test_separate_clustering_api_is_at_the_root(build: Build) -> None:
     alone = build(only_api="clustering").as_(None).below("")
     assert alone.get("/").json["versions"][0]["links"][0]["href"] == f"{HOST}/v1"
 
 
 @pytest.mark.parametrize(("asked", "answered"), [(None, "1.0"), ("1.0", "1.0"), ("1.13", "1.13"), ("latest", "1.14")])
-def test_a_caller_chooses_a_version(lasting: Service, asked: str | None, answered: str) -> None:
-    answer = speaker(lasting, "alice:web", asked).get("/profile-types")
+def test_version_negotiation(lasting: Service, asked: str | None, answered: str) -> None:
+    answer = clustering_client(lasting, "alice:web", asked).get("/profile-types")
     assert answer.status == 200
     assert answer.headers["openstack-api-version"] == f"clustering {answered}"
     assert answer.headers["vary"] == "OpenStack-API-Version"
 
 
 @pytest.mark.parametrize("asked", ["1.15", "2.0", "99.99"])
-def test_a_version_out_of_range_is_406(lasting: Service, asked: str) -> None:
-    answer = speaker(lasting, "alice:web", asked).get("/profile-types")
+def test_version_out_of_range_returns_406(lasting: Service, asked: str) -> None:
+    answer = clustering_client(lasting, "alice:web", asked).get("/profile-types")
     message = f"Version '{asked}' is not supported by the API. Minimum is '1.0' and maximum is '1.14'."
     assert (answer.status, answer.message) == (406, message)
     assert answer.json["error"]["type"] == "InvalidGlobalAPIVersion"
@@ -55,8 +55,8 @@ def test_a_version_out_of_range_is_406(lasting: Service, asked: str) -> None:
     assert answer.headers["x-openstack-request-id"].startswith("req-")
 
 
-def test_what_is_no_version_is_told_in_plain_text(lasting: Service) -> None:
-    answer = speaker(lasting, "alice:web", "1.a").get("/profile-types")
+def test_malformed_version_returns_plain_text(lasting: Service) -> None:
+    answer = clustering_client(lasting, "alice:web", "1.a").get("/profile-types")
     assert (answer.status, answer.headers["content-type"]) == (400, PLAIN)
     assert "1.a" in answer.text
 
@@ -65,13 +65,13 @@ def test_what_is_no_version_is_told_in_plain_text(lasting: Service) -> None:
     ("method", "path"),
     [("GET", "/nothing"), ("PUT", "/profiles"), ("OPTIONS", "/profiles"), ("DELETE", "/build-info"), ("GET", "/../v2")],
 )
-def test_an_unknown_route_is_404_in_plain_text(alice: Client, method: str, path: str) -> None:
+def test_unknown_route_returns_404_in_plain_text(alice: Client, method: str, path: str) -> None:
     answer = alice.ask(method, path)
     assert (answer.status, answer.headers["content-type"]) == (404, PLAIN)
     assert "openstack-api-version" not in answer.headers
 
 
-def test_an_error_tells_its_kind_and_no_version(alice: Client) -> None:
+def test_error_has_a_type_and_no_version_header(alice: Client) -> None:
     answer = alice.get("/profiles/nothing")
     message = "The profile 'nothing' could not be found."
     assert answer.json.pop("explanation")
@@ -87,31 +87,35 @@ def test_an_error_tells_its_kind_and_no_version(alice: Client) -> None:
     assert "x-openstack-request-id" in answer.headers
 
 
-def test_who_is_nobody_is_401(lasting: Service) -> None:
-    answer = speaker(lasting, None).get("/profiles")
+def test_unauthenticated_request_returns_401(lasting: Service) -> None:
+    answer = clustering_client(lasting, None).get("/profiles")
     assert (answer.status, answer.json["error"]["type"]) == (401, "Unauthorized")
     assert "www-authenticate" in answer.headers
 
 
-def test_which_build_it_is(alice: Client) -> None:
+def test_build_info(alice: Client) -> None:
     info = alice.get("/build-info").json["build_info"]
     assert info["api"]["revision"] == info["engine"]["revision"] != ""
 
 
 class TestTypes:
-    """What profiles and policies can be of."""
+    """Profile types and policy types."""
 
     UPSTREAM = frozenset({"affinity", "deletion", "scaling", "zone_placement"})
 
     def test_before_1_5_a_type_is_a_name(self, lasting: Service) -> None:
-        named = speaker(lasting, "alice:web", "1.4").get("/profile-types").json["profile_types"]
+        named = clustering_client(lasting, "alice:web", "1.4").get("/profile-types").json["profile_types"]
         names = ("container.dockerinc.docker-1.0", "os.heat.stack-1.0", "os.nova.server-1.0")
         assert named == [{"name": name} for name in names]
-        shown = speaker(lasting, "alice:web", "1.4").get("/policy-types/senlin.policy.deletion-1.1").json["policy_type"]
+        shown = (
+            clustering_client(lasting, "alice:web", "1.4")
+            .get("/policy-types/senlin.policy.deletion-1.1")
+            .json["policy_type"]
+        )
         assert shown.keys() == {"name", "schema"}
 
     def test_from_1_5_on_it_is_known_how_it_is_supported(self, lasting: Service) -> None:
-        alice = speaker(lasting, "alice:web", "1.5")
+        alice = clustering_client(lasting, "alice:web", "1.5")
         listed = alice.get("/policy-types").json["policy_types"]
         assert {(kind["name"], kind["version"]) for kind in listed} == {
             *((f"senlin.policy.{name}", "1.0") for name in self.UPSTREAM),
@@ -139,14 +143,14 @@ class TestTypes:
         assert (networks["type"], networks["schema"]["*"]["type"]) == ("List", "Map")
 
     def test_a_type_tells_what_can_be_done_to_its_nodes(self, lasting: Service) -> None:
-        alice = speaker(lasting, "alice:web", "1.4")
+        alice = clustering_client(lasting, "alice:web", "1.4")
         operations = alice.get("/profile-types/os.nova.server-1.0/ops").json["operations"]
         assert operations["change_password"]["parameters"]["admin_pass"]["required"]
         assert operations["reboot"]["parameters"]["type"]["default"] == "SOFT"
         assert alice.get("/profile-types/os.nova.server-1.1/ops").status == 400
 
     def test_operations_came_with_1_4(self, lasting: Service) -> None:
-        answer = speaker(lasting, "alice:web", "1.3").get("/profile-types/os.nova.server-1.0/ops")
+        answer = clustering_client(lasting, "alice:web", "1.3").get("/profile-types/os.nova.server-1.0/ops")
         assert (answer.status, answer.message) == (400, "API version '1.3' is not supported on this method.")
         assert answer.json["error"]["type"] == "MethodVersionNotFound"
 

@@ -1,4 +1,4 @@
-"""The engine at work: what actions do to clusters, nodes and their servers, and what they leave behind."""
+"""The engine: the effects of actions on clusters, nodes and their servers."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def alice(cloud: Cloud) -> Tenant:
     return a_tenant(cloud, cloud.alice)
 
 
-def test_a_cluster_grows_within_its_policy_and_what_does_not_fit_changes_nothing(alice: Tenant) -> None:
+def test_scale_out_respects_affinity_and_is_all_or_nothing(alice: Tenant) -> None:
     assert alice.create()["status"] == "SUCCEEDED"
     alice.attach(SPREAD)
     grown = alice.do("scale_out", count=3)
@@ -48,7 +48,7 @@ def test_a_cluster_grows_within_its_policy_and_what_does_not_fit_changes_nothing
     alice.check()
 
 
-def test_bounds_hold_and_a_count_that_is_none_is_a_reason(alice: Tenant) -> None:
+def test_scaling_beyond_bounds_or_with_bad_count_fails_with_a_reason(alice: Tenant) -> None:
     assert alice.create(1, min_size=1, max_size=2)["status"] == "SUCCEEDED"
     too_many = alice.do("scale_out", count=2)["status_reason"]
     assert too_many == "The target capacity (3) is greater than the cluster's max_size (2)."
@@ -67,20 +67,20 @@ def test_bounds_hold_and_a_count_that_is_none_is_a_reason(alice: Tenant) -> None
     assert (hook["status"], hook["status_reason"]) == ("FAILED", "The value for count must be an integer: 'x'.")
 
 
-def test_a_resize_grows_shrinks_and_sets_bounds(alice: Tenant) -> None:
+def test_resize_adds_and_removes_nodes_and_sets_bounds(alice: Tenant) -> None:
     alice.create(1)
     alice.do("resize", adjustment_type="EXACT_CAPACITY", number=4, max_size=5)
     assert (alice.sizes, alice.cluster["max_size"]) == ((4, 4), 5)
     first = [node["id"] for node in alice.nodes[:2]]
     alice.do("resize", adjustment_type="CHANGE_IN_PERCENTAGE", number=-50, min_size=1)
     assert (alice.sizes, alice.cluster["min_size"]) == ((2, 2), 1)
-    assert [node["id"] for node in alice.nodes] == first  # the last to come are the first to go
+    assert [node["id"] for node in alice.nodes] == first  # the newest nodes are removed first
     alice.do("resize", min_size=2, max_size=9)
     assert (alice.cluster["min_size"], alice.cluster["max_size"], alice.sizes) == (2, 9, (2, 2))
     alice.check()
 
 
-def test_a_deleted_cluster_leaves_nothing_behind(alice: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleted_cluster_leaves_nothing_behind(alice: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_removal, "_MAX_CONCURRENT_DELETIONS", 2)  # several executions are needed
     alice.create()
     alice.attach(SPREAD)
@@ -101,7 +101,7 @@ def test_a_deleted_cluster_leaves_nothing_behind(alice: Tenant, monkeypatch: pyt
     assert (last["oname"], last["action"], last["status"]) == ("web", "CLUSTER_DELETE", "end")
 
 
-def test_a_server_that_does_not_come_up_leaves_a_node_in_error(alice: Tenant, driver: Moody) -> None:
+def test_failed_build_leaves_a_node_in_error(alice: Tenant, driver: Moody) -> None:
     driver.verbs.add("spawn")
     made = alice.create(2)
     assert made["status"] == "FAILED"
@@ -115,7 +115,7 @@ def test_a_server_that_does_not_come_up_leaves_a_node_in_error(alice: Tenant, dr
     alice.check()
 
 
-def test_lost_servers_are_found_and_made_again_within_the_policy(alice: Tenant) -> None:
+def test_recover_recreates_lost_servers_within_the_policy(alice: Tenant) -> None:
     alice.create()
     alice.attach(SPREAD)
     alice.do("scale_out", count=3)
@@ -133,7 +133,7 @@ def test_lost_servers_are_found_and_made_again_within_the_policy(alice: Tenant) 
     alice.check()
 
 
-def test_a_reboot_wakes_a_stopped_server_and_capacity_is_made_good_within_the_policy(alice: Tenant) -> None:
+def test_recover_reboots_stopped_servers_and_restores_capacity(alice: Tenant) -> None:
     alice.create()
     alice.attach(SPREAD)
     alice.do("scale_out", count=2)
@@ -149,7 +149,7 @@ def test_a_reboot_wakes_a_stopped_server_and_capacity_is_made_good_within_the_po
     alice.check()
 
 
-def test_a_node_of_its_own_request_is_placed_by_the_policy_or_is_no_member(alice: Tenant) -> None:
+def test_requested_member_is_placed_by_policy_or_becomes_an_orphan(alice: Tenant) -> None:
     alice.create(max_size=3)
     alice.attach(SPREAD)
     wanted = {"node": {"name": "n", "profile_id": "p", "cluster_id": "web"}}
@@ -173,7 +173,7 @@ def test_a_node_of_its_own_request_is_placed_by_the_policy_or_is_no_member(alice
     assert alice.sizes == (2, 2)
 
 
-def test_nodes_leave_with_their_servers_and_come_back(alice: Tenant) -> None:
+def test_removed_nodes_keep_their_servers_and_can_be_added_again(alice: Tenant) -> None:
     alice.create(2)
     one, two = alice.nodes
     alice.do("del_nodes", nodes=[one["id"]])
@@ -188,7 +188,7 @@ def test_nodes_leave_with_their_servers_and_come_back(alice: Tenant) -> None:
     alice.check()
 
 
-def test_a_policy_keeps_the_servers_and_grants_some_time(alice: Tenant) -> None:
+def test_deletion_policy_keeps_servers_and_has_a_grace_period(alice: Tenant) -> None:
     alice.create(2)
     terms = {"destroy_after_deletion": False, "grace_period": 40, "criteria": "OLDEST_FIRST"}
     alice.attach(policy("deletion", "1.1", **terms), "kind")
@@ -200,7 +200,7 @@ def test_a_policy_keeps_the_servers_and_grants_some_time(alice: Tenant) -> None:
     assert (alice.sizes, len(alice.cloud.servers()), len(alice.nodes)) == ((1, 1), 2, 2)
 
 
-def test_members_follow_another_profile(alice: Tenant) -> None:
+def test_nodes_follow_the_cluster_to_another_profile(alice: Tenant) -> None:
     alice.create(2)
     before = [node["physical_id"] for node in alice.nodes]
     alice.profile("larger", flavor="big", name="big-one", metadata={"tier": "gold"})
@@ -219,7 +219,7 @@ def test_members_follow_another_profile(alice: Tenant) -> None:
     alice.check()
 
 
-def test_a_node_is_renamed_with_its_server(alice: Tenant) -> None:
+def test_node_update_renames_its_server(alice: Tenant) -> None:
     alice.create(1)
     (node,) = alice.nodes
     change = {"name": "fresh", "role": "boss", "metadata": {"a": "b"}, "tainted": True}
@@ -229,7 +229,7 @@ def test_a_node_is_renamed_with_its_server(alice: Tenant) -> None:
     assert (after["status"], alice.cloud.show(node["physical_id"])["name"]) == ("ACTIVE", "fresh")
 
 
-def test_a_growing_cluster_that_is_cancelled_brings_to_an_end_what_it_began(alice: Tenant) -> None:
+def test_cancelled_scale_out_finishes_its_started_children(alice: Tenant) -> None:
     alice.create()
     answer = alice.ask("scale_out", count=2)
     alice.cloud.assembled.executor.execute(
@@ -242,10 +242,10 @@ def test_a_growing_cluster_that_is_cancelled_brings_to_an_end_what_it_began(alic
     assert alice.action(answer)["status"] == "CANCELLED"
     assert ([node["status"] for node in alice.nodes], alice.sizes) == (["ACTIVE"] * 2, (2, 2))
     alice.check()
-    assert alice.do("scale_in")["status"] == "SUCCEEDED"  # nobody holds it any more
+    assert alice.do("scale_in")["status"] == "SUCCEEDED"  # the lock is released
 
 
-def test_a_deletion_does_not_wait_for_what_is_under_way(alice: Tenant) -> None:
+def test_deletion_cancels_the_action_in_progress(alice: Tenant) -> None:
     alice.create(2)
     growing = alice.ask("scale_out", count=2)
     alice.cloud.assembled.executor.execute(
@@ -256,7 +256,7 @@ def test_a_deletion_does_not_wait_for_what_is_under_way(alice: Tenant) -> None:
     assert (alice.nodes, alice.cloud.is_empty()) == ([], True)
 
 
-def test_a_locked_server_stops_a_deletion_unless_it_is_forced(alice: Tenant) -> None:
+def test_locked_server_fails_a_deletion_unless_it_is_forced(alice: Tenant) -> None:
     alice.create(2)
     alice.cloud.did(alice.cloud.admin, alice.nodes[0]["physical_id"], "lock")
     refused = alice.delete()
@@ -267,7 +267,7 @@ def test_a_locked_server_stops_a_deletion_unless_it_is_forced(alice: Tenant) -> 
     assert (forced["status"], alice.nodes, len(alice.cloud.servers())) == ("SUCCEEDED", [], 1)
 
 
-def test_what_takes_too_long_is_given_up_and_can_be_looked_at_again(alice: Tenant, driver: Moody) -> None:
+def test_timed_out_action_fails_and_a_check_updates_the_nodes(alice: Tenant, driver: Moody) -> None:
     alice.create(timeout=100)
     answer = alice.ask("scale_out")
     alice.cloud.assembled.executor.execute(
@@ -285,7 +285,7 @@ def test_what_takes_too_long_is_given_up_and_can_be_looked_at_again(alice: Tenan
     assert driver.done[0][0] == "spawn"
 
 
-def test_zones_are_used_as_their_policy_plans(alice: Tenant) -> None:
+def test_zone_placement_policy_spreads_nodes_by_weight(alice: Tenant) -> None:
     for number, zone in ((1, "east"), (2, "west")):
         body = {"name": zone, "availability_zone": zone}
         made = alice.cloud.admin.post("/os-aggregates", {"aggregate": body}).json["aggregate"]["id"]
@@ -297,7 +297,7 @@ def test_zones_are_used_as_their_policy_plans(alice: Tenant) -> None:
     assert sorted(node["data"]["placement"]["zone"] for node in alice.nodes) == ["east", "east", "west"]
 
 
-def test_drs_is_for_operators_and_needs_a_host_that_has_it(build_cloud: BuildCloud) -> None:
+def test_drs_is_for_operators_and_needs_a_vsphere_host(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1")])
     drs = policy("affinity", enable_drs_extension=True)
     for caller, ends in ((cloud.admin, "SUCCEEDED"), (cloud.alice, "FAILED")):
@@ -319,7 +319,7 @@ def test_drs_is_for_operators_and_needs_a_host_that_has_it(build_cloud: BuildClo
             assert tenant.sizes == (2, 2)
 
 
-def test_a_server_that_takes_its_time_holds_up_nobody(build_cloud: BuildCloud) -> None:
+def test_slow_build_does_not_delay_other_servers(build_cloud: BuildCloud) -> None:
     driver = Simulated()
     cloud = build_cloud(driver=driver)
     driver.clock = cloud.time

@@ -1,4 +1,4 @@
-"""Nodes as callers see them: in clusters and on their own."""
+"""Requests about nodes. No worker runs."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from covey.model.clustering.clusters import NodeStatus
 from tests.functional.client import Answer, Client
-from tests.functional.clusters import SERVER, speaker
+from tests.functional.clusters import SERVER, clustering_client
 from tests.functional.finished_clusters import a_cluster, a_node, finish_actions, set_server, with_profiles
 from tests.functional.fleets import NOBODY, Cloud
 
@@ -27,18 +27,18 @@ def create(client: Client, **fields: Any) -> Answer:
 
 
 def started(client: Client, answer: Answer) -> dict[str, Any]:
-    """The action that an answer says was started."""
+    """Return the action at the location of a response."""
     assert answer.status == 202, answer.text
     action = answer.headers["location"].rpartition("/v1/actions/")[2]
     shown: dict[str, Any] = client.get(f"/actions/{action}").json["action"]
     return shown
 
 
-def said(answer: Answer) -> tuple[int, str]:
+def error_of(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.message
 
 
-def test_a_node_on_its_own(alice: Client) -> None:
+def test_orphan_node_is_created_and_shown(alice: Client) -> None:
     answer = create(alice, role="db", metadata={"k": "v"}, cluster_id=None)
     node, action = answer.json["node"], started(alice, answer)
     assert node.keys() == FIELDS | {"tainted"}
@@ -59,9 +59,12 @@ def test_a_node_on_its_own(alice: Client) -> None:
         assert alice.get(f"/nodes/{key}").json["node"] == node
 
 
-def test_a_member_is_named_and_numbered_by_its_cluster(cloud: Cloud, alice: Client) -> None:
+def test_cluster_names_and_numbers_its_members(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, config={"node.name.format": "web-$3I-$4r"}, timeout=77)
-    first, second = create(alice, cluster_id="web"), create(alice, cluster_id=cluster)  # which do not mind each other
+    first, second = (
+        create(alice, cluster_id="web"),
+        create(alice, cluster_id=cluster),
+    )  # node creations do not lock the cluster
     assert [(got.json["node"]["index"], got.json["node"]["name"][:8]) for got in (first, second)] == [
         (1, "web-001-"),
         (2, "web-002-"),
@@ -70,13 +73,13 @@ def test_a_member_is_named_and_numbered_by_its_cluster(cloud: Cloud, alice: Clie
     nodes = [first.json["node"]["id"], second.json["node"]["id"]]
     assert alice.get("/clusters/web").json["cluster"]["nodes"] == nodes
     locked = alice.post("/clusters/web/actions", {"check": {}})
-    assert said(locked)[0] == 409
+    assert error_of(locked)[0] == 409
     finish_actions(cloud)
     plain = create(alice, cluster_id=a_cluster(cloud, alice, "plain")).json["node"]["name"]
     assert (plain[:5], len(plain)) == ("node-", 13)
 
 
-def test_nodes_that_can_not_be_are_not_made(cloud: Cloud, alice: Client) -> None:
+def test_invalid_node_is_rejected(cloud: Cloud, alice: Client) -> None:
     a_cluster(cloud, alice)
     a_cluster(cloud, with_profiles(cloud, "bob:db"), "theirs")
     for fields, message in (
@@ -90,12 +93,12 @@ def test_nodes_that_can_not_be_are_not_made(cloud: Cloud, alice: Client) -> None
         ({"name": None}, "'name' is a required property"),
         ({"metadata": "x"}, "The value for metadata must be a map: 'x'."),
     ):
-        assert said(create(alice, **fields)) == (400, message)
-    assert said(alice.post("/nodes", {})) == (400, "Request body missing 'node' key.")
+        assert error_of(create(alice, **fields)) == (400, message)
+    assert error_of(alice.post("/nodes", {})) == (400, "Request body missing 'node' key.")
     assert alice.get("/nodes").json["nodes"] == []
 
 
-def test_lists_of_nodes(cloud: Cloud, alice: Client) -> None:
+def test_nodes_are_listed_and_filtered(cloud: Cloud, alice: Client) -> None:
     a_cluster(cloud, alice, nodes=2)
     orphan = a_node(cloud, alice, "orphan")
     members = alice.get("/clusters/web").json["cluster"]["nodes"]
@@ -107,35 +110,35 @@ def test_lists_of_nodes(cloud: Cloud, alice: Client) -> None:
     assert listed(cluster_id="web", sort="index:desc") == members[::-1]
     assert listed(name="orphan", status="ACTIVE") == [orphan]
     assert listed(limit="1", marker=members[0]) == [members[1]]
-    assert listed(speaker(cloud.service, "bob:db")) == []
-    assert len(listed(speaker(cloud.service, "admin:operators"))) == 3
+    assert listed(clustering_client(cloud.service, "bob:db")) == []
+    assert len(listed(clustering_client(cloud.service, "admin:operators"))) == 3
     for query, message in (
         ({"bogus": "x"}, "Invalid parameter bogus"),
         ({"cluster_id": "fake"}, "Cannot find the given cluster: fake."),
         ({"status": "['bad-status']"}, "Field value ['bad-status'] is invalid"),
         ({"sort": "cluster_id"}, "Unsupported sort key 'cluster_id' for 'sort'."),
     ):
-        assert said(alice.get("/nodes", **query)) == (400, message)
+        assert error_of(alice.get("/nodes", **query)) == (400, message)
     assert alice.get("/nodes", global_project="true").status == 403
 
 
-def test_tainted_came_with_1_13(cloud: Cloud, alice: Client) -> None:
+def test_tainted_is_available_since_1_13(cloud: Cloud, alice: Client) -> None:
     a_node(cloud, alice)
-    old = speaker(cloud.service, "alice:web", "1.12")
+    old = clustering_client(cloud.service, "alice:web", "1.12")
     assert old.get("/nodes/n").json["node"].keys() == old.get("/nodes").json["nodes"][0].keys() == FIELDS
-    assert said(old.patch("/nodes/n", {"node": {"tainted": True}})) == (400, "No property needs an update.")
+    assert error_of(old.patch("/nodes/n", {"node": {"tainted": True}})) == (400, "No property needs an update.")
     answer = alice.patch("/nodes/n", {"node": {"tainted": "true"}})
     assert (answer.json["node"]["tainted"], started(alice, answer)["inputs"]) == (False, {"tainted": True})
 
 
-def test_updates_of_nodes(cloud: Cloud, alice: Client) -> None:
+def test_node_updates(cloud: Cloud, alice: Client) -> None:
     node = a_node(cloud, alice, metadata={"k": "v"})
     new = alice.post("/profiles", {"profile": {"name": "new", "spec": SERVER}}).json["profile"]["id"]
     body = {"name": "new-name", "role": "x", "metadata": {}, "profile_id": "new"}
     answer = alice.patch("/nodes/n", {"node": body})
     assert answer.json["node"]["name"] == "n"
     assert started(alice, answer)["inputs"] == body | {"profile_id": new}
-    assert said(alice.patch("/nodes/n", {"node": {"role": "y"}})) == (
+    assert error_of(alice.patch("/nodes/n", {"node": {"role": "y"}})) == (
         409,
         f"NODE_UPDATE for node '{node}' cannot be completed because it is already locked.",
     )
@@ -145,25 +148,27 @@ def test_updates_of_nodes(cloud: Cloud, alice: Client) -> None:
         ({"profile_id": "nope"}, "The specified profile 'nope' could not be found."),
         ({"name": "n", "role": None}, "No property needs an update."),
     ):
-        assert said(alice.patch("/nodes/n", {"node": fields})) == (400, message)
-    assert said(alice.patch("/nodes/none", {"node": {"name": "x"}})) == (404, "The node 'none' could not be found.")
+        assert error_of(alice.patch("/nodes/n", {"node": fields})) == (400, message)
+    assert error_of(alice.patch("/nodes/none", {"node": {"name": "x"}})) == (404, "The node 'none' could not be found.")
 
 
-def test_deletions_of_nodes(cloud: Cloud, alice: Client) -> None:
+def test_node_deletions(cloud: Cloud, alice: Client) -> None:
     node = a_node(cloud, alice)
     with cloud.store.write() as tx:
         found = tx.clustering.nodes.by_ids([node])
         tx.clustering.nodes.update([replace(found[0], status=NodeStatus.RECOVERING)])
-    assert said(alice.delete("/nodes/n")) == (409, "The node 'n' is in status RECOVERING.")
-    assert alice.ask("DELETE", "/nodes/n", query_string="force=true").status == 409  # that is for clusters
+    assert error_of(alice.delete("/nodes/n")) == (409, "The node 'n' is in status RECOVERING.")
+    assert (
+        alice.ask("DELETE", "/nodes/n", query_string="force=true").status == 409
+    )  # only clusters have it in the query
     gone = alice.ask("DELETE", "/nodes/n", json={"force": True})
     assert (gone.text, started(alice, gone)["inputs"]) == ("null", {"force": True})
     finish_actions(cloud)
     assert started(alice, alice.delete("/nodes/n"))["inputs"] == {}
-    assert speaker(cloud.service, "bob:db").delete(f"/nodes/{node}").status == 404
+    assert clustering_client(cloud.service, "bob:db").delete(f"/nodes/{node}").status == 404
 
 
-def test_what_can_be_done_to_a_node(cloud: Cloud, alice: Client) -> None:
+def test_node_actions_and_operations(cloud: Cloud, alice: Client) -> None:
     a_node(cloud, alice)
 
     def act(body: Any, path: str = "actions", key: str = "n") -> Answer:
@@ -180,16 +185,16 @@ def test_what_can_be_done_to_a_node(cloud: Cloud, alice: Client) -> None:
         ),
         ({"recover": {"odd": "x"}}, "Action parameter ['odd'] is not recognizable."),
     ):
-        assert said(act(body)) == (400, message)
+        assert error_of(act(body)) == (400, message)
     for body, message in (
         ({}, "No operation specified."),
         ({"a": {}, "b": {}}, "Multiple operations specified."),
         ({"dance": {}}, "The requested operation 'dance' is not supported by the profile type 'os.nova.server-1.0'."),
         ({"reboot": {"type": "Unknown"}}, "'Unknown' must be one of the allowed values: SOFT, HARD."),
     ):
-        assert said(act(body, "ops")) == (400, message)
-    assert said(act({"check": {}}, key="none")) == (404, "The node 'none' could not be found.")
-    assert said(speaker(cloud.service, "alice:web", "1.3").post("/nodes/n/ops", {"reboot": {}})) == (
+        assert error_of(act(body, "ops")) == (400, message)
+    assert error_of(act({"check": {}}, key="none")) == (404, "The node 'none' could not be found.")
+    assert error_of(clustering_client(cloud.service, "alice:web", "1.3").post("/nodes/n/ops", {"reboot": {}})) == (
         400,
         "API version '1.3' is not supported on this method.",
     )
@@ -199,14 +204,14 @@ def test_what_can_be_done_to_a_node(cloud: Cloud, alice: Client) -> None:
     recovery = {"operation": "recreate", "delete_timeout": "5", "force_recreate": "no", "check": None}
     inputs = started(alice, act({"recover": recovery}))["inputs"]
     assert inputs == {"operation": "RECREATE", "delete_timeout": 5, "force_recreate": False}
-    # An operation waits for its turn.
+    # An operation waits for the lock.
     assert started(alice, act({"reboot": {"type": "HARD"}}, "ops"))["inputs"] == {
         "operation": "reboot",
         "params": {"type": "HARD"},
     }
 
 
-def test_details_are_what_the_compute_api_shows_to_the_same_caller(cloud: Cloud, alice: Client) -> None:
+def test_details_match_the_compute_api_for_the_caller(cloud: Cloud, alice: Client) -> None:
     node = a_node(cloud, alice)
     assert alice.get("/nodes/n", show_details="True").json["node"]["details"] == {}
     server = cloud.boot(cloud.alice, "s1")
@@ -216,7 +221,7 @@ def test_details_are_what_the_compute_api_shows_to_the_same_caller(cloud: Cloud,
     assert (shown["details"]["status"], shown["details"]["security_groups"]) == ("ACTIVE", "default")
     assert not any("host" in key for key in shown["details"] if key != "hostId")
     assert "node-" not in str(shown["details"])
-    operator = speaker(cloud.service, "admin:operators").get(f"/nodes/{node}", show_details="1").json["node"]
+    operator = clustering_client(cloud.service, "admin:operators").get(f"/nodes/{node}", show_details="1").json["node"]
     assert operator["details"]["OS-EXT-SRV-ATTR:host"] == cloud.host(server)
     assert "details" not in alice.get("/nodes/n", show_details="no").json["node"]
-    assert said(alice.get("/nodes/n", show_details="x")) == (400, "Invalid value 'x' specified for 'show_details'")
+    assert error_of(alice.get("/nodes/n", show_details="x")) == (400, "Invalid value 'x' specified for 'show_details'")

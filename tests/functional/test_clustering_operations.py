@@ -1,4 +1,4 @@
-"""Operations: what can be done to the servers of nodes, one by one or for a whole cluster."""
+"""Operations on the servers of one node or of a cluster's nodes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def driver() -> Moody:
 
 @pytest.fixture
 def alice(build_cloud: BuildCloud, driver: Moody) -> Tenant:
-    """A tenant whose cluster has two nodes."""
+    """Return a tenant whose cluster has two nodes."""
     cloud = build_cloud(driver=driver)
     tenant = a_tenant(cloud, cloud.alice)
     tenant.create(2)
@@ -23,17 +23,17 @@ def alice(build_cloud: BuildCloud, driver: Moody) -> Tenant:
 
 
 def operate(alice: Tenant, **operation: Any) -> dict[str, Any]:
-    """What becomes of an operation on the first node."""
+    """Return the finished action of an operation on the first node."""
     return alice.done(alice.api.post(f"/nodes/{alice.nodes[0]['id']}/ops", operation))
 
 
 def states(alice: Tenant) -> list[tuple[str, str]]:
-    """How the nodes fare, and how their servers do."""
+    """Return the status of each node and of its server."""
     servers = [alice.cloud.alice.get(f"/servers/{node['physical_id']}").json["server"] for node in alice.nodes]
     return [(node["status"], server["status"]) for node, server in zip(alice.nodes, servers, strict=True)]
 
 
-def test_one_node_is_stopped_and_started(alice: Tenant) -> None:
+def test_node_operation_stops_and_starts_a_server(alice: Tenant) -> None:
     assert operate(alice, stop={})["status"] == "SUCCEEDED"
     assert states(alice) == [("WARNING", "SHUTOFF"), ("ACTIVE", "ACTIVE")]
     again = operate(alice, stop={})
@@ -43,7 +43,7 @@ def test_one_node_is_stopped_and_started(alice: Tenant) -> None:
     assert states(alice) == [("ACTIVE", "ACTIVE")] * 2
 
 
-def test_a_cluster_does_it_for_each_node(alice: Tenant, driver: Moody) -> None:
+def test_cluster_operation_reaches_each_node(alice: Tenant, driver: Moody) -> None:
     action = alice.done(alice.api.post("/clusters/web/ops", {"reboot": {"params": {"type": "HARD"}}}))
     assert action["status"] == "SUCCEEDED"
     rebooted = sorted(server for verb, server, _ in driver.done if verb == "reboot")
@@ -53,7 +53,7 @@ def test_a_cluster_does_it_for_each_node(alice: Tenant, driver: Moody) -> None:
     assert {unit["target"] for unit in derived} == {node["id"] for node in alice.nodes}
 
 
-def test_a_host_that_fails_is_told_without_its_name(alice: Tenant, driver: Moody) -> None:
+def test_host_failure_is_reported_without_the_host_name(alice: Tenant, driver: Moody) -> None:
     driver.verbs.add("reboot")
     action = alice.done(alice.api.post("/clusters/web/ops", {"reboot": {}}))
     assert (action["status"], action["status_reason"]) == (
@@ -63,7 +63,7 @@ def test_a_host_that_fails_is_told_without_its_name(alice: Tenant, driver: Moody
     assert states(alice) == [("ACTIVE", "ACTIVE")] * 2
 
 
-def test_what_nothing_here_can_do(alice: Tenant) -> None:
+def test_unsupported_operation_fails(alice: Tenant) -> None:
     action = operate(alice, change_password={"admin_pass": "x"})
     assert (action["status"], action["status_reason"]) == (
         "FAILED",
@@ -72,14 +72,14 @@ def test_what_nothing_here_can_do(alice: Tenant) -> None:
     assert states(alice) == [("ACTIVE", "ACTIVE")] * 2
 
 
-def test_a_lock_keeps_its_owner_from_stopping_it(alice: Tenant) -> None:
+def test_locked_server_rejects_a_stop(alice: Tenant) -> None:
     assert operate(alice, lock={})["status"] == "SUCCEEDED"
     assert "locked" in operate(alice, stop={})["status_reason"]
     assert operate(alice, unlock={})["status"] == "SUCCEEDED"
     assert operate(alice, stop={})["status"] == "SUCCEEDED"
 
 
-def test_a_server_that_is_gone_is_told(alice: Tenant) -> None:
+def test_operation_on_a_deleted_server_fails(alice: Tenant) -> None:
     alice.cloud.delete(alice.nodes[0]["physical_id"])
     assert operate(alice, reboot={})["status_reason"] == "The node has no server."
 

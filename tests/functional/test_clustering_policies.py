@@ -1,4 +1,4 @@
-"""Policies of clusters from their creation to their end, and what is said to those who ask wrongly."""
+"""Requests about policies."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from covey.model.ids import ProjectId, UserId
 from covey.storage.store import Store
 from tests.build import NOW
 from tests.functional.client import Answer, Client, Service
-from tests.functional.clusters import SCALING, SERVER, policy, speaker
+from tests.functional.clusters import SCALING, SERVER, clustering_client, policy
 from tests.functional.conftest import AddHosts
 
 
 @pytest.fixture
 def alice(service: Service) -> Client:
-    return speaker(service, "alice:web")
+    return clustering_client(service, "alice:web")
 
 
 def create(client: Client, spec: Any = SCALING, name: str = "in") -> Answer:
@@ -28,7 +28,7 @@ def names(answer: Answer) -> list[str]:
     return [found["name"] for found in answer.json["policies"]]
 
 
-def test_a_policy_from_its_creation_to_its_end(service: Service, alice: Client) -> None:
+def test_policy_life_cycle(service: Service, alice: Client) -> None:
     created = create(alice)
     made = created.json["policy"]
     assert created.status == 201
@@ -45,14 +45,14 @@ def test_a_policy_from_its_creation_to_its_end(service: Service, alice: Client) 
     ):
         answer = alice.patch("/policies/out", {"policy": body})
         assert (answer.status, answer.message) == (400, message)
-    assert speaker(service, "bob:db").delete("/policies/out").status == 404
+    assert clustering_client(service, "bob:db").delete("/policies/out").status == 404
 
     assert alice.delete("/policies/out").status == 204
     answer = alice.delete("/policies/out")
     assert (answer.status, answer.message) == (404, "The policy 'out' could not be found.")
 
 
-def test_a_validated_policy_is_kept_nowhere_and_its_zones_are_not_looked_up(alice: Client) -> None:
+def test_validation_stores_nothing_and_skips_zones(alice: Client) -> None:
     answer = alice.post("/policies/validate", {"policy": {"spec": policy("affinity", availability_zone="nowhere")}})
     found = answer.json["policy"]
     assert (answer.status, found["id"], found["name"], found["data"]) == (200, None, "validated_policy", {})
@@ -77,7 +77,7 @@ def test_a_validated_policy_is_kept_nowhere_and_its_zones_are_not_looked_up(alic
     ],
     ids=str,
 )
-def test_every_type_of_policy_can_be_had(alice: Client, add_hosts: AddHosts, spec: dict[str, Any]) -> None:
+def test_each_policy_type_can_be_created(alice: Client, add_hosts: AddHosts, spec: dict[str, Any]) -> None:
     add_hosts("node-1")  # in the default zone
     created = create(alice, spec)
     assert (created.status, created.json["policy"]["spec"]) == (201, spec)
@@ -135,8 +135,8 @@ LIMIT = {"policies": "soft-anti-affinity", "rules": {"max_server_per_host": 2}}
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_a_policy_that_is_written_wrongly(lasting: Service, spec: dict[str, Any], status: int, message: str) -> None:
-    alice = speaker(lasting, "alice:web")
+def test_invalid_policy_spec_is_rejected(lasting: Service, spec: dict[str, Any], status: int, message: str) -> None:
+    alice = clustering_client(lasting, "alice:web")
     answer = create(alice, spec)
     assert (answer.status, answer.message) == (status, message)
     assert names(alice.get("/policies")) == []
@@ -150,12 +150,12 @@ def test_a_policy_that_is_written_wrongly(lasting: Service, spec: dict[str, Any]
         ({"name": "p", "spec": SCALING, "x": 1}, "Additional properties are not allowed ('x' was unexpected)"),
     ],
 )
-def test_a_policy_has_a_name_and_a_specification(lasting: Service, given: dict[str, Any], message: str) -> None:
-    answer = speaker(lasting, "alice:web").post("/policies", {"policy": given})
+def test_policy_needs_a_name_and_a_spec(lasting: Service, given: dict[str, Any], message: str) -> None:
+    answer = clustering_client(lasting, "alice:web").post("/policies", {"policy": given})
     assert (answer.status, answer.message) == (400, message)
 
 
-def test_a_policy_that_is_attached_stays(alice: Client, store: Store) -> None:
+def test_attached_policy_cannot_be_deleted(alice: Client, store: Store) -> None:
     made = create(alice).json["policy"]["id"]
     profile = alice.post("/profiles", {"profile": {"name": "p", "spec": SERVER}}).json["profile"]["id"]
     with store.write() as tx:

@@ -1,4 +1,4 @@
-"""Profiles from their creation to their end, and what is said to those who ask wrongly."""
+"""Requests about profiles."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from covey.model.ids import ProjectId, UserId
 from covey.storage.store import Store
 from tests.build import NOW
 from tests.functional.client import Answer, Client, Service
-from tests.functional.clusters import SERVER, STACK, speaker
+from tests.functional.clusters import SERVER, STACK, clustering_client
 from tests.functional.fleets import NOBODY
 
 
 @pytest.fixture
 def alice(service: Service) -> Client:
-    return speaker(service, "alice:web")
+    return clustering_client(service, "alice:web")
 
 
 def create(client: Client, name: str = "web", spec: Any = SERVER, **more: Any) -> Answer:
@@ -27,7 +27,7 @@ def names(answer: Answer) -> list[str]:
     return [profile["name"] for profile in answer.json["profiles"]]
 
 
-def test_a_profile_from_its_creation_to_its_end(alice: Client) -> None:
+def test_profile_life_cycle(alice: Client) -> None:
     created = create(alice, metadata={"tier": 1})
     profile = created.json["profile"]
     assert created.status == 201
@@ -51,11 +51,11 @@ def test_a_profile_from_its_creation_to_its_end(alice: Client) -> None:
     assert alice.get(f"/profiles/{profile['id']}").status == 404
 
 
-def test_other_types_are_kept(alice: Client) -> None:
+def test_other_profile_types_are_stored(alice: Client) -> None:
     assert create(alice, spec=STACK).json["profile"]["type"] == "os.heat.stack-1.0"
 
 
-def test_a_validated_profile_is_kept_nowhere(alice: Client) -> None:
+def test_validated_profile_is_not_stored(alice: Client) -> None:
     answer = alice.post("/profiles/validate", {"profile": {"spec": SERVER}})
     profile = answer.json["profile"]
     assert (answer.status, profile["id"], profile["name"], profile["created_at"]) == (
@@ -68,13 +68,13 @@ def test_a_validated_profile_is_kept_nowhere(alice: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["profiles", "policies"])
-def test_validation_came_with_1_2(service: Service, path: str) -> None:
-    answer = speaker(service, "alice:web", "1.1").post(f"/{path}/validate", {})
+def test_validation_is_available_since_1_2(service: Service, path: str) -> None:
+    answer = clustering_client(service, "alice:web", "1.1").post(f"/{path}/validate", {})
     assert (answer.status, answer.message) == (400, "API version '1.1' is not supported on this method.")
 
 
-def test_profiles_are_seen_by_their_project_and_by_administrators(service: Service, alice: Client) -> None:
-    bob, admin = speaker(service, "bob:db"), speaker(service, "admin:operators")
+def test_profiles_are_visible_to_their_project_and_administrators(service: Service, alice: Client) -> None:
+    bob, admin = clustering_client(service, "bob:db"), clustering_client(service, "admin:operators")
     create(alice, "hers")
     create(bob, "his")
     assert names(alice.get("/profiles", global_project="False")) == ["hers"]
@@ -91,7 +91,7 @@ def test_profiles_are_seen_by_their_project_and_by_administrators(service: Servi
     assert admin.get("/profiles/hers").status == 200
 
 
-def test_a_reader_changes_nothing(service: Service, alice: Client) -> None:
+def test_reader_role_cannot_change_profiles(service: Service, alice: Client) -> None:
     create(alice)
     reader = alice.sending(X_Roles="reader")
     assert reader.get("/profiles/web").status == 200
@@ -101,10 +101,10 @@ def test_a_reader_changes_nothing(service: Service, alice: Client) -> None:
         reader.delete("/profiles/web"),
     ):
         assert (answer.status, answer.json["error"]["type"]) == (403, "Forbidden")
-    assert names(speaker(service, "alice:web").get("/profiles")) == ["web"]
+    assert names(clustering_client(service, "alice:web").get("/profiles")) == ["web"]
 
 
-def test_a_list_by_pages_in_an_order_and_with_filters(alice: Client) -> None:
+def test_list_is_paged_sorted_and_filtered(alice: Client) -> None:
     for name in ("c", "a", "b", "a"):
         create(alice, name, STACK if name == "b" else SERVER)
     assert names(alice.get("/profiles")) == ["c", "a", "b", "a"]
@@ -140,8 +140,8 @@ def test_a_list_by_pages_in_an_order_and_with_filters(alice: Client) -> None:
     ],
     ids=str,
 )
-def test_a_list_that_is_asked_wrongly(lasting: Service, path: str, query: dict[str, str], message: str) -> None:
-    answer = speaker(lasting, "alice:web").get(f"/{path}", **query)
+def test_invalid_list_query_is_rejected(lasting: Service, path: str, query: dict[str, str], message: str) -> None:
+    answer = clustering_client(lasting, "alice:web").get(f"/{path}", **query)
     assert (answer.status, answer.message, answer.json["error"]["type"]) == (400, message, "HTTPBadRequest")
 
 
@@ -198,10 +198,8 @@ def with_property(name: str, value: object) -> dict[str, Any]:
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_a_profile_that_is_written_wrongly(
-    lasting: Service, profile: dict[str, Any], status: int, message: str
-) -> None:
-    alice = speaker(lasting, "alice:web")
+def test_invalid_profile_spec_is_rejected(lasting: Service, profile: dict[str, Any], status: int, message: str) -> None:
+    alice = clustering_client(lasting, "alice:web")
     answer = alice.post("/profiles", {"profile": profile})
     assert (answer.status, answer.message) == (status, message)
     assert names(alice.get("/profiles")) == []
@@ -209,8 +207,8 @@ def test_a_profile_that_is_written_wrongly(
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("body", [{}, [], {"x": {}}, None])
-def test_a_body_has_its_key(lasting: Service, body: Any) -> None:
-    alice = speaker(lasting, "alice:web")
+def test_body_without_its_key_is_rejected(lasting: Service, body: Any) -> None:
+    alice = clustering_client(lasting, "alice:web")
     for path, key in (("profiles", "profile"), ("policies", "policy")):
         for answer in (alice.post(f"/{path}", body), alice.post(f"/{path}/validate", body)):
             assert (answer.status, answer.message) == (400, f"Request body missing '{key}' key.")
@@ -219,8 +217,8 @@ def test_a_body_has_its_key(lasting: Service, body: Any) -> None:
         assert (answer.status, answer.message) == (400, message)
 
 
-def test_a_bad_specification_is_told_without_a_name_when_it_is_validated(lasting: Service) -> None:
-    alice = speaker(lasting, "alice:web")
+def test_validation_error_has_no_profile_name(lasting: Service) -> None:
+    alice = clustering_client(lasting, "alice:web")
     answer = alice.post("/profiles/validate", {"profile": {"spec": SERVER | {"properties": {"bogus": 1}}}})
     assert (answer.status, answer.message) == (400, "Unrecognizable spec item 'bogus'")
     assert answer.json["error"]["type"] == "InvalidSpec"
@@ -228,7 +226,7 @@ def test_a_bad_specification_is_told_without_a_name_when_it_is_validated(lasting
     assert (answer.status, answer.message) == (400, "'spec' is a required property")
 
 
-def test_an_update_changes_something_and_nothing_else(alice: Client) -> None:
+def test_update_changes_only_the_given_fields(alice: Client) -> None:
     create(alice)
     unchanged: list[dict[str, Any]] = [{}, {"name": None}, {"name": "web"}, {"metadata": {}}]
     for body in unchanged:
@@ -240,7 +238,7 @@ def test_an_update_changes_something_and_nothing_else(alice: Client) -> None:
     assert names(alice.get("/profiles")) == ["web"]
 
 
-def test_a_profile_from_which_something_is_made_stays(alice: Client, store: Store) -> None:
+def test_profile_in_use_cannot_be_deleted(alice: Client, store: Store) -> None:
     profile = create(alice).json["profile"]["id"]
     with store.write() as tx:
         tx.clustering.clusters.add(Cluster("c" * 36, "c", profile, Owner(UserId("alice"), ProjectId("web")), NOW))

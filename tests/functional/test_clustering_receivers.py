@@ -1,4 +1,4 @@
-"""Receivers and their webhooks: who may start what, and on whose behalf."""
+"""Requests about receivers, and their webhooks."""
 
 import uuid
 from typing import Any
@@ -9,13 +9,13 @@ import pytest
 from covey.services.clustering.engines import Heartbeat
 from tests.functional.client import Answer, Client
 from tests.functional.cluster_tenants import a_tenant
-from tests.functional.clusters import speaker
+from tests.functional.clusters import clustering_client
 from tests.functional.fleets import NOBODY, Cloud
 
 
 @pytest.fixture
 def alice(cloud: Cloud) -> Client:
-    """A tenant who has a cluster called web, with no nodes."""
+    """Return a tenant with an empty cluster named web."""
     tenant = a_tenant(cloud, cloud.alice)
     tenant.create()
     return tenant.api
@@ -27,14 +27,14 @@ def create(client: Client, action: str = "CLUSTER_SCALE_OUT", **more: Any) -> An
 
 
 def call(cloud: Cloud, receiver: dict[str, Any], body: Any = None, version: str | None = None) -> Answer:
-    """What anybody does who was given the address."""
+    """Call a webhook without authentication."""
     url = urlsplit(receiver["channel"]["alarm_url"])
     path = url.path.removeprefix("/clustering/v1")
-    return speaker(cloud.service, None, version).ask("POST", path, query_string=url.query, json=body)
+    return clustering_client(cloud.service, None, version).ask("POST", path, query_string=url.query, json=body)
 
 
 def outcome(cloud: Cloud, alice: Client, answer: Answer) -> dict[str, Any]:
-    """The action that a call started, once it is over."""
+    """Return the finished action that a call started."""
     assert answer.status == 202, answer.text
     cloud.settle()
     action: dict[str, Any] = alice.get(f"/actions/{answer.json['action']}").json["action"]
@@ -45,11 +45,11 @@ def nodes(alice: Client) -> int:
     return len(alice.get("/clusters/web").json["cluster"]["nodes"])
 
 
-def test_a_receiver_from_its_creation_to_its_end(alice: Client) -> None:
+def test_receiver_life_cycle(alice: Client) -> None:
     created = create(alice, params={"count": 2, "b": "x y"})
     receiver = created.json["receiver"]
     assert created.status == 201
-    assert uuid.UUID(receiver["id"]).version == 4  # by chance alone: whoever can guess it can call it
+    assert uuid.UUID(receiver["id"]).version == 4  # random: the id is the secret of the webhook
     assert (receiver["type"], receiver["action"], receiver["user"]) == ("webhook", "CLUSTER_SCALE_OUT", "alice")
     assert receiver["cluster_id"] == alice.get("/clusters/web").json["cluster"]["id"]
     address = f"/clustering/v1/webhooks/{receiver['id']}/trigger?V=2&b=x+y&count=2"
@@ -67,7 +67,7 @@ def test_a_receiver_from_its_creation_to_its_end(alice: Client) -> None:
     assert alice.get(f"/receivers/{receiver['id']}").status == 404
 
 
-def test_whoever_knows_the_address_starts_the_action(cloud: Cloud, alice: Client) -> None:
+def test_webhook_needs_no_authentication(cloud: Cloud, alice: Client) -> None:
     receiver = create(alice).json["receiver"]
     action = outcome(cloud, alice, call(cloud, receiver))
     assert (action["name"], action["status"]) == (f"webhook_{receiver['id'][:8]}", "SUCCEEDED")
@@ -80,7 +80,7 @@ def test_whoever_knows_the_address_starts_the_action(cloud: Cloud, alice: Client
     [({"count": 3}, "1.10"), ({"params": {"count": 3}}, "1.9"), ({"params": {"count": 3}}, None), ({"count": 3}, None)],
     ids=str,
 )
-def test_a_call_overrides_the_receivers_parameters(
+def test_call_overrides_the_receiver_params(
     cloud: Cloud, alice: Client, body: dict[str, Any], version: str | None
 ) -> None:
     receiver = create(alice, params={"count": 1, "note": "mine"}).json["receiver"]
@@ -107,7 +107,7 @@ def test_a_call_overrides_the_receivers_parameters(
     ],
     ids=str,
 )
-def test_what_makes_no_sense_fails_with_a_reason(
+def test_invalid_webhook_input_fails_the_action_with_a_reason(
     cloud: Cloud, alice: Client, action: str, body: dict[str, Any]
 ) -> None:
     receiver = create(alice, action).json["receiver"]
@@ -115,23 +115,23 @@ def test_what_makes_no_sense_fails_with_a_reason(
     assert done["status"] == "FAILED"
     assert any(word in done["status_reason"].lower() for word in ("number", "integer", "value", "acceptable")), done
     assert nodes(alice) == 0
-    assert alice.post("/clusters/web/actions", {"scale_out": {}}).status == 202  # nothing holds the cluster
+    assert alice.post("/clusters/web/actions", {"scale_out": {}}).status == 202  # the cluster is not locked
 
 
-def test_a_webhook_waits_for_nobody(cloud: Cloud, alice: Client) -> None:
+def test_webhook_on_a_locked_cluster_is_rejected(cloud: Cloud, alice: Client) -> None:
     receiver = create(alice).json["receiver"]
     assert call(cloud, receiver).status == 202
     second = call(cloud, receiver)
     assert (second.status, second.json["error"]["type"]) == (409, "ResourceIsLocked")
 
 
-def test_a_call_that_is_no_such_call(cloud: Cloud, alice: Client) -> None:
+def test_malformed_webhook_call_is_rejected(cloud: Cloud, alice: Client) -> None:
     receiver = create(alice).json["receiver"]
-    anybody = speaker(cloud.service, None, None)
+    anybody = clustering_client(cloud.service, None, None)
     path = f"/webhooks/{receiver['id']}/trigger"
     assert anybody.post(path).status == 400
     assert "V=2" in anybody.post(path).text
-    for key in ("hook", receiver["id"][:8], NOBODY, "%27"):  # a name is easily guessed, and so is how an id begins
+    for key in ("hook", receiver["id"][:8], NOBODY, "%27"):  # names and short ids can be guessed
         assert anybody.ask("POST", f"/webhooks/{key}/trigger", query_string="V=2").status == 404
     for body in ([1], "x", 1):
         assert anybody.ask("POST", path, query_string="V=2", json=body).status == 400
@@ -142,9 +142,9 @@ def test_a_call_that_is_no_such_call(cloud: Cloud, alice: Client) -> None:
     assert alice.get("/actions", action="CLUSTER_SCALE_OUT").json["actions"] == []
 
 
-def test_receivers_are_a_secret_of_those_who_may_act(cloud: Cloud, alice: Client) -> None:
+def test_receivers_are_hidden_from_readers(cloud: Cloud, alice: Client) -> None:
     create(alice)
-    bob, reader = speaker(cloud.service, "bob:db"), alice.sending(X_Roles="reader")
+    bob, reader = clustering_client(cloud.service, "bob:db"), alice.sending(X_Roles="reader")
     assert bob.get("/receivers").json["receivers"] == []
     for answer in (
         bob.get("/receivers/hook"),
@@ -176,18 +176,18 @@ def test_receivers_are_a_secret_of_those_who_may_act(cloud: Cloud, alice: Client
     ],
     ids=str,
 )
-def test_a_receiver_that_is_written_wrongly(alice: Client, change: dict[str, Any], message: str) -> None:
+def test_invalid_receiver_is_rejected(alice: Client, change: dict[str, Any], message: str) -> None:
     answer = create(alice, **change) if "action" not in change else create(alice, change["action"])
     assert answer.status == 400
     assert message in answer.message
     assert alice.get("/receivers").json["receivers"] == []
 
 
-def test_who_does_the_work_is_for_operators_to_see(cloud: Cloud) -> None:
-    assert speaker(cloud.service, "alice:web").get("/services").status == 403
+def test_services_are_visible_to_operators_only(cloud: Cloud) -> None:
+    assert clustering_client(cloud.service, "alice:web").get("/services").status == 403
 
     def states() -> list[tuple[str, str]]:
-        services = speaker(cloud.service, "admin:operators").get("/services").json["services"]
+        services = clustering_client(cloud.service, "admin:operators").get("/services").json["services"]
         assert {(service["binary"], service["status"]) for service in services} == {("covey-worker", "enabled")}
         return [(service["host"], service["state"]) for service in services]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.functional.clusters import SERVER, speaking
+from tests.functional.clusters import SERVER, as_clustering_client
 from tests.functional.fleets import BuildCloud, Cloud
 from tests.functional.streams import Listener, listening
 
@@ -35,7 +35,7 @@ def test_what_a_worker_finishes_is_news(cloud: Cloud) -> None:
 
 
 def test_what_is_done_to_clusters_is_news(cloud: Cloud) -> None:
-    clustering = speaking(cloud.alice)
+    clustering = as_clustering_client(cloud.alice)
     profile = clustering.post("/profiles", {"profile": {"name": "p", "spec": SERVER}}).json["profile"]["id"]
     alice, bob = listening(cloud, "alice:web"), listening(cloud, "bob:db")
     made = clustering.post("/clusters", {"cluster": {"name": "c", "profile_id": profile, "desired_capacity": 0}})

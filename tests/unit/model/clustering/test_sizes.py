@@ -1,4 +1,4 @@
-"""How large a cluster shall be, and in which words it may not."""
+"""Cluster sizes, and the texts of their rejections."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ GOALS = {
 
 
 @pytest.mark.parametrize(("kind", "number", "nodes", "step", "goal"), GOALS.values(), ids=GOALS)
-def test_what_an_adjustment_comes_to(kind: AdjustmentType, number: float, nodes: int, step: int, goal: int) -> None:
+def test_calculate_desired(kind: AdjustmentType, number: float, nodes: int, step: int, goal: int) -> None:
     assert calculate_desired(kind, number, nodes, step) == goal
 
 
@@ -68,7 +68,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("message", "given"), UNREADABLE.items(), ids=UNREADABLE)
-def test_a_resize_that_says_nothing_that_can_be_understood(message: str, given: dict[str, object]) -> None:
+def test_malformed_resize_is_rejected(message: str, given: dict[str, object]) -> None:
     with pytest.raises(Invalid) as refusal:
         parse_resize(given)
     assert refusal.value.message == message
@@ -91,7 +91,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("message", "given"), REFUSED.items(), ids=REFUSED)
-def test_a_strict_resize_is_refused_rather_than_made_to_fit(message: str, given: dict[str, object]) -> None:
+def test_strict_resize_beyond_bounds_is_rejected(message: str, given: dict[str, object]) -> None:
     for refuse in (check_size_params, plan_resize):
         with pytest.raises(Invalid) as refusal:
             refuse(parse_resize(given), a_cluster(**OF_FIVE), 3)
@@ -108,19 +108,19 @@ FITTED = {
 
 
 @pytest.mark.parametrize(("given", "becomes"), FITTED.values(), ids=FITTED)
-def test_a_loose_resize_is_made_to_fit(given: dict[str, object], becomes: ResizePlan) -> None:
+def test_resize_that_is_not_strict_is_truncated(given: dict[str, object], becomes: ResizePlan) -> None:
     wanted = parse_resize({**given, "strict": "false"})
     check_size_params(wanted, a_cluster(**OF_FIVE), 3)
     assert plan_resize(wanted, a_cluster(**OF_FIVE), 3) == becomes
 
 
-def test_a_loose_resize_still_can_not_contradict_itself_or_the_cluster() -> None:
+def test_contradictory_bounds_are_rejected_even_when_not_strict() -> None:
     for given in (by(EXACT, 4, min_size=5, max_size=9), {"max_size": 1}, {"min_size": 6}):
         with pytest.raises(Invalid):
             check_size_params(parse_resize({**given, "strict": False}), a_cluster(**OF_FIVE), 3)
 
 
-def test_new_bounds_alone_change_no_nodes_not_even_missing_ones() -> None:
+def test_new_bounds_alone_change_no_nodes() -> None:
     assert plan_resize(parse_resize({"max_size": 9}), a_cluster(**OF_FIVE), 1) == ResizePlan(2, 9, 3, 0)
 
 
@@ -128,22 +128,22 @@ ASKED: list[dict[str, Any]] = [by(EXACT, 3), by(BY_PERCENTAGE, 12.5, min_step=2,
 
 
 @pytest.mark.parametrize("given", ASKED, ids=str)
-def test_an_action_keeps_a_resize_as_it_was_meant(given: dict[str, object]) -> None:
+def test_action_inputs_preserve_a_resize_request(given: dict[str, object]) -> None:
     wanted = parse_resize(given)
     assert parse_resize(wanted.inputs) == wanted
 
 
-def test_a_count_may_be_written_as_text_and_be_missing() -> None:
+def test_count_may_be_text_or_missing() -> None:
     assert [parse_count(given, 1) for given in ({"count": "2"}, {"count": None}, {})] == [2, 1, 1]
 
 
 @pytest.mark.parametrize("count", ["two", True, [2], 1.5, {"n": 1}], ids=str)
-def test_a_count_that_is_no_integer(count: object) -> None:
+def test_count_must_be_an_integer(count: object) -> None:
     with pytest.raises(Invalid, match="The value for count must be an integer: "):
         parse_count({"count": count})
 
 
-def test_a_scaling_by_nothing_less_than_nothing_or_too_much() -> None:
+def test_scale_count_must_be_positive_and_within_the_limit() -> None:
     with pytest.raises(Invalid, match="Value must be >= 0 for field 'count'"):
         parse_count({"count": -1})
     with pytest.raises(Invalid, match="Count for scale-in request cannot be 0"):
@@ -152,7 +152,7 @@ def test_a_scaling_by_nothing_less_than_nothing_or_too_much() -> None:
         check_scale_count(Verb.CLUSTER_SCALE_OUT, 998, 3)
 
 
-def test_a_cluster_out_of_bounds_may_go_towards_them() -> None:
+def test_cluster_beyond_its_bounds_may_move_towards_them() -> None:
     cluster = a_cluster(min_size=4, max_size=6)
     check_max_size(cluster, 2)
     check_min_size(cluster, 8)
@@ -162,7 +162,7 @@ def test_a_cluster_out_of_bounds_may_go_towards_them() -> None:
         check_min_size(cluster, 3)
 
 
-def test_a_new_cluster_is_within_its_bounds() -> None:
+def test_sizes_of_a_new_cluster_are_checked() -> None:
     check_new_cluster(3, 3, -1)
     for sizes in ((2, 3, -1), (4, 0, 3), (4, 5, 3), (1001, 0, -1)):
         with pytest.raises(Invalid):

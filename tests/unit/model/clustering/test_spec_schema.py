@@ -1,4 +1,4 @@
-"""What a specification may hold, and what is made of it."""
+"""The schema language of specs."""
 
 import pytest
 
@@ -34,7 +34,7 @@ INNER: Schema = {"x": Integer("X.", default=1), "y": String("Y.", required=True)
         (List("L.", may_be_one=True), "one", ["one"]),
     ],
 )
-def test_a_value_is_read_as_what_it_has_to_be(item: Item, given: object, is_read_as: object) -> None:
+def test_value_is_converted_to_its_type(item: Item, given: object, is_read_as: object) -> None:
     assert item.read(given) == is_read_as
 
 
@@ -56,24 +56,24 @@ def test_a_value_is_read_as_what_it_has_to_be(item: Item, given: object, is_read
         (List("L.", of=WORD), ["a", "c"], "'c' must be one of the allowed values: a, b"),
     ],
 )
-def test_what_it_can_not_be_is_refused(item: Item, given: object, message: str) -> None:
+def test_invalid_value_is_rejected(item: Item, given: object, message: str) -> None:
     with pytest.raises(BadSpec) as refused:
         item.read(given)
     assert refused.value.message == message
 
 
-def test_defaults_are_filled_in_only_where_something_is_said() -> None:
+def test_defaults_apply_to_given_maps_only() -> None:
     schema: Schema = {"absent": Map("M.", items=INNER), "there": Map("M.", items={"x": INNER["x"]}, default={})}
     assert read(schema, {}) == {"there": {"x": 1}}
 
 
-def test_a_long_value_does_not_make_a_long_message() -> None:
+def test_long_value_is_truncated_in_the_message() -> None:
     with pytest.raises(BadSpec) as refused:
         Integer("I.").read("x" * 100_000)
     assert len(refused.value.message) < 400
 
 
-def test_a_schema_can_be_shown() -> None:
+def test_schema_as_the_api_shows_it() -> None:
     common = {"description": "L.", "required": False, "updatable": True}
     word = {"type": "String", "description": "A word.", "required": False, "updatable": False}
     assert shown({"l": List("L.", of=WORD, updatable=True)}) == {
@@ -85,7 +85,7 @@ def test_a_schema_can_be_shown() -> None:
     }
 
 
-def test_a_specification_names_its_type() -> None:
+def test_spec_names_its_type() -> None:
     spec = {"type": "senlin.policy.scaling", "version": 1.0, "properties": {"event": "CLUSTER_SCALE_IN"}}
     kind = POLICY_TYPES.of(spec)
     adjustment = {"type": "CHANGE_IN_CAPACITY", "number": 1, "min_step": 1, "best_effort": False, "cooldown": 0}
@@ -97,7 +97,7 @@ def test_a_specification_names_its_type() -> None:
         kind.read(spec | {"more": 1})
 
 
-def test_an_operation_is_checked_with_its_parameters() -> None:
+def test_operation_and_its_parameters_are_checked() -> None:
     server = PROFILE_TYPES.named("os.nova.server-1.0")
     server.check_operation("reboot", {"type": "HARD"})
     server.check_operation("pause", {})
