@@ -92,11 +92,11 @@ def test_links_are_counted_and_named_when_asked(directory: Path, store: Store) -
         [
             f"+ provider n1 in aggregate fast ({aggregate.uuid})",
             f"+ provider n2 in aggregate fast ({aggregate.uuid})",
-            "2 links added, of 2 that there should be.",
+            "2 links added, of 2 required.",
         ],
     )
     again = manage(directory, "sync_aggregates", "--verbose")
-    assert (again.status, again.stdout) == (0, "0 links added, of 2 that there should be.\n")
+    assert (again.status, again.stdout) == (0, "0 links added, of 2 required.\n")
     assert told(directory, "sync_aggregates") == {"added": [], "failed": [], "total": 2}
 
 
@@ -115,7 +115,7 @@ def test_a_trait_that_cannot_be_ends_with_1_and_the_others_are_added(directory: 
             "+ trait CUSTOM_FAST",
             "+ trait CUSTOM_FAST on n1 (aggregate fast)",
             "+ trait CUSTOM_FAST on n2 (aggregate fast)",
-            "! aggregate fast requires FAST: no standard trait, nor one that starts with CUSTOM_.",
+            "! aggregate fast requires FAST: neither a standard trait nor a CUSTOM_ one.",
             "2 traits added.",
         ],
     )
@@ -129,16 +129,16 @@ def test_a_trait_that_cannot_be_ends_with_1_and_the_others_are_added(directory: 
 
 def test_orphans_are_found_then_deleted_then_gone(directory: Path, store: Store) -> None:
     none = manage(directory, "audit")
-    assert (none.status, none.stdout) == (0, "0 consumers without a server or a move found.\n")
+    assert (none.status, none.stdout) == (0, "0 consumers without a server or a migration found.\n")
     hold(store, LOST)
     found = manage(directory, "audit")
     line = f"INSTANCE {LOST} on n1: VCPU 1"
-    assert (found.status, found.stdout) == (3, f"! {line}\n1 consumer without a server or a move found.\n")
+    assert (found.status, found.stdout) == (3, f"! {line}\n1 consumer without a server or a migration found.\n")
     (orphan,) = told(directory, "audit")["orphans"]
     assert (orphan["consumer"], orphan["type"], orphan["project_id"]) == (LOST, "INSTANCE", "web")
     assert [(held["provider"], held["resources"]) for held in orphan["allocations"]] == [("n1", {"VCPU": 1})]
     deleted = manage(directory, "audit", "--delete")
-    assert (deleted.status, deleted.stdout) == (4, f"- {line}\n1 consumer without a server or a move deleted.\n")
+    assert (deleted.status, deleted.stdout) == (4, f"- {line}\n1 consumer without a server or a migration deleted.\n")
     assert manage(directory, "audit", "--delete").status == 0
     with store.read() as tx:
         assert all(not has.used for host in tx.hosts.find() for has in host.inventories.values())
@@ -167,4 +167,4 @@ def test_healing_ends_with_what_became_of_it(directory: Path, store: Store) -> N
 @pytest.mark.parametrize("command", ["sync_aggregates", "sync_traits", "audit", "heal_allocations"])
 def test_help_tells_how_a_command_may_end(tmp_path: Path, command: str) -> None:
     shown = covey(tmp_path, "manage", "placement", command, "--help")
-    assert "Ends with:" in shown.stdout
+    assert "Exit status:" in shown.stdout

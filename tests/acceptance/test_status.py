@@ -38,8 +38,8 @@ def test_people_read_of_a_few_hosts_and_programs_of_all(tmp_path: Path) -> None:
 
     people = covey(tmp_path, "status", "--database", database)
     assert people.status == 1
-    told = [line.strip() for line in people.stdout.splitlines() if "attention" in line]
-    assert told == [f"attention: {nowhere}", f"attention: {ambiguous}"]
+    told = [line.strip() for line in people.stdout.splitlines() if "warning" in line]
+    assert told == [f"warning: {nowhere}", f"warning: {ambiguous}"]
     assert "n8" not in people.stdout
 
     programs = covey(tmp_path, "status", "--json", "--database", database)

@@ -33,68 +33,68 @@ def document(*arguments: str | Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_a_what_if_on_a_fleet_file_with_json_plots_and_a_recording(tmp_path: Path) -> None:
+def test_what_if_writes_json_plots_and_a_recording(tmp_path: Path) -> None:
     fleet, stream, drawn = tmp_path / "fleet.yaml", tmp_path / "stream.jsonl", tmp_path / "plots"
     fleet.write_text(FLEET)
-    told = document(
+    results = document(
         fleet, "--boots", "150", "--drain", "r3", "--record", stream, "--plots", drawn, "--scaling", "--sizes", "30,60"
     )
-    assert told["fleet"] == {"hosts": 8, "zones": ["az-1", "az-2"], "scopes": {"rack": 4}, "servers": 0, "groups": 0}
-    before, after = told["runs"]["as it is"], told["runs"]["--drain r3"]
+    assert results["fleet"] == {"hosts": 8, "zones": ["az-1", "az-2"], "scopes": {"rack": 4}, "servers": 0, "groups": 0}
+    before, after = results["runs"]["baseline"], results["runs"]["--drain r3"]
     assert before["servers"]["asked"] == after["servers"]["asked"] == 150
     assert after["servers"]["moved"] > 0
     assert before["groups"]["breaking_hard_policies"] == after["groups"]["breaking_hard_policies"] == 0
-    assert [each["hosts"] for each in told["scaling"]] == [30, 60]
+    assert [each["hosts"] for each in results["scaling"]] == [30, 60]
     assert {path.name for path in drawn.iterdir()} == {f"{name}.{kind}" for name in SECTIONS for kind in ("svg", "png")}
     assert b"what if: --drain r3" in (drawn / "refusals.svg").read_bytes()
 
     again = document(fleet, "--replay", stream, "--drain", "r3")
     for name, run in again["runs"].items():
-        del run["decision_cpu_ms"], told["runs"][name]["decision_cpu_ms"]
-        assert run == told["runs"][name]
+        del run["decision_cpu_ms"], results["runs"][name]["decision_cpu_ms"]
+        assert run == results["runs"][name]
 
 
-def test_people_read_both_runs_side_by_side() -> None:
+def test_summary_shows_both_runs_side_by_side() -> None:
     done = simulate("--hosts", "30", "--boots", "100", "--lose", "zone-b", "--policies", "anti-affinity:rack=9")
     assert done.exit_code == 0, done.output
     assert "30 hosts in 3 zones; domains: 3 of rack, 3 of zone\nwhat if: --lose zone-b\n" in done.stdout
-    asked = next(line for line in done.stdout.splitlines() if line.startswith("servers asked for"))
+    asked = next(line for line in done.stdout.splitlines() if line.startswith("servers requested"))
     assert asked.split()[-2:] == ["100", "100"]
     assert "\n  lost with their hosts " in done.stdout
-    assert done.stderr == ""  # no progress where nobody watches
+    assert done.stderr == ""  # no progress bar without a terminal
 
 
-def test_without_matplotlib_a_sentence_says_how_to_get_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_matplotlib_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "is_available", lambda: False)
     done = simulate("--hosts", "3", "--boots", "5", "--plots", tmp_path / "plots")
     assert done.exit_code == 0
     assert "pip install 'covey[plots]'" in done.stderr
-    assert "servers asked for" in done.stdout
+    assert "servers requested" in done.stdout
     assert not (tmp_path / "plots").exists()
 
 
-def test_the_present_service_is_where_it_begins_and_it_is_only_read(cloud: Cloud, database: str) -> None:
+def test_from_service_only_reads_the_database(cloud: Cloud, database: str) -> None:
     group = cloud.group("anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(2)]
     home = cloud.host(servers[0])
-    told = document("--from-service", "--database", database, "--boots", "0", "--lose", str(home), "--evacuate")
-    assert (told["fleet"]["servers"], told["fleet"]["groups"]) == (2, 1)
-    now, then = told["runs"]["as it is"], told["runs"][f"--lose {home}"]
+    results = document("--from-service", "--database", database, "--boots", "0", "--lose", str(home), "--evacuate")
+    assert (results["fleet"]["servers"], results["fleet"]["groups"]) == (2, 1)
+    now, then = results["runs"]["baseline"], results["runs"][f"--lose {home}"]
     assert (now["servers"]["running"], now["groups"]["whole"]) == (2, 1)
     assert (then["servers"]["moved"], then["servers"]["lost"], then["groups"]["breaking_hard_policies"]) == (1, 0, 0)
     assert cloud.host(servers[0]) == home
     cloud.check()
 
 
-def test_what_makes_no_sense_ends_with_a_sentence(tmp_path: Path) -> None:
+def test_conflicting_options_are_rejected(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(FLEET)
     cases = {
-        ("--hosts", "10", fleet): "--hosts is for a fleet out of nothing",
-        ("--from-service", fleet): "choose one",
-        ("--replay", fleet, "--boots", "3"): "--boots is for a stream that is made up",
-        ("--hosts", "2"): "a zone needs a host",
-        ("--host-size", "1,2"): "is not 3 numbers",
+        ("--hosts", "10", fleet): "--hosts applies to a synthetic fleet only",
+        ("--from-service", fleet): "exclude each other",
+        ("--replay", fleet, "--boots", "3"): "--boots applies to a generated workload",
+        ("--hosts", "2"): "every zone needs a host",
+        ("--host-size", "1,2"): "is not a list of 3 comma-separated",
     }
     for arguments, complaint in cases.items():
         done = simulate(*arguments)
@@ -105,10 +105,8 @@ def test_what_makes_no_sense_ends_with_a_sentence(tmp_path: Path) -> None:
     assert "no hosts" in str(simulate(fleet).exception)
 
 
-def test_a_place_that_is_not_there_is_told_with_some_that_are(tmp_path: Path) -> None:
+def test_unknown_place_is_reported_with_known_ones(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(FLEET)
     wrong = simulate(fleet, "--drain", "r9")
-    assert "There is no aggregate, zone or host 'r9'. There are: az-1, az-2, r1, r2, r3 and 1 more." in str(
-        wrong.exception
-    )
+    assert "Unknown aggregate, zone or host 'r9'. Known: az-1, az-2, r1, r2, r3 and 1 more." in str(wrong.exception)

@@ -3,32 +3,32 @@
 import click
 
 from covey import bootstrap
-from covey.cli.options import chooses_database, chosen
+from covey.cli.options import database_options, settings_of
 from covey.storage import schema
 
 
 @click.group()
 def db() -> None:
-    """Look at the database's schema, and bring it up to date."""
+    """Show and upgrade the database schema."""
 
 
 @db.command()
-@chooses_database
+@database_options
 def upgrade(config_files: tuple[str, ...], database: str | None) -> None:
-    """Bring the database to this version's schema.
+    """Upgrade the database to the schema of this version.
 
-    Safe to repeat, and safe to run from several machines at once. Stop the service first when upgrading
-    across versions.
+    The command is idempotent and may run on several machines at once. Stop the service before an upgrade across
+    versions.
     """
-    engine = bootstrap.engine(chosen(config_files, database).load())
+    engine = bootstrap.engine(settings_of(config_files, database).load())
     before = schema.current(engine)
     schema.upgrade(engine)
     click.echo(f"{before or 'empty'} -> {schema.head()}" if before != schema.head() else f"{before}: up to date")
 
 
 @db.command()
-@chooses_database
+@database_options
 def current(config_files: tuple[str, ...], database: str | None) -> None:
-    """Show which schema the database has, and which one this version wants."""
-    engine = bootstrap.engine(chosen(config_files, database).load())
+    """Show the schema of the database, and the one that this version requires."""
+    engine = bootstrap.engine(settings_of(config_files, database).load())
     click.echo(f"database: {schema.current(engine) or 'empty'}\nthis version: {schema.head()}")

@@ -1,4 +1,4 @@
-"""`covey demo`: a small cloud to play with, on SQLite, in a directory of its own."""
+"""`covey demo`: a demo cloud on SQLite, in one directory."""
 
 import secrets
 import shlex
@@ -24,12 +24,12 @@ USERS = {"admin": ("admin", "admin"), "demo": ("demo", "member"), "other": ("oth
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("covey-demo"),
     show_default=True,
-    help="Where the database and the files live; run again on the same one to go on.",
+    help="Directory of the database and the files. An existing one is continued.",
 )
 def demo(port: int, data_dir: Path) -> None:
     """Run Covey with a demo fleet: 24 hosts, 8 racks, 4 switches, 3 maintenance zones, three users.
 
-    Everything is in one directory, on loopback only. Remove the directory to start afresh.
+    Everything is in one directory, on loopback only. Delete the directory to reset the demo.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     passwords = _passwords(data_dir)
@@ -51,7 +51,7 @@ def demo(port: int, data_dir: Path) -> None:
 
 
 def _passwords(data_dir: Path) -> dict[str, str]:
-    """The users' passwords: those of an earlier run, or fresh ones."""
+    """Return the users' passwords: those of an earlier run, or new ones."""
     clouds = data_dir / "clouds.yaml"
     if clouds.exists() and (data_dir / "users.yaml").exists():
         known = yaml.safe_load(clouds.read_text())["clouds"]
@@ -66,9 +66,9 @@ def _passwords(data_dir: Path) -> dict[str, str]:
 
 def _write_clouds(data_dir: Path, port: int, passwords: dict[str, str]) -> None:
     base = f"http://127.0.0.1:{port}"
-    # Some commands first ask for services that are not here, such as block storage. With no catalogue to look them
-    # up in, a client goes to the one endpoint below `auth`, and stops unless that answers with a version. The commands
-    # of osc-placement go there whatever is overridden.
+    # Some commands first discover services that Covey lacks, such as block storage. Without a catalogue, a client uses
+    # the endpoint below `auth`, and fails unless that returns a version document. The commands of osc-placement always
+    # use it.
     clouds = {
         name: {
             "auth_type": "http_basic",
@@ -85,8 +85,8 @@ def _write_clouds(data_dir: Path, port: int, passwords: dict[str, str]) -> None:
 
 
 def _welcome(data_dir: Path, port: int, passwords: dict[str, str]) -> str:
-    beside = Path(sys.executable).with_name("openstack")
-    client = shlex.quote(str(_short(beside))) if beside.exists() else "openstack"
+    installed = Path(sys.executable).with_name("openstack")
+    client = shlex.quote(str(_short(installed))) if installed.exists() else "openstack"
     command = f"OS_CLIENT_CONFIG_FILE={shlex.quote(str(data_dir / 'clouds.yaml'))} {client} --os-cloud"
     users = "\n".join(
         f"    {name:<6} {passwords[name]}   {role} of project {project}" for name, (project, role) in USERS.items()

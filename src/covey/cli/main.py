@@ -1,4 +1,4 @@
-"""The `covey` command: one file for each noun, gathered here."""
+"""The `covey` command and its subcommands."""
 
 import sys
 from importlib import import_module
@@ -8,28 +8,28 @@ import click
 
 _EPILOG = """\b
 Start here:
-  covey demo                      a small cloud of 24 hosts to play with
-  covey config sample             every option, with its help
-  covey serve --fleet fleet.yaml  the real thing
+  covey demo                      run a demo with 24 simulated hosts
+  covey config sample             print every option with its help
+  covey serve --fleet fleet.yaml  run the service
 """
-# In which module each command is, and what it is for.
+# The module and the summary of each command.
 COMMANDS = {
-    "serve": ("covey.cli.serve", "Serve the APIs until told to stop."),
-    "worker": ("covey.cli.worker", "Carry out committed work, on a machine that serves nothing."),
-    "demo": ("covey.cli.demo", "Run a small cloud of 24 simulated hosts, to try things."),
-    "db": ("covey.cli.database", "Look at the database's schema, and bring it up to date."),
-    "fleet": ("covey.cli.fleet", "Make the service match a fleet file, or write one of what it has."),
-    "simulate": ("covey.cli.simulate", "Replay boots, deletes and failures on a fleet, with plots."),
-    "manage": ("covey.cli.manage", "Put right what outside hands did to the database."),
+    "serve": ("covey.cli.serve", "Serve the APIs."),
+    "worker": ("covey.cli.worker", "Run background jobs without serving the APIs."),
+    "demo": ("covey.cli.demo", "Run a demo cloud with 24 simulated hosts."),
+    "db": ("covey.cli.database", "Show and upgrade the database schema."),
+    "fleet": ("covey.cli.fleet", "Apply or export a fleet file."),
+    "simulate": ("covey.cli.simulate", "Replay a workload on a fleet, with what-ifs and plots."),
+    "manage": ("covey.cli.manage", "Repair inconsistencies in the database."),
     "status": ("covey.cli.status", "Show the state of the database and the fleet."),
-    "config": ("covey.cli.samples", "The options: covey.conf."),
-    "policy": ("covey.cli.samples", "Who may do what: policy.yaml."),
-    "user": ("covey.cli.users", "The users file of auth_strategy=basic."),
+    "config": ("covey.cli.samples", "Print a sample covey.conf."),
+    "policy": ("covey.cli.samples", "Print a sample policy.yaml."),
+    "user": ("covey.cli.users", "Manage the users file of auth_strategy=basic."),
 }
 
 
 class _Commands(click.Group):
-    """Commands that are imported when they are needed: most of the service takes long to import."""
+    """Imports a command when it is used, since most of the service is slow to import."""
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -42,7 +42,7 @@ class _Commands(click.Group):
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, purpose) for name, (_, purpose) in COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
 @click.group(
@@ -58,18 +58,18 @@ def covey() -> None:
 
 
 def main() -> None:
-    """Run the command; expected trouble ends with a sentence and status 1, not with a stack trace."""
+    """Run the command. An expected error prints a message and exits with status 1, without a stack trace."""
     try:
         covey()
     except Exception as error:
-        sentence = _sentence_about(error)
-        if sentence is None:
+        message = _message(error)
+        if message is None:
             raise
-        _end(sentence)
+        _exit(message)
 
 
-def _sentence_about(error: Exception) -> str | None:
-    """What to tell about trouble that was to be expected. Whatever made it has imported these already."""
+def _message(error: Exception) -> str | None:
+    """Return the message of an expected error, or None. The code that raised it has imported these modules."""
     import sqlalchemy as sa  # noqa: PLC0415
     from oslo_config import cfg  # noqa: PLC0415
 
@@ -80,15 +80,15 @@ def _sentence_about(error: Exception) -> str | None:
         case CoveyError():
             return f"Error: {error.message}"
         case FleetFileError():
-            return f"{error}\n\n{len(error.problems)} to put right; nothing was changed."
+            return f"{error}\n\nProblems: {len(error.problems)}. Nothing was changed."
         case sa.exc.DatabaseError():
-            return f"Error: The database can't be used: {error.orig}"
+            return f"Error: Cannot use the database: {error.orig}"
         case cfg.Error() | OSError():
             return f"Error: {error}"
         case _:
             return None
 
 
-def _end(sentence: str) -> NoReturn:
-    click.echo(sentence, err=True)
+def _exit(message: str) -> NoReturn:
+    click.echo(message, err=True)
     sys.exit(1)

@@ -1,4 +1,4 @@
-"""`covey manage`: puts right what outside hands did to the database."""
+"""`covey manage`: repair inconsistencies in the database."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from covey import bootstrap, clock_and_ids
-from covey.cli.options import chooses_database, chosen
+from covey.cli.options import database_options, settings_of
 from covey.model.errors import NotFound, Unavailable
 from covey.services.upkeep import Length, Progress, healing, host_traits, links, orphans
 from covey.services.upkeep.healing import Wound
@@ -18,13 +18,13 @@ from covey.storage.store import Store
 
 _FAILED, _FOUND, _DELETED, _NOTHING, _NO_SUCH = 3, 3, 4, 4, 127
 
-_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
-_dry_run = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 
 
 @click.group()
 def manage() -> None:
-    """Put right what outside hands did to the database. Safe beside a running service, and safe to repeat."""
+    """Repair what was modified outside Covey. The commands are idempotent and may run beside the service."""
 
 
 @manage.group()
@@ -33,17 +33,17 @@ def placement() -> None:
 
 
 @placement.command("sync_aggregates")
-@click.option("--verbose", is_flag=True, help="Show each link that was added.")
+@click.option("--verbose", is_flag=True, help="Print each added link.")
 @_json
-@chooses_database
+@database_options
 def sync_aggregates(verbose: bool, as_json: bool, config_files: tuple[str, ...], database: str | None) -> None:
-    """Put each host's provider into the placement aggregates that the host's aggregates stand for.
+    """Add each host's provider to the placement aggregates of the host's aggregates.
 
-    Adds what is missing, and never removes anything.
+    The command adds missing links and never removes one.
 
     \b
-    Ends with:
-      0  all links are there
+    Exit status:
+      0  all links exist
       2  the database does not answer
       3  some links could not be added
     """
@@ -51,34 +51,34 @@ def sync_aggregates(verbose: bool, as_json: bool, config_files: tuple[str, ...],
         with _bar("Adding links") as begin:
             done = links.sync(_store(config_files, database), begin)
     except Unavailable as error:
-        _end(f"Error: {error.message}", 2)
+        _exit(f"Error: {error.message}", 2)
     if as_json:
-        added = [{"aggregate": each.aggregate, "uuid": each.uuid, "host": each.host} for each in done.added]
+        added = [{"aggregate": link.aggregate, "uuid": link.uuid, "host": link.host} for link in done.added]
         failed = [{"aggregate": name, "reason": reason} for name, reason in done.failed]
         _write({"added": added, "failed": failed, "total": done.total})
     else:
-        for each in done.added if verbose else ():
-            click.echo(f"+ provider {each.host} in aggregate {each.aggregate} ({each.uuid})")
+        for link in done.added if verbose else ():
+            click.echo(f"+ provider {link.host} in aggregate {link.aggregate} ({link.uuid})")
         for name, reason in done.failed:
             click.echo(f"! aggregate {name}: {reason}", err=True)
-        click.echo(f"{_count(len(done.added), 'link')} added, of {done.total} that there should be.")
+        click.echo(f"{_count(len(done.added), 'link')} added, of {done.total} required.")
     sys.exit(_FAILED if done.failed else 0)
 
 
 @placement.command("sync_traits")
 @_dry_run
 @_json
-@chooses_database
+@database_options
 def sync_traits(dry_run: bool, as_json: bool, config_files: tuple[str, ...], database: str | None) -> None:
-    """Put the traits that each aggregate requires (trait:NAME=required in its metadata) on its hosts' providers.
+    """Add the traits that each aggregate requires (trait:NAME=required in its metadata) to its hosts' providers.
 
-    Without them, servers that require the traits find no host. Custom traits that do not exist are created. No
-    trait is ever taken away.
+    Without them, servers that require the traits find no host. The command creates missing custom traits and never
+    removes a trait.
 
     \b
-    Ends with:
+    Exit status:
       0  all hosts have the traits
-      1  a trait that is required somewhere does not exist, and was skipped
+      1  a required trait does not exist and was skipped
     """
     store = _store(config_files, database)
     with _bar("Adding traits") as begin:
@@ -95,71 +95,73 @@ def sync_traits(dry_run: bool, as_json: bool, config_files: tuple[str, ...], dat
     else:
         for name in done.created:
             click.echo(f"+ trait {name}")
-        for each in done.added:
-            click.echo(f"+ trait {each.trait} on {each.host} (aggregate {each.aggregate})")
+        for added in done.added:
+            click.echo(f"+ trait {added.trait} on {added.host} (aggregate {added.aggregate})")
         for name, trait in done.unknown:
-            click.echo(f"! aggregate {name} requires {trait}: no standard trait, nor one that starts with CUSTOM_.")
+            click.echo(
+                f"! aggregate {name} requires {trait}: neither a standard trait nor a CUSTOM_ one."
+            )
         click.echo(f"{_count(len(done.added), 'trait')} {_done('added', dry_run=dry_run)}.")
     sys.exit(1 if done.unknown else 0)
 
 
 @placement.command()
-@click.option("--delete", is_flag=True, help="Give back what they hold.")
+@click.option("--delete", is_flag=True, help="Delete these allocations.")
 @_json
-@chooses_database
+@database_options
 def audit(delete: bool, as_json: bool, config_files: tuple[str, ...], database: str | None) -> None:
-    """List allocations on hosts whose server, or move of a server, does not exist any more.
+    """List allocations on hosts whose server or migration no longer exists.
 
-    Consumers that are not compute's own (of a type other than INSTANCE and MIGRATION) are left alone.
+    The command ignores consumers of types other than INSTANCE and MIGRATION.
 
     \b
-    Ends with:
-      0  there are none
-      3  there are some, and they were not deleted
-      4  all of them were deleted
+    Exit status:
+      0  no orphaned allocations exist
+      3  orphaned allocations exist and were not deleted
+      4  all orphaned allocations were deleted
     """
     store = _store(config_files, database)
     found = orphans.find(store)
     if delete and found:
-        with _bar("Giving back room") as begin:
+        with _bar("Deleting allocations") as begin:
             found = orphans.delete(store, found, begin)
     if as_json:
         _write({"orphans": [_orphan(each) for each in found], "deleted": delete})
     else:
         for orphan in found:
             for held in orphan.holds:
-                who = f"{orphan.consumer.kind} {orphan.consumer.uuid}"
-                click.echo(f"{'-' if delete else '!'} {who} on {held.provider}: {_amounts(held.resources)}")
-        held_by = _count(len(found), "consumer")
-        click.echo(f"{held_by} without a server or a move {'deleted' if delete else 'found'}.")
+                consumer = f"{orphan.consumer.kind} {orphan.consumer.uuid}"
+                click.echo(f"{'-' if delete else '!'} {consumer} on {held.provider}: {_amounts(held.resources)}")
+        consumers = _count(len(found), "consumer")
+        click.echo(f"{consumers} without a server or a migration {'deleted' if delete else 'found'}.")
     sys.exit(0 if not found else _DELETED if delete else _FOUND)
 
 
 @placement.command("heal_allocations")
 @_dry_run
-@click.option("--instance", metavar="UUID", help="Look at this server alone.")
+@click.option("--instance", metavar="UUID", help="Only heal this server.")
 @_json
-@chooses_database
+@database_options
 def heal_allocations(
     dry_run: bool, instance: str | None, as_json: bool, config_files: tuple[str, ...], database: str | None
 ) -> None:
-    """Give servers the allocations that their places and sizes ask for, where these are missing or wrong.
+    """Create or correct the allocations of servers, by their hosts and flavors.
 
-    Room is taken only where there is room: `audit --delete` first may make some. What a server holds besides, of
-    other resource classes or of providers that are no hosts, stays.
+    The command never exceeds a host's capacity: run `audit --delete` first to free some. It keeps allocations of
+    other resource classes, and against providers that are not hosts.
 
     \b
-    Ends with:
+    Exit status:
       0    servers were healed (with --dry-run: would be)
-      3    some could not be healed
-      4    there is nothing to heal
-      127  there is no server with the UUID of --instance
+      3    some servers could not be healed
+      4    nothing to heal
+      127  no server has the UUID of --instance
     """
     store = _store(config_files, database)
     try:
         wounds = healing.find(store, instance)
     except NotFound as error:
-        _end(f"Error: {error.message}", _NO_SUCH)
+        _exit(f"Error: {error.message}", _NO_SUCH)
     done = healing.Healing(tuple(wounds))
     if wounds and not dry_run:
         with _bar("Healing servers") as begin:
@@ -168,8 +170,8 @@ def heal_allocations(
         failed = [{**_wound(each), "reason": reason} for each, reason in done.failed]
         _write({"healed": [_wound(each) for each in done.healed], "failed": failed, "applied": not dry_run})
     else:
-        for each in done.healed:
-            click.echo(f"~ server {each.server} ({each.name}): {_places(each)}")
+        for healed in done.healed:
+            click.echo(f"~ server {healed.server} ({healed.name}): {_places(healed)}")
         for each, reason in done.failed:
             click.echo(f"! server {each.server} ({each.name}): {_places(each)}: {reason}")
         click.echo(f"{_count(len(done.healed), 'server')} {_done('healed', dry_run=dry_run)}.")
@@ -177,14 +179,14 @@ def heal_allocations(
 
 
 def _store(config_files: tuple[str, ...], database: str | None) -> Store:
-    conf = chosen(config_files, database).load()
+    conf = settings_of(config_files, database).load()
     bootstrap.prepare(conf)
     return bootstrap.store(conf)
 
 
 @contextmanager
 def _bar(label: str) -> Iterator[Length]:
-    """A progress bar that begins once it is known how long it is."""
+    """Yield a function that starts a progress bar of a given length."""
     with ExitStack() as stack:
 
         def begin(length: int) -> Progress:
@@ -200,8 +202,8 @@ def _write(document: object) -> None:
     click.echo(msgspec.json.encode(document))
 
 
-def _end(sentence: str, status: int) -> NoReturn:
-    click.echo(sentence, err=True)
+def _exit(message: str, status: int) -> NoReturn:
+    click.echo(message, err=True)
     sys.exit(status)
 
 
@@ -226,12 +228,12 @@ def _wound(wound: Wound) -> dict[str, object]:
 
 
 def _orphan(orphan: Orphan) -> dict[str, object]:
-    who = orphan.consumer
-    holds = [{"provider": held.provider, "uuid": held.uuid, "resources": held.resources} for held in orphan.holds]
+    consumer = orphan.consumer
+    allocations = [{"provider": held.provider, "uuid": held.uuid, "resources": held.resources} for held in orphan.holds]
     return {
-        "consumer": who.uuid,
-        "type": who.kind,
-        "project_id": who.project_id,
-        "user_id": who.user_id,
-        "allocations": holds,
+        "consumer": consumer.uuid,
+        "type": consumer.kind,
+        "project_id": consumer.project_id,
+        "user_id": consumer.user_id,
+        "allocations": allocations,
     }

@@ -13,20 +13,22 @@ _FILES = click.option(
     "config_files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Options from this file; may be repeated. Without it: ~/.covey/covey.conf, /etc/covey/covey.conf.",
+    help="Configuration file; may be repeated. [default: ~/.covey/covey.conf, /etc/covey/covey.conf]",
 )
 _DATABASE = click.option(
-    "--database", metavar="URL", help="sqlite:///FILE or postgresql://USER@HOST/NAME, instead of the configured one."
+    "--database",
+    metavar="URL",
+    help="Database URL, sqlite:///FILE or postgresql://USER@HOST/NAME; overrides [database] connection.",
 )
 
 
-def chooses_database(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --config-file and --database."""
+def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --config-file and --database to a command."""
     return _FILES(_DATABASE(command))
 
 
-def chosen(config_files: tuple[str, ...], database: str | None, **overrides: object) -> Settings:
-    """What the command line says, over what the files say; overrides are named group__option."""
+def settings_of(config_files: tuple[str, ...], database: str | None, **overrides: object) -> Settings:
+    """Return the settings of the files, overridden by the command line; overrides are named group__option."""
     named = {key: value for key, value in overrides.items() if value is not None}
     if database is not None:
         named["database__connection"] = database

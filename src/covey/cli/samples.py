@@ -1,4 +1,4 @@
-"""`covey config sample` and `covey policy sample`: files to start from."""
+"""`covey config sample` and `covey policy sample`: sample configuration files."""
 
 from importlib.metadata import entry_points
 
@@ -11,15 +11,15 @@ _NAMESPACES = ("covey", "oslo.policy", "oslo.messaging", "keystonemiddleware.aut
 
 @click.group()
 def config() -> None:
-    """The options: covey.conf."""
+    """Print a sample covey.conf."""
 
 
 @config.command("sample")
 def config_sample() -> None:
-    """Write a covey.conf in which every option stands with its help and default, commented out.
+    """Print a covey.conf with every option, its help and its default, commented out.
 
     \b
-    Each option can also come from the environment, as OS_GROUP__OPTION:
+    Each option can also be set in the environment, as OS_GROUP__OPTION:
       OS_API__PORT=9000 covey serve
     """
     installed = {found.name for found in entry_points(group="oslo.config.opts")}
@@ -28,10 +28,10 @@ def config_sample() -> None:
 
 @click.group()
 def policy() -> None:
-    """Who may do what: policy.yaml."""
+    """Print a sample policy.yaml."""
 
 
 @policy.command("sample")
 def policy_sample() -> None:
-    """Write a policy.yaml in which every access rule stands with what it guards and its default, commented out."""
+    """Print a policy.yaml with every access rule, its requests and its default, commented out."""
     rules.generate_sample(["--namespace", "covey"])

@@ -9,22 +9,24 @@ import bcrypt
 import click
 import yaml
 
-_LONGEST_PASSWORD = 72  # bytes; bcrypt looks at no more
+_MAX_PASSWORD_BYTES = 72  # bcrypt ignores the rest
 
 
 @click.group()
 def user() -> None:
-    """The users file of auth_strategy=basic."""
+    """Manage the users file of auth_strategy=basic."""
 
 
 @user.command()
 @click.argument("name")
-@click.option("--project", help="The project that the user acts for; made if new. Needed for a new user.")
-@click.option("--role", "roles", multiple=True, help="May be repeated. A new user without any is a member.")
+@click.option("--project", help="Project of the user; created if it does not exist. Required for a new user.")
+@click.option(
+    "--role", "roles", multiple=True, help="Role of the user; may be repeated. A new user defaults to member."
+)
 @click.option("--file", "path", type=click.Path(dir_okay=False, path_type=Path), default=Path("users.yaml"))
-@click.password_option(help="Asked for if not given.")
+@click.password_option(help="Password; prompted for if omitted.")
 def add(name: str, project: str | None, roles: tuple[str, ...], path: Path, password: str) -> None:
-    """Add the user NAME, or give it a new password; what is not said of a known user stays.
+    """Add the user NAME, or change its password. Omitted options keep the values of an existing user.
 
     \b
     Example:
@@ -34,7 +36,7 @@ def add(name: str, project: str | None, roles: tuple[str, ...], path: Path, pass
     known: dict[str, Any] = next((user for user in document["users"] if user["name"] == name), {})
     project = project or known.get("project")
     if project is None:
-        raise click.UsageError(f"{name} is new: say which --project it acts for.")
+        raise click.UsageError(f"The user {name} is new: --project is required.")
     roles = roles or tuple(known.get("roles", ("member",)))
     write(path, with_user(document, name, project, roles, password))
     click.echo(f"{name} is in {path}; a running service notices within a second.")
@@ -43,10 +45,10 @@ def add(name: str, project: str | None, roles: tuple[str, ...], path: Path, pass
 def with_user(
     document: dict[str, Any], name: str, project: str, roles: tuple[str, ...], password: str
 ) -> dict[str, Any]:
-    """The users file with that user in it. Raises click's error for a password that bcrypt can't hold."""
+    """Return the users file with that user. Raises ClickException for an empty or too long password."""
     secret = password.encode()
-    if not 1 <= len(secret) <= _LONGEST_PASSWORD:
-        raise click.ClickException(f"A password has 1 to {_LONGEST_PASSWORD} bytes; this one has {len(secret)}.")
+    if not 1 <= len(secret) <= _MAX_PASSWORD_BYTES:
+        raise click.ClickException(f"The password has {len(secret)} bytes; it must have 1 to {_MAX_PASSWORD_BYTES}.")
     projects = document["projects"]
     if not any(project in {known["id"], known["name"]} for known in projects):
         projects = [*projects, {"id": uuid.uuid4().hex, "name": project}]
@@ -60,7 +62,7 @@ def with_user(
 
 
 def write(path: Path, document: dict[str, Any]) -> None:
-    """Replace the file at once, readable by its owner only."""
+    """Replace the file atomically, readable by its owner only."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

@@ -1,4 +1,4 @@
-"""`covey worker`: carries out what was decided, on a machine of its own."""
+"""`covey worker`: run background jobs without serving the APIs."""
 
 import signal
 import threading
@@ -6,29 +6,29 @@ import threading
 import click
 
 from covey import bootstrap, logs
-from covey.cli.options import chooses_database, chosen
+from covey.cli.options import database_options, settings_of
 
 
 @click.command()
-@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="How many jobs at once.")
-@chooses_database
+@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Concurrent jobs.")
+@database_options
 def worker(threads: int, config_files: tuple[str, ...], database: str | None) -> None:
-    """Carry out committed work until told to stop (SIGTERM or Ctrl-C).
+    """Run background jobs until SIGTERM or Ctrl-C.
 
-    `covey serve` does so by itself; set [worker] threads to 0 there to leave it to processes like this one. A
-    worker may be killed at any time: what it did not finish, another takes on.
+    `covey serve` runs jobs, too; [worker] threads=0 leaves them to processes like this one. A worker may be killed
+    at any time: another one takes its unfinished jobs.
     """
-    conf = chosen(config_files, database).load()
+    conf = settings_of(config_files, database).load()
     logs.configure(conf.log.level, conf.log.format)
     bootstrap.prepare(conf)
     loops = bootstrap.workers(conf, threads)
-    told = threading.Event()
+    stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
-    running = [loop.start() for loop in loops]
-    told.wait()
+        signal.signal(number, lambda *_: stopping.set())
+    threads_running = [loop.start() for loop in loops]
+    stopping.wait()
     for loop in loops:
         loop.stop.set()
         loop.wake.set()
-    for thread in running:
+    for thread in threads_running:
         thread.join(timeout=conf.worker.lease_s)

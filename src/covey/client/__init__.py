@@ -1,1 +1,1 @@
-"""What Covey adds to the `openstack` command. It runs on a user's machine, and knows the service by its API only."""
+"""Covey's plugin of the `openstack` command. It uses the service's API only."""

@@ -1,4 +1,4 @@
-"""Covey's own version of the Compute API, spoken through the SDK: requests, names, and errors in words."""
+"""Covey's version of the Compute API, through the SDK: requests, names, and error messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The compute endpoint of the user's cloud, at our version whatever version the user configured."""
+    """The compute endpoint of the user's cloud, always at Covey's version."""
 
     connection: Connection
 
     def get(self, *path: str, **query: str) -> Json:
-        return self._ask("GET", path, params=query)
+        return self._request("GET", path, params=query)
 
     def post(self, *path: str, body: Json) -> Json:
-        return self._ask("POST", path, json=body)
+        return self._request("POST", path, json=body)
 
     def put(self, *path: str, body: Json) -> Json:
-        return self._ask("PUT", path, json=body)
+        return self._request("PUT", path, json=body)
 
     def delete(self, *path: str) -> None:
-        self._ask("DELETE", path)
+        self._request("DELETE", path)
 
     def act(self, group: str, action: str, details: Mapping[str, object]) -> Json:
-        """Ask something of a group, which may be named."""
+        """Run an action on a group, given by name or id."""
         return self.post("os-server-groups", self.group(group), "action", body={action: details})
 
     def group(self, name: str) -> str:
@@ -54,32 +54,32 @@ class Api:
         return int(_id(self.connection.compute.find_aggregate(name, ignore_missing=False)))
 
     def project(self, name: str) -> str:
-        """The id of a project; who may not look projects up has to give it as it is."""
+        """Return the id of a project; without the right to look it up, the name counts as the id."""
         try:
             return _id(self.connection.identity.find_project(name, ignore_missing=False))  # type: ignore[union-attr]
         except ForbiddenException:
             return name
 
-    def _ask(self, method: str, path: tuple[str, ...], **more: Any) -> Json:  # noqa: ANN401 - as the SDK has it
-        """The document that came back. Raises CommandError with what the service had to say."""
+    def _request(self, method: str, path: tuple[str, ...], **more: Any) -> Json:  # noqa: ANN401 - the SDK's signature
+        """Return the document of the response. Raises CommandError with the service's message."""
         url = "".join(f"/{quote(part, safe='')}" for part in path)
         response: Response = self.connection.compute.request(url, method, microversion=MICROVERSION, **more)
         if not response.ok:
-            raise CommandError(_complaint(response))
+            raise CommandError(_error_message(response))
         document: Json = response.json() if response.content else {}
         return document
 
 
-def _id(found: Any) -> str:  # noqa: ANN401 - one of the SDK's many resources
-    return str(found.id)
+def _id(resource: Any) -> str:  # noqa: ANN401 - any resource of the SDK
+    return str(resource.id)
 
 
-def _complaint(response: Response) -> str:
+def _error_message(response: Response) -> str:
     if response.status_code == HTTPStatus.NOT_ACCEPTABLE:
-        return f"The compute service of this cloud does not speak microversion {MICROVERSION}, so it is not Covey."
+        return f"The compute service does not support microversion {MICROVERSION}; it is not Covey."
     try:
         faults = list(response.json().values())
     except (ValueError, AttributeError):
         faults = []
     messages = [fault["message"] for fault in faults if isinstance(fault, dict) and fault.get("message")]
-    return "\n".join(messages) or f"The compute service answered {response.status_code} {response.reason}."
+    return "\n".join(messages) or f"The compute service returned {response.status_code} {response.reason}."

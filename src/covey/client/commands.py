@@ -1,32 +1,35 @@
-"""What our commands have in common: the API to ask, and columns that show its documents."""
+"""What the commands share: the API, output columns, and the options of policies."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError, _ActionsContainer
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from osc_lib.cli.format_columns import DictColumn, ListColumn, ListDictColumn
+from osc_lib.cli.parseractions import KeyValueAction
 from osc_lib.command import command
 
 from covey.client.api import Api, Json
+
+KINDS = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 Record = tuple[Sequence[str], Sequence[object]]
 Table = tuple[Sequence[str], Iterable[Sequence[object]]]
 
 
-class InOrder(ListColumn):
-    """A list as it is: the stock column sorts what people see, but policies count in their order."""
+class UnsortedListColumn(ListColumn):
+    """A list in its own order; the stock column sorts it, but the order of policies matters."""
 
     def human_readable(self) -> str:
         return ", ".join(str(item) for item in self._value)
 
 
 def record(document: Json) -> Record:
-    """One thing, all of it."""
+    """Return the output of a command that shows one document."""
     return tuple(document), tuple(_cell(value) for value in document.values())
 
 
 def table(columns: dict[str, str], documents: Iterable[Json]) -> Table:
-    """Many things, by a heading for each field."""
+    """Return the output of a command that lists documents; columns are fields by heading."""
     rows = [tuple(_cell(document.get(field)) for field in columns.values()) for document in documents]
     return tuple(columns), rows
 
@@ -36,18 +39,18 @@ def _cell(value: object) -> object:
         return DictColumn(value)
     if isinstance(value, list):
         of_documents = bool(value) and all(isinstance(item, dict) for item in value)
-        return ListDictColumn(value) if of_documents else InOrder(value)
+        return ListDictColumn(value) if of_documents else UnsortedListColumn(value)
     return value
 
 
 def api_of(app: Any) -> Api:  # noqa: ANN401 - the client's manager has attributes that no type knows
-    """The API, as the running client has it."""
+    """Return the API of the running client."""
     api: Api = app.client_manager.covey
     return api
 
 
 class Command(command.Command):
-    """A command that has nothing to show."""
+    """A command without output."""
 
     @property
     def api(self) -> Api:
@@ -55,7 +58,7 @@ class Command(command.Command):
 
 
 class ShowOne(command.ShowOne):
-    """A command that shows one thing."""
+    """A command that shows one resource."""
 
     @property
     def api(self) -> Api:
@@ -63,7 +66,7 @@ class ShowOne(command.ShowOne):
 
 
 class Lister(command.Lister):
-    """A command that lists things."""
+    """A command that lists resources."""
 
     @property
     def api(self) -> Api:
@@ -71,6 +74,28 @@ class Lister(command.Lister):
 
 
 def for_one_group(parser: ArgumentParser) -> ArgumentParser:
-    """A parser that asks for a group first."""
+    """Add the group argument to a parser."""
     parser.add_argument("group", metavar="<server-group>", help="server group (name or ID)")
     return parser
+
+
+def policy(text: str) -> str:
+    """Return the policy text. Raises ArgumentTypeError for an unknown kind; the service checks the scope."""
+    if text.split(":", 1)[0] not in KINDS:
+        raise ArgumentTypeError(f"{text!r} is not TYPE[:SCOPE[:IDENTIFIER]] with a TYPE of {', '.join(KINDS)}")
+    return text
+
+
+def add_policies(parser: _ActionsContainer, help_text: str) -> None:
+    """Add the repeatable option --policy."""
+    parser.add_argument("--policy", metavar="<policy>", action="append", type=policy, help=help_text)
+
+
+def add_rules(parser: _ActionsContainer, help_text: str) -> None:
+    """Add the repeatable option --rule."""
+    parser.add_argument("--rule", metavar="<key=value>", action=KeyValueAction, dest="rules", help=help_text)
+
+
+def shown(group: Json) -> Json:
+    """Return a group without `policy`, which repeats its first policy and its rules."""
+    return {field: value for field, value in group.items() if field != "policy"}

@@ -1,8 +1,8 @@
 """Several policies, and scopes, for the stock `openstack server group create`.
 
-Two plugins can't both have a command: the later one wins, and the user is warned of it at every command of any kind.
-So we hook into the stock command, as cliff lets a plugin do by an entry point that is named for the command. What the
-stock client can say goes its own way, at the user's microversion; only the rest is ours.
+Two plugins cannot define the same command: cliff uses the later one and warns at every command. So this plugin hooks
+into the stock command, by cliff's entry point of that name. Requests that the stock client supports stay with it, at
+the user's microversion.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -10,17 +10,16 @@ from argparse import ArgumentParser, Namespace
 from cliff.command import Command
 from cliff.hooks import CommandHook
 
-from covey.client.commands import Record, api_of, record
-from covey.client.policies import KINDS, add_policies, add_rules, shown
+from covey.client.commands import KINDS, Record, add_policies, add_rules, api_of, record, shown
 
 
 class SeveralPolicies(CommandHook):
-    """Stands beside one run of the stock command."""
+    """A hook of the stock command."""
 
     def __init__(self, command: Command) -> None:
         super().__init__(command)
         self._stock_parser = command.get_parser
-        # A hook's own get_parser() comes before the command's options are there, too early to change one of them.
+        # cliff calls a hook's get_parser() before the command adds its options, too early to change one of them.
         command.get_parser = self._parser  # type: ignore[method-assign]
 
     def get_parser(self, parser: ArgumentParser) -> ArgumentParser:
@@ -28,7 +27,7 @@ class SeveralPolicies(CommandHook):
 
     def get_epilog(self) -> str:
         return (
-            "With Covey --policy may be repeated, and name a scope. Example: openstack server group create"
+            "With Covey, --policy may be repeated and may name a scope. Example: openstack server group create"
             " --policy anti-affinity:rack --policy soft-affinity:switch --rule max_server_per_rack=2 web"
         )
 

@@ -1,4 +1,4 @@
-"""`openstack server placement show`: why a server is where it is."""
+"""`openstack server placement show`."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -6,7 +6,7 @@ from covey.client.commands import Record, ShowOne, record
 
 
 class ShowServerPlacement(ShowOne):
-    """Show why a server is where it is, or why it is nowhere.
+    """Explain a server's placement or refusal.
 
     Example: openstack server placement show web-7
     """

@@ -1,4 +1,4 @@
-"""Where the `openstack` command finds our commands: it reads these names, and calls these functions."""
+"""The entry point of the plugin: names and functions that the `openstack` command expects."""
 
 import argparse
 from typing import Any
@@ -12,10 +12,10 @@ DEFAULT_API_VERSION = "1"
 
 
 def make_client(instance: Any) -> Api:  # noqa: ANN401 - the client's manager has attributes that no type knows
-    """What commands find as `client_manager.covey`."""
+    """Return the value of `client_manager.covey`."""
     return Api(instance.sdk_connection)
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """We add no options to all commands."""
+    """Return the parser unchanged: the plugin has no global options."""
     return parser

@@ -1,4 +1,4 @@
-"""`openstack policy scope ...`: what kinds of places there are."""
+"""`openstack policy scope ...`: the scopes of group policies, such as rack."""
 
 from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
 
@@ -10,13 +10,13 @@ from covey.client.commands import Command, Lister, Record, ShowOne, Table, recor
 
 URL = "os-policy-scopes"
 FLAGS = {
-    "allow_identifiers": "users may name one such place in a policy",
-    "obfuscate_identifiers": "users see, and send, identifiers that mean something in their own project only",
+    "allow_identifiers": "users may name one domain of the scope in a policy",
+    "obfuscate_identifiers": "users see and send identifiers that are valid in their project only",
 }
 
 
 class CreatePolicyScope(ShowOne):
-    """Create a policy scope: a kind of place, such as a rack or a switch.
+    """Create a policy scope, such as rack or switch.
 
     Example: openstack policy scope create rack --allow-identifiers
     """
@@ -50,7 +50,7 @@ class ListPolicyScope(Lister):
 
 
 class ShowPolicyScope(ShowOne):
-    """Show a policy scope, and the places in it.
+    """Show a policy scope and its domains.
 
     Example: openstack policy scope show rack --as-project demo
     """
@@ -65,8 +65,8 @@ class ShowPolicyScope(ShowOne):
         return parser
 
     def take_action(self, parsed_args: Namespace) -> Record:
-        seer = parsed_args.as_project
-        query = {} if seer is None else {"as_tenant_id": self.api.project(seer)}
+        project = parsed_args.as_project
+        query = {} if project is None else {"as_tenant_id": self.api.project(project)}
         return record(self.api.get(URL, parsed_args.scope, **query)["policy_scope"])
 
 
@@ -78,7 +78,7 @@ class SetPolicyScope(Command):
 
     def get_parser(self, prog_name: str) -> ArgumentParser:
         parser = _for_one_scope(super().get_parser(prog_name))
-        parser.add_argument("--name", metavar="<name>", help="new name; groups that use the scope follow it")
+        parser.add_argument("--name", metavar="<name>", help="new name; the policies of groups follow it")
         for flag, meaning in FLAGS.items():
             parser.add_argument(_option(flag), action=BooleanOptionalAction, default=SUPPRESS, help=meaning)
         return parser
@@ -91,7 +91,7 @@ class SetPolicyScope(Command):
 
 
 class UnsetPolicyScope(Command):
-    """Take properties off a policy scope.
+    """Unset properties of a policy scope.
 
     Example: openstack policy scope unset rack --allow-identifiers
     """
@@ -99,9 +99,7 @@ class UnsetPolicyScope(Command):
     def get_parser(self, prog_name: str) -> ArgumentParser:
         parser = _for_one_scope(super().get_parser(prog_name))
         for flag, meaning in FLAGS.items():
-            parser.add_argument(
-                _option(flag), action="store_false", default=SUPPRESS, help=f"no longer true: {meaning}"
-            )
+            parser.add_argument(_option(flag), action="store_false", default=SUPPRESS, help=f"unset: {meaning}")
         return parser
 
     def take_action(self, parsed_args: Namespace) -> None:
@@ -125,17 +123,17 @@ class DeletePolicyScope(Command):
             raise CommandError(f"{len(failed)} of {len(parsed_args.scopes)} policy scopes failed to delete.")
 
     def _deleted(self, scope: str) -> bool:
-        """Whether it is gone; if not, the reason is told and the next one has its turn."""
+        """Delete a scope. Return False and log the error if that fails."""
         try:
             self.api.delete(URL, scope)
         except (CommandError, SDKException) as error:
-            self.log.error("%s", error)  # noqa: TRY400 - a user has no use for the stack
+            self.log.error("%s", error)  # noqa: TRY400 - without a stack trace
             return False
         return True
 
 
 class AddAggregate(ShowOne):
-    """Make an aggregate one of the places of a policy scope.
+    """Make an aggregate a domain of a policy scope.
 
     Example: openstack policy scope add aggregate rack rack-17
     """
@@ -153,7 +151,7 @@ class AddAggregate(ShowOne):
 
 
 class RemoveAggregate(AddAggregate):
-    """Take an aggregate out of a policy scope; the aggregate stays.
+    """Remove an aggregate from a policy scope, without deleting the aggregate.
 
     Example: openstack policy scope remove aggregate rack rack-17
     """
@@ -171,11 +169,11 @@ def _option(flag: str) -> str:
 
 
 def _flags(parsed_args: Namespace) -> Json:
-    """Those that were spoken of."""
+    """Return the flags that the command line sets."""
     return {flag: getattr(parsed_args, flag) for flag in FLAGS if hasattr(parsed_args, flag)}
 
 
-def _change(action_requests: Command, scope: str, changes: Json) -> None:
+def _change(command: Command, scope: str, changes: Json) -> None:
     if not changes:
         raise CommandError("Nothing to change: give at least one option.")
-    action_requests.api.put(URL, scope, body={"policy_scope": changes})
+    command.api.put(URL, scope, body={"policy_scope": changes})

@@ -1,1 +1,1 @@
-"""What-ifs: streams of boots, deletes and failures, replayed through the decisions that the service makes."""
+"""Simulation: streams of boots, deletes and failures, replayed through the service's own scheduler."""

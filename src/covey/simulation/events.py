@@ -1,4 +1,4 @@
-"""What happens in a simulation, as values and as lines of JSON."""
+"""The events of a simulation, as values and as lines of JSON."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
@@ -14,13 +14,13 @@ _KINDS = ("boot", "grow", "delete", "fail", "recover")
 
 
 class Boot(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Servers are asked for. The first boot that names a group makes it, with the policies and rules that it has."""
+    """Create servers. The first boot of a group creates it, with these policies and rules."""
 
     name: _Name
     vcpus: _Amount
     memory_mb: _Amount
     disk_gb: _Amount
-    count: _Count = 1  # more than one are called NAME-1, NAME-2 and so on
+    count: _Count = 1  # several servers are named NAME-1, NAME-2 and so on
     minimum: _Count = 1
     group: str | None = None
     policies: tuple[str, ...] = ()
@@ -30,33 +30,33 @@ class Boot(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Grow(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A group wants more servers like its latest, in one decision."""
+    """Add servers like the latest one to a group, in one decision."""
 
     group: _Name
     count: _Count
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One thing that happens, so many seconds after the beginning; exactly one of its fields is set."""
+    """An event `at` seconds after the start; exactly one of the other fields is set."""
 
     at: Annotated[float, msgspec.Meta(ge=0)]
     boot: Boot | None = None
     grow: Grow | None = None
     delete: _Name | None = None  # a server
     fail: _Name | None = None  # a host, with all its servers
-    recover: _Name | None = None  # a host, which is empty then
+    recover: _Name | None = None  # a host, which is empty by then
 
 
-def written(stream: Iterable[Event]) -> Iterator[bytes]:
-    """A line for each happening."""
+def encode_lines(stream: Iterable[Event]) -> Iterator[bytes]:
+    """Return a line of JSON for each event."""
     encode = msgspec.json.Encoder().encode
     return (encode(event) + b"\n" for event in stream)
 
 
 def read(lines: Iterable[bytes | str], source: str) -> list[Event]:
-    """What the lines say, in the order of time; empty ones say nothing. Raises Invalid, with the line's number."""
+    """Return the events of the lines, sorted by time; empty lines are skipped. Raises Invalid with the line number."""
     decode = msgspec.json.Decoder(Event).decode
-    found: list[Event] = []
+    events: list[Event] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -65,19 +65,19 @@ def read(lines: Iterable[bytes | str], source: str) -> list[Event]:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Invalid(f"{source}, line {number}: {error}") from error
         _check(event, f"{source}, line {number}")
-        found.append(event)
-    return sorted(found, key=lambda each: each.at)  # which keeps the order of those at the same moment
+        events.append(event)
+    return sorted(events, key=lambda event: event.at)  # stable: events at the same time keep their order
 
 
 def _check(event: Event, where: str) -> None:
     if sum(getattr(event, kind) is not None for kind in _KINDS) != 1:
-        raise Invalid(f"{where}: exactly one of {', '.join(_KINDS)} is needed beside `at`.")
+        raise Invalid(f"{where}: exactly one of {', '.join(_KINDS)} is required besides `at`.")
     boot = event.boot
     if boot is None:
         return
     if boot.minimum > boot.count:
-        raise Invalid(f"{where}: `minimum` may be no more than `count`.")
+        raise Invalid(f"{where}: `minimum` must not exceed `count`.")
     if boot.group is None and (boot.policies or boot.rules):
-        raise Invalid(f"{where}: `policies` and `rules` need a `group` to belong to.")
+        raise Invalid(f"{where}: `policies` and `rules` require a `group`.")
     if not (boot.vcpus or boot.memory_mb or boot.disk_gb):
-        raise Invalid(f"{where}: one of `vcpus`, `memory_mb` and `disk_gb` has to be more than 0.")
+        raise Invalid(f"{where}: at least one of `vcpus`, `memory_mb` and `disk_gb` must be greater than 0.")

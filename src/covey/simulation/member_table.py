@@ -1,4 +1,4 @@
-"""Every group member that ever had a place, in columns, so that a look at all groups costs no loop."""
+"""All group members in columns, to compute the skew of all groups without a loop."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ GONE = -1
 
 
 class MemberTable:
-    """A row a member: its group's number, and the fleet's row that it is on, or GONE."""
+    """One row for each member: its group's number, and its host's row in the fleet, or GONE."""
 
     def __init__(self) -> None:
         self._group = np.empty(1024, dtype=np.int64)
@@ -18,7 +18,7 @@ class MemberTable:
         self._size = 0
 
     def add(self, group: int, row: int) -> int:
-        """The number of a new member."""
+        """Add a member and return its number."""
         if self._size == self._row.size:
             self._group, self._row = np.resize(self._group, 2 * self._size), np.resize(self._row, 2 * self._size)
         number = self._size
@@ -30,9 +30,9 @@ class MemberTable:
         self._row[number] = GONE
 
     def skews(self, spread: Mask, fleet: Fleet, scope: ScopeId | None) -> NDArray[np.int64]:
-        """For each of the groups that are to be spread: members in the fullest domain less those in the emptiest.
+        """Return the skew of each selected group: members in its fullest domain minus those in its emptiest.
 
-        A domain without a host that takes servers is nobody's emptiest, as in an audit.
+        As in an audit, a domain without an available host does not count as the emptiest.
         """
         domains = fleet.domains(scope)
         group, row = self._group[: self._size], self._row[: self._size]

@@ -1,4 +1,4 @@
-"""Why a server found no place: the one reason that most of the hosts in question gave."""
+"""The leading reason of a refusal: the one that rules out most hosts."""
 
 import re
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ _LIMIT = re.compile(r"hold \d+ of")
 
 
 def leading_reason(spec: RequestSpec, fleet: Fleet, lacking: tuple[HostId, ...] = ()) -> str:
-    """Why no host takes one more, also after those that would have done for a batch that is too large.
+    """Return the reason that rules out most hosts for one more server, after the `lacking` hosts took theirs.
 
-    In the words of an explanation, but without numbers, so that alike refusals add up. Hosts that could never do,
-    being down or in another zone, have no say unless all are such: an explanation spends most of its time on
-    them, and the decision before remembered them.
+    The text is that of an explanation without numbers, so that equal reasons add up. Hosts that static constraints
+    rule out, such as a host that is down or in another zone, count only if they are all that is left: the decision
+    has cached them, and an explanation would spend most of its time on them.
     """
     alive = fleet.static_masks[spec.requirements]
     if lacking or not alive.any():
         return _most(explain(spec, fleet, lacking).reasons, Zone().allows(spec, fleet))
-    found: list[Reason] = []
+    reasons: list[Reason] = []
     for constraint in DYNAMIC:
         column = constraint.allows(spec, fleet)
         if column is not None:
-            found += constraint.reasons(spec, fleet, alive & ~column)
+            reasons += constraint.reasons(spec, fleet, alive & ~column)
             alive = alive & column
-    return _most(found)
+    return _most(reasons)
 
 
 def _most(reasons: Sequence[Reason], among: Mask | None = None) -> str:
-    """The most usual, of all hosts or of some."""
+    """Return the reason with the most hosts, of all hosts or of some."""
     if not reasons:
         return "are none"
     most = max(reasons, key=lambda reason: np.count_nonzero(reason.lost if among is None else reason.lost & among))

@@ -1,4 +1,4 @@
-"""A stream of happenings, replayed on a fleet: the same stream and seed, the same outcome."""
+"""The replay of a stream of events on a fleet: the same stream and seed give the same outcome."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,108 +9,108 @@ from numpy.typing import NDArray
 from covey.model.groups import HOST
 from covey.model.ids import HostId
 from covey.scheduler.violations import violations
+from covey.simulation.cloud import Clock, Counts, SimulatedCloud
 from covey.simulation.events import Event
-from covey.simulation.gauges import Gauges, History
-from covey.simulation.start import Start
+from covey.simulation.initial_state import InitialState
+from covey.simulation.metrics import History, MetricsRecorder
 from covey.simulation.what_ifs import WhatIf
-from covey.simulation.world import Clock, Counts, World
 
-LOOKS = 200  # at the world, in a run
+SAMPLES = 200  # of the metrics, in a run
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsFate:
-    """How the groups fared, in the end."""
+class GroupSummary:
+    """The groups at the end of a run."""
 
-    groups: int  # that still want members
-    whole: int  # have every member that they asked for
-    emptied: int  # have none
-    breaking: int  # break a hard policy
-    uneven: int  # break a soft one
+    groups: int  # with at least one desired member
+    complete: int  # with all desired members
+    empty: int  # without a member
+    hard_violations: int  # groups that violate a hard policy
+    soft_violations: int  # groups that violate a soft policy
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run."""
+    """The results of a run."""
 
     counts: Counts
     history: History
-    fate: GroupsFate
+    groups: GroupSummary
     decision_s: NDArray[np.float64]
     places: dict[str, str]  # the host of each server, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a stream is replayed. Times are of decisions alone, by the clock; nothing else depends on it."""
+    """Replays a stream. Only the decision times depend on the clock."""
 
-    start: Start
+    start: InitialState
     stream: Sequence[Event]
     clock: Clock
     seed: int = 0
-    evacuate: bool = False  # servers of failed hosts find other places
+    evacuate: bool = False  # the servers of failed hosts
 
     def run(
         self, what_ifs: Sequence[WhatIf] = (), at: float = 0.5, progress: Callable[[int], None] = lambda _: None
     ) -> Outcome:
-        """Everything in turn; what-ifs come when that part of the stream is done. Raises Invalid."""
-        world = World(self.start, self.clock)
-        gauges = Gauges((HOST.name, *self.start.scopes), tuple(sorted(world.fleet.zones)))
-        gauges.look(world, 0.0)
-        turn = int(len(self.stream) * at) if what_ifs else -1
-        every, now = max(1, len(self.stream) // LOOKS), 0.0
+        """Replay all events, and apply the what-ifs after the share `at` of them. Raises Invalid."""
+        cloud = SimulatedCloud(self.start, self.clock)
+        recorder = MetricsRecorder((HOST.name, *self.start.scopes), tuple(sorted(cloud.fleet.zones)))
+        recorder.sample(cloud, 0.0)
+        change_at = int(len(self.stream) * at) if what_ifs else -1
+        every, now = max(1, len(self.stream) // SAMPLES), 0.0
         for number, event in enumerate(self.stream):
-            if number == turn:
-                self._change(world, gauges, what_ifs, now)
+            if number == change_at:
+                self._change(cloud, recorder, what_ifs, now)
             now = event.at
-            self._happen(world, event, self.seed + number)
+            self._apply(cloud, event, self.seed + number)
             if (number + 1) % every == 0:
-                gauges.look(world, now)
+                recorder.sample(cloud, now)
                 progress(every)
-        if turn == len(self.stream):
-            self._change(world, gauges, what_ifs, now)
-        gauges.look(world, now)
+        if change_at == len(self.stream):
+            self._change(cloud, recorder, what_ifs, now)
+        recorder.sample(cloud, now)
         progress(len(self.stream) % every)
-        hosts = world.fleet.hosts
-        places = {name: hosts[seat.row].name for name, seat in world.servers.items()}
-        return Outcome(world.counts, gauges.history(), fate(world), np.array(world.decision_s), places)
+        hosts = cloud.fleet.hosts
+        places = {name: hosts[server.row].name for name, server in cloud.servers.items()}
+        return Outcome(cloud.counts, recorder.history(), summarize_groups(cloud), np.array(cloud.decision_s), places)
 
-    def _happen(self, world: World, event: Event, seed: int) -> None:
+    def _apply(self, cloud: SimulatedCloud, event: Event, seed: int) -> None:
         if event.boot is not None:
-            world.boot(event.boot, seed)
+            cloud.boot(event.boot, seed)
         elif event.delete is not None:
-            world.delete(event.delete)
+            cloud.delete(event.delete)
         elif event.grow is not None:
-            world.grow(event.grow, seed)
+            cloud.grow(event.grow, seed)
         elif event.fail is not None:
-            world.fail([world.row(event.fail)], seed, evacuate=self.evacuate)
+            cloud.fail([cloud.row(event.fail)], seed, evacuate=self.evacuate)
         elif event.recover is not None:
-            world.recover([world.row(event.recover)])
+            cloud.recover([cloud.row(event.recover)])
 
-    def _change(self, world: World, gauges: Gauges, what_ifs: Sequence[WhatIf], now: float) -> None:
-        """With a look before and after, so that what it did is seen."""
-        gauges.look(world, now)
+    def _change(self, cloud: SimulatedCloud, recorder: MetricsRecorder, what_ifs: Sequence[WhatIf], now: float) -> None:
+        """Apply the what-ifs, with a sample before and after them."""
+        recorder.sample(cloud, now)
         for what_if in what_ifs:
-            what_if.apply(world, self.seed)
-        gauges.changed_at_s = now
-        gauges.look(world, now)
+            what_if.apply(cloud, self.seed)
+        recorder.changed_at_s = now
+        recorder.sample(cloud, now)
 
 
-def fate(world: World) -> GroupsFate:
-    """By the same verdicts that an audit gives."""
-    places = {name: dict[str, HostId]() for name in world.groups}
-    for name, seat in world.servers.items():
-        if seat.group is not None:
-            places[seat.group][name] = world.fleet.hosts[seat.row].id
-    wanted = {name: group.wanted for name, group in world.groups.items() if group.wanted > 0}
-    broken = [
-        {found.soft for found in violations(group.view.policies, places[name], world.fleet)}
-        for name, group in world.groups.items()
+def summarize_groups(cloud: SimulatedCloud) -> GroupSummary:
+    """Return the number of complete, empty and violating groups, by the violations that an audit finds."""
+    places = {name: dict[str, HostId]() for name in cloud.groups}
+    for name, server in cloud.servers.items():
+        if server.group is not None:
+            places[server.group][name] = cloud.fleet.hosts[server.row].id
+    desired = {name: group.desired for name, group in cloud.groups.items() if group.desired > 0}
+    softness = [
+        {violation.soft for violation in violations(group.view.policies, places[name], cloud.fleet)}
+        for name, group in cloud.groups.items()
     ]
-    return GroupsFate(
-        groups=len(wanted),
-        whole=sum(len(places[name]) >= number for name, number in wanted.items()),
-        emptied=sum(not places[name] for name in wanted),
-        breaking=sum(False in kinds for kinds in broken),
-        uneven=sum(True in kinds for kinds in broken),
+    return GroupSummary(
+        groups=len(desired),
+        complete=sum(len(places[name]) >= number for name, number in desired.items()),
+        empty=sum(not places[name] for name in desired),
+        hard_violations=sum(False in kinds for kinds in softness),
+        soft_violations=sum(True in kinds for kinds in softness),
     )

@@ -1,4 +1,4 @@
-"""A fleet out of nothing: equal hosts, in racks, in zones."""
+"""A synthetic fleet: equal hosts in racks in zones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 from covey.model.ids import HostId, ScopeId
 from covey.scheduler.fleet import AggregateRecord, HostRecord
-from covey.simulation.start import Amounts, Size, Start
+from covey.simulation.initial_state import Amounts, InitialState, Size
 
 HOSTS_PER_RACK = 40
 SIZES = (
@@ -23,15 +23,15 @@ SIZES = (
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """How large a fleet, and in how many parts; the capacity is what servers may take of each host."""
+    """The parameters of a synthetic fleet; the capacity of a host includes its overcommit."""
 
     hosts: int = 1000
     zones: int = 3
-    racks_per_zone: int | None = None  # None: as many as give each rack 40 hosts
+    racks_per_zone: int | None = None  # None: racks of about 40 hosts
     capacity: Amounts = (128, 65536, 2000)
 
-    def start(self) -> Start:
-        """The fleet, empty. Neighbours share a rack, and racks that are neighbours share a zone."""
+    def start(self) -> InitialState:
+        """Return the empty fleet. Consecutive hosts share a rack, and consecutive racks share a zone."""
         racks_per_zone = self.racks_per_zone or max(1, round(self.hosts / self.zones / HOSTS_PER_RACK))
         zones = [f"zone-{_letters(number)}" for number in range(self.zones)]
         racks = [f"rack-{number + 1}" for number in range(self.zones * racks_per_zone)]
@@ -44,7 +44,7 @@ class Synthetic:
         domains = [*self._domains("zone", len(zones), 1), *self._domains("rack", len(racks), 1 + len(zones))]
         names = dict(enumerate([*zones, *racks], start=1))
         scopes = {name: ScopeId(name) for name in ("rack", "zone")}
-        return Start(hosts, domains, names, scopes, SIZES)
+        return InitialState(hosts, domains, names, scopes, SIZES)
 
     def _domains(self, scope: str, number: int, first: int) -> Iterator[AggregateRecord]:
         edges = [-(-self.hosts * i // number) for i in range(number + 1)]
@@ -54,6 +54,6 @@ class Synthetic:
 
 
 def _letters(number: int) -> str:
-    """A to z, then aa, ab and so on."""
+    """Return a to z, then aa, ab and so on."""
     more, last = divmod(number, len(ascii_lowercase))
     return (_letters(more - 1) if more else "") + ascii_lowercase[last]

@@ -1,34 +1,34 @@
-"""What if? Changes to a fleet in the middle of a run, so that it can be compared with the run without them."""
+"""What-ifs: changes of the fleet during a run, to compare it with the run without them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from covey.simulation.start import Start
-from covey.simulation.world import World
+from covey.simulation.cloud import SimulatedCloud
+from covey.simulation.initial_state import InitialState
 
 
 class WhatIf(Protocol):
-    """One change, which says how it is written on the command line."""
+    """One change. Its text is its command-line option."""
 
-    def check(self, start: Start) -> None:
-        """Raises Invalid for a place or a scope that there is not."""
+    def check(self, start: InitialState) -> None:
+        """Raise Invalid for an unknown aggregate, zone, host or scope."""
 
-    def apply(self, world: World, seed: int) -> None:
-        """Make it true."""
+    def apply(self, cloud: SimulatedCloud, seed: int) -> None:
+        """Apply the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Nothing goes to a place any more, and what is there moves away."""
+    """Disable the hosts of an aggregate or a zone, or one host, and migrate their servers."""
 
     place: str
 
-    def check(self, start: Start) -> None:
+    def check(self, start: InitialState) -> None:
         start.hosts_at(self.place)
 
-    def apply(self, world: World, seed: int) -> None:
-        world.drain(_rows(world, self.place), seed)
+    def apply(self, cloud: SimulatedCloud, seed: int) -> None:
+        cloud.drain(_rows(cloud, self.place), seed)
 
     def __str__(self) -> str:
         return f"--drain {self.place}"
@@ -36,16 +36,16 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """A place goes down for good, with all its servers; they are booted again elsewhere if they are to be evacuated."""
+    """Take the hosts of an aggregate or a zone, or one host, down permanently; optionally evacuate their servers."""
 
     place: str
     evacuate: bool = False
 
-    def check(self, start: Start) -> None:
+    def check(self, start: InitialState) -> None:
         start.hosts_at(self.place)
 
-    def apply(self, world: World, seed: int) -> None:
-        world.fail(_rows(world, self.place), seed, evacuate=self.evacuate, for_good=True)
+    def apply(self, cloud: SimulatedCloud, seed: int) -> None:
+        cloud.fail(_rows(cloud, self.place), seed, evacuate=self.evacuate, permanent=True)
 
     def __str__(self) -> str:
         return f"--lose {self.place}"
@@ -53,20 +53,20 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """So many more hosts for each domain of a scope."""
+    """Add hosts to each domain of a scope."""
 
     count: int
     scope: str
 
-    def check(self, start: Start) -> None:
+    def check(self, start: InitialState) -> None:
         start.domains(self.scope)
 
-    def apply(self, world: World, _: int) -> None:
-        world.add_hosts(self.count, self.scope)
+    def apply(self, cloud: SimulatedCloud, _: int) -> None:
+        cloud.add_hosts(self.count, self.scope)
 
     def __str__(self) -> str:
         return f"--add {self.count} {self.scope}"
 
 
-def _rows(world: World, place: str) -> Iterable[int]:
-    return sorted(world.fleet.row_of[host] for host in world.start.hosts_at(place))
+def _rows(cloud: SimulatedCloud, place: str) -> Iterable[int]:
+    return sorted(cloud.fleet.row_of[host] for host in cloud.start.hosts_at(place))

@@ -58,7 +58,7 @@ def test_a_kind_that_there_is_not_is_refused_before_it_is_sent(
     wire = Wire({})
     with pytest.raises(SystemExit):
         wire.told(f"{command} afinity:rack web")
-    assert "'afinity:rack' should be TYPE[:SCOPE[:IDENTIFIER]]" in capsys.readouterr().err
+    assert "'afinity:rack' is not TYPE[:SCOPE[:IDENTIFIER]]" in capsys.readouterr().err
     assert wire.asked == []
 
 

@@ -43,10 +43,10 @@ def test_every_request_of_ours_has_our_version() -> None:
     ("answer", "told"),
     [
         ((403, {"forbidden": {"code": 403, "message": "Only an administrator may."}}), "Only an administrator may."),
-        ((406, {"computeFault": {"message": "2.1000 is too new"}}), "does not speak microversion 2.1000"),
-        ((502, b"<html>"), "The compute service answered 502 Somehow."),
-        ((500, ["odd"]), "The compute service answered 500 Somehow."),
-        ((404, None), "The compute service answered 404 Somehow."),
+        ((406, {"computeFault": {"message": "2.1000 is too new"}}), "does not support microversion 2.1000"),
+        ((502, b"<html>"), "The compute service returned 502 Somehow."),
+        ((500, ["odd"]), "The compute service returned 500 Somehow."),
+        ((404, None), "The compute service returned 404 Somehow."),
     ],
     ids=["in words", "not covey", "a proxy", "odd", "empty"],
 )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from osc_lib.exceptions import CommandError
 
-from covey.client import rebalances
+from covey.client import server_groups
 from tests.unit.client.wire import Answer, Wire
 
 WEB: dict[str, Any] = {
@@ -131,7 +131,7 @@ def test_a_rebalance_is_shown_as_it_begins(options: str, dry: bool) -> None:
 
 
 def waiting(monkeypatch: pytest.MonkeyPatch, *statuses: str) -> Wire:
-    monkeypatch.setattr(rebalances, "POLL_S", 0)
+    monkeypatch.setattr(server_groups, "POLL_INTERVAL_S", 0)
     answers: list[Answer] = [(200, {"rebalance": rebalance(status)}) for status in statuses]
     begun = {ACTION: (200, {"rebalance": rebalance("running")})}
     return Wire(NAMES | begun | {"GET /os-server-groups/g-1/rebalance": answers})

@@ -1,4 +1,4 @@
-"""`covey simulate`: how a fleet would fare."""
+"""`covey simulate`: replay a workload on a fleet."""
 
 from covey.cli.simulate.command import simulate
 

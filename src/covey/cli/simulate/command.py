@@ -1,4 +1,4 @@
-"""The command: from options to runs, and from runs to a summary, JSON and plots."""
+"""The command: it runs the simulations, and prints a summary, JSON and plots."""
 
 import sys
 import time
@@ -10,57 +10,57 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from covey.cli.options import chooses_database, chosen
+from covey.cli.options import database_options, settings_of
 from covey.cli.simulate import plots, sources, summary
-from covey.cli.simulate.options import LOAD, OUT_OF_NOTHING, takes_options
+from covey.cli.simulate.options import LOAD, SYNTHETIC, takes_options
 from covey.fleet_file import parse
 from covey.model.errors import Invalid
-from covey.simulation.events import Event, read, written
+from covey.simulation.events import Event, encode_lines, read
+from covey.simulation.initial_state import InitialState
 from covey.simulation.replay import Outcome, Replay
 from covey.simulation.scaling import Timing, measure
-from covey.simulation.start import Start
 from covey.simulation.what_ifs import Add, Drain, Lose, WhatIf
 from covey.simulation.workload import Mix, Workload, generate
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
 
-_AS_IT_IS = "as it is"
+_BASELINE = "baseline"
 
 
 @click.command()
 @takes_options
-@chooses_database
+@database_options
 @click.pass_context
 def simulate(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 -- click knows their types
-    """Replay boots, deletes, growth and failures on a fleet, through the decisions that the service makes.
+    """Replay boots, deletes, growth and failures on a fleet, through the service's scheduler.
 
-    FLEET is a fleet file. Without it and without --from-service, a fleet is made out of nothing. Nothing is
-    written but what --record and --plots name.
+    FLEET is a fleet file. Without it and without --from-service, the fleet is synthetic. The command only writes
+    the files of --record and --plots.
 
     \b
     Examples:
-      How full can we get before policies are in the way?
+      How full can the fleet get before policies refuse servers?
         covey simulate fleet.yaml --policies anti-affinity:rack
-      How would groups fare if a rack, or a zone, went away?
+      What happens to groups when a rack or a zone is lost?
         covey simulate fleet.yaml --drain rack-3 --plots out
         covey simulate --from-service --boots 0 --lose zone-b --evacuate
-      Would ten more hosts for each rack do?
+      Are ten more hosts per rack enough?
         covey simulate fleet.yaml --add 10 rack --at 0
-      A large fleet, out of nothing:
+      A large synthetic fleet:
         covey simulate --hosts 10000 --zones 3 --boots 100000 --plots out
     """
-    _refuse_nonsense(ctx, given)
+    _reject_conflicts(ctx, given)
     start = _start(given)
     if not start.hosts:
-        raise Invalid("The fleet has no hosts, so there is nothing to simulate.")
+        raise Invalid("The fleet has no hosts.")
     what_ifs = _what_ifs(given)
     for what_if in what_ifs:
         what_if.check(start)
     stream = _stream(start, given)
     if given["record"] is not None:
         with given["record"].open("wb") as file:
-            file.writelines(written(stream))
+            file.writelines(encode_lines(stream))
     replay = Replay(start, stream, time.thread_time, given["seed"], given["evacuate"])
     runs = _runs(replay, what_ifs, given["at"] / 100)
     timings = _timings(given["sizes"] if given["scales"] else (), given["seed"])
@@ -70,40 +70,40 @@ def simulate(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 -- cl
     else:
         click.echo("\n".join([*summary.lines(start, runs), *summary.timing_lines(timings)]))
     if drawn:
-        click.echo(f"{len(drawn)} plots are in {given['directory']}.", err=True)
+        click.echo(f"Wrote {len(drawn)} plots to {given['directory']}.", err=True)
     elif given["directory"] is not None:
         click.echo(_no_plots(), err=True)
 
 
-def _refuse_nonsense(ctx: click.Context, given: Mapping[str, Any]) -> None:
-    """Options that have no meaning beside others."""
+def _reject_conflicts(ctx: click.Context, given: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that exclude each other."""
 
     def named(options: Sequence[str]) -> list[str]:
-        said = (option for option in options if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE)
-        return [f"--{option.replace('_', '-')}" for option in said]
+        present = (option for option in options if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE)
+        return [f"--{option.replace('_', '-')}" for option in present]
 
     if given["fleet"] and given["from_service"]:
-        raise click.UsageError("A fleet file and --from-service are two beginnings; choose one.")
-    if (given["fleet"] or given["from_service"]) and named(OUT_OF_NOTHING):
-        raise click.UsageError(f"{named(OUT_OF_NOTHING)[0]} is for a fleet out of nothing, and there is one already.")
+        raise click.UsageError("FLEET and --from-service exclude each other.")
+    if (given["fleet"] or given["from_service"]) and named(SYNTHETIC):
+        raise click.UsageError(f"{named(SYNTHETIC)[0]} applies to a synthetic fleet only.")
     if given["recording"] and named(LOAD):
-        raise click.UsageError(f"{named(LOAD)[0]} is for a stream that is made up, and --replay has one already.")
+        raise click.UsageError(f"{named(LOAD)[0]} applies to a generated workload; --replay excludes it.")
     if given["zones"] > given["hosts"]:
-        raise click.UsageError("--zones may be no more than --hosts: a zone needs a host.")
+        raise click.UsageError("--zones must not exceed --hosts: every zone needs a host.")
     if (given["racks_per_zone"] or 1) * given["zones"] > given["hosts"]:
-        raise click.UsageError("--racks-per-zone leaves racks without a host: there are too few --hosts.")
+        raise click.UsageError("--racks-per-zone exceeds --hosts: every rack needs a host.")
 
 
-def _start(given: Mapping[str, Any]) -> Start:
-    conf = chosen(given["config_files"], given["database"]).load()
+def _start(given: Mapping[str, Any]) -> InitialState:
+    conf = settings_of(given["config_files"], given["database"]).load()
     if given["from_service"]:
         return sources.from_service(conf)
     if given["fleet"]:
         return sources.from_file(parse(Path(given["fleet"]).read_text(), Path(given["fleet"]).name), conf)
-    return sources.out_of_nothing(conf, *(given[option] for option in OUT_OF_NOTHING))
+    return sources.synthetic_fleet(conf, *(given[option] for option in SYNTHETIC))
 
 
-def _stream(start: Start, given: Mapping[str, Any]) -> list[Event]:
+def _stream(start: InitialState, given: Mapping[str, Any]) -> list[Event]:
     if given["recording"] is not None:
         with given["recording"].open("rb") as file:
             return read(file, given["recording"].name)
@@ -124,12 +124,12 @@ def _what_ifs(given: Mapping[str, Any]) -> list[WhatIf]:
 
 
 def _runs(replay: Replay, what_ifs: Sequence[WhatIf], at: float) -> dict[str, Outcome]:
-    """The run as it is and, beside it, the one with the what-ifs."""
-    wanted: dict[str, Sequence[WhatIf]] = {_AS_IT_IS: ()}
+    """Return the baseline and, with what-ifs, the run with them."""
+    changes: dict[str, Sequence[WhatIf]] = {_BASELINE: ()}
     if what_ifs:
-        wanted[" ".join(map(str, what_ifs))] = what_ifs
-    with _progress("Simulating", len(replay.stream) * len(wanted)) as bar:
-        return {name: replay.run(changes, at, bar.update) for name, changes in wanted.items()}
+        changes[" ".join(map(str, what_ifs))] = what_ifs
+    with _progress("Simulating", len(replay.stream) * len(changes)) as bar:
+        return {name: replay.run(applied, at, bar.update) for name, applied in changes.items()}
 
 
 def _timings(sizes: Sequence[int], seed: int) -> list[Timing]:
@@ -140,7 +140,7 @@ def _timings(sizes: Sequence[int], seed: int) -> list[Timing]:
 
 
 def _progress(label: str, length: int) -> "ProgressBar[int]":
-    """For people: a file or a pipe gets none."""
+    """Return a progress bar, hidden unless standard error is a terminal."""
     return click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty(), width=30)
 
 
@@ -152,5 +152,5 @@ def _drawn(directory: Path | None, runs: Mapping[str, Outcome], timings: Sequenc
 
 def _no_plots() -> str:
     if plots.is_available():
-        return "There are no plots: nothing happened in time."
-    return "There are no plots, since they need matplotlib: pip install 'covey[plots]'."
+        return "No plots: the stream has no duration."
+    return "Plots need matplotlib: pip install 'covey[plots]'."

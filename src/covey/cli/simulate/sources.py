@@ -1,4 +1,4 @@
-"""Fleets to begin a simulation with: a fleet file's, and the running service's."""
+"""The initial states of simulations: from a fleet file, from the service's database, or synthetic."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,18 +20,18 @@ from covey.scheduler.fleet import Weights
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.live_fleet import build_fleet
 from covey.services.servers import required_traits, traits
-from covey.simulation.start import Amounts, Running, Size, Start
+from covey.simulation.initial_state import Amounts, InitialState, RunningServer, Size
 from covey.simulation.synthetic import Synthetic
 from covey.storage import schema
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
-def from_file(file: FleetFile, conf: cfg.ConfigOpts) -> Start:
-    """The fleet that `covey fleet apply` would make, empty."""
+def from_file(file: FleetFile, conf: cfg.ConfigOpts) -> InitialState:
+    """Return the empty fleet of a fleet file, as `covey fleet apply` creates it."""
     ratios = bootstrap.fleets(conf).default_ratios
-    wanted = desired_aggregates(file)
-    zones = {host: each.zone for each in wanted.values() if each.zone for host in each.hosts}
+    desired = desired_aggregates(file)
+    zones = {host: aggregate.zone for aggregate in desired.values() if aggregate.zone for host in aggregate.hosts}
     hosts = [
         Host(
             id=HostId(number),
@@ -51,69 +51,71 @@ def from_file(file: FleetFile, conf: cfg.ConfigOpts) -> Start:
     aggregates = [
         Aggregate(
             AggregateId(i),
-            each.name,
-            each.name,
-            each.zone,
-            ScopeId(each.scope) if each.scope else None,
+            aggregate.name,
+            aggregate.name,
+            aggregate.zone,
+            ScopeId(aggregate.scope) if aggregate.scope else None,
             _NEVER,
             None,
-            each.metadata or {},
-            tuple(sorted(each.hosts, key=order.__getitem__)),
+            aggregate.metadata or {},
+            tuple(sorted(aggregate.hosts, key=order.__getitem__)),
         )
-        for i, each in enumerate(wanted.values(), start=1)
+        for i, aggregate in enumerate(desired.values(), start=1)
     ]
     flavors = [
         Flavor(FlavorId(f.name), f.name, f.vcpus, f.memory_mb, f.disk_gb, extra_specs=f.extra_specs)
         for f in file.flavors
     ]
     scopes = {scope.name: ScopeId(scope.name) for scope in file.scopes}
-    return _start(conf, hosts, aggregates, scopes, flavors)
+    return _state(conf, hosts, aggregates, scopes, flavors)
 
 
-def from_service(conf: cfg.ConfigOpts) -> Start:
-    """What the service's database holds at this moment; nothing is changed. Raises Invalid."""
+def from_service(conf: cfg.ConfigOpts) -> InitialState:
+    """Return the state of the service's database, which is only read. Raises Invalid."""
     connected = bootstrap.engine(conf)
-    have = schema.current(connected)
+    current = schema.current(connected)
     connected.dispose()
-    if have != schema.head():
-        raise Invalid(f"The database has schema {have or 'none'}, this version wants {schema.head()}.")
+    if current != schema.head():
+        raise Invalid(f"The database has schema {current or 'none'}; this version requires {schema.head()}.")
     with bootstrap.store(conf).read() as tx:
         hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
         scopes = {scope.name: scope.id for scope in tx.scopes.all()}
         flavors = tx.flavors.find(FlavorFilter(is_public=None))
         groups = {str(group.id): group.policies for group in tx.groups.find(None)}
         servers = tx.servers.find(ServerFilter(sort_key="created_at", descending=False))
-    found = _start(conf, hosts, aggregates, scopes, flavors)
+    state = _state(conf, hosts, aggregates, scopes, flavors)
     known = {host.id for host in hosts}
     running = tuple(_running(server) for server in servers if server.host_id in known)
-    return replace(found, groups=groups, servers=running)
+    return replace(state, groups=groups, servers=running)
 
 
-def out_of_nothing(conf: cfg.ConfigOpts, hosts: int, zones: int, racks_per_zone: int | None, size: Amounts) -> Start:
-    """Equal hosts of a size, by the service's allocation ratios and weighers."""
+def synthetic_fleet(
+    conf: cfg.ConfigOpts, hosts: int, zones: int, racks_per_zone: int | None, size: Amounts
+) -> InitialState:
+    """Return a synthetic fleet with the service's allocation ratios and weights."""
     ratios = bootstrap.fleets(conf).default_ratios.values()
     cpu, memory, disk = (Inventory(n, allocation_ratio=ratio).capacity for ratio, n in zip(ratios, size, strict=True))
-    weights, subset = _manners(conf)
+    weights, subset = _scheduler_options(conf)
     return replace(Synthetic(hosts, zones, racks_per_zone, (cpu, memory, disk)).start(), weights=weights, subset=subset)
 
 
-def _manners(conf: cfg.ConfigOpts) -> tuple[Weights, int]:
+def _scheduler_options(conf: cfg.ConfigOpts) -> tuple[Weights, int]:
     scheduler = conf.scheduler
-    likes = scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier
-    return Weights(*likes), scheduler.host_subset_size
+    weights = scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier
+    return Weights(*weights), scheduler.host_subset_size
 
 
-def _start(
+def _state(
     conf: cfg.ConfigOpts,
     hosts: list[Host],
     aggregates: list[Aggregate],
     scopes: dict[str, ScopeId],
     flavors: list[Flavor],
-) -> Start:
-    weights, subset = _manners(conf)
+) -> InitialState:
+    weights, subset = _scheduler_options(conf)
     zone, isolates = conf.scheduler.default_availability_zone, conf.scheduler.enable_forbidden_aggregates_filter
     fleet = build_fleet(hosts, aggregates, weights, zone, isolates=isolates)
-    return Start(
+    return InitialState(
         fleet.hosts,
         fleet.aggregates,
         {aggregate.id: aggregate.name for aggregate in aggregates},
@@ -129,11 +131,11 @@ def _start(
     )
 
 
-def _running(server: Server) -> Running:
+def _running(server: Server) -> RunningServer:
     assert server.host_id is not None
     forbidden = {*traits(server.flavor.extra_specs, "forbidden"), *server.request.image_forbidden_traits}
     requirements = HostRequirements(
         server.project_id, server.request.zone, required_traits(server.flavor, server.request), frozenset(forbidden)
     )
     group = None if server.group_id is None else str(server.group_id)
-    return Running(server.id, server.host_id, amounts_of(server.flavor), requirements, group)
+    return RunningServer(server.id, server.host_id, amounts_of(server.flavor), requirements, group)

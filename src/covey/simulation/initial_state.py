@@ -1,4 +1,4 @@
-"""Where a simulation begins: the fleet, what runs on it, and the sizes that servers come in."""
+"""The initial state of a simulation: fleet, running servers, groups, and the sizes of new servers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,34 +11,34 @@ from covey.scheduler.request_spec import HostRequirements
 
 Amounts = tuple[int, int, int]
 
-NO_WISHES, USUAL_WEIGHTS = HostRequirements(), Weights()
+NO_REQUIREMENTS, DEFAULT_WEIGHTS = HostRequirements(), Weights()
 
-_TOLD = 5  # names in a sentence about one that there is not
+_MAX_LISTED = 5  # names in an error message
 _WITH_TARGET = 3  # parts of a policy
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size of server, and the traits that it requires of a host."""
+    """A size of server, and its required traits."""
 
     amounts: Amounts
     traits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A server that has a place before the simulation begins; its host's use counts it already."""
+class RunningServer:
+    """A server that runs before the simulation starts; its host's usage includes it."""
 
     name: str
     host: HostId
     amounts: Amounts
-    requirements: HostRequirements = NO_WISHES
+    requirements: HostRequirements = NO_REQUIREMENTS
     group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """A fleet with its places by name, and what is known of its servers."""
+class InitialState:
+    """A fleet with its aggregates by name, its groups and its servers."""
 
     hosts: Sequence[HostRecord]
     aggregates: Sequence[AggregateRecord] = ()
@@ -46,17 +46,17 @@ class Start:
     scopes: Mapping[str, ScopeId] = field(default_factory=dict)
     sizes: tuple[Size, ...] = ()
     groups: Mapping[str, tuple[GroupPolicy, ...]] = field(default_factory=dict)
-    servers: tuple[Running, ...] = ()
-    weights: Weights = USUAL_WEIGHTS
+    servers: tuple[RunningServer, ...] = ()
+    weights: Weights = DEFAULT_WEIGHTS
     default_zone: str = "nova"
     subset: int = 1
 
     def fleet(self) -> Fleet:
-        """The hosts in columns."""
+        """Return the hosts in columns."""
         return Fleet(self.hosts, self.aggregates, self.weights, self.default_zone)
 
     def scope(self, name: str) -> ScopeRef:
-        """Raises Invalid, saying which there are."""
+        """Return the scope of this name. Raises Invalid with the known scopes."""
         if name == HOST.name:
             return HOST
         if name not in self.scopes:
@@ -64,13 +64,13 @@ class Start:
         return ScopeRef(self.scopes[name], name)
 
     def domains(self, scope: str) -> Iterator[AggregateRecord]:
-        """The domains of a scope that operators defined. Raises Invalid."""
+        """Return the domains of a scope. Raises Invalid."""
         if scope not in self.scopes:
             raise Invalid(_unknown("scope", scope, list(self.scopes)))
-        return (each for each in self.aggregates if each.scope == self.scopes[scope])
+        return (aggregate for aggregate in self.aggregates if aggregate.scope == self.scopes[scope])
 
     def hosts_at(self, place: str) -> frozenset[HostId]:
-        """The hosts of an aggregate, such as a rack, of a zone, or the one host of that name. Raises Invalid."""
+        """Return the hosts of an aggregate, such as a rack, of a zone, or the host of that name. Raises Invalid."""
         for aggregate in self.aggregates:
             if self.names.get(aggregate.id) == place:
                 return aggregate.hosts
@@ -81,7 +81,7 @@ class Start:
         return found
 
     def policies(self, texts: Sequence[str], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
-        """Policies as tenants write them, TYPE[:SCOPE[:IDENTIFIER]], by this fleet's scopes. Raises Invalid."""
+        """Parse policies of the form TYPE[:SCOPE[:IDENTIFIER]] with the scopes of this fleet. Raises Invalid."""
         policies = with_rules(tuple(map(self._policy, texts)), rules)
         check_policies(policies)
         return policies
@@ -89,7 +89,7 @@ class Start:
     def _policy(self, text: str) -> GroupPolicy:
         parts = text.split(":", 2)
         if parts[0] not in set(PolicyKind):
-            raise Invalid(f"The policy {text!r} begins with none of {', '.join(PolicyKind)}.")
+            raise Invalid(f"Unknown policy {text!r}. It must start with one of {', '.join(PolicyKind)}.")
         scope = self.scope(parts[1] if len(parts) > 1 else HOST.name)
         target = self._target(scope, parts[2]) if len(parts) == _WITH_TARGET else None
         return GroupPolicy(PolicyKind(parts[0]), scope, target)
@@ -104,5 +104,5 @@ class Start:
 
 
 def _unknown(kind: str, name: str, known: Sequence[str]) -> str:
-    more = f" and {len(known) - _TOLD} more" if len(known) > _TOLD else ""
-    return f"There is no {kind} {name!r}. There are: {', '.join(known[:_TOLD]) or 'none'}{more}."
+    more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
+    return f"Unknown {kind} {name!r}. Known: {', '.join(known[:_MAX_LISTED]) or 'none'}{more}."
