@@ -98,9 +98,7 @@ def sync_traits(dry_run: bool, as_json: bool, config_files: tuple[str, ...], dat
         for added in done.added:
             click.echo(f"+ trait {added.trait} on {added.host} (aggregate {added.aggregate})")
         for name, trait in done.unknown:
-            click.echo(
-                f"! aggregate {name} requires {trait}: neither a standard trait nor a CUSTOM_ one."
-            )
+            click.echo(f"! aggregate {name} requires {trait}: neither a standard trait nor a CUSTOM_ one.")
         click.echo(f"{_count(len(done.added), 'trait')} {_done('added', dry_run=dry_run)}.")
     sys.exit(1 if done.unknown else 0)
 
