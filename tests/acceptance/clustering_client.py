@@ -1,7 +1,6 @@
-"""The real client of the clustering API, `openstack cluster ...`, in an environment of its own.
+"""The real client of the Clustering API, `openstack cluster ...`, in its own virtual environment.
 
-Its last release does not go together with the libraries that we use ourselves. The commands of the compute API are
-there too, so one such client does for a whole story:
+Its last release conflicts with the libraries that Covey uses. The environment has the commands of the Compute API, too:
 
     with Session(clustering(demo.cloud("demo"))) as member:
         member.json("cluster list")
@@ -17,5 +16,5 @@ _REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "clustering-client.
 
 
 def clustering(cloud: Cloud) -> Cloud:
-    """The same cloud by the client that knows clusters; its first use takes a while. Raises SubprocessError."""
+    """Return the cloud with the clustering client, which the first use installs. Raises SubprocessError."""
     return replace(cloud, client=prepared(HERE / "clustering-client", _REQUIREMENTS) / "openstack")

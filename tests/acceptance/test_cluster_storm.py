@@ -1,4 +1,4 @@
-"""Many clusters grow and shrink at once while whoever does it is killed again and again: nothing is half-done."""
+"""Many clusters are scaled concurrently while workers are killed: every action finishes exactly once."""
 
 import http.client
 import random
@@ -19,9 +19,9 @@ from tests.acceptance.invariants import violations
 from tests.databases import PostgreSQL, SQLite
 
 SEED = 1923
-MOST = 6  # nodes that a cluster is ever asked to have
+MAX_NODES = 6
 CLIENTS = 6
-# Places are scarce, starts fail now and then, and what a dead worker left is soon taken up.
+# Hosts are scarce, some builds fail, and short leases let workers continue what a dead one left.
 VARIABLES = storm.settings(
     storm.PLENTY,
     DRIVER__LATENCY_S="0.05",
@@ -36,46 +36,49 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
     {"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": 2}},
     {"policies": ["affinity:rack", "anti-affinity"]},
 )
-REFUSALS = ("No valid host was found.", "Failed in creating nodes. Failed in creating server: No valid host was found.")
+EXPECTED_FAILURES = (
+    "No valid host was found.",
+    "Failed in creating nodes. Failed in creating server: No valid host was found.",
+)
 
 
 @dataclass
-class Sky:
-    """What the clients ask for, and the clusters that they ask it of."""
+class ClusterLoad:
+    """Clients that scale clusters, and what they observed."""
 
     ports: Sequence[int]
     clusters: list[str] = field(default_factory=list)
-    accepted: set[str] = field(default_factory=set)  # actions that clients know of
-    wrong: list[str] = field(default_factory=list)
+    accepted: set[str] = field(default_factory=set)  # actions that were accepted
+    unexpected: list[str] = field(default_factory=list)
     unanswered: int = 0
 
-    def found(self, number: int) -> None:
-        """So many clusters without nodes, each with a policy."""
+    def create_clusters(self, number: int) -> None:
+        """Create empty clusters with different policies."""
         client = storm.Client(self.ports)
         spec = {"type": "os.nova.server", "version": 1.0, "properties": {"flavor": "small", "image": storm.IMAGE}}
-        self._made(client, "profile", {"name": "p", "spec": spec})
+        self._create(client, "profile", {"name": "p", "spec": spec})
         for i, group in enumerate(POLICIES):
             if group is not None:
                 spec = {"type": "senlin.policy.affinity", "version": 1.1, "properties": {"servergroup": group}}
-                self._made(client, "policy", {"name": f"p{i}", "spec": spec})
+                self._create(client, "policy", {"name": f"p{i}", "spec": spec})
         for i in range(number):
-            body = {"name": f"c{i}", "profile_id": "p", "max_size": MOST}
-            self.clusters.append(self._made(client, "cluster", body)["id"])
+            body = {"name": f"c{i}", "profile_id": "p", "max_size": MAX_NODES}
+            self.clusters.append(self._create(client, "cluster", body)["id"])
         for i, cluster in enumerate(self.clusters):
             if POLICIES[i % len(POLICIES)] is not None:
                 self._attach(client, cluster, f"p{i % len(POLICIES)}")
         client.close()
 
-    def client(self, number: int, over: threading.Event) -> Callable[[], None]:
-        """Somebody who asks now for this and now for that, and takes no for an answer."""
+    def client(self, number: int, stopped: threading.Event) -> Callable[[], None]:
+        """Return a client that sends random scaling requests and accepts rejections."""
 
         def run() -> None:
-            client, dice = storm.Client(self.ports), random.Random(SEED + number)  # noqa: S311 -- chance, not secrecy
-            while not over.is_set():
-                time.sleep(dice.uniform(0, 0.2))
-                body = request(dice)
+            client, rng = storm.Client(self.ports), random.Random(SEED + number)  # noqa: S311 -- no secret
+            while not stopped.is_set():
+                time.sleep(rng.uniform(0, 0.2))
+                body = request(rng)
                 try:
-                    answer = self._ask(client, dice.choice(self.clusters), body)
+                    answer = self._ask(client, rng.choice(self.clusters), body)
                 except (OSError, http.client.HTTPException):
                     self.unanswered += 1
                     time.sleep(0.2)
@@ -83,7 +86,7 @@ class Sky:
                 if answer.status == 202:
                     self.accepted.add(answer.json["action"])
                 elif answer.status not in {400, 409, 503}:
-                    self.wrong.append(f"{body}: {answer}")
+                    self.unexpected.append(f"{body}: {answer}")
             client.close()
 
         return run
@@ -95,23 +98,23 @@ class Sky:
     def _ask(self, client: storm.Client, cluster: str, body: object) -> storm.Answer:
         return client.ask("POST", f"/clustering/v1/clusters/{cluster}/actions", body)
 
-    def _made(self, client: storm.Client, noun: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _create(self, client: storm.Client, noun: str, body: dict[str, Any]) -> dict[str, Any]:
         plural = {"policy": "policies"}.get(noun, f"{noun}s")
         answer = client.ask("POST", f"/clustering/v1/{plural}", {noun: body})
         assert answer.status in {201, 202}, answer
-        made: dict[str, Any] = answer.json[noun]
-        return made
+        created: dict[str, Any] = answer.json[noun]
+        return created
 
 
-def request(dice: random.Random) -> dict[str, Any]:
-    """A request for another size."""
-    number = dice.randint(1, 3)
-    exact = {"adjustment_type": "EXACT_CAPACITY", "number": dice.randint(0, MOST)}
-    return dice.choice([{"scale_out": {"count": number}}, {"scale_in": {"count": number}}, {"resize": exact}])
+def request(rng: random.Random) -> dict[str, Any]:
+    """Return a random scaling request."""
+    number = rng.randint(1, 3)
+    exact = {"adjustment_type": "EXACT_CAPACITY", "number": rng.randint(0, MAX_NODES)}
+    return rng.choice([{"scale_out": {"count": number}}, {"scale_in": {"count": number}}, {"resize": exact}])
 
 
-def resized(action: Any, nodes: int) -> int:
-    """What an action makes of a cluster with so many nodes."""
+def size_after(action: Any, nodes: int) -> int:
+    """Return the size of a cluster after an action."""
     inputs = load(action.inputs, dict[str, Any])
     match action.verb:
         case "CLUSTER_SCALE_OUT":
@@ -123,19 +126,21 @@ def resized(action: Any, nodes: int) -> int:
     return nodes
 
 
-def troubles(connected: sa.Engine, sky: Sky) -> Iterator[str]:
-    """A sentence for each thing about clusters that the rows have wrong."""
+def cluster_violations(connected: sa.Engine, cluster_load: ClusterLoad) -> Iterator[str]:
+    """Yield a sentence for each violated invariant of the clustering tables."""
     with connected.connect() as connection:
         actions = connection.execute(sa.select(tables.cluster_actions).order_by("created_at", "id")).all()
         nodes = connection.execute(sa.select(tables.nodes)).all()
         servers = set(connection.scalars(sa.select(tables.servers.c.id)))
         clusters = connection.execute(sa.select(tables.clusters)).all()
         locks = connection.execute(sa.select(tables.cluster_locks)).all()
-    yield from (f"{action} was accepted, and is not there" for action in sky.accepted - {a.id for a in actions})
+    yield from (
+        f"{action} was accepted and does not exist" for action in cluster_load.accepted - {a.id for a in actions}
+    )
     yield from (f"{lock.target} is held by {lock.action_id}" for lock in locks)
     yield from (f"{a.verb} {a.id} is {a.status}" for a in actions if a.status not in {"SUCCEEDED", "FAILED"})
     of_nodes = [node.server_id for node in nodes if node.server_id is not None]
-    yield from (f"{s} is a node's server, and not there" for s in set(of_nodes) - servers)
+    yield from (f"{s} is a node's server and does not exist" for s in set(of_nodes) - servers)
     yield from (f"{s} is no node's server" for s in servers - set(of_nodes))
     if len(of_nodes) != len(set(of_nodes)):
         yield "nodes share a server"
@@ -147,55 +152,55 @@ def troubles(connected: sa.Engine, sky: Sky) -> Iterator[str]:
         for action in actions:
             if action.cluster_id != cluster.id or action.parent_id is not None:
                 continue
-            if action.status == "FAILED" and not action.status_reason.startswith(_stated(action)):
+            if action.status == "FAILED" and not action.status_reason.startswith(_expected_reasons(action)):
                 yield f"{action.verb} {action.id} failed: {action.status_reason}"
-            grown = action.status == "SUCCEEDED" or action.status_reason.startswith(REFUSALS[1])
-            size = resized(action, size) if grown else size
+            is_applied = action.status == "SUCCEEDED" or action.status_reason.startswith(EXPECTED_FAILURES[1])
+            size = size_after(action, size) if is_applied else size
         own = [node for node in nodes if node.cluster_id == cluster.id]
         if not len(own) == cluster.desired_capacity == size:
-            yield f"{cluster.name} has {len(own)} nodes, wants {cluster.desired_capacity}, was asked for {size}"
+            yield f"{cluster.name} has {len(own)} nodes, desired_capacity {cluster.desired_capacity}, requested {size}"
 
 
-def _stated(action: Any) -> tuple[str, ...]:
-    """How the reasons begin for which an action may fail."""
-    return (*REFUSALS, "The target capacity") if load(action.inputs, dict[str, Any]) else REFUSALS
+def _expected_reasons(action: Any) -> tuple[str, ...]:
+    """Return the beginnings of acceptable failure reasons."""
+    return (*EXPECTED_FAILURES, "The target capacity") if load(action.inputs, dict[str, Any]) else EXPECTED_FAILURES
 
 
-def blow(
+def run_load(
     directory: Path, database: str, clusters: int, serving: storm.Mortal, working: Sequence[storm.Mortal], kills: int
 ) -> None:
     storm.apply_fleet(directory, database, storm.fleet_of(12, 8))
-    sky, over = Sky([serving.port]), threading.Event()
+    cluster_load, stopped = ClusterLoad([serving.port]), threading.Event()
     rows = storm.connect(database)
     with ExitStack() as stack:
         stack.callback(rows.dispose)
         for mortal in (*working, *[serving] * (serving not in working)):
             stack.callback(mortal.kill)
             mortal.start()
-        sky.found(clusters)
+        cluster_load.create_clusters(clusters)
         storm.wait_until_idle(rows)
-        clients = [sky.client(number, over) for number in range(CLIENTS)]
-        storm.at_once([*clients, storm.reaper(working, kills, (1, 3), over)], 2 * storm.PATIENCE_S)
+        clients = [cluster_load.client(number, stopped) for number in range(CLIENTS)]
+        storm.at_once([*clients, storm.reaper(working, kills, (1, 3), stopped)], 2 * storm.PATIENCE_S)
         storm.wait_until_idle(rows)
         with rows.connect() as connection:
             verbs = sa.select(tables.cluster_actions.c.verb, tables.cluster_actions.c.status, sa.func.count())
             print(sorted(tuple(row) for row in connection.execute(verbs.group_by("verb", "status"))))  # noqa: T201
-        assert sky.wrong == []
-        assert list(troubles(rows, sky)) == []
+        assert cluster_load.unexpected == []
+        assert list(cluster_violations(rows, cluster_load)) == []
         assert violations(rows, idle=True) == []
         assert storm.crashes([mortal.log for mortal in (serving, *working)]) == []
         assert storm.deadlocks(rows) == 0
 
 
-def test_twenty_clusters_and_four_mortal_workers_on_postgresql(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
+def test_twenty_clusters_survive_killed_workers_on_postgresql(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with postgresql_server.fresh() as database:
         idle = VARIABLES | {"OS_WORKER__THREADS": "0"}
         server = storm.Mortal(tmp_path / "serve", database, idle)
         workers = [storm.Mortal(tmp_path / f"worker-{i}", database, VARIABLES, serves=False) for i in range(4)]
-        blow(tmp_path, database, 20, server, workers, kills=8)
+        run_load(tmp_path, database, 20, server, workers, kills=8)
 
 
-def test_the_only_process_dies_while_clusters_scale_on_sqlite(tmp_path: Path, sqlite_server: SQLite) -> None:
+def test_clusters_survive_kills_of_the_only_process_on_sqlite(tmp_path: Path, sqlite_server: SQLite) -> None:
     with sqlite_server.fresh(tmp_path) as database:
         server = storm.Mortal(tmp_path / "serve", database, VARIABLES)
-        blow(tmp_path, database, 6, server, [server], kills=3)
+        run_load(tmp_path, database, 6, server, [server], kills=3)

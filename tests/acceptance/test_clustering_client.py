@@ -1,4 +1,4 @@
-"""The real client of the clustering API finds it by the clouds.yaml that the demo writes."""
+"""The real client of the Clustering API works with the demo's clouds.yaml."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def member(demo: Demo) -> Iterator[Session]:
         yield session
 
 
-def test_a_cluster_by_the_demos_clouds_yaml(demo: Demo, member: Session) -> None:
+def test_client_creates_a_cluster_with_the_demo_clouds_yaml(demo: Demo, member: Session) -> None:
     spec = demo.covey.directory / "profile.yaml"
     spec.write_text("type: os.nova.server\nversion: 1.0\nproperties: {flavor: small, image: linux}\n")
     assert member.json(f"cluster profile create --spec-file {spec} web")["type"] == "os.nova.server-1.0"

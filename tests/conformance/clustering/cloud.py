@@ -1,4 +1,4 @@
-"""What Senlin's tests are run against: a real Keystone, and Covey in its catalogue."""
+"""The cloud of Senlin's tests: a real Keystone with Covey in its catalogue."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,8 +56,8 @@ _PASSWORD = "not-a-secret"
 
 
 @contextmanager
-def cloud(database: str, directory: Path, places: int) -> Iterator[Path]:
-    """The tempest.conf for a cloud in which so many processes find users and projects of their own."""
+def cloud(database: str, directory: Path, processes: int) -> Iterator[Path]:
+    """Run a cloud with users and projects for that many test processes; yield its tempest.conf."""
     (directory / "keystone").mkdir()
     with _connection(database, directory) as url, running_keystone(directory / "keystone") as keystone:
         options = "\n".join(f"{name} = {value}" for name, value in keystone.authtoken_options().items())
@@ -67,8 +67,8 @@ def cloud(database: str, directory: Path, places: int) -> Iterator[Path]:
         with running_covey(directory / "covey", "serve", *files, "--database", url) as covey:
             keystone.register_service("clustering", "covey-clustering", f"{covey.url}/clustering")
             keystone.register_service("compute", "covey", f"{covey.url}/compute/v2.1")
-            keystone.register_service("network", "none", f"{covey.url}/network")  # looked up, and not used
-            (directory / "accounts.yaml").write_text(yaml.safe_dump(_accounts(keystone, places)))
+            keystone.register_service("network", "none", f"{covey.url}/network")  # looked up but not used
+            (directory / "accounts.yaml").write_text(yaml.safe_dump(_accounts(keystone, processes)))
             config = directory / "tempest.conf"
             config.write_text(
                 _TEMPEST.format(directory=directory, auth_url=keystone.auth_url, region=REGION, domain=DOMAIN)
@@ -76,16 +76,21 @@ def cloud(database: str, directory: Path, places: int) -> Iterator[Path]:
             yield config
 
 
-def _accounts(keystone: Keystone, places: int) -> list[dict[str, object]]:
-    """For each place a member and an administrator, each in a project of their own."""
+def _accounts(keystone: Keystone, processes: int) -> list[dict[str, object]]:
+    """Create a member and an administrator for each process, each in its own project."""
     accounts: list[dict[str, object]] = []
     for role in ("member", "admin"):
-        for number in range(places):
+        for number in range(processes):
             name = f"{role}-{number}"
             keystone.create_project(name)
             keystone.create_user(name, _PASSWORD, name, role)
-            known: dict[str, object] = {"username": name, "project_name": name, "password": _PASSWORD, "roles": [role]}
-            accounts.append(known | ({"types": ["admin"]} if role == "admin" else {}))
+            account: dict[str, object] = {
+                "username": name,
+                "project_name": name,
+                "password": _PASSWORD,
+                "roles": [role],
+            }
+            accounts.append(account | ({"types": ["admin"]} if role == "admin" else {}))
     return accounts
 
 
