@@ -36,7 +36,6 @@ from covey.services.histories import Histories
 from covey.services.hosts import Hosts
 from covey.services.images import Images
 from covey.services.live_fleet import LiveFleet
-from covey.services.local_queue import LocalQueue
 from covey.services.maintenance import Maintenance
 from covey.services.memberships import Memberships
 from covey.services.moves import Moves
@@ -48,7 +47,7 @@ from covey.services.quotas import Quotas
 from covey.services.rebalance_steps import RebalanceSteps
 from covey.services.rebalances import Planner, Rebalances
 from covey.services.scopes import Scopes
-from covey.services.server_creation import ServerCreation
+from covey.services.server_creation import LocalQueue, ServerCreation
 from covey.services.server_tasks import ServerTasks
 from covey.services.servers import Servers, TtlCache
 from covey.storage.store import Store

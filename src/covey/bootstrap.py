@@ -13,9 +13,8 @@ from covey import assembly, config, logs
 from covey.access import OsloAccess
 from covey.api import app
 from covey.api.authentication import Authenticator, Projects
-from covey.api.authentication.basic import BasicAuth
+from covey.api.authentication.basic import BasicAuth, UsersFile
 from covey.api.authentication.noauth import NoAuth
-from covey.api.authentication.users_file import UsersFile
 from covey.api.cors import Cors
 from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.metrics import Metrics

@@ -12,7 +12,7 @@ from covey.model.errors import CoveyError, Unavailable
 from covey.model.servers import Server
 from covey.model.work import Job, JobKind
 from covey.ports import Clock
-from covey.services.local_queue import LocalQueue
+from covey.services.server_creation import LocalQueue
 from covey.storage.store import Store
 
 log = structlog.get_logger()

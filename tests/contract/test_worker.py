@@ -7,8 +7,8 @@ import structlog
 
 from covey.model.errors import DriverFault
 from covey.model.work import Job, JobKind
-from covey.services.local_queue import LocalQueue
 from covey.services.maintenance import Maintenance
+from covey.services.server_creation import LocalQueue
 from covey.storage import tables
 from covey.storage.store import Store
 from covey.worker import Batch, Handler, Worker

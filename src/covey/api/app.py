@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import falcon
@@ -28,7 +27,7 @@ from covey.api.identity import projects as identity_api
 from covey.api.image import discovery as image_discovery
 from covey.api.image.images import Images
 from covey.api.metrics import Metrics
-from covey.api.middleware import Mounts, RequestMiddleware
+from covey.api.middleware import Mounts, RequestMiddleware, VersionedPaths
 from covey.api.placement import discovery as placement_discovery
 from covey.api.placement import errors as placement_errors
 from covey.api.placement import microversions as placement_versions
@@ -103,12 +102,13 @@ def _clustering(parts: AppParts) -> Api:
 def _compute(parts: AppParts) -> Api:
     routes = compute_routes(parts)
     roots = frozenset(path.split("/")[1] for path, _, _ in routes)
+    paths = VersionedPaths(compute_discovery.PREFIX, compute_discovery.OPEN_PATHS, roots)
     middleware = _middleware(
         parts,
         "compute",
-        compute_discovery.is_open,
+        paths.is_open,
         versions=compute_versions.VERSIONS,
-        rewrite=partial(compute_discovery.without_project, roots=roots),
+        rewrite=paths.remove_project,
         id_header="x-compute-request-id",
     )
     versions: list[Route] = [

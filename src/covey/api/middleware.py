@@ -94,6 +94,33 @@ class RequestMiddleware:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class VersionedPaths:
+    """The paths of an API below its version, where a project id may come first: /v2.1/{project_id}/servers."""
+
+    prefix: str
+    open_paths: frozenset[str]
+    roots: frozenset[str]  # first segments of the routes
+
+    def is_open(self, req: Request) -> bool:
+        """Return whether a path needs no authentication: the open paths, and paths outside the version."""
+        return req.path.rstrip("/") in self.open_paths or not req.path.startswith(f"{self.prefix}/")
+
+    def remove_project(self, req: Request) -> None:
+        """Remove the project id from the path. Raises Invalid if it is not the caller's own."""
+        if not req.path.startswith(f"{self.prefix}/"):
+            return
+        first, slash, rest = req.path[len(self.prefix) + 1 :].partition("/")
+        if not slash or first in self.roots:
+            return
+        if first != req.actor.project_id:
+            raise Invalid(
+                f"Malformed request URL: URL's project_id '{first}' doesn't match "
+                f"Context's project_id '{req.actor.project_id}'"
+            )
+        req.path = f"{self.prefix}/{rest}"
+
+
 class Mounts:
     """Calls the application that is mounted at the first path segment, or the root application."""
 

@@ -65,6 +65,10 @@ class Request(falcon.Request):
         """Return the absolute URL of a path of this API."""
         return f"{self.context.base_url}{path}"
 
+    def links(self, path: str) -> list[Json]:
+        """Return the links of a resource, as Nova writes them: below the version, and its bookmark without it."""
+        return [{"rel": "self", "href": self.link(f"/v2.1{path}")}, {"rel": "bookmark", "href": self.link(path)}]
+
 
 def read_bytes(request: Request) -> bytes:
     """Return the whole body. Raises TooLarge above max_body_bytes, and reads no more than that."""

@@ -14,12 +14,20 @@ from covey.model.errors import Invalid
 
 JsonSchema = Mapping[str, Any]
 
+TRUE = (True, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes")
+"""The spellings of true that Nova accepts."""
+
 
 class InvalidName(Exception):
     """A name with disallowed characters."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(f"An invalid 'name' value was provided. The name must be: {rule}")
+
+
+def is_true(value: object) -> bool:
+    """Return a validated boolean as a bool."""
+    return value in TRUE
 
 
 FORMATS = jsonschema.FormatChecker(formats=())

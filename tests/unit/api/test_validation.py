@@ -13,9 +13,8 @@ from covey.api.compute.schemas import (
     NOT_NEGATIVE,
     POSITIVE,
     ZONE,
-    truth,
 )
-from covey.api.validation import JsonSchema, Query, Schema, is_uuid
+from covey.api.validation import JsonSchema, Query, Schema, is_true, is_uuid
 from covey.api.versions import Version
 from covey.model.errors import Invalid
 
@@ -206,7 +205,7 @@ def test_a_uuid_has_32_digits_with_or_without_dashes(text: str, right: bool) -> 
 
 def test_booleans_come_in_many_words_and_no_others() -> None:
     assert refusal_of_x(BOOLEAN, "yes") == refusal_of_x(BOOLEAN, False) == ""
-    assert [truth(value) for value in (True, "On", "1", False, "off", "0")] == [True] * 3 + [False] * 3
+    assert [is_true(value) for value in (True, "On", "1", False, "off", "0")] == [True] * 3 + [False] * 3
     assert refusal_of_x(BOOLEAN, 1) == "1 is not of type 'boolean', 'string'"
     assert "'maybe' is not one of [True, 'True'" in refusal_of_x(BOOLEAN, "maybe")
 

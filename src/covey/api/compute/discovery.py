@@ -1,6 +1,5 @@
-"""The Compute API's version documents, unknown paths, and paths with a project id."""
+"""The Compute API's version documents and unknown paths."""
 
-from collections.abc import Collection
 from http import HTTPStatus
 
 import falcon
@@ -9,10 +8,11 @@ import msgspec
 from covey.api.compute.microversions import COVEY, VERSIONS
 from covey.api.errors import compute_fault
 from covey.api.requests import Json, Request
-from covey.model.errors import Invalid
 
 PREFIX = "/v2.1"
 DOCUMENT = f"{PREFIX}/openapi.json"
+OPEN_PATHS = frozenset({"", PREFIX, DOCUMENT})
+"""The paths below the version, and the root, that need no authentication."""
 _UPDATED = "2013-07-23T11:33:21Z"
 _MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}]
 _NOT_FOUND = (
@@ -36,11 +36,6 @@ class OneVersion:
         guide = {"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/api-ref/compute/"}
         document |= {"links": [*document["links"], guide], "media-types": _MEDIA_TYPES}
         resp.media = {"version": document}
-
-
-def is_open(req: Request) -> bool:
-    """Return whether a path needs no authentication: version documents, and paths outside a version."""
-    return req.path.rstrip("/") in {"", PREFIX, DOCUMENT} or not req.path.startswith(f"{PREFIX}/")
 
 
 def no_route(req: Request, resp: falcon.Response) -> None:
@@ -73,18 +68,3 @@ def _version(req: Request) -> Json:
         "updated": _UPDATED,
         "links": [{"rel": "self", "href": req.link(f"{PREFIX}/")}],
     }
-
-
-def without_project(req: Request, roots: Collection[str]) -> None:
-    """Remove the project id from /v2.1/{project_id}/…. Raises Invalid if it is not the caller's own."""
-    if not req.path.startswith(f"{PREFIX}/"):
-        return
-    first, slash, rest = req.path[len(PREFIX) + 1 :].partition("/")
-    if not slash or first in roots:
-        return
-    if first != req.actor.project_id:
-        raise Invalid(
-            f"Malformed request URL: URL's project_id '{first}' doesn't match "
-            f"Context's project_id '{req.actor.project_id}'"
-        )
-    req.path = f"{PREFIX}/{rest}"

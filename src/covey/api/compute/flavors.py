@@ -15,6 +15,7 @@ from covey.api.compute.microversions import (
     STRICT_SHOWS,
 )
 from covey.api.requests import Json, Request, read_body, read_json, read_query
+from covey.api.validation import is_true
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.model.flavors import Flavor
@@ -101,7 +102,7 @@ class Flavors:
             ephemeral_gb=int(body.get("OS-FLV-EXT-DATA:ephemeral", 0)),
             swap_mb=int(body.get("swap", 0)),
             rxtx_factor=float(body.get("rxtx_factor", 1.0)),
-            is_public=schemas.truth(body.get("os-flavor-access:is_public", True)),
+            is_public=is_true(body.get("os-flavor-access:is_public", True)),
             description=body.get("description"),
         )
 
@@ -141,10 +142,7 @@ def _show_short(flavor: Flavor, req: Request) -> Json:
     doc: Json = {
         "id": flavor.id,
         "name": flavor.name,
-        "links": [
-            {"rel": "self", "href": req.link(f"/v2.1/flavors/{key}")},
-            {"rel": "bookmark", "href": req.link(f"/flavors/{key}")},
-        ],
+        "links": req.links(f"/flavors/{key}"),
     }
     if req.version >= FLAVOR_DESCRIPTION:
         doc["description"] = flavor.description

@@ -19,6 +19,7 @@ from covey.api.compute.microversions import (
 )
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.times import microseconds
+from covey.api.validation import is_true
 from covey.api.versions import Version, only_before
 from covey.model.errors import Invalid, NotFound
 from covey.model.hosts import COMPUTE_BINARY, Host
@@ -260,7 +261,7 @@ _USAGE_KEYS = (
 
 
 def _servers(query: Mapping[str, str], version: Version, servers: ServerNames) -> Json:
-    requested = schemas.truth(query.get("with_servers"))
+    requested = is_true(query.get("with_servers"))
     return {"servers": _named(servers)} if requested and (servers or version >= STRICT_LISTS) else {}
 
 
@@ -277,7 +278,7 @@ def _change(body: Json) -> HostChange:
     return HostChange(
         disabled=None if status is None else status == "disabled",
         reason=body.get("disabled_reason"),
-        forced_down=None if forced is None else schemas.truth(forced),
+        forced_down=None if forced is None else is_true(forced),
     )
 
 
@@ -292,7 +293,7 @@ def _named_change(verb: str, body: Json, version: Version) -> tuple[HostChange, 
             reason = _required(body, "disabled_reason", "Missing disabled reason field")
             return HostChange(disabled=True, reason=reason), {"status": "disabled", "disabled_reason": reason}
         case "force-down" if version >= FORCED_DOWN:
-            forced = schemas.truth(_required(body, "forced_down", "Missing forced_down field"))
+            forced = is_true(_required(body, "forced_down", "Missing forced_down field"))
             return HostChange(forced_down=forced), {"forced_down": forced}
     raise NotFound("Unknown action")
 

@@ -9,7 +9,7 @@ from covey.api.compute import schemas
 from covey.api.compute.identifiers import integer, no_such_action, single_action
 from covey.api.compute.microversions import COVEY
 from covey.api.requests import Json, Request, read_body, read_json, read_query
-from covey.api.validation import JsonSchema, Query, Schema, is_uuid
+from covey.api.validation import JsonSchema, Query, Schema, is_true, is_uuid
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId
@@ -53,8 +53,8 @@ class PolicyScopes:
         namespace = body.get("obfuscate_namespace_uuid")
         new = NewScope(
             body["name"],
-            schemas.truth(body.get("allow_identifiers", False)),
-            schemas.truth(body.get("obfuscate_identifiers", False)),
+            is_true(body.get("allow_identifiers", False)),
+            is_true(body.get("obfuscate_identifiers", False)),
             None if namespace is None else str(uuid.UUID(namespace)),
         )
         _respond(resp, self.service.create(req.actor, new))
@@ -67,8 +67,7 @@ class PolicyScopes:
     def on_post_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         body = read_body(req, UPDATE)["policy_scope"]
         allow, obfuscate = (
-            schemas.truth(body[flag]) if flag in body else None
-            for flag in ("allow_identifiers", "obfuscate_identifiers")
+            is_true(body[flag]) if flag in body else None for flag in ("allow_identifiers", "obfuscate_identifiers")
         )
         _respond(resp, self.service.update(req.actor, key, ScopeChange(body.get("name"), allow, obfuscate)))
 

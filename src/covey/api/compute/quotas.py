@@ -12,6 +12,7 @@ from covey.api.compute.microversions import (
     PERSONALITY_GONE,
 )
 from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.validation import is_true
 from covey.api.versions import Version
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId
@@ -51,7 +52,7 @@ class QuotaSets:
         body = read_body(req, schemas.QUOTA_UPDATE.at(req.version))["quota_set"]
         read_query(req, schemas.QUOTA_QUERY)
         _reject_long("project_id", key)
-        force = schemas.truth(body.pop("force", False))
+        force = is_true(body.pop("force", False))
         limits = {resource: int(limit) for resource, limit in body.items()}
         changed = self.service.update(req.actor, ProjectId(key), limits, force=force)
         resp.media = {"quota_set": _limits(changed, req.version)}

@@ -11,7 +11,7 @@ from covey.api.compute.server_group_actions import Handler
 from covey.api.compute.server_group_views import show_violation
 from covey.api.requests import Json, Request, read_query
 from covey.api.times import seconds
-from covey.api.validation import JsonSchema
+from covey.api.validation import JsonSchema, is_true
 from covey.api.versions import only_from
 from covey.model.groups import HOST
 from covey.model.rebalances import Rebalance, Step
@@ -43,7 +43,7 @@ class Rebalances:
         resp.media = {"rebalance": show(*self.service.show(req.actor, key))}
 
     def start(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
-        if schemas.truth(body.get("dry_run", False)):
+        if is_true(body.get("dry_run", False)):
             resp.media = {"rebalance": show_plan(self.service.plan(req.actor, key))}
             return
         started = self.service.start(req.actor, key, req.context.request_id)

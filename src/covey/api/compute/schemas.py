@@ -15,7 +15,7 @@ from covey.api.compute.microversions import (
     STRICT_SHOWS,
     UUIDS_FOR_HOSTS,
 )
-from covey.api.validation import JsonSchema, Query, Schema
+from covey.api.validation import TRUE, JsonSchema, Query, Schema
 from covey.api.versions import Version, Versioned
 
 MAX_INT = 2**31 - 1
@@ -33,14 +33,8 @@ NOT_NEGATIVE: JsonSchema = {"type": ["integer", "string"], "pattern": r"^[0-9]*$
 POSITIVE: JsonSchema = {**NOT_NEGATIVE, "minimum": 1}
 POSITIVE_LIMIT: JsonSchema = {**POSITIVE, "maximum": MAX_INT}
 LIMIT: JsonSchema = {"type": ["integer", "string"], "pattern": "^-?[0-9]+$", "minimum": -1, "maximum": MAX_INT}
-TRUE = (True, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes")
 FALSE = (False, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no")
 BOOLEAN: JsonSchema = {"type": ["boolean", "string"], "enum": [*TRUE, *FALSE]}
-
-
-def truth(value: object) -> bool:
-    """Return a validated BOOLEAN as a bool."""
-    return value in TRUE
 
 
 def body(key: str, inner: JsonSchema) -> JsonSchema:

@@ -11,6 +11,7 @@ from covey.api.compute import schemas, server_schemas
 from covey.api.compute.identifiers import no_such_action, page_size, single_action
 from covey.api.requests import Json, Request, read_json, read_query
 from covey.api.times import microseconds, moment
+from covey.api.validation import is_true
 from covey.api.versions import Version
 from covey.model.access import Target
 from covey.model.actions import Action, ActionEvent, Migration, MigrationFilter, MoveKind, Span
@@ -115,7 +116,7 @@ class ServerActions:
 def _destination(inner: Json) -> tuple[str | None, bool]:
     """The host that is named, and whether no policy is to be asked about it."""
     host = inner.get("host") or None
-    return host, host is not None and schemas.truth(inner.get("force", False))
+    return host, host is not None and is_true(inner.get("force", False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from covey.api.compute import schemas
 from covey.api.compute.microversions import COVEY
 from covey.api.compute.server_group_views import show, show_audit, show_headroom, show_preview
 from covey.api.requests import Json, Request, read_body, read_query
-from covey.api.validation import JsonSchema, Query, Schema
+from covey.api.validation import JsonSchema, Query, Schema, is_true
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
 from covey.services.audits import Audits
@@ -67,10 +67,10 @@ class ServerGroupActions:
     def on_get_audit(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, VIOLATIONS)
         audit = self.audits.audit(req.actor, key)
-        resp.media = show_audit(audit, violations=schemas.truth(query.get("violations", "false")))
+        resp.media = show_audit(audit, violations=is_true(query.get("violations", "false")))
 
     def _add(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
-        enforce = schemas.truth(body.get("enforce", False))
+        enforce = is_true(body.get("enforce", False))
         group = self.memberships.add(req.actor, key, body["instance_id"], enforce=enforce)
         resp.media = {"server_group": show(group, req.version)}
 

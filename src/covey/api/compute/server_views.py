@@ -24,7 +24,7 @@ class ServerView:
     counts: bool = True  # whether tenants may learn how many hosts there are
 
     def short(self, server: Server, req: Request) -> Json:
-        return {"id": server.id, "name": server.name, "links": links(server.id, req)}
+        return {"id": server.id, "name": server.name, "links": req.links(f"/servers/{server.id}")}
 
     def full(self, server: Server, req: Request, *, single: bool) -> Json:
         """All fields; a single server has a few that a list has not."""
@@ -132,14 +132,6 @@ class ServerView:
     def _is_operator(self, server: Server, req: Request) -> bool:
         target = Target(project_id=server.project_id)
         return self.access.allows(req.actor, "os_compute_api:os-extended-server-attributes", target)
-
-
-def links(server: str, req: Request) -> list[Json]:
-    """Where a server is to be found."""
-    return [
-        {"rel": "self", "href": req.link(f"/v2.1/servers/{server}")},
-        {"rel": "bookmark", "href": req.link(f"/servers/{server}")},
-    ]
 
 
 def host_id(server: Server) -> str:

@@ -16,9 +16,10 @@ from covey.api.compute import microversions as mv
 from covey.api.compute import schemas, server_schemas
 from covey.api.compute.identifiers import page_size
 from covey.api.compute.placement_explain import show_query
-from covey.api.compute.server_views import ServerView, links
+from covey.api.compute.server_views import ServerView
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.times import moment
+from covey.api.validation import is_true
 from covey.api.versions import only_from
 from covey.clock_and_ids import new_reservation_id, new_seed, new_uuid
 from covey.model.claims import ServerRequest
@@ -55,17 +56,18 @@ class Servers:
         request = parse(body, req, self.clock())
         servers = self.service.create(req.actor, request)
         resp.status = falcon.HTTP_202
-        if schemas.truth(body["server"].get("return_reservation_id", False)):
+        if is_true(body["server"].get("return_reservation_id", False)):
             resp.media = {"reservation_id": request.details.reservation_id}
             return
         if not servers:
             raise NotFound("The server created with this idempotency key was deleted.")
         first = servers[0]
-        resp.location = links(first.id, req)[0]["href"]
+        links = req.links(f"/servers/{first.id}")
+        resp.location = links[0]["href"]
         resp.media = {
             "server": {
                 "id": first.id,
-                "links": links(first.id, req),
+                "links": links,
                 "OS-DCF:diskConfig": body["server"].get("OS-DCF:diskConfig", "MANUAL"),
                 "security_groups": [{"name": "default"}],
                 "adminPass": body["server"].get("adminPass") or secrets.token_urlsafe(9),
@@ -172,7 +174,7 @@ class Servers:
     def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
         query = read_query(req, server_schemas.LIST)
         limit = page_size(query, self.max_limit)
-        everywhere = schemas.truth(query.get("all_tenants", "0") or "1")
+        everywhere = is_true(query.get("all_tenants", "0") or "1")
         wanted = _filter(query, limit + 1)
         found = self.service.find(req.actor, wanted, everywhere=everywhere, rule=rule) if wanted else []
         page = found[:limit]
@@ -259,7 +261,7 @@ def _details(server: Json) -> Details:
         description=server.get("description"),
         hostname=server.get("hostname"),
         key_name=server.get("key_name"),
-        config_drive="True" if schemas.truth(server.get("config_drive", False)) else "",
+        config_drive="True" if is_true(server.get("config_drive", False)) else "",
         access_ipv4=server.get("accessIPv4", ""),
         access_ipv6=server.get("accessIPv6", ""),
         reservation_id=new_reservation_id(),
@@ -308,7 +310,7 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
         flavor=query.get("flavor"),
         image=query.get("image"),
         reservation_id=query.get("reservation_id"),
-        locked=schemas.truth(query["locked"]) if "locked" in query else None,
+        locked=is_true(query["locked"]) if "locked" in query else None,
         power=_POWER.get(query["power_state"]) if "power_state" in query else None,
         zone=query.get("availability_zone"),
         changed_since=moment(query, "changes-since"),

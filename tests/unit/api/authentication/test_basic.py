@@ -9,8 +9,7 @@ import bcrypt
 import pytest
 
 from covey.api.authentication import Project
-from covey.api.authentication.basic import BasicAuth
-from covey.api.authentication.users_file import RELOAD_INTERVAL_S, UsersFile
+from covey.api.authentication.basic import RELOAD_INTERVAL_S, BasicAuth, UsersFile
 from covey.model.access import Actor
 from covey.model.errors import Unauthorized
 from covey.request_slots import RequestSlots

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from covey.api.authentication import Project
-from covey.api.authentication.users_file import RELOAD_INTERVAL_S, UsersFile
+from covey.api.authentication.basic import RELOAD_INTERVAL_S, UsersFile
 from covey.model.errors import Invalid
 
 HASH = "$2b$04$" + "." * 53
