@@ -1,4 +1,4 @@
-"""Reads and writes the fleet file: the hosts, places, flavors and images of a cloud on one page."""
+"""Reads and writes fleet files: the hosts, scopes, aggregates, flavors and images of a cloud."""
 
 from covey.fleet_file.parse import parse
 from covey.fleet_file.problems import FleetFileError, Problem

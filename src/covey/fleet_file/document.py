@@ -1,12 +1,12 @@
-"""Reads YAML text into a tree that knows the line and column of every value and key.
+"""Parses YAML into a tree with the line and column of every value and key.
 
-We build the tree from parser events rather than with `yaml.compose`, whose C code recurses once a level
-and takes the whole process down on a few hundred thousand opening brackets.
+The tree is built from parser events rather than with `yaml.compose`: its C code recurses, and a few hundred thousand
+opening brackets crash the process.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -16,15 +16,14 @@ from yaml.constructor import SafeConstructor
 from yaml.reader import Reader
 from yaml.resolver import Resolver
 
-from covey.fleet_file.problems import Problem
-from covey.fleet_file.wording import Path, Plain, quoted
+from covey.fleet_file.problems import Path, Plain, Problem, place, quoted
 
 Mark: TypeAlias = tuple[int, int]
-"""Line and column, counted from 1: a bare tuple, which costs the garbage collector nothing."""
+"""Line and column, counted from 1; a tuple, which the garbage collector does not track."""
 
-DEEPEST = 20
-MOST_ALIASED = 1_000_000
-_LONGEST_NUMBER = 100
+MAX_DEPTH = 20
+MAX_ALIASED_VALUES = 1_000_000
+_MAX_NUMBER_LENGTH = 100
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RANGE = re.compile(r"\[[0-9]+-[0-9]+\]")
 _TAG = "tag:yaml.org,2002:"
@@ -34,18 +33,18 @@ _NUMBERS = SafeConstructor()
 
 
 class UnreadableError(Exception):
-    """The text is not YAML, or not YAML that a fleet file may hold."""
+    """The text is not YAML, or uses YAML that a fleet file does not allow."""
 
     def __init__(self, mark: Mark, message: str) -> None:
-        """Carry the one problem that stopped us."""
+        """Store the problem that ended the parsing."""
         self.problem = _problem(mark, message)
         super().__init__(self.problem)
 
 
 class Node(NamedTuple):
-    """A value of the document, where it stands, and what is inside it.
+    """A value of the document with its position and its children.
 
-    A tuple, because a large file has a million of them and a dataclass takes four times as long to make.
+    A tuple, because a large file has a million of them, and a dataclass takes four times as long to create.
     """
 
     plain: Plain
@@ -57,13 +56,13 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A whole file; its problems are the ones that did not stop us from reading on."""
+    """A parsed file, and the problems that did not end the parsing."""
 
     root: Node
     problems: tuple[Problem, ...] = ()
 
     def node(self, path: Path) -> Node:
-        """Find the value at a path, or the innermost one that exists on the way there."""
+        """Return the value at a path, or the innermost existing one on the way."""
         node = self.root
         for step in path:
             if step not in node.children:
@@ -72,12 +71,41 @@ class Document:
         return node
 
     def key_mark(self, path: Path) -> Mark:
-        """Find the key that a path ends with."""
+        """Return the position of the key that a path ends with."""
         return self.node(path[:-1]).key_marks[str(path[-1])]
 
 
+@dataclass(frozen=True, slots=True)
+class ProblemCollector:
+    """The problems so far. A position is looked up only for a problem."""
+
+    document: Document
+    problems: list[Problem] = field(default_factory=list)
+    _faulty: set[Path] = field(default_factory=set, repr=False)
+
+    def at(self, path: Path, message: str) -> None:
+        """Report a value."""
+        self._add(self.document.node(path).mark, path, message)
+
+    def at_key(self, path: Path, message: str) -> None:
+        """Report the key that the path ends with, not its value."""
+        self._add(self.document.key_mark(path), path, message)
+
+    def line(self, path: Path) -> int:
+        """Return the line of a value."""
+        return self.document.node(path).mark[0]
+
+    def is_clean(self, path: Path) -> bool:
+        """Return whether a section, or one of its entries, has no problem so far."""
+        return path not in self._faulty
+
+    def _add(self, mark: Mark, path: Path, message: str) -> None:
+        self.problems.append(Problem(*mark, place(path), message))
+        self._faulty.update((path[:1], path[:2]))
+
+
 def compose(text: str) -> Document:
-    """Read the text. Raises UnreadableError."""
+    """Parse the text. Raises UnreadableError."""
     bad = Reader.NON_PRINTABLE.search(text)
     if bad is not None:
         before = text[: bad.start()].split("\n")
@@ -92,11 +120,11 @@ def compose(text: str) -> Document:
 
 
 class _Composer:
-    """Turns the stream of events into nodes, counting what aliases multiply."""
+    """Turns the stream of events into nodes, and limits what aliases multiply."""
 
     def __init__(self, text: str) -> None:
         self.problems: list[Problem] = []
-        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)  # the grammar says which kind comes next
+        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)  # the grammar determines the next kind
         self._anchors: dict[str, tuple[Node, int]] = {}
         self._size = 0
         self._aliased = 0
@@ -115,8 +143,8 @@ class _Composer:
     def _node(self, event: yaml.NodeEvent, depth: int) -> Node:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
-        if depth > DEEPEST:
-            raise UnreadableError(_start(event), f"nested more than {DEEPEST} levels deep")
+        if depth > MAX_DEPTH:
+            raise UnreadableError(_start(event), f"nested more than {MAX_DEPTH} levels deep")
         size_before = self._size
         self._size += 1
         node = self._inside(event, depth)
@@ -128,10 +156,10 @@ class _Composer:
         if isinstance(event, yaml.ScalarEvent):
             return Node(_scalar(event), _start(event), event.value)
         if isinstance(event, yaml.SequenceStartEvent):
-            _refuse_tag(event, "seq")
+            _reject_tag(event, "seq")
             return self._sequence(event, depth)
         mapping = cast("yaml.MappingStartEvent", event)
-        _refuse_tag(mapping, "map")
+        _reject_tag(mapping, "map")
         return self._mapping(mapping, depth)
 
     def _alias(self, event: yaml.AliasEvent) -> Node:
@@ -141,8 +169,8 @@ class _Composer:
         node, size = self._anchors[event.anchor]
         self._size += size
         self._aliased += size
-        if self._aliased > MOST_ALIASED:
-            raise UnreadableError(_start(event), f"aliases repeat more than {MOST_ALIASED:,} values")
+        if self._aliased > MAX_ALIASED_VALUES:
+            raise UnreadableError(_start(event), f"aliases repeat more than {MAX_ALIASED_VALUES:,} values")
         return node._replace(mark=_start(event))
 
     def _sequence(self, start: yaml.Event, depth: int) -> Node:
@@ -172,7 +200,7 @@ class _Composer:
         return Node({str(k): child.plain for k, child in children.items()}, _start(start), "", children, key_marks)
 
     def _merged(self, value: Node) -> list[Node]:
-        """List the mappings that a `<<` key brings in, the ones that win first."""
+        """Return the mappings that a `<<` key merges, in order of precedence."""
         sources = list(value.children.values()) if isinstance(value.plain, list) else [value]
         if all(isinstance(source.plain, dict) for source in sources):
             return sources
@@ -187,19 +215,19 @@ class _Composer:
 def _scalar(event: yaml.ScalarEvent) -> Plain:
     if event.tag in (None, "!"):
         return _plain(event.value) if event.implicit[0] else event.value
-    _refuse_tag(event, "str", "int", "float", "bool", "null")
+    _reject_tag(event, "str", "int", "float", "bool", "null")
     return _tagged(str(event.tag), event.value)
 
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> Plain:
-    """Read a scalar without quotes: most are text, some look like something else."""
+    """Return the value of an unquoted scalar."""
     tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     return _tagged(tag, text)
 
 
 def _tagged(tag: str, text: str) -> Plain:
-    """Read the kinds that JSON knows too; whatever else YAML has, dates for one, stays as written."""
+    """Return the value of a scalar of JSON's types; other types, such as dates, remain text."""
     node = yaml.ScalarNode(tag, text)
     try:
         match tag.removeprefix(_TAG):
@@ -207,12 +235,12 @@ def _tagged(tag: str, text: str) -> Plain:
                 return None
             case "bool":
                 return bool(_NUMBERS.construct_yaml_bool(node))
-            case "int" if len(text) <= _LONGEST_NUMBER:
+            case "int" if len(text) <= _MAX_NUMBER_LENGTH:
                 return int(_NUMBERS.construct_yaml_int(node))
             case "float":
                 return float(_NUMBERS.construct_yaml_float(node))
     except (ValueError, KeyError):
-        return text  # such as 0b_, which only looks like a number
+        return text  # such as 0b_, which resolves as a number and is none
     return text
 
 
@@ -220,7 +248,7 @@ def _is_merge(event: yaml.ScalarEvent) -> bool:
     return event.value == "<<" and event.tag is None and bool(event.implicit[0])
 
 
-def _refuse_tag(event: yaml.ScalarEvent | yaml.CollectionStartEvent, *known: str) -> None:
+def _reject_tag(event: yaml.ScalarEvent | yaml.CollectionStartEvent, *known: str) -> None:
     tag = event.tag or "!"
     if tag not in ("!", *(_TAG + name for name in known)):
         raise UnreadableError(_start(event), f"the tag {quoted(tag)} has no meaning here")
@@ -242,6 +270,6 @@ def _start(event: yaml.Event) -> Mark:
 
 
 def _mark(mark: object) -> Mark:
-    """Count from 1; PyYAML has one class of marks for each of its two parsers."""
+    """Return a mark counted from 1; PyYAML's two parsers have a class of marks each."""
     known = cast("yaml.Mark", mark)
     return known.line + 1, known.column + 1

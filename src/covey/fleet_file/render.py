@@ -1,4 +1,4 @@
-"""Writes a fleet file: the YAML text that `parse` reads back as the same values."""
+"""Renders a fleet file as YAML that `parse` reads back as the same values."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import yaml
 
-from covey.fleet_file.wording import Plain
+from covey.fleet_file.problems import Plain
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, HostEntry, ImageEntry, ScopeEntry
 
 Entry: TypeAlias = dict[str, Plain]
@@ -15,14 +15,14 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})", re.DOTALL)
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes a value in full each time: hosts share mappings in memory, and anchors would only puzzle a reader."""
+    """Writes shared values in full, without anchors."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
 
 
 def render(fleet: FleetFile) -> str:
-    """Write the fleet as YAML. What `parse` made, `parse(render(fleet))` makes again."""
+    """Return the fleet as YAML, such that `parse(render(fleet)) == fleet`."""
     sections: dict[str, list[Entry]] = {
         "hosts": [_host(run) for run in _runs(fleet.hosts)],
         "scopes": [_scope(scope) for scope in fleet.scopes],
@@ -34,7 +34,7 @@ def render(fleet: FleetFile) -> str:
 
 
 def _yaml(section: dict[str, list[Entry]]) -> str:
-    # Without a flow style PyYAML picks the shorter: one line for what holds no further lists or mappings.
+    # Without a flow style PyYAML writes collections without inner collections on one line.
     text: str = yaml.dump(
         section, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120
     )
@@ -42,7 +42,7 @@ def _yaml(section: dict[str, list[Entry]]) -> str:
 
 
 def _runs(hosts: Sequence[HostEntry]) -> Iterator[list[HostEntry]]:
-    """Gather neighbours that a range can stand for: numbered one after another, and alike in all else."""
+    """Yield runs of hosts that a range can express: consecutive numbers, and otherwise equal."""
     run: list[HostEntry] = []
     for host in hosts:
         if run and not _continues(run, host):

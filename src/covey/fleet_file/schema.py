@@ -1,21 +1,31 @@
-"""The form of a fleet file: its JSON Schema, and the same form for the type checker.
+"""The schema of a fleet file, as JSON Schema and as types, and the validation against it.
 
-Each `description` finishes the sentence "must be ...", so that a message can say what would be right.
+Each `description` completes the sentence "must be ...", for error messages.
 """
 
-from typing import NotRequired, TypeAlias, TypedDict
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, cast
 
-from covey.fleet_file.wording import Plain
+from jsonschema import Draft202012Validator, FormatChecker, TypeChecker
+from jsonschema.validators import extend
+
+from covey.fleet_file.document import ProblemCollector
+from covey.fleet_file.problems import Path, Plain, did_you_mean, quoted, shown
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
 
 Schema: TypeAlias = dict[str, Plain]
 OneOrMore: TypeAlias = str | list[str]
 
-MOST = 2_147_483_647  # what the Placement API can carry, for a size of any kind
-LARGEST_RATIO = 3.40282e38  # likewise, for an allocation ratio
+MAX_SIZE = 2_147_483_647  # of the Placement API
+MAX_RATIO = 3.40282e38  # of the Placement API
 
 
 class HostDoc(TypedDict):
-    """An entry under `hosts`: one host, or as many as its name expands to."""
+    """An entry under `hosts`: one host for each name that its pattern makes."""
 
     name: OneOrMore
     vcpus: float
@@ -67,7 +77,7 @@ def _whole_number(least: int) -> Schema:
     return {
         "type": "integer",
         "minimum": least,
-        "maximum": MOST,
+        "maximum": MAX_SIZE,
         "description": f"a whole number of at least {least}",
     }
 
@@ -83,7 +93,7 @@ def _mapping(required: tuple[str, ...], **properties: Schema) -> Schema:
 
 
 def _list_of(entry: Schema, description: str) -> Schema:
-    """Allow nothing as well, so that a section whose entries are all commented out is empty."""
+    """Return the schema of a list, or of null, for a section whose entries are all commented out."""
     return {"type": ["array", "null"], "description": description, "items": entry}
 
 
@@ -112,7 +122,7 @@ FLAVOR_ID: Schema = {
 RATIO: Schema = {
     "type": "number",
     "exclusiveMinimum": 0,
-    "maximum": LARGEST_RATIO,
+    "maximum": MAX_RATIO,
     "description": "a number greater than 0",
 }
 SWITCH: Schema = {"type": "boolean", "description": "true or false"}
@@ -171,3 +181,92 @@ SCHEMA: Schema = {
         images=_list_of(IMAGE, "a list of images"),
     ),
 }
+
+_FORMATS: Final = FormatChecker(formats=())
+MAX_NAME_LENGTH: Final = 255
+
+
+@_FORMATS.checks("name")
+def is_name(text: object) -> bool:
+    """Return whether text can name an aggregate, a zone, a domain, a flavor or an image."""
+    if not isinstance(text, str):
+        return True
+    return 1 <= len(text) <= MAX_NAME_LENGTH and text.isprintable() and text == text.strip()
+
+
+def _is_number(_: TypeChecker, value: object) -> bool:
+    """Return whether the value is a finite number; YAML also has .nan and .inf."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _items(validator: "Validator", items: Schema, instance: Plain, _: Schema) -> "Iterator[ValidationError]":
+    """Validate each item, but of hosts that differ only in their name just the first: files have thousands."""
+    passed: set[str] = set()
+    for index, item in enumerate(instance if isinstance(instance, list) else []):
+        form = _form(item) if items is HOST else ""
+        if form and form in passed:
+            continue
+        errors = list(validator.descend(item, items, path=index))  # type: ignore[attr-defined]
+        if not errors:
+            passed.add(form)
+        yield from errors
+
+
+def _form(host: Plain) -> str:
+    """Return a key of everything that the schema checks; it accepts any text as a host's name."""
+    return repr({**host, "name": ""}) if isinstance(host, dict) and isinstance(host.get("name"), str) else ""
+
+
+_TYPES = Draft202012Validator.TYPE_CHECKER.redefine("number", _is_number)
+_Validator = extend(Draft202012Validator, {"items": _items}, type_checker=_TYPES)  # type: ignore[no-untyped-call]
+_VALIDATOR: "Validator" = _Validator(SCHEMA, format_checker=_FORMATS)
+
+
+class _Mismatch(NamedTuple):
+    """A value and the schema rule that it violates, with jsonschema's types."""
+
+    path: Path
+    value: Any
+    rule: str
+    expected: Any
+    schema: Mapping[str, Any]
+
+
+def validate(problems: ProblemCollector) -> None:
+    """Report all violations of the schema."""
+    plain = problems.document.root.plain
+    for error in _VALIDATOR.iter_errors({} if plain is None else plain):
+        path = tuple(error.absolute_path)
+        schema = cast("Mapping[str, Any]", error.schema)
+        _report(_Mismatch(path, error.instance, str(error.validator), error.validator_value, schema), problems)
+
+
+def _report(mismatch: _Mismatch, problems: ProblemCollector) -> None:
+    path, value, rule, expected, schema = mismatch
+    if rule == "additionalProperties":
+        _report_unknown_keys(mismatch, problems)
+    elif rule == "required":
+        _report_missing_keys(mismatch, problems)
+    elif rule == "maximum":
+        problems.at(path, f"must be at most {expected}, not {shown(value)}")
+    else:
+        problems.at(path, f"must be {schema['description']}, not {shown(value)}{_hint(mismatch)}")
+
+
+def _report_unknown_keys(mismatch: _Mismatch, problems: ProblemCollector) -> None:
+    known = mismatch.schema["properties"]
+    for key in mismatch.value.keys() - known.keys():
+        problems.at_key((*mismatch.path, key), f"unknown key {quoted(key)}{did_you_mean(key, known)}")
+
+
+def _report_missing_keys(mismatch: _Mismatch, problems: ProblemCollector) -> None:
+    """Report all missing keys each time: jsonschema reports one error for each without its name."""
+    properties = mismatch.schema["properties"]
+    for key in (key for key in mismatch.expected if key not in mismatch.value):
+        problems.at(mismatch.path, f"needs {key}, which must be {properties[key]['description']}")
+
+
+def _hint(mismatch: _Mismatch) -> str:
+    """Return a hint to quote a text that YAML reads as a number or a boolean, such as 12, on and 1.10."""
+    expects_text = mismatch.rule == "type" and "string" in mismatch.expected
+    return "; put it in quotes" if expects_text and isinstance(mismatch.value, bool | int | float) else ""

@@ -3,7 +3,7 @@
 import pytest
 
 from covey.fleet_file import FleetFileError, Problem, parse
-from covey.fleet_file.wording import Plain, shown
+from covey.fleet_file.problems import Plain, shown
 
 HOST = "vcpus: 1, memory_mb: 1, disk_gb: 0"
 NAME_RULE = "must be text of 1 to 255 printable characters, with no white space at either end"
@@ -260,7 +260,7 @@ ENTRIES = {
     ),
     "the scope host declared": (
         "scopes: [{name: host}]",
-        "1:17: scopes[0].name: the scope 'host' is always there; it can't be declared",
+        "1:17: scopes[0].name: the scope 'host' is built in; it can't be declared",
     ),
     "a zone by metadata": (
         "aggregates: [{name: a, metadata: {availability_zone: z}}]",

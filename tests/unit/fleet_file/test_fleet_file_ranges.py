@@ -2,7 +2,7 @@
 
 import pytest
 
-from covey.fleet_file.ranges import RangeError, count, expand
+from covey.fleet_file.names import RangeError, count, expand
 
 GOOD = {
     "a name without a range is itself": ("node", ["node"]),

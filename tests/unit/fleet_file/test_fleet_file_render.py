@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.fleet_file import FleetFileError, parse, render
-from covey.fleet_file.schema import MOST
+from covey.fleet_file.schema import MAX_SIZE
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, HostEntry, ImageEntry, ScopeEntry
 
 HOST_NAMES = st.from_regex(r"[a-z0-9._-]{0,6}[0-9]{0,3}", fullmatch=True).filter(bool)
 SCOPE_NAMES = st.from_regex(r"[A-Za-z0-9_.-]{1,8}", fullmatch=True).filter(lambda name: name != "host")
 ANY_NAME = st.text(min_size=1, max_size=20).filter(lambda name: name.isprintable() and name == name.strip())
 PLACE_NAMES = ANY_NAME.filter(lambda name: not set(name) & set("[]:"))
-SIZES = st.integers(1, MOST)
+SIZES = st.integers(1, MAX_SIZE)
 RATIOS = st.dictionaries(st.sampled_from(["VCPU", "MEMORY_MB", "DISK_GB"]), st.floats(1e-9, 1e9))
 TRAITS = st.frozensets(st.sampled_from(["CUSTOM_SSD", "CUSTOM_1", "HW_CPU_X86_AVX2"]))
 VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])) | st.sampled_from(
@@ -33,7 +33,7 @@ def fleets(draw: st.DrawFn) -> FleetFile:
     hosts = tuple(
         HostEntry(
             name,
-            *draw(st.tuples(SIZES, SIZES, st.integers(0, MOST))),
+            *draw(st.tuples(SIZES, SIZES, st.integers(0, MAX_SIZE))),
             ratios=draw(RATIOS),
             zone=draw(st.sampled_from(zones)),
             traits=draw(TRAITS),
