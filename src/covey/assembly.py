@@ -99,7 +99,7 @@ class Assembled:
             JobKind.SHELVE: self.server_tasks.shelve,
             JobKind.UNSHELVE: self.server_tasks.unshelve,
             JobKind.POWER: self.server_tasks.power,
-            JobKind.REBALANCE: self.rebalances.turn,
+            JobKind.REBALANCE: self.rebalances.run,
             JobKind.CLUSTER_ACTION: self.executor.execute,
         }
 

@@ -43,5 +43,5 @@ class Driver(Protocol):
 class Notifier(Protocol):
     """Sends notifications."""
 
-    def send(self, note: Notification) -> None:
+    def send(self, notification: Notification) -> None:
         """Send a notification at least once. Raises Unavailable within a short time if the broker does not take it."""

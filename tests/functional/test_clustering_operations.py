@@ -58,7 +58,7 @@ def test_host_failure_is_reported_without_the_host_name(alice: Tenant, driver: M
     action = alice.done(alice.api.post("/clusters/web/ops", {"reboot": {}}))
     assert (action["status"], action["status_reason"]) == (
         "FAILED",
-        "Failed in operating on nodes. The host failed to do it.",
+        "Failed in operating on nodes. The host failed to carry out the action.",
     )
     assert states(alice) == [("ACTIVE", "ACTIVE")] * 2
 

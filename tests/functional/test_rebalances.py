@@ -188,7 +188,7 @@ def test_killed_between_the_claim_of_a_move_and_writing_it_down(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "_keep", killed)
+        patch.setattr(steps, "_save", killed)
         with pytest.raises(KeyboardInterrupt):
             cloud.step()
     assert [server["status"] for server in cloud.servers()].count("MIGRATING") == 1
@@ -252,7 +252,7 @@ def test_a_host_that_never_takes_anybody_makes_it_fail_with_a_sentence(build_clo
     started(cloud, group)
     over = finish(cloud, group)
     assert over["status"] == "failed"
-    assert over["reason"].startswith("After 4 plans a step still could not be taken")
+    assert over["reason"].startswith("A step failed after 4 plans")
     assert over["moves_done"] == 0
     assert set(cloud.hosts(servers)) == {"node-1"}
 
@@ -266,7 +266,7 @@ def test_when_nothing_more_can_be_done_it_fails_with_what_is_left(build_cloud: B
     cloud.set_host("node-2", status="disabled")
     over = finish(cloud, group)
     assert over["status"] == "failed"
-    assert over["reason"].startswith("No further move ends what is left: 2 members are in one host")
+    assert over["reason"].startswith("No further move ends the remaining violation: 2 members are in one host")
 
 
 def test_a_deleted_group_takes_its_rebalance_along(crowded: Crowded) -> None:

@@ -89,7 +89,7 @@ def test_a_host_that_fails_to_switch_a_server_leaves_it_as_it_was(build_cloud: B
     assert cloud.log(server)[0] == ("stop", "Error")
     assert states(cloud, other) == ACTIVE, "one failure does not keep others waiting"
     event = cloud.last_event(server)
-    assert (event["result"], event["details"]) == ("Error", "The host failed to do it.")
+    assert (event["result"], event["details"]) == ("Error", "The host failed to carry out the action.")
     assert "node-" not in str(event)
     driver.verbs.clear()
     cloud.did(cloud.alice, server, "os-stop")
@@ -603,7 +603,7 @@ def test_a_move_that_fails_leaves_the_server_where_it_was(build_cloud: BuildClou
     assert (cloud.host(server), cloud.used(), cloud.use()) == ("node-1", {"node-1": 1}, (1, 1, 1024))
     assert cloud.log(server)[0][1] == "Error"
     event = cloud.last_event(server)
-    assert (event["result"], event["details"]) == ("Error", "The move failed; it stays.")
+    assert (event["result"], event["details"]) == ("Error", "The move failed; the server stays on its host.")
     assert "node-" not in str(event), "a tenant reads this"
     assert "node-" in cloud.last_event(server, cloud.admin)["traceback"]
     assert [row.status for row in cloud.rows(tables.migrations)] == ["error"]

@@ -1,1 +1,1 @@
-"""What carries decisions out: one file for each backend."""
+"""Drivers: one module for each backend that carries out decisions."""

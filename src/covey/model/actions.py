@@ -1,4 +1,4 @@
-"""What was done to servers, step by step, and where they moved."""
+"""Instance actions and migrations: the log of what was done to servers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,7 @@ from enum import StrEnum
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
 
-UNDER_WAY = ("preparing", "finished")  # the states in which a move holds a place for its server
+UNDER_WAY = ("preparing", "finished")  # the statuses in which a migration holds allocations
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,13 @@ class ActionEvent:
     started_at: datetime
     finished_at: datetime | None = None
     result: str | None = None  # Success, or Error
-    details: str | None = None  # what its owner may read of a failure
-    traceback: str | None = None  # what an administrator may
+    details: str | None = None  # of a failure, for the owner
+    traceback: str | None = None  # of a failure, for administrators
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that was done to a server."""
+    """An action on a server."""
 
     id: int
     server_id: ServerId
@@ -39,7 +39,7 @@ class Action:
 
 
 class MoveKind(StrEnum):
-    """Why a server moves; the words are the wire's."""
+    """The kind of a migration, as the API names it."""
 
     MIGRATION = "migration"
     RESIZE = "resize"
@@ -49,7 +49,7 @@ class MoveKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A move, past or present."""
+    """A migration, past or present."""
 
     uuid: str
     server_id: ServerId
@@ -66,23 +66,23 @@ class Migration:
     id: int = 0
 
     @property
-    def extra(self) -> tuple[int, int]:
-        """Cores and MB of memory that quotas count beside the old size while it is under way: the larger counts."""
+    def upsize_delta(self) -> tuple[int, int]:
+        """Cores and MB of memory by which the new flavor exceeds the old one. Quotas count the larger of both."""
         old, new = self.old_flavor, self.new_flavor
         return max(0, new.vcpus - old.vcpus), max(0, new.memory_mb - old.memory_mb)
 
     @property
-    def surplus(self) -> tuple[int, int]:
-        """The same beside the new size."""
+    def downsize_delta(self) -> tuple[int, int]:
+        """Cores and MB of memory by which the old flavor exceeds the new one."""
         old, new = self.old_flavor, self.new_flavor
         return max(0, old.vcpus - new.vcpus), max(0, old.memory_mb - new.memory_mb)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which part of a log is wanted, newest first; None means no matter."""
+    """A page of a log, newest first. None means no restriction."""
 
-    marker: str | None = None  # the entry before the first: the id of a request, or the uuid of a move
+    marker: str | None = None  # the entry before the page: a request id, or a migration's uuid
     limit: int | None = None
     changed_since: datetime | None = None
     changed_before: datetime | None = None
@@ -90,12 +90,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class MigrationFilter:
-    """Which moves a listing wants; None means no matter."""
+    """The filter of a migration list. None means no restriction."""
 
     server_id: str | None = None
     status: str | None = None
     kind: str | None = None
-    host: str | None = None  # at either end
+    host: str | None = None  # source or destination
     source: str | None = None
     user_id: str | None = None
     project_id: str | None = None

@@ -1,11 +1,11 @@
-"""What changed about the fleet since somebody last looked."""
+"""Changes of the fleet since a reader's cursor."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a reader of the change log got, and which rows beyond that it has seen already."""
+    """A reader's position in the change log, and the rows beyond it that were read already."""
 
     position: int
     seen: frozenset[int] = frozenset()
@@ -13,18 +13,18 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """By how much the use of a host, or of another provider, changed; less than nothing when room was given back."""
+    """The change of a provider's usage. Negative amounts are released resources."""
 
     host_id: int
     vcpus: int
     memory_mb: int
     disk_gb: int
-    others: tuple[tuple[str, int], ...] = ()  # (resource class, how much)
+    others: tuple[tuple[str, int], ...] = ()  # (resource class, amount)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What others did; `structure` means that the fleet has to be read anew."""
+    """Changes by other writers. `structure` means that the whole fleet must be reloaded."""
 
     cursor: Cursor
     uses: tuple[Use, ...] = ()

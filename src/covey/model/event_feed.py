@@ -1,4 +1,4 @@
-"""News: what changed between two looks at the database, told to whoever keeps a page open."""
+"""The event feed: what changed between two reads of the database, for open dashboard pages."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from covey.model.ids import ProjectId
 
 
 class Subject(StrEnum):
-    """What a page would ask for anew."""
+    """What a page reloads."""
 
     FLEET = "fleet"
     GROUPS = "groups"
@@ -20,18 +20,18 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeMarker:
-    """A sign of something that happened, or is going on; another mark is another sign."""
+    """The version of a resource: a different mark means a change."""
 
     subject: Subject
-    project_id: ProjectId | None  # None: the operators'
-    thing: str | None  # an id
+    project_id: ProjectId | None  # None: operators only
+    resource_id: str | None
     mark: str
-    lasting: bool  # whether it tells something when it goes, too; others are the newest of many
+    lasting: bool  # whether its removal is a change too; other markers are the newest of many
 
 
 @dataclass(frozen=True, slots=True)
-class EventFeed:
-    """Something about a subject changed; no ids where it is not known of what."""
+class FeedEvent:
+    """A change of a subject. `ids` is empty where the changed resources are unknown."""
 
     subject: Subject
     project_id: ProjectId | None
@@ -40,20 +40,20 @@ class EventFeed:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is committed and not yet done, and not yet told."""
+    """Committed work that waits: jobs and notifications."""
 
     jobs: int
-    overdue: int  # of the jobs
+    overdue: int  # jobs
     oldest_due_at: datetime | None
-    notes: int
+    notifications: int
 
 
-def event_feed(before: Collection[ChangeMarker], after: Collection[ChangeMarker]) -> list[EventFeed]:
-    """What the traces of two looks tell, each subject of each project once."""
+def feed_events(before: Collection[ChangeMarker], after: Collection[ChangeMarker]) -> list[FeedEvent]:
+    """Return the changes between two sets of markers, each subject of each project once."""
     old, new = frozenset(before), frozenset(after)
     found: dict[tuple[Subject, ProjectId | None], set[str]] = defaultdict(set)
-    for trace in (*(new - old), *(gone for gone in old - new if gone.lasting)):
-        ids = found[trace.subject, trace.project_id]
-        if trace.thing is not None:
-            ids.add(trace.thing)
-    return [EventFeed(subject, project, tuple(sorted(ids))) for (subject, project), ids in found.items()]
+    for marker in (*(new - old), *(gone for gone in old - new if gone.lasting)):
+        ids = found[marker.subject, marker.project_id]
+        if marker.resource_id is not None:
+            ids.add(marker.resource_id)
+    return [FeedEvent(subject, project, tuple(sorted(ids))) for (subject, project), ids in found.items()]

@@ -1,4 +1,4 @@
-"""Places of servers that exist already: deciding on another, taking it, and letting go of one."""
+"""Destinations of existing servers: select a host, claim it, release it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from covey.storage.store import Store, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A host that was decided on, and what is needed to decide the same again."""
+    """A selected host, and what is needed to repeat the decision."""
 
     host_id: HostId
     host_name: str
@@ -30,16 +30,16 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """Everything is done in a transaction of the caller's, who has locked the server's group, then the server."""
+    """Works in the caller's transaction, which has locked the server's group, then the server."""
 
     store: Store
     live: LiveFleet
     seed: Callable[[], int]
-    render: Callable[[Explanation], str]
+    render: Callable[[Explanation], str]  # words an explanation for a tenant
     subset: int = 1
 
     def lock(self, tx: Transaction, server: ServerId) -> tuple[Server | None, GroupState | None]:
-        """Hold a server and the group that it is in, the group first, as everybody does."""
+        """Lock a server and its group, in the one lock order: the group first. Return None for a missing server."""
         seen = tx.servers.by_id(server)
         while seen is not None:
             versions = tx.groups.lock([seen.group_id] if seen.group_id is not None else [])
@@ -47,7 +47,7 @@ class Destinations:
             if found is None or found.group_id == seen.group_id:
                 group = None if found is None or found.group_id is None else tx.groups.states(versions)[found.group_id]
                 return found, group
-            seen = found  # it changed groups meanwhile: hold the right one
+            seen = found  # it changed its group in between: lock the present one
         return None, None
 
     def select(
@@ -59,36 +59,36 @@ class Destinations:
         flavor: Flavor | None = None,
         forced: bool = False,
     ) -> Destination:
-        """Decide on a host as the server's policies have it now; it never counts against itself. Raises NoValidHost."""
+        """Select a host by the present policies; the server never counts against itself. Raises NoValidHost."""
         view = GroupView() if group is None else _without(group.view(), server)
         spec = RequestSpec(*amounts_of(flavor or server.flavor), requirements=requirements, group=view, forced=forced)
-        # Looked at from outside of the caller's transaction, whose own changes are not facts yet.
-        with self.store.read() as outside, self.live.fresh(outside) as snapshot:
+        # A transaction of its own: the caller's changes are not committed yet.
+        with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
             decision = decide(spec, snapshot.fleet, self.seed(), self.subset)
             if not decision.chosen:
-                why = explain(spec, snapshot.fleet)
-                raise NoValidHost(f"No valid host was found. {self.render(why)}", why.sentence())
+                explanation = explain(spec, snapshot.fleet)
+                raise NoValidHost(f"No valid host was found. {self.render(explanation)}", explanation.sentence())
             host = decision.chosen[0]
             name = snapshot.fleet.hosts[snapshot.fleet.row_of[host]].name
         return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet))
 
     def claim(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
-        """Claim room for a consumer that exists. Raises StaleClaim."""
+        """Claim resources for an existing consumer. Raises StaleClaim."""
         uses = [Use(host, *amounts_of(flavor))]
         tx.claims.take(uses)
         tx.claims.allocate(consumer, host, amounts_of(flavor))
         tx.changes.add_uses(uses)
 
     def move_claim(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
-        """Claim room for a consumer instead of what it holds elsewhere. Raises StaleClaim."""
+        """Claim resources on a host in exchange for the consumer's present allocations. Raises StaleClaim."""
         tx.changes.add_uses(tx.claims.relocate(consumer, host, amounts_of(flavor)))
 
     def release(self, tx: Transaction, *consumers: str) -> None:
-        """Give back all that they hold; what belongs together, together, so that hosts are held in one order."""
+        """Delete the consumers and their allocations, all in one call, so that inventories are locked in order."""
         tx.changes.add_uses(tx.claims.release(*consumers))
 
     def bump_group(self, tx: Transaction, group: GroupId | None) -> None:
-        """A member's place changed: whoever decides for the group looks anew."""
+        """Mark that a member's host changed, so that cached states of the group are reloaded."""
         if group is not None:
             tx.groups.bump([group])
 

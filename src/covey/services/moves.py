@@ -1,4 +1,4 @@
-"""Moves: cold and live migration, resize, evacuation, shelving. Group policies hold on every one of them."""
+"""Moves: cold and live migration, resize, evacuation, shelving. Group policies apply to each of them."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,7 +33,7 @@ ACTION = {
     MoveKind.LIVE_MIGRATION: "live-migration",
     MoveKind.EVACUATION: "evacuate",
 }
-_ON_THE_WIRE = {**ACTION, MoveKind.LIVE_MIGRATION: "os-migrateLive"}  # what a refusal calls it
+_ON_THE_WIRE = {**ACTION, MoveKind.LIVE_MIGRATION: "os-migrateLive"}  # in the text of a refusal
 _TASK = {
     MoveKind.MIGRATION: Task.RESIZE_PREP,
     MoveKind.RESIZE: Task.RESIZE_PREP,
@@ -44,19 +44,19 @@ _TASK = {
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """A move that somebody asks for; a forced one asks no policy."""
+    """A requested move. A forced one ignores group policies."""
 
     kind: MoveKind
     request_id: str
     host: str | None = None
     forced: bool = False
     flavor: Flavor | None = None
-    stopped: bool = False  # an evacuated server waits at its new host for its owner to start it
+    stopped: bool = False  # an evacuated server stays stopped on its new host
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Begins moves; a worker carries them out."""
+    """Accepts moves, which a worker carries out."""
 
     store: Store
     access: Access
@@ -68,10 +68,10 @@ class Moves:
     attempts: int = 5
 
     def begin(self, actor: Actor, server: str, request: MoveRequest, rule: str) -> None:
-        """Decide where to, claim it, and leave the rest to a worker.
+        """Select a destination, claim it, and add the job.
 
-        Raises NoValidHost with the reasons when no host may take it; the server stays as it is, and its log
-        says so too.
+        Raises NoValidHost with the reasons; the server stays as it is, and its action log has the reasons too.
+        Raises NotFound, Forbidden, Conflict, Invalid, OverQuota and Busy as well.
         """
         self._authorize(actor, server, rule, request)
         for _ in range(self.attempts):
@@ -79,13 +79,13 @@ class Moves:
                 with suppress(StaleClaim), self.store.write() as tx:
                     self._begin(tx, actor, ServerId(server), request)
                     return
-            except NoValidHost as why:
-                self._log_refusal(actor, ServerId(server), request, why)
+            except NoValidHost as refusal:
+                self._log_refusal(actor, ServerId(server), request, refusal)
                 raise
-        raise Busy("The fleet kept changing under this request. Try again in a moment.")
+        raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     def confirm(self, actor: Actor, server: str, request_id: str) -> None:
-        """The server stays where it moved to, with the size that it got; its old place is given back."""
+        """Confirm a move: release the allocations on the source host. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
             found, _ = self._locked(tx, actor, server, "os_compute_api:servers:confirm_resize")
@@ -94,14 +94,14 @@ class Moves:
             move = self._finished(tx, found)
             tx.actions.add(found, "confirmResize", request_id, actor, now)
             self.destinations.release(tx, move.uuid)
-            discharge(tx, found, move.surplus)
+            release_quota(tx, found, move.downsize_delta)
             tx.migrations.set_status(move.uuid, "confirmed", now)
             tx.servers.update(replace(found, migration_host_id=None, vm_state=_at_rest(found), updated_at=now))
             self.destinations.bump_group(tx, found.group_id)
             tx.actions.finish(found.id, "confirmResize", ActionEvent("compute_confirm_resize", now, now, "Success"))
 
     def revert(self, actor: Actor, server: str, request_id: str) -> None:
-        """The server goes back to where it was, with the size that it had."""
+        """Revert a move: back to the source host and the old flavor. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
             found, _ = self._locked(tx, actor, server, "os_compute_api:servers:revert_resize")
@@ -113,7 +113,7 @@ class Moves:
             tx.work.add(JobKind.REVERT, found.id, now, {"migration": move.uuid})
 
     def shelve(self, actor: Actor, server: str, request_id: str) -> None:
-        """Off its host, but not forgotten: it keeps its name, its size and its group, and holds no place."""
+        """Shelve a server: it leaves its host, and keeps its group. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
             found, _ = self._locked(tx, actor, server, "os_compute_api:os-shelve:shelve")
@@ -124,7 +124,7 @@ class Moves:
             tx.work.add(JobKind.SHELVE, found.id, now)
 
     def offload(self, actor: Actor, server: str) -> None:
-        """A shelved server leaves its host at once here, so there is nothing more to do. Raises Conflict otherwise."""
+        """Do nothing: a shelve offloads at once. Raises NotFound, Forbidden, and Conflict unless it is shelved."""
         with self.store.read() as tx:
             found = self.servers.own(tx, actor, server, "os_compute_api:os-shelve:shelve_offload")
         refuse_state(found, "shelveOffload", VmState.SHELVED, VmState.SHELVED_OFFLOADED)
@@ -132,9 +132,9 @@ class Moves:
     def unshelve(
         self, actor: Actor, server: str, request_id: str, zone: str | None, host: str | None, *, unpin: bool = False
     ) -> None:
-        """Decide on a place anew, by the policies as they are now. Raises NoValidHost, and then it stays shelved.
+        """Select a host by the present policies, and claim it. Raises NoValidHost; the server then stays shelved.
 
-        Without a zone it goes to the one that it once asked for, if any, unless it is unpinned from it.
+        Without `zone` the zone of the original request applies, unless `unpin` drops it.
         """
         rule = "os_compute_api:os-shelve:" + ("unshelve" if host is None else "unshelve_to_host")
         request = MoveRequest(MoveKind.MIGRATION, request_id, host)
@@ -144,10 +144,10 @@ class Moves:
                 with suppress(StaleClaim), self.store.write() as tx:
                     self._unshelve(tx, actor, server, request, zone, unpin=unpin)
                     return
-            except NoValidHost as why:
-                self._log_refusal(actor, ServerId(server), request, why, "unshelve")
+            except NoValidHost as refusal:
+                self._log_refusal(actor, ServerId(server), request, refusal, "unshelve")
                 raise
-        raise Busy("The fleet kept changing under this request. Try again in a moment.")
+        raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     def _unshelve(
         self, tx: Transaction, actor: Actor, server: str, request: MoveRequest, zone: str | None, *, unpin: bool
@@ -157,15 +157,15 @@ class Moves:
         refuse_locked(found, actor, self.access)
         refuse_state(found, "unshelve", VmState.SHELVED_OFFLOADED)
         if zone is not None or unpin:
-            self._refuse_unknown_zone(zone)
+            self._reject_unknown_zone(zone)
             found = replace(found, request=replace(found.request, zone=zone))
-        destination = self._destination(tx, request, found)
-        place = self.destinations.select(found, group, self._standing(found, request, destination))
+        requested = self._requested_host(tx, request, found)
+        destination = self.destinations.select(found, group, self._requirements(found, request, requested))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
-        self.destinations.claim(tx, found.id, place.host_id, found.flavor)
-        placement = replace(found.placement, seed=place.seed, candidates=place.candidates, avoid=())
+        self.destinations.claim(tx, found.id, destination.host_id, found.flavor)
+        placement = replace(found.placement, seed=destination.seed, candidates=destination.candidates, avoid=())
         tx.servers.update(
-            replace(found, host_id=place.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
+            replace(found, host_id=destination.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
         )
         self.destinations.bump_group(tx, found.group_id)
         tx.actions.add(found, "unshelve", request.request_id, actor, now)
@@ -177,16 +177,22 @@ class Moves:
         refuse_state(found, _ON_THE_WIRE[request.kind], *_MOVABLE[request.kind])
         source = self._source(tx, found, request)
         if request.flavor is not None:
-            _refuse_same_size(found, request.flavor)
+            _reject_same_flavor(found, request.flavor)
             refuse_small(request.flavor, tx.images.by_id(found.request.image_id or ""))
-            self._refuse_over_quota(tx, found, request.flavor)
-        destination = self._destination(tx, request, found)
-        requirements = self._standing(found, request, destination)
-        place = self.destinations.select(found, group, requirements, flavor=request.flavor, forced=request.forced)
-        self._claim(tx, actor, found, source, place, request)
+            self._reject_over_quota(tx, found, request.flavor)
+        requested = self._requested_host(tx, request, found)
+        requirements = self._requirements(found, request, requested)
+        destination = self.destinations.select(found, group, requirements, flavor=request.flavor, forced=request.forced)
+        self._claim(tx, actor, found, source, destination, request)
 
     def _claim(
-        self, tx: Transaction, actor: Actor, server: Server, source: Host, place: Destination, request: MoveRequest
+        self,
+        tx: Transaction,
+        actor: Actor,
+        server: Server,
+        source: Host,
+        destination: Destination,
+        request: MoveRequest,
     ) -> None:
         now, flavor = self.clock(), request.flavor or server.flavor
         move = Migration(
@@ -197,20 +203,22 @@ class Moves:
             kind=request.kind,
             status="preparing",
             source=source.name,
-            destination=place.host_name,
+            destination=destination.host_name,
             old_flavor=server.flavor,
             new_flavor=flavor,
             created_at=now,
             updated_at=now,
         )
         tx.claims.move_allocations(server.id, move.uuid, source.id)
-        self.destinations.claim(tx, server.id, place.host_id, flavor)
-        self._charge(tx, move)
+        self.destinations.claim(tx, server.id, destination.host_id, flavor)
+        self._charge_quota(tx, move)
         tx.migrations.add(move)
         tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)
-        placement = replace(server.placement, seed=place.seed, candidates=place.candidates, hosts=place.hosts)
+        placement = replace(
+            server.placement, seed=destination.seed, candidates=destination.candidates, hosts=destination.hosts
+        )
         moving = replace(
-            server, migration_host_id=place.host_id, task=_TASK[request.kind], placement=placement, updated_at=now
+            server, migration_host_id=destination.host_id, task=_TASK[request.kind], placement=placement, updated_at=now
         )
         tx.servers.update(moving)
         self.destinations.bump_group(tx, server.group_id)
@@ -219,8 +227,8 @@ class Moves:
     def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
         with self.store.read() as tx:
             self.servers.own(tx, actor, server, rule)
-            named = request.host is not None and request.kind in {MoveKind.MIGRATION, MoveKind.LIVE_MIGRATION}
-            if named and rule.startswith("os_compute_api:os-migrate-server"):
+            to_host = request.host is not None and request.kind in {MoveKind.MIGRATION, MoveKind.LIVE_MIGRATION}
+            if to_host and rule.startswith("os_compute_api:os-migrate-server"):
                 self.servers.own(tx, actor, server, f"{rule}:host")
 
     def _locked(self, tx: Transaction, actor: Actor, server: str, rule: str | None) -> tuple[Server, GroupState | None]:
@@ -233,14 +241,14 @@ class Moves:
 
     def _source(self, tx: Transaction, server: Server, request: MoveRequest) -> Host:
         if server.host_id is None:
-            raise Conflict(f"Cannot '{_ON_THE_WIRE[request.kind]}' instance {server.id} while it is on no host")
+            raise Conflict(f"Cannot '{_ON_THE_WIRE[request.kind]}' instance {server.id} while it has no host")
         source = tx.hosts.by_id(server.host_id)
         assert source is not None
         if request.kind is MoveKind.EVACUATION and source.up:
             raise Invalid(f"Compute service of {source.name} is still in use.")
         return source
 
-    def _destination(self, tx: Transaction, request: MoveRequest, server: Server) -> Host | None:
+    def _requested_host(self, tx: Transaction, request: MoveRequest, server: Server) -> Host | None:
         if request.host is None:
             return None
         found = tx.hosts.by_name(request.host)
@@ -252,12 +260,12 @@ class Moves:
             raise Invalid("Cannot migrate to the host where the server exists.")
         return found
 
-    def _standing(self, server: Server, request: MoveRequest, destination: Host | None) -> HostRequirements:
-        """What it asks of a host; a destination of the time when it was created no longer counts."""
+    def _requirements(self, server: Server, request: MoveRequest, requested: Host | None) -> HostRequirements:
+        """Return the server's host requirements, without the destination host of its creation request."""
         wanted = replace(server.request, hosts=(), forced=False)
         requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, wanted)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
-        only = requirements.only_hosts if destination is None else frozenset({destination.id})
+        only = requirements.only_hosts if requested is None else frozenset({requested.id})
         return replace(requirements, only_hosts=only, other_hosts=requirements.other_hosts | here)
 
     def _finished(self, tx: Transaction, server: Server) -> Migration:
@@ -266,14 +274,14 @@ class Moves:
             raise Conflict(f"Instance {server.id} has no move to confirm or revert.")
         return found[0]
 
-    def _refuse_unknown_zone(self, zone: str | None) -> None:
-        with self.store.read() as outside, self.destinations.live.fresh(outside) as snapshot:
+    def _reject_unknown_zone(self, zone: str | None) -> None:
+        with self.store.read() as read_tx, self.destinations.live.fresh(read_tx) as snapshot:
             if zone is not None and zone not in snapshot.fleet.zones:
                 raise Invalid("The requested availability zone is not available")
 
-    def _refuse_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
+    def _reject_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
         limits = self.limits(tx, server.project_id)
-        _, cores, ram = tx.claims.usage(server.project_id)  # not held: it is looked at again when it is charged
+        _, cores, ram = tx.claims.usage(server.project_id)  # not locked: _charge_quota checks again
         for name, used, more in (
             ("cores", cores, flavor.vcpus - server.flavor.vcpus),
             ("ram", ram, flavor.memory_mb - server.flavor.memory_mb),
@@ -283,37 +291,37 @@ class Moves:
                     f"Quota exceeded for {name}: Requested {more}, but already used {used} of {limits[name]} {name}"
                 )
 
-    def _charge(self, tx: Transaction, move: Migration) -> None:
-        """The larger size counts from now on. Raises StaleClaim if the project grew meanwhile and has none left."""
-        if not any(move.extra):
+    def _charge_quota(self, tx: Transaction, move: Migration) -> None:
+        """Count the larger flavor from now on. Raises StaleClaim when a concurrent request used up the quota."""
+        if not any(move.upsize_delta):
             return
-        tx.claims.add_usage(move.project_id, 0, *move.extra)
+        tx.claims.add_usage(move.project_id, 0, *move.upsize_delta)
         limits, (_, cores, ram) = self.limits(tx, move.project_id), tx.claims.usage(move.project_id)
-        for name, used, more in zip(("cores", "ram"), (cores, ram), move.extra, strict=True):
+        for name, used, more in zip(("cores", "ram"), (cores, ram), move.upsize_delta, strict=True):
             if more and limits[name] != UNLIMITED and used > limits[name]:
                 raise StaleClaim(frozenset())
 
     def _log_refusal(
-        self, actor: Actor, server: ServerId, request: MoveRequest, why: NoValidHost, action: str | None = None
+        self, actor: Actor, server: ServerId, request: MoveRequest, refusal: NoValidHost, action: str | None = None
     ) -> None:
-        """A refused move is not silent: the server's log has the counted reasons."""
+        """Record a refused move, with its counted reasons, in the server's action log."""
         now, verb = self.clock(), action or ACTION[request.kind]
         with self.store.write() as tx:
             found = tx.servers.by_id(server)
             if found is not None:
                 tx.actions.add(found, verb, request.request_id, actor, now)
-                event = ActionEvent("conductor_schedule", now, now, "Error", why.message, why.details)
+                event = ActionEvent("conductor_schedule", now, now, "Error", refusal.message, refusal.details)
                 tx.actions.finish(server, verb, event)
 
 
-def discharge(tx: Transaction, server: Server, amounts: tuple[int, int]) -> None:
-    """A move has ended: what its other size made the quota count is given back."""
+def release_quota(tx: Transaction, server: Server, amounts: tuple[int, int]) -> None:
+    """Release the cores and memory that a finished move had added to the project's usage."""
     if any(amounts):
         cores, ram = amounts
         tx.claims.add_usage(server.project_id, 0, -cores, -ram)
 
 
-def _refuse_same_size(server: Server, flavor: Flavor) -> None:
+def _reject_same_flavor(server: Server, flavor: Flavor) -> None:
     if flavor.id == server.flavor.id:
         raise Invalid("When resizing, instances must change flavor!")
 

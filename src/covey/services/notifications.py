@@ -1,4 +1,4 @@
-"""What is told to whoever listens: payloads in the versioned form of Nova's notifications, left in the outbox."""
+"""Notifications: payloads in the format of Nova's versioned notifications, written to the outbox."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,53 +17,53 @@ Payload = dict[str, object]
 
 
 class Event(StrEnum):
-    """What is told, by the names that Nova has for it, and in the words of the reference."""
+    """The published events, by Nova's names. The reference shows these descriptions."""
 
     GROUP_CREATED = "server_group.create"
-    """A group was made."""
+    """A group was created."""
 
     GROUP_UPDATED = "server_group.update"
-    """A group has another name, other policies or other rules."""
+    """The name, policies or rules of a group changed."""
 
     GROUP_DELETED = "server_group.delete"
-    """A group is gone; `members` are those that it had, and the servers stay."""
+    """A group was deleted; `members` are its last ones. The servers remain."""
 
     MEMBER_ADDED = "server_group.add_member"
-    """A server is in a group now: one for each that a request puts there, after all their `instance.create.start`.
-    `members` are those of that moment."""
+    """A server joined a group. A request for several servers emits one for each, after all `instance.create.start`;
+    `members` grows from one to the next."""
 
     MEMBER_REMOVED = "server_group.remove_member"
-    """A server was taken out of a group, and stays where it is. One that is deleted has `instance.delete.end` only."""
+    """A server was removed from a group and stays on its host. A deleted server emits `instance.delete.end` only."""
 
     CREATE_STARTED = "instance.create.start"
-    """A place is claimed, and a server is being built there."""
+    """A host is claimed, and the build of a server starts."""
 
     CREATE_ENDED = "instance.create.end"
-    """A server runs."""
+    """A server is running."""
 
     CREATE_FAILED = "instance.create.error"
-    """No host may take a server, and then no `instance.create.start` went before; or every host that it was tried on
-    failed. It holds no place and is in no group."""
+    """No host can take a server, without a preceding `instance.create.start`; or every host that was tried failed. The
+    server has no host and no group."""
 
     DELETED = "instance.delete.end"
-    """A server is gone. `host` is where it last was."""
+    """A server was deleted. `host` is its last host."""
 
     LIVE_MIGRATED = "instance.live_migration_post.end"
-    """A live migration has arrived."""
+    """A live migration is complete."""
 
     RESIZED = "instance.resize_finish.end"
-    """A cold migration or a resize has arrived, with the new flavor, and waits to be confirmed or reverted. Confirming
-    it changes no place and is not told."""
+    """A cold migration or a resize is on its new host, with the new flavor, and waits for confirm or revert. A
+    confirm emits nothing."""
 
     RESIZE_REVERTED = "instance.resize_revert.end"
-    """A resize was reverted: the server is back where it was, with the flavor that it had."""
+    """A resize was reverted: the server is back on its old host, with its old flavor."""
 
     EVACUATED = "instance.rebuild.end"
-    """An evacuated server has arrived elsewhere. As in Nova, that is the end of a rebuild, and the payload is the one
-    of rebuilds."""
+    """An evacuated server is on its new host. As in Nova, that is the end of a rebuild, with the payload of
+    rebuilds."""
 
 
-Told = tuple[Event, Payload]
+Emitted = tuple[Event, Payload]
 
 MOVED = {
     MoveKind.MIGRATION: Event.RESIZED,
@@ -76,49 +76,49 @@ _POWER = {Power.NONE: "pending", Power.RUNNING: "running", Power.SHUTDOWN: "shut
 
 @dataclass(frozen=True, slots=True)
 class NotificationEmitter:
-    """Leaves notes in the transaction that they are about; none at all where nobody listens."""
+    """Adds notifications to the outbox in the transaction of their event; none when they are disabled."""
 
     enabled: bool
     clock: Clock
-    zone: str = "nova"  # of hosts that have none of their own
+    zone: str = "nova"  # of hosts without a zone
 
     def group_changed(self, tx: Transaction, event: Event, group: Group) -> None:
-        """A group, or who is in it, has changed."""
+        """Emit a change of a group or of its members."""
         if self.enabled:
-            self._leave(tx, [(event, group_payload(group))])
+            self._add(tx, [(event, group_payload(group))])
 
     def create_started(self, tx: Transaction, servers: Sequence[Server]) -> None:
-        """New servers, after they were written: each begins its life, or ends it in error; then who joined a group."""
+        """Emit the start or the failure of each new server, after their rows are written; then each new member."""
         if self.enabled:
-            self._leave(tx, [*(self._begun(server) for server in servers), *_joined(tx, servers)])
+            self._add(tx, [*(self._started(server) for server in servers), *_joined(tx, servers)])
 
     def create_ended(self, tx: Transaction, servers: Iterable[Server]) -> None:
-        """Servers that were started, if they run now: one that was deleted meanwhile has an event of its own."""
+        """Emit the end of each build. A server that was deleted in between emits nothing here."""
         if self.enabled:
             now = tx.servers.by_ids([server.id for server in servers])
             running = [server for server in now if server.vm_state is VmState.ACTIVE]
-            self._leave(tx, [(Event.CREATE_ENDED, self._created(server)) for server in running])
+            self._add(tx, [(Event.CREATE_ENDED, self._created(server)) for server in running])
 
     def create_failed(self, tx: Transaction, server: ServerId) -> None:
-        """A server that no host could start; its fault, which was written before, says why."""
-        if self.enabled and (lost := tx.servers.by_id(server)) is not None:
-            self._leave(tx, [(Event.CREATE_FAILED, self._created(lost))])
+        """Emit a failed build; the server's row has its fault already."""
+        if self.enabled and (failed := tx.servers.by_id(server)) is not None:
+            self._add(tx, [(Event.CREATE_FAILED, self._created(failed))])
 
     def delete_ended(self, tx: Transaction, server: Server) -> None:
-        """A server that is gone, as it last was."""
+        """Emit a deletion, with the server's last state."""
         if self.enabled:
             payload = self._acted(replace(server, task=None, power=Power.NONE), self.clock())
-            self._leave(tx, [(Event.DELETED, payload)])
+            self._add(tx, [(Event.DELETED, payload)])
 
     def moved(self, tx: Transaction, event: Event, server: ServerId) -> None:
-        """A server that is on another host since a moment ago: one of MOVED, or the way back."""
-        if self.enabled and (here := tx.servers.by_id(server)) is not None:
-            self._leave(tx, [(event, self._rebuilt(here) if event is Event.EVACUATED else self._acted(here))])
+        """Emit a completed move or revert: an event of MOVED, or RESIZE_REVERTED."""
+        if self.enabled and (moved := tx.servers.by_id(server)) is not None:
+            self._add(tx, [(event, self._rebuilt(moved) if event is Event.EVACUATED else self._acted(moved))])
 
-    def _leave(self, tx: Transaction, notes: Sequence[Told]) -> None:
-        tx.outbox.add(notes, self.clock())
+    def _add(self, tx: Transaction, emitted: Sequence[Emitted]) -> None:
+        tx.outbox.add(emitted, self.clock())
 
-    def _begun(self, server: Server) -> Told:
+    def _started(self, server: Server) -> Emitted:
         event = Event.CREATE_STARTED if server.vm_state is VmState.BUILDING else Event.CREATE_FAILED
         return event, self._created(server)
 
@@ -140,7 +140,7 @@ class NotificationEmitter:
 
 
 def group_payload(group: Group) -> Payload:
-    """A group, for operators: its policies name real domains. Rule values are text here, as in Nova."""
+    """Return a group's payload, for operators: its policies name real domains. Rule values are text, as in Nova."""
     data: Payload = {
         "uuid": group.id,
         "name": group.name,
@@ -156,7 +156,7 @@ def group_payload(group: Group) -> Payload:
 
 
 def server_data(server: Server, zone: str, deleted_at: datetime | None = None) -> Payload:
-    """A server, for operators: it names the host. What Covey does not know of a server is null or empty."""
+    """Return a server's data, for operators: it names the host. What Covey does not keep is null or empty."""
     details = server.details
     return {
         "uuid": server.id,
@@ -198,20 +198,20 @@ def server_data(server: Server, zone: str, deleted_at: datetime | None = None) -
     }
 
 
-def _joined(tx: Transaction, servers: Sequence[Server]) -> list[Told]:
-    """A note for each member, with those who were members by then: the last one has them all."""
+def _joined(tx: Transaction, servers: Sequence[Server]) -> list[Emitted]:
+    """Return an event for each new member, with the members up to and including it."""
     new: dict[GroupId, list[ServerId]] = {}
     for server in servers:
         if server.group_id is not None:
             new.setdefault(server.group_id, []).append(server.id)
-    notes: list[Told] = []
+    emitted: list[Emitted] = []
     for group in tx.groups.by_ids(list(new)):
         ids = new[group.id]
         before = tuple(member for member in group.members if member not in set(ids))
         for number in range(1, len(ids) + 1):
             then = replace(group, members=(*before, *ids[:number]))
-            notes.append((Event.MEMBER_ADDED, group_payload(then)))
-    return notes
+            emitted.append((Event.MEMBER_ADDED, group_payload(then)))
+    return emitted
 
 
 def _flavor(flavor: Flavor) -> Payload:

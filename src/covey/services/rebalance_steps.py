@@ -1,4 +1,4 @@
-"""What follows the start of a rebalance: one step after another, each looked at anew; or another plan, or the end."""
+"""Carries out a rebalance: one step at a time, each checked against the present state, or a new plan."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,113 +14,113 @@ from covey.model.servers import Server, VmState
 from covey.model.work import Job, JobKind
 from covey.ports import Clock
 from covey.services.moves import MoveRequest, Moves
-from covey.services.rebalances import Planner, movable
+from covey.services.rebalances import Planner, is_movable
 from covey.storage.store import Store
 
 log = structlog.get_logger()
 
-_LOOK_AGAIN_S = 0.5  # while a server is on its way
-_MOST_PLANS = 4
-_OVER = {RebalanceStatus.DONE, RebalanceStatus.FAILED}
-_MAY_LOOK = "os_compute_api:servers:show"
+_POLL_S = 0.5  # while a server moves
+_MAX_PLANS = 4
+_FINISHED = {RebalanceStatus.DONE, RebalanceStatus.FAILED}
+_SHOW_RULE = "os_compute_api:servers:show"
 
 
-class _At(Enum):
-    """Where a step stands, by the rows of its server."""
+class _StepState(Enum):
+    """The state of a step, by the rows of its server."""
 
-    START = auto()
-    WAY = auto()
-    THERE = auto()  # but its old place is not given back yet
-    END = auto()
-    LOST = auto()  # it is elsewhere, or gone, or busy with something else
+    PENDING = auto()
+    MOVING = auto()
+    ARRIVED = auto()  # not confirmed yet
+    DONE = auto()
+    DIVERGED = auto()  # the server is elsewhere, deleted or busy with another task
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceSteps:
-    """Each turn asks the rows where it stands, so it does not matter who took the last one, or died over it."""
+    """Every run reads the state from the rows, so any worker may continue after another died."""
 
     store: Store
     clock: Clock
     planner: Planner
     moves: Moves
 
-    def turn(self, job: Job) -> None:
-        """Do what can be done now, and come back for the rest."""
+    def run(self, job: Job) -> None:
+        """Carry out what is possible now; add a job for the rest."""
         with self.store.read() as tx:
             found = tx.rebalances.by_id(job.subject_id)
             step = None if found is None else found.next
             server = None if step is None else tx.servers.by_id(step.server_id)
-        if found is None or found.status in _OVER:
-            self._forget(job.subject_id)
+        if found is None or found.status in _FINISHED:
+            self._finish(job.subject_id)
         elif step is None:
-            self._keep(found, replace(found, status=RebalanceStatus.DONE))
+            self._save(found, replace(found, status=RebalanceStatus.DONE))
         else:
-            self._go_on(found, step, server)
+            self._advance(found, step, server)
 
-    def _go_on(self, found: Rebalance, step: Step, server: Server | None) -> None:
+    def _advance(self, found: Rebalance, step: Step, server: Server | None) -> None:
         runs = found.status is RebalanceStatus.RUNNING
-        match _where(step, server):
-            case _At.WAY:
-                self._keep(found, replace(found, under_way=True), later=True)
-            case _At.THERE:
+        match _state_of(step, server):
+            case _StepState.MOVING:
+                self._save(found, replace(found, under_way=True), poll=True)
+            case _StepState.ARRIVED:
                 self.moves.confirm(_on_behalf_of(found), step.server_id, found.request_id)
-                self._keep(found, _one_more(found))
-            case _At.END:
-                self._keep(found, _one_more(found))
-            case _At.START if runs and not found.under_way:
-                self._begin(found, step)
+                self._save(found, _with_step_done(found))
+            case _StepState.DONE:
+                self._save(found, _with_step_done(found))
+            case _StepState.PENDING if runs and not found.under_way:
+                self._start_move(found, step)
             case _ if runs:
-                self._plan_again(found)
+                self._replan(found)
             case _:
-                self._forget(found.id)
+                self._finish(found.id)
 
-    def _begin(self, found: Rebalance, step: Step) -> None:
+    def _start_move(self, found: Rebalance, step: Step) -> None:
         with self.store.read() as tx:
             group = tx.groups.by_id(found.group_id)
-            seen = None if group is None else self.planner.look(tx, group)
+            snapshot = None if group is None else self.planner.snapshot(tx, group)
             server = tx.servers.by_id(step.server_id)
-        if seen is None or server is None or not seen.still_right(found.steps[found.done :]):
-            self._plan_again(found)
+        if snapshot is None or server is None or not snapshot.still_right(found.steps[found.done :]):
+            self._replan(found)
             return
         live = server.vm_state is VmState.ACTIVE
         kind = MoveKind.LIVE_MIGRATION if live else MoveKind.MIGRATION
         request = MoveRequest(kind, found.request_id, step.destination)
         try:
-            self.moves.begin(_on_behalf_of(found), step.server_id, request, _MAY_LOOK)
+            self.moves.begin(_on_behalf_of(found), step.server_id, request, _SHOW_RULE)
         except Busy:
-            self._keep(found, found, later=True)
+            self._save(found, found, poll=True)
         except (NoValidHost, Conflict, Invalid, NotFound) as error:
             log.info("rebalance.step_refused", rebalance=found.id, server=step.server_id, reason=error.message)
-            self._plan_again(found)
+            self._replan(found)
         else:
-            self._keep(found, replace(found, under_way=True), later=True)
+            self._save(found, replace(found, under_way=True), poll=True)
 
-    def _plan_again(self, found: Rebalance) -> None:
-        """Things are not as they were when the plan was made."""
-        if found.plans >= _MOST_PLANS:
-            reason = f"After {found.plans} plans a step still could not be taken: the group or its hosts keep changing."
-            self._keep(found, replace(found, status=RebalanceStatus.FAILED, reason=reason))
+    def _replan(self, found: Rebalance) -> None:
+        """Plan again: the group or the fleet is not as the plan assumed."""
+        if found.plans >= _MAX_PLANS:
+            reason = f"A step failed after {found.plans} plans: the group or its hosts keep changing."
+            self._save(found, replace(found, status=RebalanceStatus.FAILED, reason=reason))
             return
         with self.store.read() as tx:
             group = tx.groups.by_id(found.group_id)
-            seen = None if group is None else self.planner.look(tx, group)
-        if seen is None:
-            self._forget(found.id)
+            snapshot = None if group is None else self.planner.snapshot(tx, group)
+        if snapshot is None:
+            self._finish(found.id)
             return
         try:
-            thought = self.planner.think(seen)
+            plan = self.planner.plan(snapshot)
         except MissingExtra as error:
-            self._keep(found, replace(found, status=RebalanceStatus.FAILED, reason=error.message))
+            self._save(found, replace(found, status=RebalanceStatus.FAILED, reason=error.message))
             return
-        steps = (*found.steps[: found.done], *seen.steps(thought.moves))
+        steps = (*found.steps[: found.done], *snapshot.steps(plan.moves))
         changed = replace(found, steps=steps, under_way=False, plans=found.plans + 1)
-        if not thought.moves and thought.after:
-            reason = f"No further move ends what is left: {thought.after[0].sentence}."
+        if not plan.moves and plan.after:
+            reason = f"No further move ends the remaining violation: {plan.after[0].sentence}."
             changed = replace(changed, status=RebalanceStatus.FAILED, reason=reason)
-        self._keep(found, changed)
+        self._save(found, changed)
 
-    def _keep(self, was: Rebalance, now: Rebalance, *, later: bool = False) -> None:
-        """Write down how far it has come, unless somebody else did meanwhile, and come back for the rest."""
+    def _save(self, was: Rebalance, now: Rebalance, *, poll: bool = False) -> None:
+        """Save the progress, unless another worker saved first, and add a job for the rest."""
         time = self.clock()
         with self.store.write() as tx:
             current = tx.rebalances.by_id(was.id, lock=True)
@@ -128,32 +128,32 @@ class RebalanceSteps:
             if current == was:
                 current = replace(now, updated_at=time)
                 tx.rebalances.update(current)
-            if current is not None and current.status not in _OVER:
-                tx.work.add(JobKind.REBALANCE, was.id, time + timedelta(seconds=_LOOK_AGAIN_S if later else 0))
+            if current is not None and current.status not in _FINISHED:
+                tx.work.add(JobKind.REBALANCE, was.id, time + timedelta(seconds=_POLL_S if poll else 0))
 
-    def _forget(self, rebalance: str) -> None:
-        """There is nothing more to do."""
+    def _finish(self, rebalance: str) -> None:
+        """Delete the job: nothing is left to do."""
         with self.store.write() as tx:
             tx.work.finish(JobKind.REBALANCE, [rebalance])
 
 
-def _where(step: Step, server: Server | None) -> _At:
+def _state_of(step: Step, server: Server | None) -> _StepState:
     if server is None:
-        return _At.LOST
+        return _StepState.DIVERGED
     if server.migration_host_id is None:
         if server.host_name == step.destination:
-            return _At.END
-        return _At.START if server.host_name == step.source and movable(server) else _At.LOST
+            return _StepState.DONE
+        return _StepState.PENDING if server.host_name == step.source and is_movable(server) else _StepState.DIVERGED
     arrived = server.vm_state is VmState.RESIZED
     here, there = (
         (server.migration_host_name, server.host_name) if arrived else (server.host_name, server.migration_host_name)
     )
     if (here, there) != (step.source, step.destination):
-        return _At.LOST
-    return _At.THERE if arrived and server.task is None else _At.WAY
+        return _StepState.DIVERGED
+    return _StepState.ARRIVED if arrived and server.task is None else _StepState.MOVING
 
 
-def _one_more(found: Rebalance) -> Rebalance:
+def _with_step_done(found: Rebalance) -> Rebalance:
     done = found.done + 1
     ended = done == len(found.steps) and found.status is RebalanceStatus.RUNNING
     status = RebalanceStatus.DONE if ended else found.status
@@ -161,5 +161,5 @@ def _one_more(found: Rebalance) -> Rebalance:
 
 
 def _on_behalf_of(found: Rebalance) -> Actor:
-    """Whoever asked, with the rights of the service: to rebalance is not to migrate as one pleases."""
+    """Return the requester with the service's own rights: a tenant may rebalance without the right to migrate."""
     return Actor(found.user_id, found.project_id, with_implied(frozenset({"admin"})))

@@ -1,4 +1,4 @@
-"""Rebalances: what would put a group right, and having it done."""
+"""Rebalances: plan the moves that end a group's policy violations, and start, show or cancel them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +22,12 @@ from covey.services.obfuscation import Obfuscation, obfuscation_for
 from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
 
-_AT_REST = {VmState.ACTIVE, VmState.STOPPED}
+_IDLE_STATES = {VmState.ACTIVE, VmState.STOPPED}
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A plan with its hosts by name; names and identifiers are real ones, to be shown through `disguise`."""
+class RebalancePlan:
+    """A plan with its hosts by name. Names and identifiers are real ones; `obfuscation` hides them from tenants."""
 
     group: Group
     plan: Plan
@@ -37,19 +37,19 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A group with its members, and a picture of the fleet that is nobody else's."""
+class GroupSnapshot:
+    """A group with its members, and a private copy of the fleet."""
 
     group: Group
     members: Sequence[Member]
     fleet: Fleet
 
     def steps(self, moves: Sequence[Move]) -> tuple[Step, ...]:
-        """Moves, with hosts by name."""
+        """Return moves with their hosts by name."""
         return tuple(Step(move.member, self._name(move.source), self._name(move.destination)) for move in moves)
 
     def still_right(self, steps: Sequence[Step]) -> bool:
-        """Whether steps that were planned earlier may be gone on with."""
+        """Return whether the remaining steps of an earlier plan are still valid."""
         ids = {host.name: host.id for host in self.fleet.hosts}
         gone = HostId(0)
         moves = [Move(s.server_id, ids.get(s.source, gone), ids.get(s.destination, gone)) for s in steps]
@@ -61,44 +61,46 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Looks at a group, and thinks about it for a while."""
+    """Takes a snapshot of a group, and plans its moves."""
 
     servers: Servers
     live: LiveFleet
     request_slots: RequestSlots
     seed: Callable[[], int]
-    patience_s: float
+    timeout_s: float  # of the solver; the best plan so far is then used
 
-    def look(self, tx: Transaction, group: Group) -> Seen:
-        """The group as the transaction sees it."""
+    def snapshot(self, tx: Transaction, group: Group) -> GroupSnapshot:
+        """Return the group as the transaction sees it."""
         found = [server for server in tx.servers.by_ids(group.members) if server.host_id is not None]
         members = [self._member(server) for server in found]
-        with self.live.fresh(tx) as snapshot:
-            return Seen(group, members, snapshot.fleet.copy())
+        with self.live.fresh(tx) as live:
+            return GroupSnapshot(group, members, live.fleet.copy())
 
-    def think(self, seen: Seen) -> Plan:
-        """What to do about it. Nobody waits meanwhile: not for a lane, and not for a transaction."""
+    def plan(self, snapshot: GroupSnapshot) -> Plan:
+        """Return the fewest moves. Planning holds no request slot and no transaction."""
         with self.request_slots.aside(), cpu_affinity.unpinned():
-            return plan(seen.group.policies, seen.members, seen.fleet, self.seed(), patience_s=self.patience_s)
+            return plan(
+                snapshot.group.policies, snapshot.members, snapshot.fleet, self.seed(), patience_s=self.timeout_s
+            )
 
     def _member(self, server: Server) -> Member:
-        """A server counts where it is, or where it is going to."""
+        """A moving server counts on its destination."""
         moving = server.migration_host_id is not None and server.vm_state is not VmState.RESIZED
         host = server.migration_host_id if moving else server.host_id
         assert host is not None
-        wanted = replace(server.request, hosts=(), forced=False)  # as for every other move
-        requirements = self.servers.requirements_for(server.project_id, server.flavor, wanted)
-        return Member(server.id, host, amounts_of(server.flavor), requirements, movable(server))
+        request = replace(server.request, hosts=(), forced=False)  # as for every other move
+        requirements = self.servers.requirements_for(server.project_id, server.flavor, request)
+        return Member(server.id, host, amounts_of(server.flavor), requirements, is_movable(server))
 
 
-def movable(server: Server) -> bool:
-    """Whether a rebalance may move a server: it is at rest, nobody locked it, and its host answers."""
-    return server.vm_state in _AT_REST and server.task is None and not server.details.locked and server.host_up
+def is_movable(server: Server) -> bool:
+    """Return whether a rebalance may move a server: it is idle and unlocked, and its host is up."""
+    return server.vm_state in _IDLE_STATES and server.task is None and not server.details.locked and server.host_up
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalances:
-    """What callers can ask for; a worker takes the steps."""
+    """Starts and shows rebalances. A worker carries out their steps."""
 
     store: Store
     access: Access
@@ -107,22 +109,22 @@ class Rebalances:
     groups: Groups
     planner: Planner
 
-    def plan(self, actor: Actor, group: str) -> Planned:
-        """The fewest moves that put the group right; changes nothing. Raises NotFound."""
+    def plan(self, actor: Actor, group: str) -> RebalancePlan:
+        """Return the fewest moves that end the group's violations; changes nothing. Raises NotFound."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance:plan")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
-            seen = self.planner.look(tx, found)
-        thought = self.planner.think(seen)
-        return Planned(found, thought, seen.steps(thought.moves), seen.steps(thought.left), obfuscation)
+            snapshot = self.planner.snapshot(tx, found)
+        plan = self.planner.plan(snapshot)
+        return RebalancePlan(found, plan, snapshot.steps(plan.moves), snapshot.steps(plan.left), obfuscation)
 
     def start(self, actor: Actor, group: str, request_id: str) -> tuple[Rebalance, Obfuscation]:
-        """Begin to put the group right. Raises NotFound, and Conflict while another rebalance of it runs."""
+        """Start a rebalance. Raises NotFound, and Conflict while another one of the group runs."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
-            seen = self.planner.look(tx, found)
-        steps = seen.steps(self.planner.think(seen).moves)
+            snapshot = self.planner.snapshot(tx, found)
+        steps = snapshot.steps(self.planner.plan(snapshot).moves)
         now = self.clock()
         new = Rebalance(
             id=self.new_uuid(),
@@ -137,14 +139,14 @@ class Rebalances:
         )
         with self.store.write() as tx:
             tx.groups.lock([found.id])
-            self.groups.own(tx, actor, group, "rebalance")  # it may have gone meanwhile
+            self.groups.own(tx, actor, group, "rebalance")  # it may be deleted by now
             tx.rebalances.add(new)
             if steps:
                 tx.work.add(JobKind.REBALANCE, new.id, now)
         return new, obfuscation
 
     def show(self, actor: Actor, group: str) -> tuple[Rebalance, Obfuscation]:
-        """The latest one of the group. Raises NotFound."""
+        """Return the group's latest rebalance. Raises NotFound."""
         with self.store.read() as tx:
             found = self.groups.own(tx, actor, group, "rebalance:plan")
             latest = tx.rebalances.latest(found.id)
@@ -153,7 +155,7 @@ class Rebalances:
             return latest, obfuscation_for(tx, self.access, actor, found.project_id)
 
     def cancel(self, actor: Actor, group: str) -> None:
-        """No further step is begun; one that is under way comes to its end. Raises Conflict if none runs."""
+        """Start no further step; a running one completes. Raises NotFound, and Conflict when no rebalance runs."""
         with self.store.write() as tx:
             found = self.groups.own(tx, actor, group, "rebalance")
             latest = tx.rebalances.latest(found.id, lock=True)

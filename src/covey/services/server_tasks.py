@@ -1,4 +1,4 @@
-"""What follows the claim of a move: bring the server there, and settle; or leave it where it was."""
+"""Server tasks: what a worker does after a move, a shelve or a power action was accepted."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver
 from covey.services.destinations import Destinations
-from covey.services.moves import ACTION, discharge
+from covey.services.moves import ACTION, release_quota
 from covey.services.notifications import MOVED, Event, NotificationEmitter
 from covey.storage.store import Store, Transaction
 
@@ -22,12 +22,12 @@ log = structlog.get_logger()
 
 P = ParamSpec("P")
 
-_LEAVES_AT_ONCE = {MoveKind.LIVE_MIGRATION, MoveKind.EVACUATION}
+_WITHOUT_CONFIRMATION = {MoveKind.LIVE_MIGRATION, MoveKind.EVACUATION}
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTasks:
-    """Each step looks at the rows first, so that it may be repeated after a crash."""
+    """Carries out jobs of servers. Each reads the rows first, so it may be repeated after a crash."""
 
     store: Store
     clock: Clock
@@ -36,30 +36,32 @@ class ServerTasks:
     notifications: NotificationEmitter
 
     def move(self, job: Job) -> None:
-        """Bring a server to the host that was claimed for it."""
+        """Move a server to the host that was claimed for it."""
         server, move = self._under_way(job, "preparing")
         fault: DriverFault | None = None
         if server is not None and move is not None and server.migration_host_name is not None:
             live = move.kind is MoveKind.LIVE_MIGRATION
             fault = _fault_of(self.driver.move, server, move.source, server.migration_host_name, live=live)
-        arrive = partial(self._arrive, stopped=bool(job.arguments.get("stopped")))
-        self._settle(job, "preparing", arrive if fault is None else partial(self._stay, fault))
+        complete = partial(self._complete_move, stopped=bool(job.arguments.get("stopped")))
+        self._finish_move(job, "preparing", complete if fault is None else partial(self._fail_move, fault))
 
     def revert(self, job: Job) -> None:
-        """Bring a server back to where it was before a move that its owner did not like."""
+        """Move a server back to the host that it had before its move."""
         server, move = self._under_way(job, "finished")
         fault: DriverFault | None = None
         if server is not None and move is not None and server.host_name is not None:
             fault = _fault_of(self.driver.move, server, server.host_name, move.source, live=False)
-        self._settle(job, "finished", self._return if fault is None else partial(self._stay_there, fault))
+        self._finish_move(
+            job, "finished", self._complete_revert if fault is None else partial(self._fail_revert, fault)
+        )
 
     def shelve(self, job: Job) -> None:
-        """Take a server off its host and keep the rest."""
+        """Destroy a server on its host, and keep its record."""
         with self.store.read() as tx:
-            seen = tx.servers.by_id(job.subject_id)
+            current = tx.servers.by_id(job.subject_id)
         fault: DriverFault | None = None
-        if seen is not None and seen.task is Task.SHELVING_OFFLOADING and seen.host_name is not None:
-            fault = _fault_of(self.driver.destroy, seen, seen.host_name)
+        if current is not None and current.task is Task.SHELVING_OFFLOADING and current.host_name is not None:
+            fault = _fault_of(self.driver.destroy, current, current.host_name)
         now = self.clock()
         with self.store.write() as tx:
             server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
@@ -67,7 +69,7 @@ class ServerTasks:
             if server is None or server.task is not Task.SHELVING_OFFLOADING:
                 return
             if fault is not None:
-                self._leave_as_it_was(tx, server, "shelve", fault)
+                self._fail_action(tx, server, "shelve", fault)
                 return
             self.destinations.release(tx, server.id)
             tx.servers.update(
@@ -84,12 +86,12 @@ class ServerTasks:
             tx.actions.finish(server.id, "shelve", ActionEvent("compute_shelve_instance", now, now, "Success"))
 
     def unshelve(self, job: Job) -> None:
-        """Start a shelved server on the host that was claimed for it."""
+        """Spawn a shelved server on the host that was claimed for it."""
         with self.store.read() as tx:
-            seen = tx.servers.by_id(job.subject_id)
+            current = tx.servers.by_id(job.subject_id)
         fault: DriverFault | None = None
-        if seen is not None and seen.task is Task.UNSHELVING and seen.host_name is not None:
-            fault = _fault_of(self.driver.spawn, seen, seen.host_name)
+        if current is not None and current.task is Task.UNSHELVING and current.host_name is not None:
+            fault = _fault_of(self.driver.spawn, current, current.host_name)
         now = self.clock()
         with self.store.write() as tx:
             server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
@@ -107,13 +109,13 @@ class ServerTasks:
             tx.actions.finish(server.id, "unshelve", event)
 
     def power(self, job: Job) -> None:
-        """Start, stop or reboot."""
+        """Start, stop or reboot a server."""
         with self.store.read() as tx:
-            seen = tx.servers.by_id(job.subject_id)
+            current = tx.servers.by_id(job.subject_id)
         verb = str(job.arguments["verb"])
         fault: DriverFault | None = None
-        if seen is not None and seen.host_name is not None and seen.task in _POWER_TASKS:
-            fault = _fault_of(self.driver.power, seen, seen.host_name, verb)
+        if current is not None and current.host_name is not None and current.task in _POWER_TASKS:
+            fault = _fault_of(self.driver.power, current, current.host_name, verb)
         now = self.clock()
         with self.store.write() as tx:
             server = tx.servers.by_id(job.subject_id, lock=True)
@@ -121,14 +123,14 @@ class ServerTasks:
             if server is None or server.task not in _POWER_TASKS:
                 return
             if fault is not None:
-                self._leave_as_it_was(tx, server, verb, fault)
+                self._fail_action(tx, server, verb, fault)
                 return
-            off = verb == "stop"
+            stopping = verb == "stop"
             tx.servers.update(
                 replace(
                     server,
-                    vm_state=VmState.STOPPED if off else VmState.ACTIVE,
-                    power=Power.SHUTDOWN if off else Power.RUNNING,
+                    vm_state=VmState.STOPPED if stopping else VmState.ACTIVE,
+                    power=Power.SHUTDOWN if stopping else Power.RUNNING,
                     task=None,
                     updated_at=now,
                 )
@@ -139,28 +141,30 @@ class ServerTasks:
         with self.store.read() as tx:
             return tx.servers.by_id(job.subject_id), _move_of(tx, job, status)
 
-    def _settle(self, job: Job, status: str, settle: Callable[[Transaction, Server, Migration], None]) -> None:
+    def _finish_move(self, job: Job, status: str, finish: Callable[[Transaction, Server, Migration], None]) -> None:
         with self.store.write() as tx:
             server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
             move = _move_of(tx, job, status)
             tx.work.done([job.id])
             if server is None or move is None or server.task is Task.DELETING:
                 return
-            settle(tx, server, move)
+            finish(tx, server, move)
             self.destinations.bump_group(tx, server.group_id)
 
-    def _leave_as_it_was(self, tx: Transaction, server: Server, action: str, fault: DriverFault) -> None:
+    def _fail_action(self, tx: Transaction, server: Server, action: str, fault: DriverFault) -> None:
         now = self.clock()
         log.warning("action.failed", server=server.id, action=action, reason=fault.message)
         tx.servers.update(replace(server, task=None, updated_at=now))
-        event = ActionEvent(f"compute_{action}_instance", now, now, "Error", "The host failed to do it.", fault.message)
+        event = ActionEvent(
+            f"compute_{action}_instance", now, now, "Error", "The host failed to carry out the action.", fault.message
+        )
         tx.actions.finish(server.id, action, event)
 
-    def _arrive(self, tx: Transaction, server: Server, move: Migration, *, stopped: bool) -> None:
+    def _complete_move(self, tx: Transaction, server: Server, move: Migration, *, stopped: bool) -> None:
         now = self.clock()
-        source, here = server.host_id, server.migration_host_id
-        arrived = replace(server, host_id=here, task=None, flavor=move.new_flavor, updated_at=now)
-        if move.kind in _LEAVES_AT_ONCE:
+        source, destination = server.host_id, server.migration_host_id
+        arrived = replace(server, host_id=destination, task=None, flavor=move.new_flavor, updated_at=now)
+        if move.kind in _WITHOUT_CONFIRMATION:
             self.destinations.release(tx, move.uuid)
             power = Power.SHUTDOWN if stopped else server.power
             state = VmState.STOPPED if power is Power.SHUTDOWN else VmState.ACTIVE
@@ -173,34 +177,38 @@ class ServerTasks:
         tx.actions.finish(server.id, ACTION[move.kind], ActionEvent(f"compute_{move.kind}", now, now, "Success"))
         self.notifications.moved(tx, MOVED[move.kind], server.id)
 
-    def _stay(self, fault: DriverFault, tx: Transaction, server: Server, move: Migration) -> None:
+    def _fail_move(self, fault: DriverFault, tx: Transaction, server: Server, move: Migration) -> None:
         now = self.clock()
         log.warning("move.failed", server=server.id, reason=fault.message)
-        self._give_back(tx, server, move)
+        self._restore_allocations(tx, server, move)
         tx.migrations.set_status(move.uuid, "error", now)
         tx.servers.update(replace(server, migration_host_id=None, task=None, updated_at=now))
-        event = ActionEvent(f"compute_{move.kind}", now, now, "Error", "The move failed; it stays.", fault.message)
+        event = ActionEvent(
+            f"compute_{move.kind}", now, now, "Error", "The move failed; the server stays on its host.", fault.message
+        )
         tx.actions.finish(server.id, ACTION[move.kind], event)
 
-    def _stay_there(self, fault: DriverFault, tx: Transaction, server: Server, _: Migration) -> None:
-        """It could not be brought back: its owner may try again, or confirm."""
+    def _fail_revert(self, fault: DriverFault, tx: Transaction, server: Server, _: Migration) -> None:
+        """Leave the server on its new host; its owner may revert again, or confirm."""
         now = self.clock()
         log.warning("revert.failed", server=server.id, reason=fault.message)
         tx.servers.update(replace(server, task=None, updated_at=now))
-        event = ActionEvent("compute_revert_resize", now, now, "Error", "The move failed; it stays.", fault.message)
+        event = ActionEvent(
+            "compute_revert_resize", now, now, "Error", "The move failed; the server stays on its host.", fault.message
+        )
         tx.actions.finish(server.id, "revertResize", event)
 
-    def _give_back(self, tx: Transaction, server: Server, move: Migration) -> None:
-        """The server holds what its move held for it, and nothing else; what it used more is not counted any more."""
-        tx.allocations.find([server.id, move.uuid], lock=True)  # before any inventory, as everybody holds them
+    def _restore_allocations(self, tx: Transaction, server: Server, move: Migration) -> None:
+        """Give the migration's allocations back to the server, and release what the move added to the quota."""
+        tx.allocations.find([server.id, move.uuid], lock=True)  # consumers are locked before inventories everywhere
         self.destinations.release(tx, server.id)
         tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         tx.claims.return_allocations(move.uuid, server.id)
-        discharge(tx, server, move.extra)
+        release_quota(tx, server, move.upsize_delta)
 
-    def _return(self, tx: Transaction, server: Server, move: Migration) -> None:
+    def _complete_revert(self, tx: Transaction, server: Server, move: Migration) -> None:
         now = self.clock()
-        self._give_back(tx, server, move)
+        self._restore_allocations(tx, server, move)
         tx.migrations.set_status(move.uuid, "reverted", now)
         state = VmState.STOPPED if server.power is Power.SHUTDOWN else VmState.ACTIVE
         back = replace(
@@ -221,7 +229,7 @@ _POWER_TASKS = {Task.POWERING_OFF, Task.POWERING_ON, Task.REBOOTING, Task.REBOOT
 
 
 def _fault_of(step: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> DriverFault | None:
-    """What went wrong, if something did."""
+    """Return the step's DriverFault, or None."""
     try:
         step(*args, **kwargs)
     except DriverFault as fault:

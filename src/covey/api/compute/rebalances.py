@@ -16,7 +16,7 @@ from covey.api.versions import only_from
 from covey.model.groups import HOST
 from covey.model.rebalances import Rebalance, Step
 from covey.services.obfuscation import Obfuscation
-from covey.services.rebalances import Planned
+from covey.services.rebalances import RebalancePlan
 from covey.services.rebalances import Rebalances as Service
 
 ACTIONS: dict[str, JsonSchema] = {
@@ -69,7 +69,7 @@ def show(rebalance: Rebalance, obfuscation: Obfuscation) -> Json:
     }
 
 
-def show_plan(planned: Planned) -> Json:
+def show_plan(planned: RebalancePlan) -> Json:
     """Return a plan: its moves, and the moves `left` out because no order of them keeps the policies."""
     plan, obfuscation = planned.plan, planned.obfuscation
     return {

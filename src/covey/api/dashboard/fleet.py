@@ -152,7 +152,7 @@ def show_health(health: Health) -> Json:
             "overdue": backlog.overdue,
             "oldest_due_at": None if backlog.oldest_due_at is None else seconds(backlog.oldest_due_at),
         },
-        "notifications_waiting": backlog.notes,
+        "notifications_waiting": backlog.notifications,
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from covey.model.access import Actor, Target
 from covey.model.errors import Unavailable
-from covey.model.event_feed import ChangeMarker, EventFeed, Subject, event_feed
+from covey.model.event_feed import ChangeMarker, FeedEvent, Subject, feed_events
 from covey.model.ids import ProjectId
 from covey.ports import Access
 from covey.services.dashboard.visibility import sees_all
@@ -29,7 +29,7 @@ class Subscription:
     everything: bool
     project_id: ProjectId
 
-    def select(self, events: Collection[EventFeed]) -> Changes:
+    def select(self, events: Collection[FeedEvent]) -> Changes:
         """Return the changes that the subscription covers, each subject once."""
         visible = [event for event in events if self.everything or event.project_id == self.project_id]
         return {
@@ -49,7 +49,7 @@ class ChangePoller:
     _polled_at: float = float("-inf")
     _markers: Collection[ChangeMarker] = ()
     _position: int = 0
-    _kept: deque[tuple[int, list[EventFeed]]] = field(default_factory=lambda: deque(maxlen=_MAX_KEPT))
+    _kept: deque[tuple[int, list[FeedEvent]]] = field(default_factory=lambda: deque(maxlen=_MAX_KEPT))
 
     def subscribe(self, actor: Actor) -> Subscription:
         """Raises Forbidden for an actor who may not list their project's servers."""
@@ -84,7 +84,7 @@ class ChangePoller:
                 markers = tx.dashboard.traces()
         except Unavailable:
             return  # a later poll finds these changes
-        events = event_feed(self._markers, markers)
+        events = feed_events(self._markers, markers)
         self._markers = markers
         if idle > _MAX_IDLE_S:
             self._kept.clear()

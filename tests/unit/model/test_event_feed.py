@@ -1,6 +1,6 @@
 """What two looks at the database tell."""
 
-from covey.model.event_feed import ChangeMarker, EventFeed, Subject, event_feed
+from covey.model.event_feed import ChangeMarker, FeedEvent, Subject, feed_events
 from covey.model.ids import ProjectId
 
 WEB, DB = ProjectId("web"), ProjectId("db")
@@ -13,20 +13,20 @@ def a_trace(
 
 
 def test_nothing_new_is_no_news() -> None:
-    assert event_feed([a_trace("1")], [a_trace("1")]) == []
+    assert feed_events([a_trace("1")], [a_trace("1")]) == []
 
 
 def test_what_is_one_of_the_newest_no_longer_is_no_news() -> None:
-    assert event_feed([a_trace("1", "old", DB)], [a_trace("2", "new")]) == [EventFeed(Subject.SERVERS, WEB, ("new",))]
+    assert feed_events([a_trace("1", "old", DB)], [a_trace("2", "new")]) == [FeedEvent(Subject.SERVERS, WEB, ("new",))]
 
 
 def test_what_was_being_done_and_is_done_is_news() -> None:
-    assert event_feed([a_trace("1", lasting=True)], []) == [EventFeed(Subject.SERVERS, WEB, ("s",))]
+    assert feed_events([a_trace("1", lasting=True)], []) == [FeedEvent(Subject.SERVERS, WEB, ("s",))]
 
 
 def test_each_project_gets_its_own_once() -> None:
     now = [a_trace("1", "b"), a_trace("2", "a"), a_trace("3", "c", DB), a_trace("4", None)]
-    assert sorted(event_feed([], now), key=str) == [
-        EventFeed(Subject.SERVERS, DB, ("c",)),
-        EventFeed(Subject.SERVERS, WEB, ("a", "b")),
+    assert sorted(feed_events([], now), key=str) == [
+        FeedEvent(Subject.SERVERS, DB, ("c",)),
+        FeedEvent(Subject.SERVERS, WEB, ("a", "b")),
     ]
