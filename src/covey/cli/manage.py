@@ -11,9 +11,16 @@ import msgspec
 from covey import bootstrap, clock_and_ids
 from covey.cli.options import database_options, settings_of
 from covey.model.errors import NotFound, Unavailable
-from covey.services.upkeep import Length, Progress, healing, host_traits, links, orphans
-from covey.services.upkeep.healing import Wound
-from covey.services.upkeep.orphans import Orphan
+from covey.services.manage import (
+    Progress,
+    StartProgress,
+    aggregate_sync,
+    allocation_healing,
+    orphaned_allocations,
+    trait_sync,
+)
+from covey.services.manage.allocation_healing import AllocationMismatch
+from covey.services.manage.orphaned_allocations import OrphanedConsumer
 from covey.storage.store import Store
 
 _FAILED, _FOUND, _DELETED, _NOTHING, _NO_SUCH = 3, 3, 4, 4, 127
@@ -49,7 +56,7 @@ def sync_aggregates(verbose: bool, as_json: bool, config_files: tuple[str, ...],
     """
     try:
         with _bar("Adding links") as begin:
-            done = links.sync(_store(config_files, database), begin)
+            done = aggregate_sync.sync(_store(config_files, database), begin)
     except Unavailable as error:
         _exit(f"Error: {error.message}", 2)
     if as_json:
@@ -82,7 +89,7 @@ def sync_traits(dry_run: bool, as_json: bool, config_files: tuple[str, ...], dat
     """
     store = _store(config_files, database)
     with _bar("Adding traits") as begin:
-        done = host_traits.sync(store, clock_and_ids.now, begin, dry_run=dry_run)
+        done = trait_sync.sync(store, clock_and_ids.now, begin, dry_run=dry_run)
     if as_json:
         _write(
             {
@@ -119,15 +126,15 @@ def audit(delete: bool, as_json: bool, config_files: tuple[str, ...], database: 
       4  all orphaned allocations were deleted
     """
     store = _store(config_files, database)
-    found = orphans.find(store)
+    found = orphaned_allocations.find(store)
     if delete and found:
         with _bar("Deleting allocations") as begin:
-            found = orphans.delete(store, found, begin)
+            found = orphaned_allocations.delete(store, found, begin)
     if as_json:
         _write({"orphans": [_orphan(each) for each in found], "deleted": delete})
     else:
         for orphan in found:
-            for held in orphan.holds:
+            for held in orphan.allocations:
                 consumer = f"{orphan.consumer.kind} {orphan.consumer.uuid}"
                 click.echo(f"{'-' if delete else '!'} {consumer} on {held.provider}: {_amounts(held.resources)}")
         consumers = _count(len(found), "consumer")
@@ -157,16 +164,16 @@ def heal_allocations(
     """
     store = _store(config_files, database)
     try:
-        wounds = healing.find(store, instance)
+        mismatches = allocation_healing.find_mismatches(store, instance)
     except NotFound as error:
         _exit(f"Error: {error.message}", _NO_SUCH)
-    done = healing.Healing(tuple(wounds))
-    if wounds and not dry_run:
+    done = allocation_healing.HealResult(tuple(mismatches))
+    if mismatches and not dry_run:
         with _bar("Healing servers") as begin:
-            done = healing.heal(store, clock_and_ids.now, wounds, begin)
+            done = allocation_healing.heal(store, clock_and_ids.now, mismatches, begin)
     if as_json:
-        failed = [{**_wound(each), "reason": reason} for each, reason in done.failed]
-        _write({"healed": [_wound(each) for each in done.healed], "failed": failed, "applied": not dry_run})
+        failed = [{**_mismatch(each), "reason": reason} for each, reason in done.failed]
+        _write({"healed": [_mismatch(each) for each in done.healed], "failed": failed, "applied": not dry_run})
     else:
         for healed in done.healed:
             click.echo(f"~ server {healed.server} ({healed.name}): {_places(healed)}")
@@ -183,7 +190,7 @@ def _store(config_files: tuple[str, ...], database: str | None) -> Store:
 
 
 @contextmanager
-def _bar(label: str) -> Iterator[Length]:
+def _bar(label: str) -> Iterator[StartProgress]:
     """Yield a function that starts a progress bar of a given length."""
     with ExitStack() as stack:
 
@@ -217,17 +224,19 @@ def _amounts(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {amount}" for kind, amount in resources.items())
 
 
-def _places(wound: Wound) -> str:
-    return "; ".join(f"{_amounts(held)} on {host}" for host, held in wound.should.items()) or "nothing"
+def _places(mismatch: AllocationMismatch) -> str:
+    return "; ".join(f"{_amounts(held)} on {host}" for host, held in mismatch.expected.items()) or "nothing"
 
 
-def _wound(wound: Wound) -> dict[str, object]:
-    return {"server": wound.server, "name": wound.name, "allocations": wound.should}
+def _mismatch(mismatch: AllocationMismatch) -> dict[str, object]:
+    return {"server": mismatch.server, "name": mismatch.name, "allocations": mismatch.expected}
 
 
-def _orphan(orphan: Orphan) -> dict[str, object]:
+def _orphan(orphan: OrphanedConsumer) -> dict[str, object]:
     consumer = orphan.consumer
-    allocations = [{"provider": held.provider, "uuid": held.uuid, "resources": held.resources} for held in orphan.holds]
+    allocations = [
+        {"provider": held.provider, "uuid": held.uuid, "resources": held.resources} for held in orphan.allocations
+    ]
     return {
         "consumer": consumer.uuid,
         "type": consumer.kind,

@@ -29,7 +29,7 @@ class Aggregates:
     @only_from(AGGREGATES)
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
         """Replace the aggregates; before 1.19 the body is a bare list."""
-        self.aggregates.may_replace(req.actor, key)
+        self.aggregates.require_replace(req.actor, key)
         body = read(req, schemas.PROVIDER_AGGREGATES.at(req.version))
         uuids, generation = body, None
         if req.version >= AGGREGATE_GENERATION:

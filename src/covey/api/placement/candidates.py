@@ -27,7 +27,7 @@ class AllocationCandidates:
     @only_from(CANDIDATES)
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         """List the candidates, with summaries of their providers."""
-        self.candidates.may_ask(req.actor)
+        self.candidates.require_list(req.actor)
         query, limit = read_query(query_lists(req), req.version)
         resp.media = show(self.candidates.find(req.actor, query, limit), query, req.version)
         set_last_modified(req, resp, self.clock())

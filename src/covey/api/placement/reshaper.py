@@ -11,7 +11,7 @@ from covey.api.placement.microversions import RESHAPER
 from covey.api.placement.responses import no_content, read
 from covey.api.requests import Request
 from covey.api.versions import only_from
-from covey.services.placement.reshaper import NewStock
+from covey.services.placement.reshaper import NewInventories
 from covey.services.placement.reshaper import Reshaper as Service
 
 
@@ -23,10 +23,10 @@ class Reshaper:
 
     @only_from(RESHAPER)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
-        self.reshaper.may_reshape(req.actor)
+        self.reshaper.require_reshape(req.actor)
         body = read(req, schemas.RESHAPE.at(req.version))
         stocks = {
-            provider: NewStock(
+            provider: NewInventories(
                 entry["resource_provider_generation"],
                 {kind: parse(inventory) for kind, inventory in entry["inventories"].items()},
             )

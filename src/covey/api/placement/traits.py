@@ -39,7 +39,7 @@ class Traits:
     @only_from(TRAITS)
     def on_put_one(self, req: Request, resp: falcon.Response, name: str) -> None:
         """Create a trait: 201 for a new one, 204 for an existing one."""
-        resp.status = falcon.HTTP_201 if self.traits.make(req.actor, name) else falcon.HTTP_204
+        resp.status = falcon.HTTP_201 if self.traits.ensure(req.actor, name) else falcon.HTTP_204
         resp.location = req.link(f"/traits/{name}")
         set_last_modified(req, resp, self.clock())
 

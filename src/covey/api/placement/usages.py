@@ -25,7 +25,7 @@ class Usages:
         """Show a project's usages, from 1.38 on by consumer type."""
         parameters = query_lists(req)
         query = {name: values[-1] for name, values in parameters.items()}
-        self.usages.may_ask(req.actor, query.get("project_id"))
+        self.usages.require_show(req.actor, query.get("project_id"))
         schemas.USAGES_QUERY.at(req.version).check(parameters)
         project, user = query["project_id"], query.get("user_id")
         if req.version < CONSUMER_TYPES:

@@ -1,4 +1,4 @@
-"""Use cases of the ledger: resource providers and what is taken from them."""
+"""The Placement API's operations: resource providers, their inventories, and allocations of them."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -20,7 +20,7 @@ from covey.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Everything that can be asked of the ledger."""
+    """The operations of the Placement API by subject."""
 
     aggregates: ProviderAggregates
     allocations: Allocations
@@ -34,7 +34,7 @@ class Placement:
 
     @classmethod
     def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, request_slots: RequestSlots) -> Self:
-        """All of it on one store."""
+        """Build the services on one store."""
         live = LiveProviders()
         return cls(
             aggregates=ProviderAggregates(store, access, clock),

@@ -1,4 +1,4 @@
-"""Allocations: who holds how much of which provider."""
+"""Allocations of consumers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from covey.model.providers import Provider
 from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
 from covey.services.group_commit import GroupCommit
-from covey.services.placement import ledger
-from covey.services.placement.finding import existing, retried
+from covey.services.placement import allocation_writes
+from covey.services.placement.generations import get_provider, retry_on_conflict
 from covey.services.placement.inventories import unknown_class
 from covey.services.placement.live_providers import LiveProviders
 from covey.storage.store import Store, Transaction
@@ -23,7 +23,7 @@ _RULE = "placement:allocations:"
 
 @dataclass(slots=True)
 class Allocations:
-    """What can be done with allocations."""
+    """Operations on allocations."""
 
     store: Store
     access: Access
@@ -36,31 +36,31 @@ class Allocations:
         self._batches = GroupCommit(self.write, request_slots=self.request_slots)
 
     def of_consumer(self, actor: Actor, consumer: str) -> ConsumerAllocations | None:
-        """All that a consumer holds; None when that is nothing."""
+        """Return the allocations of a consumer, or None if it has none."""
         self.access.require(actor, f"{_RULE}list")
         with self.store.read() as tx:
             found = tx.allocations.holdings([consumer])
         return found[0] if found else None
 
     def of_provider(self, actor: Actor, uuid: str) -> tuple[Provider, list[ConsumerAllocations]]:
-        """Everybody who holds something of a provider. Raises NotFound."""
+        """Return the allocations of a provider by consumer. Raises NotFound."""
         self.access.require(actor, "placement:resource_providers:allocations:list")
         with self.store.read() as tx:
-            provider = existing(tx, uuid)
+            provider = get_provider(tx, uuid)
             return provider, tx.allocations.on(provider.id)
 
     def replace(self, actor: Actor, wanted: AllocationRequest) -> None:
-        """A consumer holds this from now on. Raises Invalid, Conflict, ConcurrentUpdate."""
+        """Replace the allocations of a consumer. Raises Invalid, Conflict, ConcurrentUpdate."""
         self.access.require(actor, f"{_RULE}update")
         self._batches.ask([wanted])
 
     def replace_many(self, actor: Actor, wanted: Sequence[AllocationRequest]) -> None:
-        """The same for many consumers, all or none."""
+        """Replace the allocations of several consumers in one transaction. Raises like `replace`."""
         self.access.require(actor, f"{_RULE}manage")
         self._batches.ask(wanted)
 
     def delete(self, actor: Actor, consumer: str) -> None:
-        """A consumer holds nothing from now on. Raises NotFound."""
+        """Delete the allocations of a consumer. Raises NotFound."""
         self.access.require(actor, f"{_RULE}delete")
 
         def attempt() -> None:
@@ -72,12 +72,12 @@ class Allocations:
                 tx.allocations.take(sorted((each.provider_id, each.resource_class, -each.used) for each in held))
                 tx.allocations.forget([consumer])
 
-        retried(attempt)
+        retry_on_conflict(attempt)
 
     def write(self, requests: Sequence[Sequence[AllocationRequest]]) -> Sequence[BaseException | None]:
-        """Writes requests that arrived together; tells of each what stands against it.
+        """Write requests that arrived together. Return the error of each, or None.
 
-        In one transaction where all goes well; where one is refused, or two write one consumer, each by itself.
+        All share one transaction. If that fails, or two requests write one consumer, each gets its own transaction.
         """
         written = Counter(each.consumer for request in requests for each in request)
         if len(requests) > 1 and max(written.values()) == 1:
@@ -88,50 +88,58 @@ class Allocations:
 
     def _alone(self, request: Sequence[AllocationRequest]) -> BaseException | None:
         try:
-            retried(lambda: self._write([request]))
-        except Exception as error:  # noqa: BLE001 -- it is this caller's; others' requests may be written already
+            retry_on_conflict(lambda: self._write([request]))
+        except Exception as error:  # noqa: BLE001 -- returned to its caller; other requests are unaffected
             return error
         return None
 
     def _write(self, requests: Sequence[Sequence[AllocationRequest]]) -> None:
-        """New consumers are written in one round trip, where the providers are known by sight; all others in two."""
+        """Write new consumers in one round trip if their providers are in memory, and all others in two."""
         wanted = [each for request in requests for each in request]
         if all(each.is_new and each.resources for each in wanted):
-            known = self.live.seen({uuid for each in wanted for uuid in each.resources})
-            with suppress(TransactionConflict):  # a provider is not any more what it was, or never had what is wanted
+            known = self.live.known_ids({uuid for each in wanted for uuid in each.resources})
+            with suppress(TransactionConflict):  # the providers in memory are outdated: read them
                 if known is not None:
                     self._write_once(requests, known)
                     return
         self._write_once(requests, None)
 
-    def _write_once(self, requests: Sequence[Sequence[AllocationRequest]], known: ledger.Ids | None) -> None:
+    def _write_once(
+        self, requests: Sequence[Sequence[AllocationRequest]], known: allocation_writes.ProviderIds | None
+    ) -> None:
         wanted, now = [each for request in requests for each in request], self.clock()
-        new = [] if known is None else ledger.allocations(wanted, known)
+        new = [] if known is None else allocation_writes.allocation_rows(wanted, known)
         with self.store.write() as tx:
-            locked = tx.allocations.open(wanted, now, new, ledger.amounts(new, ()))
-            ledger.refuse_stale(locked.generations, wanted)
-            ledger.refuse_unknown(locked.providers, wanted)
-            _refuse_unknown_classes(tx, wanted)
+            locked = tx.allocations.open(wanted, now, new, allocation_writes.usage_changes(new, ()))
+            allocation_writes.check_consumer_generations(locked.generations, wanted)
+            allocation_writes.check_providers_exist(locked.providers, wanted)
+            _check_resource_classes(tx, wanted)
             counts = sum(
-                (ledger.written(request, locked.held, locked.providers) for request in requests), Counter[int]()
+                (
+                    allocation_writes.generation_increments(request, locked.held, locked.providers)
+                    for request in requests
+                ),
+                Counter[int](),
             )
-            tx.providers.bump({provider: count - 1 for provider, count in counts.items()}, now)  # `open` counted one
+            tx.providers.bump(
+                {provider: count - 1 for provider, count in counts.items()}, now
+            )  # `open` incremented once
             if known is None:
-                ledger.rewrite(tx, wanted, locked.held, locked.providers, locked.inventories)
+                allocation_writes.replace_allocations(tx, wanted, locked.held, locked.providers, locked.inventories)
             else:
-                _refuse_others(known, locked.providers)
-                ledger.refuse_portions(new, locked.providers, locked.inventories)
-                ledger.refuse_full(locked.exceeding, locked.providers)
+                _reject_changed_providers(known, locked.providers)
+                allocation_writes.check_units(new, locked.providers, locked.inventories)
+                allocation_writes.reject_exceeding(locked.exceeding, locked.providers)
 
 
-def _refuse_others(known: ledger.Ids, providers: ledger.Ids) -> None:
-    """Raises TransactionConflict when a provider went, and another has its uuid now."""
+def _reject_changed_providers(known: allocation_writes.ProviderIds, providers: allocation_writes.ProviderIds) -> None:
+    """Raise TransactionConflict when a uuid now belongs to another provider."""
     if known != providers:
-        raise TransactionConflict("A provider is another than it was. Look anew, then try again.")
+        raise TransactionConflict("A resource provider was replaced by another request. Read it again, then retry.")
 
 
-def _refuse_unknown_classes(tx: Transaction, wanted: Sequence[AllocationRequest]) -> None:
+def _check_resource_classes(tx: Transaction, wanted: Sequence[AllocationRequest]) -> None:
     unknown = unknown_class(tx, {kind for each in wanted for amounts in each.resources.values() for kind in amounts})
     if unknown:
-        whom = f" for consumer {wanted[0].consumer}:" if len(wanted) == 1 else ""
-        raise Invalid(f"Unable to allocate inventory{whom} {unknown}")
+        subject = f" for consumer {wanted[0].consumer}:" if len(wanted) == 1 else ""
+        raise Invalid(f"Unable to allocate inventory{subject} {unknown}")

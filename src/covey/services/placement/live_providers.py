@@ -1,4 +1,4 @@
-"""The resource providers in memory: one picture of them for the process, and how it is kept true."""
+"""Keeps the resource providers of the fleet in memory, up to date with the change log."""
 
 import threading
 import time
@@ -12,58 +12,58 @@ from covey.services import gc_tuning
 from covey.services.live_fleet import IDLE_S
 from covey.storage.store import Transaction
 
-_NOBODY = "-"  # no writer's tag: whatever the log has, this picture does not have yet
+_NO_WRITER = "-"  # matches the tag of no writer, so that the log returns every change
 
 
 class LiveProviders:
-    """One Providers for the process. Whoever looks at it holds it, and it is brought up to date first."""
+    """One `Providers` for the process. A lock serializes its users, and each use applies new changes first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._picture: Providers | None = None
+        self._providers: Providers | None = None
         self._cursor = Cursor(0)
-        self._looked_at = 0.0
+        self._refreshed_at = 0.0
 
     @contextmanager
     def fresh(self, tx: Transaction) -> Iterator[Providers]:
-        """The providers as this reading transaction sees them, or newer; nobody else looks meanwhile."""
+        """Yield the providers as this transaction sees them, or newer, under the lock."""
         with self._lock:
-            yield self._refreshed(tx)
+            yield self._refresh(tx)
 
-    def seen(self, uuids: Iterable[str]) -> dict[str, int] | None:
-        """Which ids providers had when somebody last looked; None if one of them was not there, or nobody looked."""
-        picture = self._picture
-        rows = [] if picture is None else [picture.row_of_uuid.get(uuid) for uuid in uuids]
-        if picture is None or None in rows:
+    def known_ids(self, uuids: Iterable[str]) -> dict[str, int] | None:
+        """Return the ids of providers at the last refresh; None if one is unknown or nothing is loaded."""
+        providers = self._providers
+        rows = [] if providers is None else [providers.row_of_uuid.get(uuid) for uuid in uuids]
+        if providers is None or None in rows:
             return None
-        return {record.uuid: record.id for record in (picture.records[row] for row in rows if row is not None)}
+        return {record.uuid: record.id for record in (providers.records[row] for row in rows if row is not None)}
 
-    def _refreshed(self, tx: Transaction) -> Providers:
+    def _refresh(self, tx: Transaction) -> Providers:
         now = time.monotonic()
-        picture, idle = self._picture, now - self._looked_at > IDLE_S
-        self._looked_at = now
-        if picture is None or idle:
+        providers, idle = self._providers, now - self._refreshed_at > IDLE_S
+        self._refreshed_at = now
+        if providers is None or idle:
             return self._load(tx)
-        changes = tx.changes.since(self._cursor, _NOBODY)
+        changes = tx.changes.since(self._cursor, _NO_WRITER)
         if changes.structure:
             return self._load(tx)
         self._cursor = changes.cursor
         for use in changes.uses:
-            _apply(use, picture)
-        return picture
+            _apply(use, providers)
+        return providers
 
     def _load(self, tx: Transaction) -> Providers:
-        """All of it from one moment. Until that has worked out there is no picture."""
-        self._picture = None
+        """Load all providers in one transaction. Until that succeeds, nothing is loaded."""
+        self._providers = None
         self._cursor = tx.changes.begin()
         records = tx.providers.records()
-        self._picture = Providers(records)
+        self._providers = Providers(records)
         gc_tuning.freeze(len(records))
-        return self._picture
+        return self._providers
 
 
-def _apply(use: Use, picture: Providers) -> None:
+def _apply(use: Use, providers: Providers) -> None:
     hosts = zip(ResourceClass, (use.vcpus, use.memory_mb, use.disk_gb), strict=True)
     for resource_class, amount in (*hosts, *use.others):
         if amount:
-            picture.take(use.host_id, resource_class, amount)
+            providers.take(use.host_id, resource_class, amount)

@@ -1,4 +1,4 @@
-"""Resource providers and their trees."""
+"""Resource providers and provider trees."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from covey.model.access import Actor
 from covey.model.errors import Conflict, DuplicateName, Invalid, ProviderHasChildren, ProviderInUse, TransactionConflict
 from covey.model.providers import Provider, ProviderFilter
 from covey.ports import Access, Clock, NewUuid
-from covey.services.placement.finding import existing, retried
+from covey.services.placement.generations import get_provider, retry_on_conflict
 from covey.storage.store import Store, Transaction
 
 _RULE = "placement:resource_providers:"
@@ -16,7 +16,7 @@ _RULE = "placement:resource_providers:"
 
 @dataclass(frozen=True, slots=True)
 class NewProvider:
-    """A provider as somebody asks for it; without a uuid it gets one."""
+    """A provider to create; without a uuid it gets a new one."""
 
     name: str
     uuid: str | None = None
@@ -25,69 +25,69 @@ class NewProvider:
 
 @dataclass(frozen=True, slots=True)
 class ProviderChange:
-    """What a provider is to be called, and whom it is to be below. Old clients may only give a parent to a root."""
+    """The new name and parent of a provider. Old microversions may only set the parent of a root."""
 
     name: str
-    has_parent: bool = False  # whether a parent, or none, is asked for
+    has_parent: bool = False  # whether the request sets the parent, possibly to None
     parent: str | None = None
     may_move: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Providers:
-    """What can be done with resource providers."""
+    """Operations on resource providers."""
 
     store: Store
     access: Access
     clock: Clock
     new_uuid: NewUuid
 
-    def find(self, actor: Actor, wanted: ProviderFilter) -> list[Provider]:
-        """The providers that a listing wants. Raises Invalid for names that nobody knows."""
+    def find(self, actor: Actor, filters: ProviderFilter) -> list[Provider]:
+        """Return the providers that match the filters. Raises Invalid for unknown classes and traits."""
         self.access.require(actor, f"{_RULE}list")
         with self.store.read() as tx:
-            _refuse_unknown_names(tx, wanted)
-            return tx.providers.find(wanted)
+            _check_names(tx, filters)
+            return tx.providers.find(filters)
 
     def show(self, actor: Actor, uuid: str) -> Provider:
         """Raises NotFound."""
         self.access.require(actor, f"{_RULE}show")
         with self.store.read() as tx:
-            return existing(tx, uuid)
+            return get_provider(tx, uuid)
 
     def create(self, actor: Actor, new: NewProvider) -> Provider:
-        """Raises Invalid for a parent that can't be, DuplicateName for a name or a uuid that is taken."""
+        """Raises Invalid for a bad parent, DuplicateName when the name or uuid is taken."""
         self.access.require(actor, f"{_RULE}create")
         uuid = new.uuid or self.new_uuid()
         refusal = f'Unable to create resource provider "{new.name}", {uuid}: Object action create failed because: '
 
         def attempt() -> Provider:
             with self.store.write() as tx:
-                _refuse_nameless(new.name, refusal)
+                _require_name(new.name, refusal)
                 parent = _parent(tx, new.parent, uuid, refusal)
-                _refuse_duplicates(tx, new.name, uuid)
+                _reject_duplicates(tx, new.name, uuid)
                 tx.providers.add(uuid, new.name, parent, self.clock())
-                return existing(tx, uuid)
+                return get_provider(tx, uuid)
 
-        return retried(attempt)
+        return retry_on_conflict(attempt)
 
     def change(self, actor: Actor, uuid: str, change: ProviderChange) -> Provider:
-        """Renames a provider, and moves it with all that is below it. Raises NotFound, Invalid, DuplicateName."""
+        """Rename a provider, or move it and its subtree. Raises NotFound, Invalid, Conflict, DuplicateName."""
         self.access.require(actor, f"{_RULE}update")
         refusal = f"Unable to save resource provider {uuid}: Object action update failed because: "
 
         def attempt() -> Provider:
             with self.store.write() as tx:
-                provider = existing(tx, uuid)
-                _refuse_nameless(change.name, refusal)
+                provider = get_provider(tx, uuid)
+                _require_name(change.name, refusal)
                 if change.has_parent and change.parent != provider.parent_uuid:
                     _move(tx, provider, change, refusal)
                 if change.name != provider.name:
-                    _refuse_renamed_host(provider)
+                    _reject_rename_of_host(provider)
                 tx.providers.rename(provider.id, change.name, self.clock())
-                return existing(tx, uuid)
+                return get_provider(tx, uuid)
 
-        return retried(attempt)
+        return retry_on_conflict(attempt)
 
     def delete(self, actor: Actor, uuid: str) -> None:
         """Raises NotFound, ProviderHasChildren, ProviderInUse."""
@@ -95,7 +95,7 @@ class Providers:
 
         def attempt() -> None:
             with self.store.write() as tx:
-                provider = existing(tx, uuid, lock=True, reason=" for delete")
+                provider = get_provider(tx, uuid, lock=True, reason=" for delete")
                 if tx.providers.has_children(provider.id):
                     raise ProviderHasChildren(
                         f"Unable to delete parent resource provider {uuid}: It has child resource providers."
@@ -108,10 +108,10 @@ class Providers:
                     )
                 tx.providers.delete(provider.id)
 
-        retried(attempt)
+        retry_on_conflict(attempt)
 
 
-def _refuse_unknown_names(tx: Transaction, wanted: ProviderFilter) -> None:
+def _check_names(tx: Transaction, wanted: ProviderFilter) -> None:
     unknown = sorted(wanted.resources.keys() - tx.resource_classes.known(wanted.resources))
     if unknown:
         raise Invalid(f"Invalid resource class in resources parameter: No such resource class {unknown[0]}.")
@@ -121,12 +121,12 @@ def _refuse_unknown_names(tx: Transaction, wanted: ProviderFilter) -> None:
         raise Invalid(f'Invalid trait(s) in "required" parameter: No such trait(s): {", ".join(unknown)}.')
 
 
-def _refuse_nameless(name: str, refusal: str) -> None:
+def _require_name(name: str, refusal: str) -> None:
     if not name:
         raise Invalid(f"{refusal}name is required")
 
 
-def _refuse_duplicates(tx: Transaction, name: str, uuid: str) -> None:
+def _reject_duplicates(tx: Transaction, name: str, uuid: str) -> None:
     taken = f"uuid: {uuid}" if tx.providers.by_uuid(uuid) else ""
     if not taken and tx.providers.find(ProviderFilter(name=name)):
         taken = f"name: {name}"
@@ -134,15 +134,15 @@ def _refuse_duplicates(tx: Transaction, name: str, uuid: str) -> None:
         raise DuplicateName(f"Conflicting resource provider {taken} already exists.")
 
 
-def _refuse_renamed_host(provider: Provider) -> None:
+def _reject_rename_of_host(provider: Provider) -> None:
     if provider.is_host:
         raise Conflict(
-            f"The resource provider {provider.uuid} is the host {provider.name}, and is called as the host is."
+            f"Resource provider {provider.uuid} is the host {provider.name}; the name of a host can't change."
         )
 
 
 def _parent(tx: Transaction, parent: str | None, uuid: str, refusal: str) -> Provider | None:
-    """The parent, held, so that it stays where it is. Raises Invalid."""
+    """Return the parent with its row locked, so that it does not move. Raises Invalid."""
     if parent is None:
         return None
     if parent == uuid:
@@ -157,41 +157,41 @@ def _parent(tx: Transaction, parent: str | None, uuid: str, refusal: str) -> Pro
 
 
 def _move(tx: Transaction, provider: Provider, change: ProviderChange, refusal: str) -> None:
-    """Raises Invalid for a bad parent, and TransactionConflict when a tree changed before it was locked."""
+    """Raise Invalid for a bad parent, and TransactionConflict when a tree changed before it was locked."""
     parent = tx.providers.by_uuid(change.parent) if change.parent is not None else None
     if change.parent is not None and parent is None:
         raise Invalid(f"{refusal}parent provider UUID does not exist.")
     if provider.parent_id is not None and not change.may_move:
         raise Invalid(f"{refusal}{'re' if parent else 'un'}-parenting a provider is not currently allowed.")
     if provider.is_host:
-        raise Conflict(f"The resource provider {provider.uuid} is the host {provider.name}, and a host is a root.")
+        raise Conflict(f"Resource provider {provider.uuid} is the host {provider.name}; a host can't have a parent.")
     roots = {each.root_id for each in (provider, parent) if each}
     held = tx.providers.trees(roots, lock=True)
     now = tx.providers.trees(roots)
-    if {_place(each) for each in held} != {_place(each) for each in now} or not {
-        _place(each) for each in (provider, parent) if each
-    } <= {_place(each) for each in now}:
+    if {_position(each) for each in held} != {_position(each) for each in now} or not {
+        _position(each) for each in (provider, parent) if each
+    } <= {_position(each) for each in now}:
         raise TransactionConflict(
-            "The tree of the resource provider changed meanwhile. Look at it anew, then try again."
+            "Another request changed the tree of the resource provider. Read it again, then retry."
         )
-    below = _below(provider, now)
-    if parent is not None and parent.id in {provider.id, *below}:
+    descendants = _descendants(provider, now)
+    if parent is not None and parent.id in {provider.id, *descendants}:
         raise Invalid(f"{refusal}creating loop in the provider tree is not allowed.")
-    tx.providers.move(provider.id, parent, below)
+    tx.providers.move(provider.id, parent, descendants)
 
 
-def _place(provider: Provider) -> tuple[int, int | None, int]:
+def _position(provider: Provider) -> tuple[int, int | None, int]:
     return provider.id, provider.parent_id, provider.root_id
 
 
-def _below(provider: Provider, tree: Sequence[Provider]) -> list[int]:
-    """All that is below a provider."""
+def _descendants(provider: Provider, tree: Sequence[Provider]) -> list[int]:
+    """Return the ids of a provider's descendants."""
     children: dict[int | None, list[int]] = defaultdict(list)
     for each in tree:
         children[each.parent_id].append(each.id)
     found: list[int] = []
-    looked_at = children[provider.id]
-    while looked_at:
-        found += looked_at
-        looked_at = [child for each in looked_at for child in children[each]]
+    level = children[provider.id]
+    while level:
+        found += level
+        level = [child for each in level for child in children[each]]
     return found

@@ -1,4 +1,4 @@
-"""Reshaping: inventories and allocations change together, so that what is in use can move within a tree."""
+"""Reshaping: changes inventories and allocations together, so that allocated resources can move within a tree."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,75 +9,77 @@ from covey.model.allocations import AllocationRequest
 from covey.model.errors import ConcurrentUpdate, Invalid, UnknownProvider
 from covey.model.providers import Provider
 from covey.ports import Access, Clock
-from covey.services.placement import ledger
-from covey.services.placement.finding import CONFLICT, retried
-from covey.services.placement.inventories import Stock, refuse_small, refuse_used, unknown_class
+from covey.services.placement import allocation_writes
+from covey.services.placement.generations import CONFLICT, retry_on_conflict
+from covey.services.placement.inventories import InventoryMap, check_capacity, reject_removal_in_use, unknown_class
 from covey.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class NewStock:
-    """What a provider has from now on, if it is of that generation still."""
+class NewInventories:
+    """The new inventories of a provider with this generation."""
 
     generation: int
-    has: Stock
+    inventories: InventoryMap
 
 
 @dataclass(frozen=True, slots=True)
 class Reshaper:
-    """One transaction, of which only the end has to make sense."""
+    """Runs in one transaction; only its result must satisfy all constraints."""
 
     store: Store
     access: Access
     clock: Clock
 
-    def may_reshape(self, actor: Actor) -> None:
-        """Raises Forbidden."""
+    def require_reshape(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
         self.access.require(actor, "placement:reshaper:reshape")
 
-    def reshape(self, actor: Actor, stocks: Mapping[str, NewStock], wanted: Sequence[AllocationRequest]) -> None:
+    def reshape(self, actor: Actor, changes: Mapping[str, NewInventories], wanted: Sequence[AllocationRequest]) -> None:
         """Raises UnknownProvider, Invalid, ConcurrentUpdate, InventoryInUse, Conflict."""
-        self.may_reshape(actor)
-        retried(lambda: self._reshape(stocks, wanted))
+        self.require_reshape(actor)
+        retry_on_conflict(lambda: self._reshape(changes, wanted))
 
-    def _reshape(self, stocks: Mapping[str, NewStock], wanted: Sequence[AllocationRequest]) -> None:
+    def _reshape(self, changes: Mapping[str, NewInventories], wanted: Sequence[AllocationRequest]) -> None:
         with self.store.write() as tx:
             now = self.clock()
             generations, held = tx.allocations.renew(wanted, now)
-            named = stocks.keys() | {uuid for each in wanted for uuid in each.resources}
+            named = changes.keys() | {uuid for each in wanted for uuid in each.resources}
             providers = tx.providers.hold(named, [each.provider_id for each in held])
-            _refuse_stale(stocks, providers)
-            ledger.refuse_stale(generations, wanted)
-            ledger.refuse_unknown(providers, wanted)
-            kinds = {kind for stock in stocks.values() for kind in stock.has}
+            _check_provider_generations(changes, providers)
+            allocation_writes.check_consumer_generations(generations, wanted)
+            allocation_writes.check_providers_exist(providers, wanted)
+            kinds = {kind for new in changes.values() for kind in new.inventories}
             kinds |= {kind for each in wanted for amounts in each.resources.values() for kind in amounts}
             if unknown := unknown_class(tx, kinds):
                 raise Invalid(f"malformed reshaper data: {unknown}")
-            for uuid, stock in stocks.items():
-                refuse_small(providers[uuid], stock.has, 0, "malformed reshaper data: Unable to update inventory")
-            ids = [providers[uuid].id for uuid in stocks]
+            for uuid, new in changes.items():
+                check_capacity(
+                    providers[uuid], new.inventories, 0, "malformed reshaper data: Unable to update inventory"
+                )
+            ids = [providers[uuid].id for uuid in changes]
             tx.inventories.of({*ids, *(each.provider_id for each in held)}, lock=True)
-            tx.inventories.put({providers[uuid].id: stock.has for uuid, stock in stocks.items()})
-            ledger.rewrite(tx, wanted, held, ledger.ids(providers))
+            tx.inventories.put({providers[uuid].id: new.inventories for uuid, new in changes.items()})
+            allocation_writes.replace_allocations(tx, wanted, held, allocation_writes.provider_ids(providers))
             have = tx.inventories.of(ids)
-            for uuid, stock in stocks.items():
-                refuse_used(providers[uuid], have[providers[uuid].id], stock.has, "update conflict: ")
+            for uuid, new in changes.items():
+                reject_removal_in_use(providers[uuid], have[providers[uuid].id], new.inventories, "update conflict: ")
             tx.inventories.drop(
                 (providers[uuid].id, kind)
-                for uuid, stock in stocks.items()
-                for kind in have[providers[uuid].id].keys() - stock.has.keys()
+                for uuid, new in changes.items()
+                for kind in have[providers[uuid].id].keys() - new.inventories.keys()
             )
-            counts = ledger.written(wanted, held, ledger.ids(providers))
-            counts += Counter({providers[uuid].id: 2 if stock.has else 1 for uuid, stock in stocks.items()})
+            counts = allocation_writes.generation_increments(wanted, held, allocation_writes.provider_ids(providers))
+            counts += Counter({providers[uuid].id: 2 if new.inventories else 1 for uuid, new in changes.items()})
             tx.providers.bump(counts, now)
 
 
-def _refuse_stale(stocks: Mapping[str, NewStock], providers: Mapping[str, Provider]) -> None:
-    for uuid, stock in stocks.items():
+def _check_provider_generations(changes: Mapping[str, NewInventories], providers: Mapping[str, Provider]) -> None:
+    for uuid, new in changes.items():
         if uuid not in providers:
             raise UnknownProvider(
                 f"Resource provider {uuid} in inventories not found: No resource provider with uuid {uuid} found"
             )
         actual = providers[uuid].generation
-        if stock.generation != actual:
-            raise ConcurrentUpdate(f"{CONFLICT} for provider {uuid}: actual: {actual}, given: {stock.generation}")
+        if new.generation != actual:
+            raise ConcurrentUpdate(f"{CONFLICT} for provider {uuid}: actual: {actual}, given: {new.generation}")

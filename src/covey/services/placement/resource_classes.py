@@ -1,4 +1,4 @@
-"""Resource classes: the standard ones, and those that operators name."""
+"""Standard and custom resource classes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,7 @@ from covey.model.access import Actor
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.vocabulary import STANDARD_CLASSES
 from covey.ports import Access, Clock
-from covey.services.placement.finding import retried
+from covey.services.placement.generations import retry_on_conflict
 from covey.storage.store import Store, Transaction
 
 _RULE = "placement:resource_classes:"
@@ -15,32 +15,32 @@ _RULE = "placement:resource_classes:"
 
 @dataclass(frozen=True, slots=True)
 class ResourceClasses:
-    """What can be done with resource classes."""
+    """Operations on resource classes."""
 
     store: Store
     access: Access
     clock: Clock
 
     def all(self, actor: Actor) -> list[str]:
-        """The standard classes, then operators' own."""
+        """Return the standard classes, then the custom ones."""
         self.access.require(actor, f"{_RULE}list")
         with self.store.read() as tx:
             return [*STANDARD_CLASSES, *tx.resource_classes.custom()]
 
     def show(self, actor: Actor, name: str) -> datetime | None:
-        """When it was made; standard ones were always there. Raises NotFound."""
+        """Return when a custom class was created; None for a standard one. Raises NotFound."""
         self.access.require(actor, f"{_RULE}show")
         with self.store.read() as tx:
             return _existing(tx, name)
 
     def create(self, actor: Actor, name: str) -> None:
-        """Raises Conflict when it is there already."""
+        """Raises Conflict when the class exists."""
         self.access.require(actor, f"{_RULE}create")
         if not self._add(name):
             raise Conflict(f"Conflicting resource class already exists: {name}")
 
     def ensure(self, actor: Actor, name: str) -> bool:
-        """Makes sure that it exists; tells whether it is new."""
+        """Create the class if it does not exist. Return whether it is new."""
         self.access.require(actor, f"{_RULE}update")
         return self._add(name)
 
@@ -59,7 +59,7 @@ class ResourceClasses:
                     raise Conflict(f"Resource class already exists: {new}")
                 tx.resource_classes.rename(name, new)
 
-        retried(attempt)
+        retry_on_conflict(attempt)
 
     def delete(self, actor: Actor, name: str) -> None:
         """Raises NotFound, Invalid for a standard class, and Conflict while a provider has an inventory of it."""

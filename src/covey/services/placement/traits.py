@@ -1,4 +1,4 @@
-"""Traits: what providers can do, and the names for it."""
+"""Standard and custom traits, and the traits of resource providers."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.providers import Provider
 from covey.model.vocabulary import CUSTOM_NAME, STANDARD_TRAITS
 from covey.ports import Access, Clock
-from covey.services.placement.finding import CHANGED, existing, expect, retried
+from covey.services.placement.generations import CHANGED, check_generation, get_provider, retry_on_conflict
 from covey.storage.store import Store
 
 _RULE, _OF_PROVIDER = "placement:traits:", "placement:resource_providers:traits:"
@@ -17,35 +17,35 @@ _RULE, _OF_PROVIDER = "placement:traits:", "placement:resource_providers:traits:
 
 @dataclass(frozen=True, slots=True)
 class TraitFilter:
-    """Which traits a listing wants."""
+    """The filters of a trait listing."""
 
     names: frozenset[str] | None = None
     prefix: str = ""
-    associated: bool | None = None  # whether some provider has it
+    associated: bool | None = None  # whether any provider has the trait
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What can be done with traits."""
+    """Operations on traits."""
 
     store: Store
     access: Access
     clock: Clock
 
-    def find(self, actor: Actor, wanted: TraitFilter) -> list[str]:
-        """The traits that a listing wants, by name."""
+    def find(self, actor: Actor, filters: TraitFilter) -> list[str]:
+        """Return the traits that match the filters, sorted by name."""
         self.access.require(actor, f"{_RULE}list")
         with self.store.read() as tx:
             names = STANDARD_TRAITS | tx.traits.custom().keys()
-            if wanted.associated is not None:
+            if filters.associated is not None:
                 used = tx.traits.in_use()
-                names = names & used if wanted.associated else names - used
-        if wanted.names is not None:
-            names &= wanted.names
-        return sorted(name for name in names if name.startswith(wanted.prefix))
+                names = names & used if filters.associated else names - used
+        if filters.names is not None:
+            names &= filters.names
+        return sorted(name for name in names if name.startswith(filters.prefix))
 
     def show(self, actor: Actor, name: str) -> datetime | None:
-        """When it was made, if anybody noted that. Raises NotFound."""
+        """Return when a custom trait was created; None for a standard one. Raises NotFound."""
         self.access.require(actor, f"{_RULE}show")
         if name in STANDARD_TRAITS:
             return None
@@ -55,8 +55,8 @@ class Traits:
             raise NotFound(_unknown(name))
         return found[name]
 
-    def make(self, actor: Actor, name: str) -> bool:
-        """Makes sure that an operator's own trait exists; tells whether it is new. Raises Invalid."""
+    def ensure(self, actor: Actor, name: str) -> bool:
+        """Create the custom trait if it does not exist. Return whether it is new. Raises Invalid for a bad name."""
         self.access.require(actor, f"{_RULE}update")
         if not CUSTOM_NAME.fullmatch(name):
             raise Invalid(
@@ -81,24 +81,24 @@ class Traits:
         """Raises NotFound."""
         self.access.require(actor, f"{_OF_PROVIDER}list")
         with self.store.read() as tx:
-            provider = existing(tx, uuid)
+            provider = get_provider(tx, uuid)
             return provider, tx.traits.of(provider.id)
 
     def replace(self, actor: Actor, uuid: str, generation: int, names: Collection[str]) -> Provider:
-        """The provider has these traits from now on. Raises NotFound, Invalid, ConcurrentUpdate."""
+        """Replace the traits of a provider. Raises NotFound, Invalid, ConcurrentUpdate."""
         self.access.require(actor, f"{_OF_PROVIDER}update")
         return self._replace(uuid, generation, frozenset(names))
 
     def clear(self, actor: Actor, uuid: str) -> None:
-        """The provider has no traits from now on. Raises NotFound."""
+        """Remove all traits of a provider. Raises NotFound."""
         self.access.require(actor, f"{_OF_PROVIDER}delete")
         self._replace(uuid, None, frozenset())
 
     def _replace(self, uuid: str, generation: int | None, names: frozenset[str]) -> Provider:
         def attempt() -> Provider:
             with self.store.write() as tx:
-                provider = existing(tx, uuid, lock=True)
-                expect(provider, generation, CHANGED)
+                provider = get_provider(tx, uuid, lock=True)
+                check_generation(provider, generation, CHANGED)
                 if unknown := sorted(names - tx.traits.known(names, hold=True)):
                     raise Invalid(f"No such trait {', '.join(unknown)}")
                 if names == tx.traits.of(provider.id):
@@ -107,7 +107,7 @@ class Traits:
                 tx.providers.bump({provider.id: 1}, self.clock())
                 return replace(provider, generation=provider.generation + 1)
 
-        return retried(attempt)
+        return retry_on_conflict(attempt)
 
 
 def _unknown(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What every use case of the ledger begins with: the provider that is meant, and another try after a lost race."""
+"""Reads resource providers, checks their generations, and retries transactions after conflicts."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,22 +15,22 @@ CHANGED = "Resource provider's generation already changed. Please update the gen
 CONFLICT = "resource provider generation conflict"
 
 
-def existing(tx: Transaction, uuid: str, *, lock: bool = False, reason: str = "") -> Provider:
-    """The provider with that uuid; held, when it is to be changed. Raises NotFound."""
+def get_provider(tx: Transaction, uuid: str, *, lock: bool = False, reason: str = "") -> Provider:
+    """Return the provider with this uuid; `lock` locks its row. Raises NotFound."""
     found = tx.providers.by_uuid(uuid, lock=lock)
     if found is None:
         raise NotFound(f"No resource provider with uuid {uuid} found{reason}")
     return found
 
 
-def expect(provider: Provider, generation: int | None, otherwise: str) -> None:
-    """Raises ConcurrentUpdate unless the provider is of that generation still; None is any."""
+def check_generation(provider: Provider, generation: int | None, message: str) -> None:
+    """Raise ConcurrentUpdate unless the provider still has this generation; None matches any."""
     if generation is not None and generation != provider.generation:
-        raise ConcurrentUpdate(otherwise)
+        raise ConcurrentUpdate(message)
 
 
-def retried(attempt: Callable[[], T]) -> T:
-    """What a transaction gives, tried again a few times when the database says that others were in its way."""
+def retry_on_conflict(attempt: Callable[[], T]) -> T:
+    """Return the result of a transaction, with up to ten attempts in case of conflicts."""
     for _ in range(_ATTEMPTS - 1):
         with suppress(TransactionConflict):
             return attempt()

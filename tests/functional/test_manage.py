@@ -11,10 +11,17 @@ from covey.model.changes import Use
 from covey.model.errors import NotFound
 from covey.model.ids import HostId
 from covey.model.providers import InventoryRecord
-from covey.services.upkeep import Length, Progress, healing, host_traits, links, orphans
-from covey.services.upkeep.healing import Healing, Wound
-from covey.services.upkeep.host_traits import HostTrait, HostTraits
-from covey.services.upkeep.links import Link
+from covey.services.manage import (
+    Progress,
+    StartProgress,
+    aggregate_sync,
+    allocation_healing,
+    orphaned_allocations,
+    trait_sync,
+)
+from covey.services.manage.aggregate_sync import AggregateLink
+from covey.services.manage.allocation_healing import AllocationMismatch, HealResult
+from covey.services.manage.trait_sync import HostTrait, SyncResult
 from covey.storage import tables
 from tests.build import a_flavor, a_host
 from tests.functional.fleets import BuildCloud, Cloud
@@ -82,8 +89,10 @@ def held(cloud: Cloud, consumer: str) -> Mapping[str, Mapping[str, int]]:
     return {names[uuid]: dict(amounts) for each in found for uuid, amounts in each.resources.items()}
 
 
-def heal(cloud: Cloud, only: str | None = None, begin: Length = quietly) -> Healing:
-    return healing.heal(cloud.store, clock_and_ids.now, healing.find(cloud.store, only), begin)
+def heal(cloud: Cloud, only: str | None = None, begin: StartProgress = quietly) -> HealResult:
+    return allocation_healing.heal(
+        cloud.store, clock_and_ids.now, allocation_healing.find_mismatches(cloud.store, only), begin
+    )
 
 
 class TestLinks:
@@ -100,16 +109,16 @@ class TestLinks:
             assert before is not None
             generation = tx.providers.by_uuid(before.uuid).generation  # type: ignore[union-attr]
         bar = Counted()
-        done = links.sync(cloud.store, bar)
-        assert set(done.added) == {Link(name, uuids[name], "node-1") for name in ("fast", "slow")}
+        done = aggregate_sync.sync(cloud.store, bar)
+        assert set(done.added) == {AggregateLink(name, uuids[name], "node-1") for name in ("fast", "slow")}
         assert (done.total, done.failed, bar.length, bar.done) == (3, (), 2, 2)
         with cloud.store.read() as tx:
             assert set(tx.providers.aggregates(first)) == {foreign, *uuids.values()}
             assert tx.providers.by_uuid(before.uuid).generation > generation  # type: ignore[union-attr]
-        assert links.sync(cloud.store, quietly).added == ()
+        assert aggregate_sync.sync(cloud.store, quietly).added == ()
 
     def test_an_empty_cloud_has_no_links(self, build_cloud: BuildCloud) -> None:
-        assert links.sync(build_cloud(0).store, quietly) == links.Links((), 0)
+        assert aggregate_sync.sync(build_cloud(0).store, quietly) == aggregate_sync.SyncResult((), 0)
 
 
 class TestTraits:
@@ -120,7 +129,7 @@ class TestTraits:
         aggregate(cloud, "windows", ["a", "b"], **{WINDOWS: "required", "CUSTOM_NO": "forbidden"})
         aggregate(cloud, "both", ["b"], **{WINDOWS: "required", XYZ: "required", "HW_CPU_X86_VMX": "required"})
         aggregate(cloud, "wrong", ["c"], CUSTOM_small="required", HW_NO_SUCH="required")
-        wanted = HostTraits(
+        wanted = SyncResult(
             added=(
                 HostTrait("windows", "b", WINDOWS),
                 HostTrait("both", "b", XYZ),
@@ -129,20 +138,20 @@ class TestTraits:
             created=(XYZ,),
             unknown=(("wrong", "CUSTOM_small"), ("wrong", "HW_NO_SUCH")),
         )
-        dry = host_traits.sync(cloud.store, cloud.time, quietly, dry_run=True)
+        dry = trait_sync.sync(cloud.store, cloud.time, quietly, dry_run=True)
         assert {*dry.added} == {*wanted.added}
         assert (dry.created, dry.unknown) == (wanted.created, wanted.unknown)
         with cloud.store.read() as tx:
             assert tx.traits.of(host_id(cloud, "b")) == frozenset()
             assert XYZ not in tx.traits.custom()
-        done = host_traits.sync(cloud.store, cloud.time, quietly)
+        done = trait_sync.sync(cloud.store, cloud.time, quietly)
         assert {*done.added} == {*wanted.added}
         assert (done.created, done.unknown) == (wanted.created, wanted.unknown)
         with cloud.store.read() as tx:
             traits = {host.name: set(host.traits) for host in tx.hosts.find()}
             assert tx.traits.custom()[XYZ] is not None
         assert traits == {"a": {WINDOWS}, "b": {WINDOWS, XYZ, "HW_CPU_X86_VMX"}, "c": set()}
-        again = host_traits.sync(cloud.store, cloud.time, quietly)
+        again = trait_sync.sync(cloud.store, cloud.time, quietly)
         assert (again.added, again.created, again.unknown) == ((), (), wanted.unknown)
 
     def test_a_boot_finds_the_hosts_at_once(self, cloud: Cloud) -> None:
@@ -150,7 +159,7 @@ class TestTraits:
         specs = {"extra_specs": {f"trait:{WINDOWS}": "required"}}
         assert cloud.admin.post("/flavors/big/os-extra_specs", specs).status == 200
         assert cloud.status(cloud.boot(flavorRef="big")) == "ERROR"
-        host_traits.sync(cloud.store, cloud.time, quietly)
+        trait_sync.sync(cloud.store, cloud.time, quietly)
         assert cloud.host(cloud.boot(flavorRef="big")) == "node-2"
 
 
@@ -161,27 +170,29 @@ class TestOrphans:
         cloud.boot()
         moving = cloud.boot_on("node-1")
         cloud.act(cloud.admin, moving, "migrate")  # nobody carries it out yet
-        assert orphans.find(cloud.store) == []
+        assert orphaned_allocations.find(cloud.store) == []
         cloud.settle()
         assert cloud.status(moving) == "VERIFY_RESIZE"
-        assert orphans.find(cloud.store) == []
+        assert orphaned_allocations.find(cloud.store) == []
 
     def test_an_orphan_is_told_and_gives_its_room_back(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
         lost = hold(cloud, "node-1")
         move = hold(cloud, "node-2", "MIGRATION")
-        found = orphans.find(cloud.store)
-        assert {each.consumer.uuid: (each.holds[0].provider, each.holds[0].resources) for each in found} == {
+        found = orphaned_allocations.find(cloud.store)
+        assert {
+            each.consumer.uuid: (each.allocations[0].provider, each.allocations[0].resources) for each in found
+        } == {
             lost: ("node-1", SMALL),
             move: ("node-2", SMALL),
         }
         bar = Counted()
-        assert orphans.delete(cloud.store, found, bar) == found
+        assert orphaned_allocations.delete(cloud.store, found, bar) == found
         assert (bar.length, bar.done) == (2, 2)
         cloud.check()
         assert cloud.used() == {"node-1": 1}
         assert held(cloud, server) == {"node-1": SMALL}
-        assert orphans.find(cloud.store) == []
+        assert orphaned_allocations.find(cloud.store) == []
 
     def test_a_move_that_is_over_needs_no_room(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
@@ -191,22 +202,22 @@ class TestOrphans:
         with cloud.store.write() as tx:
             tx.claims.add_consumer(move.uuid, "web", "alice", "MIGRATION")
         give(cloud, move.uuid, "node-1", (1, 1024, 10))
-        found = orphans.find(cloud.store)
+        found = orphaned_allocations.find(cloud.store)
         assert [each.consumer.uuid for each in found] == [move.uuid]
-        orphans.delete(cloud.store, found, quietly)
+        orphaned_allocations.delete(cloud.store, found, quietly)
         cloud.check()
 
     def test_consumers_that_are_not_computes_own_are_left_alone(self, cloud: Cloud) -> None:
         theirs = hold(cloud, "node-1", "VOLUME")
-        assert orphans.find(cloud.store) == []
+        assert orphaned_allocations.find(cloud.store) == []
         assert held(cloud, theirs) == {"node-1": SMALL}
 
     def test_whoever_got_a_server_meanwhile_is_no_orphan(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
         lost = hold(cloud, "node-1")
-        (found,) = orphans.find(cloud.store)
+        (found,) = orphaned_allocations.find(cloud.store)
         known = replace(found, consumer=replace(found.consumer, uuid=server))
-        assert orphans.delete(cloud.store, [known, found], quietly) == [found]
+        assert orphaned_allocations.delete(cloud.store, [known, found], quietly) == [found]
         assert held(cloud, server) == {"node-1": SMALL}
         assert held(cloud, lost) == {}
         cloud.check()
@@ -220,21 +231,21 @@ class TestHealing:
         moving, shelved = cloud.boot_on("node-1"), cloud.boot()
         cloud.did(cloud.alice, shelved, "shelve")
         cloud.act(cloud.admin, moving, "migrate")
-        assert healing.find(cloud.store) == []
+        assert allocation_healing.find_mismatches(cloud.store) == []
         cloud.settle()
-        assert healing.find(cloud.store) == []
+        assert allocation_healing.find_mismatches(cloud.store) == []
 
     def test_lost_allocations_come_back(self, cloud: Cloud) -> None:
         server, other = cloud.boot_on("node-1"), cloud.boot_on("node-2")
         lose(cloud, server)
-        assert healing.find(cloud.store) == [Wound(server, "s", {"node-1": SMALL})]  # type: ignore[arg-type]
+        assert allocation_healing.find_mismatches(cloud.store) == [AllocationMismatch(server, "s", {"node-1": SMALL})]  # type: ignore[arg-type]
         bar = Counted()
         assert [wound.server for wound in heal(cloud, begin=bar).healed] == [server]
         assert (bar.length, bar.done) == (1, 1)
         cloud.check()
         assert held(cloud, server) == {"node-1": SMALL}
         assert held(cloud, other) == {"node-2": SMALL}
-        assert healing.find(cloud.store) == []
+        assert allocation_healing.find_mismatches(cloud.store) == []
 
     def test_wrong_amounts_and_wrong_hosts_are_put_right(self, cloud: Cloud) -> None:
         small, astray = cloud.boot_on("node-1"), cloud.boot_on("node-1", flavorRef="big")
@@ -252,9 +263,9 @@ class TestHealing:
         lose(cloud, first)
         lose(cloud, second)
         assert [wound.server for wound in heal(cloud, second).healed] == [second]
-        assert [wound.server for wound in healing.find(cloud.store)] == [first]
+        assert [wound.server for wound in allocation_healing.find_mismatches(cloud.store)] == [first]
         with pytest.raises(NotFound, match="could not be found"):
-            healing.find(cloud.store, str(uuid4()))
+            allocation_healing.find_mismatches(cloud.store, str(uuid4()))
 
     def test_without_room_it_stays_as_it_is_and_the_others_are_healed(self, cloud: Cloud) -> None:
         crowded, other = cloud.boot_on("node-1", flavorRef="whole"), cloud.boot_on("node-2")
@@ -267,7 +278,7 @@ class TestHealing:
         assert wound.server == crowded
         assert "exceed the capacity" in reason
         assert held(cloud, crowded) == {}
-        orphans.delete(cloud.store, orphans.find(cloud.store), quietly)
+        orphaned_allocations.delete(cloud.store, orphaned_allocations.find(cloud.store), quietly)
         assert held(cloud, lost) == {}
         assert len(heal(cloud).healed) == 1
         cloud.check()
@@ -297,7 +308,7 @@ class TestHealing:
         with cloud.store.write() as tx:
             tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
         give(cloud, server, "node-1", (1, 1024, 10))
-        assert [wound.should for wound in heal(cloud).healed] == [{}]
+        assert [wound.expected for wound in heal(cloud).healed] == [{}]
         cloud.check()
         assert cloud.used() == {}
 
@@ -314,7 +325,7 @@ class TestHealing:
             connection.execute(tables.allocations.insert(), row)
         assert len(heal(cloud).healed) == 1
         assert held(cloud, server) == {"node-1": {**SMALL, "CUSTOM_GPU": 1}}
-        assert healing.find(cloud.store) == []
+        assert allocation_healing.find_mismatches(cloud.store) == []
 
     def test_a_consumer_of_the_wrong_project_is_the_servers_again(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")

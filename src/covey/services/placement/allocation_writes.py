@@ -1,4 +1,4 @@
-"""The one way in which what consumers hold is rewritten: all of it or nothing, and never more than there is."""
+"""Writes allocations: replaces those of consumers, within the capacity and units of inventories."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -8,20 +8,20 @@ from covey.model.errors import ConcurrentUpdate, Conflict, Invalid
 from covey.model.providers import InventoryRecord, Provider
 from covey.storage.store import Transaction
 
-Ids = Mapping[str, int]  # of providers, by uuid
-Stocks = Mapping[int, Mapping[str, InventoryRecord]]  # by the provider's id
-Amount = tuple[int, str, int]  # of a provider's resource class, how much
+ProviderIds = Mapping[str, int]  # by uuid
+InventoriesById = Mapping[int, Mapping[str, InventoryRecord]]  # by the provider's id
+Amount = tuple[int, str, int]  # (provider id, resource class, amount)
 
 
-def ids(providers: Mapping[str, Provider]) -> dict[str, int]:
-    """Which ids providers have, by uuid."""
+def provider_ids(providers: Mapping[str, Provider]) -> dict[str, int]:
+    """Return the ids of providers by uuid."""
     return {uuid: provider.id for uuid, provider in providers.items()}
 
 
-def refuse_stale(generations: Mapping[str, int], wanted: Sequence[AllocationRequest]) -> None:
-    """Raises ConcurrentUpdate for a consumer that is not any more as the caller believes.
+def check_consumer_generations(generations: Mapping[str, int], wanted: Sequence[AllocationRequest]) -> None:
+    """Raise ConcurrentUpdate for a consumer whose generation is not the one in the request.
 
-    Generation 0 is that of one that was made just now, for this request.
+    Generation 0 marks a consumer that this request creates.
     """
     for each in wanted:
         now = generations[each.consumer] or None
@@ -31,44 +31,46 @@ def refuse_stale(generations: Mapping[str, int], wanted: Sequence[AllocationRequ
             )
 
 
-def refuse_unknown(providers: Collection[str], wanted: Sequence[AllocationRequest]) -> None:
-    """Raises Invalid for a provider that there is not."""
+def check_providers_exist(providers: Collection[str], wanted: Sequence[AllocationRequest]) -> None:
+    """Raise Invalid for a provider that does not exist."""
     for uuid in (uuid for each in wanted for uuid in each.resources):
         if uuid not in providers:
             raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
 
 
-def rewrite(
+def replace_allocations(
     tx: Transaction,
     wanted: Sequence[AllocationRequest],
     held: Sequence[Allocation],
-    providers: Ids,
-    stocks: Stocks | None = None,
+    providers: ProviderIds,
+    inventories: InventoriesById | None = None,
 ) -> None:
-    """Writes what consumers hold from now on; those that hold nothing are forgotten.
+    """Write the requested allocations, and delete consumers without any.
 
-    Consumers were renewed and providers are held already. Raises Conflict for what a provider does not have, or not
-    so much of.
+    The caller has deleted the old allocations and locked the providers. Raises Conflict for a missing inventory, a
+    size that the inventory does not allow, or an exceeded capacity.
     """
-    new = allocations(wanted, providers)
-    if stocks is None:
-        stocks = tx.inventories.of({each.provider_id for each in new})
-    refuse_portions(new, providers, stocks)
-    refuse_full(tx.allocations.add(new, amounts(new, held)), providers)
+    new = allocation_rows(wanted, providers)
+    if inventories is None:
+        inventories = tx.inventories.of({each.provider_id for each in new})
+    check_units(new, providers, inventories)
+    reject_exceeding(tx.allocations.add(new, usage_changes(new, held)), providers)
     emptied = [each.consumer for each in wanted if not each.resources]
     if emptied:
         tx.allocations.forget(emptied)
 
 
-def written(wanted: Sequence[AllocationRequest], held: Sequence[Allocation], providers: Ids) -> Counter[int]:
-    """Which providers' generations a request counts for: those that something is wanted of, or given up for nothing."""
+def generation_increments(
+    wanted: Sequence[AllocationRequest], held: Sequence[Allocation], providers: ProviderIds
+) -> Counter[int]:
+    """Count one increment for each provider in a request, or whose allocations a consumer gives up entirely."""
     emptied = {each.consumer for each in wanted if not each.resources}
     named = {providers[uuid] for each in wanted for uuid in each.resources}
     return Counter(named | {each.provider_id for each in held if each.consumer in emptied})
 
 
-def allocations(wanted: Sequence[AllocationRequest], providers: Ids) -> list[Allocation]:
-    """All that consumers are to hold."""
+def allocation_rows(wanted: Sequence[AllocationRequest], providers: ProviderIds) -> list[Allocation]:
+    """Return the rows of the requested allocations."""
     return [
         Allocation(each.consumer, providers[uuid], kind, amount)
         for each in wanted
@@ -77,8 +79,8 @@ def allocations(wanted: Sequence[AllocationRequest], providers: Ids) -> list[All
     ]
 
 
-def amounts(new: Sequence[Allocation], held: Sequence[Allocation]) -> list[Amount]:
-    """What has to be taken of each inventory, or given back, in the order in which everybody holds them."""
+def usage_changes(new: Sequence[Allocation], held: Sequence[Allocation]) -> list[Amount]:
+    """Return the change of usage of each inventory, in lock order."""
     sums: Counter[tuple[int, str]] = Counter()
     for each in new:
         sums[each.provider_id, each.resource_class] += each.used
@@ -87,25 +89,25 @@ def amounts(new: Sequence[Allocation], held: Sequence[Allocation]) -> list[Amoun
     return [(*key, amount) for key, amount in sorted(sums.items()) if amount]
 
 
-def refuse_portions(new: Sequence[Allocation], providers: Ids, stocks: Stocks) -> None:
-    """Raises Conflict for what a provider does not have, or not in such portions."""
+def check_units(new: Sequence[Allocation], providers: ProviderIds, inventories: InventoriesById) -> None:
+    """Raise Conflict for a missing inventory, or a size that the inventory does not allow."""
     names = {provider: uuid for uuid, provider in providers.items()}
     for each in new:
-        provider, has = names[each.provider_id], stocks[each.provider_id].get(each.resource_class)
-        if has is None:
+        provider, inventory = names[each.provider_id], inventories[each.provider_id].get(each.resource_class)
+        if inventory is None:
             raise Conflict(
                 "Unable to allocate inventory: "
                 f"Inventory for '{each.resource_class}' on resource provider '{provider}' invalid."
             )
-        if not has.allows(each.used):
+        if not inventory.allows(each.used):
             raise Conflict(
                 f"{_unable(each.resource_class, provider)} The requested amount would violate inventory constraints."
             )
 
 
-def refuse_full(refused: Sequence[Amount], providers: Ids) -> None:
-    """Raises Conflict for the first of the amounts that there was no room for."""
-    for provider, kind, _ in refused:
+def reject_exceeding(exceeding: Sequence[Amount], providers: ProviderIds) -> None:
+    """Raise Conflict for the first amount that exceeds the capacity."""
+    for provider, kind, _ in exceeding:
         name = next(uuid for uuid, number in providers.items() if number == provider)
         raise Conflict(f"{_unable(kind, name)} The requested amount would exceed the capacity.")
 
