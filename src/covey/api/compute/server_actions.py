@@ -1,4 +1,4 @@
-"""/servers/{id}/action, os-instance-actions and os-migrations: what is done to servers, and what was."""
+"""/servers/{id}/action, os-instance-actions and os-migrations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _MIGRATE = "os_compute_api:os-migrate-server:"
 
 @dataclass(frozen=True, slots=True)
 class ServerActions:
-    """One verb a request."""
+    """Carries out the one action that a request names."""
 
     moves: Moves
     power: Power
@@ -73,7 +73,7 @@ class ServerActions:
 
     def _move(self, req: Request, resp: falcon.Response, key: str, name: str, inner: Json | None) -> None:
         match name:
-            case "unshelve":  # before the versions that give it meaning, a body is no matter
+            case "unshelve":  # older versions ignore the body
                 self._unshelve(req, key, inner if inner and req.version >= mv.UNSHELVE_ZONE else {})
             case "migrate":
                 self._migrate(req, key, inner if inner and req.version >= mv.COLD_MIGRATE_HOST else {})
@@ -114,14 +114,14 @@ class ServerActions:
 
 
 def _destination(inner: Json) -> tuple[str | None, bool]:
-    """The host that is named, and whether no policy is to be asked about it."""
+    """Return the requested host, and whether it is forced without a check of policies."""
     host = inner.get("host") or None
     return host, host is not None and is_true(inner.get("force", False))
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceActions:
-    """What was done to a server."""
+    """The instance actions of a server."""
 
     histories: Histories
     access: Access
@@ -174,7 +174,7 @@ class InstanceActions:
 
 @dataclass(frozen=True, slots=True)
 class Migrations:
-    """Where servers moved, for operators."""
+    """Migrations, for operators."""
 
     histories: Histories
     max_limit: int
@@ -200,7 +200,7 @@ class Migrations:
 
 
 def _span(query: Mapping[str, str], req: Request, since: Version, most: int) -> Span:
-    """The part of a log that a query asks for, one more to see whether more follow; before a version, all of it."""
+    """Return the span of a list: its page and one entry more; all entries before the version that pages it."""
     if req.version < since:
         return Span()
     return Span(

@@ -1,4 +1,4 @@
-"""JSON Schemas of servers: what may be asked for at each microversion."""
+"""JSON Schemas of servers and their actions at each microversion."""
 
 from collections.abc import Mapping
 
@@ -81,7 +81,7 @@ def _create(known: Mapping[str, JsonSchema], *required: str) -> Schema:
     )
 
 
-_GONE: JsonSchema = {"not": {}}  # a field that a version no longer has
+_GONE: JsonSchema = {"not": {}}  # a field that a version removes
 _STEPS: tuple[tuple[Version, dict[str, JsonSchema]], ...] = (
     (mv.FIRST, {}),
     (mv.DESCRIPTION, {"description": _DESCRIPTION}),

@@ -1,4 +1,4 @@
-"""How a server looks at each microversion, and how much of it who may see."""
+"""Servers as documents of each microversion, with the fields that the actor may see."""
 
 import hashlib
 from collections.abc import Callable
@@ -17,17 +17,17 @@ from covey.ports import Access
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """Shows servers to one request's actor."""
+    """Renders servers for the actor of a request."""
 
     access: Access
     default_zone: str
-    counts: bool = True  # whether tenants may learn how many hosts there are
+    counts: bool = True  # whether tenants see numbers of hosts
 
     def short(self, server: Server, req: Request) -> Json:
         return {"id": server.id, "name": server.name, "links": req.links(f"/servers/{server.id}")}
 
     def full(self, server: Server, req: Request, *, single: bool) -> Json:
-        """All fields; a single server has a few that a list has not."""
+        """Return all fields; with `single`, also those that a list omits."""
         doc = self.short(server, req) | self._always(server, req)
         if self._is_operator(server, req):
             doc |= self._hosts(server, req)
@@ -41,7 +41,7 @@ class ServerView:
         return doc
 
     def placement(self, server: Server, req: Request) -> Json:
-        """Why it is where it is: counts for everybody, the host for operators."""
+        """Return how the server was placed: counts, and for operators the host and the seed."""
         record = server.placement
         doc: Json = {
             "server_id": server.id,
@@ -135,7 +135,7 @@ class ServerView:
 
 
 def host_id(server: Server) -> str:
-    """What a tenant may know of a host: whether two of its servers share one."""
+    """Return Nova's hostId: equal for servers of a project on one host, and opaque."""
     if server.host_name is None:
         return ""
     return hashlib.sha224(f"{server.project_id}{server.host_name}".encode()).hexdigest()
@@ -171,7 +171,7 @@ def _flavor(flavor: Flavor, req: Request) -> Json:
     return {"id": flavor.id, "links": [{"rel": "bookmark", "href": req.link(f"/flavors/{quote(flavor.id)}")}]}
 
 
-# What newer versions show to everybody.
+# Fields that newer versions show to all actors.
 _LATER: tuple[tuple[Version, str, Callable[[Server], object]], ...] = (
     (mv.LOCKED, "locked", lambda server: server.details.locked),
     (mv.DESCRIPTION, "description", lambda server: server.details.description),

@@ -1,4 +1,4 @@
-"""/servers: asking for servers, looking at them, changing what is said of them, deleting them."""
+"""/servers: create, list, show, update and delete servers, their metadata and their tags."""
 
 import hashlib
 import re
@@ -31,13 +31,13 @@ from covey.ports import Clock
 from covey.services.explanations import Explanations
 from covey.services.servers import Servers as Service
 
-_LONGEST_KEY = 255
+_MAX_KEY_LENGTH = 255
 _POWER = {str(number): power for power, number in POWER_STATES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The collection, one of it, its metadata and its tags."""
+    """The servers, their metadata, tags and placement."""
 
     service: Service
     view: ServerView
@@ -79,17 +79,17 @@ class Servers:
         self._answer(req, resp, self.service.get(req.actor, key))
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        wanted = read_body(req, server_schemas.UPDATE.at(req.version))["server"]
+        changes = read_body(req, server_schemas.UPDATE.at(req.version))["server"]
 
         def change(server: Server) -> Server:
             details = replace(
                 server.details,
-                description=wanted.get("description", server.details.description),
-                hostname=wanted.get("hostname", server.details.hostname),
-                access_ipv4=wanted.get("accessIPv4", server.details.access_ipv4),
-                access_ipv6=wanted.get("accessIPv6", server.details.access_ipv6),
+                description=changes.get("description", server.details.description),
+                hostname=changes.get("hostname", server.details.hostname),
+                access_ipv4=changes.get("accessIPv4", server.details.access_ipv4),
+                access_ipv6=changes.get("accessIPv6", server.details.access_ipv6),
             )
-            return replace(server, name=wanted.get("name", server.name), details=details)
+            return replace(server, name=changes.get("name", server.name), details=details)
 
         self._answer(req, resp, self.service.change(req.actor, key, "os_compute_api:servers:update", change))
 
@@ -102,13 +102,13 @@ class Servers:
         resp.media = {"metadata": found.details.metadata}
 
     def on_post_metadata(self, req: Request, resp: falcon.Response, key: str) -> None:
-        more = read_body(req, server_schemas.METADATA)["metadata"]
-        changed = self._set_metadata(req, key, "create", lambda old: {**old, **more})
+        added = read_body(req, server_schemas.METADATA)["metadata"]
+        changed = self._set_metadata(req, key, "create", lambda old: {**old, **added})
         resp.media = {"metadata": changed.details.metadata}
 
     def on_put_metadata(self, req: Request, resp: falcon.Response, key: str) -> None:
-        wanted = read_body(req, server_schemas.METADATA)["metadata"]
-        resp.media = {"metadata": self._set_metadata(req, key, "update_all", lambda _: wanted).details.metadata}
+        metadata = read_body(req, server_schemas.METADATA)["metadata"]
+        resp.media = {"metadata": self._set_metadata(req, key, "update_all", lambda _: metadata).details.metadata}
 
     def on_get_meta(self, req: Request, resp: falcon.Response, key: str, item: str) -> None:
         found = self.service.get(req.actor, key, "os_compute_api:server-metadata:show").details.metadata
@@ -175,8 +175,8 @@ class Servers:
         query = read_query(req, server_schemas.LIST)
         limit = page_size(query, self.max_limit)
         everywhere = is_true(query.get("all_tenants", "0") or "1")
-        wanted = _filter(query, limit + 1)
-        found = self.service.find(req.actor, wanted, everywhere=everywhere, rule=rule) if wanted else []
+        filters = _filter(query, limit + 1)
+        found = self.service.find(req.actor, filters, everywhere=everywhere, rule=rule) if filters else []
         page = found[:limit]
         detailed = rule == "detail"
         resp.media = {
@@ -220,7 +220,7 @@ def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
     count = int(server.get("max_count", minimum))
     if minimum > count:
         raise Invalid("min_count must be <= max_count")
-    key, group = _key(req), next(iter(_several(hints.get("group"))), None)
+    key, group = _key(req), next(iter(_as_tuple(hints.get("group"))), None)
     return ServerRequest(
         project_id=req.actor.project_id,
         user_id=req.actor.user_id,
@@ -233,8 +233,8 @@ def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
         seed=new_seed(),
         first_id=ServerId(new_uuid()),
         group_id=None if group is None else GroupId(group),
-        same_host=_several(hints.get("same_host")),
-        different_host=_several(hints.get("different_host")),
+        same_host=_as_tuple(hints.get("same_host")),
+        different_host=_as_tuple(hints.get("different_host")),
         hints=hints,
         zone=zone,
         forced_host=forced,
@@ -248,10 +248,10 @@ def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
 
 
 def _key(req: Request) -> str | None:
-    """The client's own name for this request. Raises Invalid for an absurd one."""
+    """Return the idempotency key, if the client sent one. Raises Invalid for a length out of range."""
     key = req.get_header("Idempotency-Key")
-    if key is not None and not 1 <= len(key) <= _LONGEST_KEY:
-        raise Invalid(f"Idempotency-Key must have 1 to {_LONGEST_KEY} characters.")
+    if key is not None and not 1 <= len(key) <= _MAX_KEY_LENGTH:
+        raise Invalid(f"Idempotency-Key must have 1 to {_MAX_KEY_LENGTH} characters.")
     return key
 
 
@@ -270,7 +270,7 @@ def _details(server: Json) -> Details:
 
 
 def _image(server: Json) -> str | None:
-    """The image to start from; a boot from a volume names none."""
+    """Return the image reference; a boot from a volume has none. Raises Invalid."""
     image: str | None = server.get("imageRef") or None
     devices = server.get("block_device_mapping_v2") or server.get("block_device_mapping")
     if image is None and not devices:
@@ -278,15 +278,18 @@ def _image(server: Json) -> str | None:
     return image
 
 
-def _several(value: object) -> tuple[str, ...]:
+def _as_tuple(value: object) -> tuple[str, ...]:
     if not value:
         return ()
     return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
 
 
 def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
-    """What a listing wants; None when nothing can match."""
-    nothing = query.get("deleted", "").lower() in {"true", "1"} or query.keys() & {"ip", "ip6"}  # none has an address
+    """Return the filters of a list; None if no server can match. Raises Invalid."""
+    nothing = query.get("deleted", "").lower() in {"true", "1"} or query.keys() & {
+        "ip",
+        "ip6",
+    }  # servers have no addresses
     if nothing or query.get("power_state", "0") not in _POWER:
         return None
     name = query.get("name")
@@ -296,7 +299,7 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
                 re.compile(name)
         except re.error as error:
             raise Invalid(
-                f"Invalid input for query parameters name. Value: {name}. It is no regular expression: {error}"
+                f"Invalid input for query parameters name. Value: {name}. It is not a regular expression: {error}"
             ) from error
     project = query.get("tenant_id") or query.get("project_id")
     return ServerFilter(
