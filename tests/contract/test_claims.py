@@ -1,4 +1,4 @@
-"""Claims that touch several hosts hold them in one order, so that two never wait for each other in a ring."""
+"""Claims on several hosts lock in one order, so two claims cannot deadlock."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def hosts(store: Store) -> tuple[HostId, HostId]:
     return one.id, two.id
 
 
-def test_two_that_change_places_with_each_other_both_arrive(store: Store) -> None:
+def test_two_servers_that_swap_hosts_do_not_deadlock(store: Store) -> None:
     one, two = hosts(store)
     with store.write() as tx:
         tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", two)]), "", NOW)
@@ -57,7 +57,7 @@ def test_two_that_change_places_with_each_other_both_arrive(store: Store) -> Non
         assert results == [None, None]
 
 
-def test_each_server_takes_an_amount_that_its_host_gives_out(store: Store) -> None:
+def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> None:
     one, two = hosts(store)
     with store.write() as tx:
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=2)}})
@@ -74,7 +74,7 @@ def test_each_server_takes_an_amount_that_its_host_gives_out(store: Store) -> No
         assert tx.claims.release("c") == [Use(one, -2, -512, -1)], "what is held can always be given back"
 
 
-def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -> None:
+def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
     one, two = hosts(store)
     for number in range(ROUNDS):
         name = f"s{number}"
@@ -98,7 +98,7 @@ def test_letting_go_of_two_hosts_never_collides_with_taking_both(store: Store) -
         assert at_once([let_go, take]) == [None, None]
 
 
-def test_a_claim_finds_the_limits_of_projects_whatever_their_names_are_made_of(store: Store) -> None:
+def test_limits_are_found_for_any_project_name(store: Store) -> None:
     names = ["web", "a,b", '{"c"}', "d\\", "", "NULL", "é \n"]
     with store.write() as tx:
         for number, name in enumerate(names):

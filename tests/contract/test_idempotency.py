@@ -1,4 +1,4 @@
-"""Keys of requests that may be repeated: who takes some together takes them in one order."""
+"""Idempotency keys are reserved once, in one order."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from tests.contract.crowds import at_once, losers, winners
 WEB = ProjectId("web")
 
 
-def test_a_key_is_taken_once_and_tells_what_came_of_it(store: Store) -> None:
+def test_key_is_reserved_once_and_returns_its_answer(store: Store) -> None:
     with store.write() as tx:
         assert tx.keys.reserve([(WEB, "b"), (WEB, "a"), (WEB, "a")], NOW) == {(WEB, "a"): None, (WEB, "b"): None}
         tx.keys.answer({(WEB, "a"): ("print", ["server"])})
@@ -19,7 +19,7 @@ def test_a_key_is_taken_once_and_tells_what_came_of_it(store: Store) -> None:
         assert tx.keys.reserve([(WEB, "a"), (WEB, "b")], NOW) == {(WEB, "a"): ("print", ["server"]), (WEB, "b"): None}
 
 
-def test_two_who_take_the_same_keys_never_wait_for_each_other_in_a_ring(store: Store) -> None:
+def test_reserving_the_same_keys_does_not_deadlock(store: Store) -> None:
     for number in range(15):
         names = [f"{number}-{i}" for i in range(8)]
         results = at_once([partial(_take, store, names), partial(_take, store, names[::-1])])

@@ -1,4 +1,4 @@
-"""Many callers at once: the rules of zones, scopes and names hold, and the losers hear a sentence."""
+"""Concurrent requests: the rules of zones, scopes and names hold, and each loser gets an error message."""
 
 import itertools
 import threading
@@ -52,9 +52,7 @@ def only_conflicts(results: list[Aggregate | CoveyError]) -> bool:
 
 
 @pytest.mark.usefixtures("host")
-def test_of_many_zones_that_want_a_host_at_once_exactly_one_gets_it(
-    aggregates: Aggregates, connected: sa.Engine
-) -> None:
+def test_exactly_one_of_many_concurrent_zones_gets_a_host(aggregates: Aggregates, connected: sa.Engine) -> None:
     made = [aggregates.create(ADMIN, f"a{n}", f"z{n}") for n in range(CROWD)]
     results = at_once([partial(aggregates.add_host, ADMIN, each.id, "n1") for each in made])
     (winner,) = winners(results)
@@ -64,7 +62,7 @@ def test_of_many_zones_that_want_a_host_at_once_exactly_one_gets_it(
 
 
 @pytest.mark.usefixtures("host")
-def test_one_host_joins_many_aggregates_of_one_zone_at_once(aggregates: Aggregates, connected: sa.Engine) -> None:
+def test_host_joins_many_aggregates_of_one_zone_concurrently(aggregates: Aggregates, connected: sa.Engine) -> None:
     made = [aggregates.create(ADMIN, f"a{n}", "z" if n % 2 else None) for n in range(CROWD)]
     results = at_once([partial(aggregates.add_host, ADMIN, each.id, "n1") for each in made])
     assert losers(results) == []
@@ -72,9 +70,7 @@ def test_one_host_joins_many_aggregates_of_one_zone_at_once(aggregates: Aggregat
 
 
 @pytest.mark.usefixtures("host")
-def test_a_host_that_leaves_all_its_zoned_aggregates_at_once_is_in_no_zone(
-    aggregates: Aggregates, connected: sa.Engine
-) -> None:
+def test_host_that_leaves_all_zoned_aggregates_has_no_zone(aggregates: Aggregates, connected: sa.Engine) -> None:
     made = [aggregates.create(ADMIN, f"a{n}", "z") for n in range(4)]
     for _ in range(ROUNDS):
         for each in made:
@@ -85,7 +81,7 @@ def test_a_host_that_leaves_all_its_zoned_aggregates_at_once_is_in_no_zone(
 
 
 @pytest.mark.usefixtures("host")
-def test_a_zone_that_all_its_aggregates_give_up_at_once_is_gone(aggregates: Aggregates, connected: sa.Engine) -> None:
+def test_zone_without_aggregates_disappears(aggregates: Aggregates, connected: sa.Engine) -> None:
     made = [aggregates.create(ADMIN, f"a{n}", "z") for n in range(4)]
     for each in made:
         aggregates.add_host(ADMIN, each.id, "n1")
@@ -95,7 +91,7 @@ def test_a_zone_that_all_its_aggregates_give_up_at_once_is_gone(aggregates: Aggr
         assert zones_by_host(connected) == {"n1": zone}
 
 
-def test_renaming_zones_while_hosts_come_and_go_never_leaves_a_host_in_two(
+def test_concurrent_zone_renames_never_leave_a_host_in_two_zones(
     aggregates: Aggregates, store: Store, connected: sa.Engine
 ) -> None:
     add_hosts(store, "n1", "n2", "n3")
@@ -131,9 +127,7 @@ def forgive(change: Callable[[], object]) -> None:
         assert isinstance(error, Conflict | Invalid | NotFound), error  # noqa: PT017 -- these three are answers
 
 
-def test_of_two_domains_of_a_scope_that_want_a_host_at_once_exactly_one_gets_it(
-    store: Store, host: HostId, connected: sa.Engine
-) -> None:
+def test_exactly_one_of_two_concurrent_domains_gets_a_host(store: Store, host: HostId, connected: sa.Engine) -> None:
     domains = add_domains(store, "r1", "r2", "r3", "r4", scope=RACK)
 
     def join(domain: AggregateId) -> AggregateId:
@@ -153,7 +147,7 @@ def test_of_two_domains_of_a_scope_that_want_a_host_at_once_exactly_one_gets_it(
         leave(winner)
 
 
-def test_an_aggregate_that_joins_a_scope_while_its_host_joins_another_domain_breaks_nothing(
+def test_aggregate_joins_scope_while_its_host_joins_another_domain(
     store: Store, host: HostId, connected: sa.Engine
 ) -> None:
     late, domain = add_domains(store, "late", "r1", scope=None)
@@ -181,7 +175,7 @@ def test_an_aggregate_that_joins_a_scope_while_its_host_joins_another_domain_bre
         domains_by_host(connected)
 
 
-def test_a_membership_waits_for_the_scope_that_its_aggregate_is_about_to_join(
+def test_adding_a_host_waits_for_its_aggregate_to_join_a_scope(
     store: Store, host: HostId, connected: sa.Engine
 ) -> None:
     (late,) = add_domains(store, "late", scope=None)
@@ -203,12 +197,10 @@ def test_a_membership_waits_for_the_scope_that_its_aggregate_is_about_to_join(
     assert domains_by_host(connected) == {(host, RACK): late}
 
 
-def test_two_aggregates_that_share_hosts_and_join_a_scope_at_once_end_as_one_domain(
-    store: Store, connected: sa.Engine
-) -> None:
+def test_one_of_two_overlapping_aggregates_joins_a_scope(store: Store, connected: sa.Engine) -> None:
     shared = add_hosts(store, *(f"n{n}" for n in range(20)))
     first, second = add_domains(store, "r1", "r2", scope=None)
-    with store.write() as tx:  # in opposite orders, so that whoever locks as the rows come meets the other halfway
+    with store.write() as tx:  # in opposite orders, so that locking in row order would deadlock
         tx.aggregates.add_hosts([(first, host) for host in shared], NOW)
         tx.aggregates.add_hosts([(second, host) for host in reversed(shared)], NOW)
 
@@ -226,14 +218,14 @@ def test_two_aggregates_that_share_hosts_and_join_a_scope_at_once_end_as_one_dom
         scope(winner, None)
 
 
-def test_of_many_aggregates_of_one_name_created_at_once_exactly_one_is_made(aggregates: Aggregates) -> None:
+def test_exactly_one_of_many_concurrent_aggregates_of_a_name_is_created(aggregates: Aggregates) -> None:
     results = at_once([partial(aggregates.create, ADMIN, "fast", None)] * 20)
     assert len(winners(results)) == 1
     assert {error.message for error in losers(results)} == {"Aggregate fast already exists."}
     assert only_conflicts(results)
 
 
-def test_of_many_flavors_of_one_name_created_at_once_exactly_one_is_made(store: Store) -> None:
+def test_exactly_one_of_many_concurrent_flavors_of_a_name_is_created(store: Store) -> None:
     flavors = Flavors(store, OpenAccess(), lambda: NOW)
     new = [a_flavor("small", id=f"id-{n}") for n in range(20)]
     results = at_once([partial(flavors.create, ADMIN, flavor) for flavor in new])
@@ -242,7 +234,7 @@ def test_of_many_flavors_of_one_name_created_at_once_exactly_one_is_made(store: 
     assert all(isinstance(error, Conflict) for error in losers(results))
 
 
-def test_a_host_that_is_deleted_while_it_joins_an_aggregate_leaves_no_trace(
+def test_host_deleted_while_it_joins_an_aggregate_leaves_no_rows(
     aggregates: Aggregates, store: Store, connected: sa.Engine
 ) -> None:
     made = aggregates.create(ADMIN, "a", "z")

@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, one moment, in turn; and every failure is one that the model has a word for."""
+"""Transactions: atomic, isolated, serialized where they write; each failure is an error of the model."""
 
 import threading
 from contextlib import suppress
@@ -24,7 +24,7 @@ def names(store: Store) -> list[str]:
         return [host.name for host in tx.hosts.find()]
 
 
-def test_a_write_that_raises_leaves_nothing(store: Store) -> None:
+def test_write_that_raises_is_rolled_back(store: Store) -> None:
     def change_one_s_mind() -> None:
         with store.write() as tx:
             tx.hosts.add([a_host("n1")], NOW)
@@ -38,7 +38,7 @@ def test_a_write_that_raises_leaves_nothing(store: Store) -> None:
         assert tx.quotas.of_project(WEB) == {}
 
 
-def test_a_read_sees_one_moment(store: Store) -> None:
+def test_read_sees_one_snapshot(store: Store) -> None:
     with store.read() as before:
         assert before.hosts.find() == []
         with store.write() as tx:
@@ -49,7 +49,7 @@ def test_a_read_sees_one_moment(store: Store) -> None:
     assert names(store) == ["n1"]
 
 
-def test_nobody_sees_a_change_before_it_is_kept(store: Store) -> None:
+def test_uncommitted_change_is_invisible(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host("n1")], NOW)
         assert [host.name for host in tx.hosts.find()] == ["n1"]
@@ -68,7 +68,7 @@ def test_writers_queue_rather_than_fail(store: Store) -> None:
     assert len(names(store)) == 100
 
 
-def test_a_rule_that_is_checked_at_the_end_is_a_conflict_and_the_store_goes_on(store: Store) -> None:
+def test_deferred_constraint_is_a_conflict_and_the_store_stays_usable(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host("n1")], NOW)
         host = tx.hosts.find()[0].id
@@ -82,12 +82,12 @@ def test_a_rule_that_is_checked_at_the_end_is_a_conflict_and_the_store_goes_on(s
     assert names(store) == ["n1"]
 
 
-def test_a_rule_that_no_statement_foresaw_is_a_conflict_too(store: Store) -> None:
+def test_unforeseen_constraint_is_a_conflict(store: Store) -> None:
     with pytest.raises(Conflict, match="Another request changed the same resource"), store.write() as tx:
         tx.quotas.set_for_project(WEB, {"cores": -2})
 
 
-def test_two_writers_that_wait_for_each_other_end_in_one_conflict_at_the_most(store: Store) -> None:
+def test_deadlocked_writers_end_in_at_most_one_conflict(store: Store) -> None:
     """On PostgreSQL this is a deadlock, which it ends by itself; on SQLite the second waits from the start."""
     with store.write() as tx:
         tx.hosts.add([a_host("n1"), a_host("n2")], NOW)
@@ -106,7 +106,7 @@ def test_two_writers_that_wait_for_each_other_end_in_one_conflict_at_the_most(st
     assert all(isinstance(error, Conflict) for error in errors)
 
 
-def test_a_value_that_the_database_can_not_hold_is_invalid(store: Store) -> None:
+def test_value_too_large_for_the_database_is_invalid(store: Store) -> None:
     def keep() -> dict[str, int]:
         with store.write() as tx:
             tx.quotas.set_for_project(ProjectId("p" * 300), {"cores": 1})
@@ -116,7 +116,7 @@ def test_a_value_that_the_database_can_not_hold_is_invalid(store: Store) -> None
     assert result == {"cores": 1} or isinstance(result, Invalid)
 
 
-def test_a_database_that_answers_is_fine(store: Store) -> None:
+def test_ping_succeeds_when_the_database_answers(store: Store) -> None:
     store.ping()
 
 
@@ -128,7 +128,7 @@ def unreachable(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return Store(engine.connect(f"sqlite:///{tmp_path / 'covey.sqlite'}"))
 
 
-def test_an_unreachable_database_is_unavailable(unreachable: Store) -> None:
+def test_unreachable_database_is_unavailable(unreachable: Store) -> None:
     with pytest.raises(Unavailable, match="The database does not answer"):
         unreachable.ping()
     with pytest.raises(Unavailable), unreachable.read() as tx:
@@ -137,11 +137,9 @@ def test_an_unreachable_database_is_unavailable(unreachable: Store) -> None:
         tx.hosts.add([a_host()], NOW)
 
 
-def test_a_database_that_goes_away_in_the_middle_is_unavailable_and_then_fine_again(
-    store: Store, connected: sa.Engine
-) -> None:
+def test_lost_connection_is_unavailable_and_recovers(store: Store, connected: sa.Engine) -> None:
     if connected.dialect.name != "postgresql":
-        pytest.skip("nobody can take a file's connection away")
+        pytest.skip("a file has no connection to lose")
     others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
 
     def lose_the_connection() -> None:
@@ -165,7 +163,7 @@ URLS = {
 
 
 @pytest.mark.parametrize("url", URLS.values(), ids=URLS)
-def test_a_database_that_covey_does_not_know_is_invalid(url: str) -> None:
+def test_unsupported_database_is_invalid(url: str) -> None:
     with pytest.raises(Invalid, match="Covey stores in SQLite") as caught:
         engine.connect(url)
     assert "secret" not in caught.value.message

@@ -1,4 +1,4 @@
-"""Building servers: hosts that may not take one, hosts that fail to start one, and work that is done twice."""
+"""Building servers: unsuitable hosts, failing hosts, and jobs that run twice."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def attempts(driver: Moody, server: str) -> list[str]:
 # Hosts that may not
 
 
-def test_a_host_that_is_disabled_or_down_takes_no_server(cloud: Cloud) -> None:
+def test_disabled_or_down_host_takes_no_server(cloud: Cloud) -> None:
     cloud.set_host("node-1", status="disabled")
     cloud.set_down("node-2")
     assert cloud.hosts([cloud.boot() for _ in range(3)]) == ["node-3"] * 3
@@ -34,7 +34,7 @@ def test_a_host_that_is_disabled_or_down_takes_no_server(cloud: Cloud) -> None:
     assert cloud.host(cloud.boot()) == "node-1"
 
 
-def test_a_flavor_and_an_image_ask_for_traits(build_cloud: BuildCloud) -> None:
+def test_flavor_and_image_require_traits(build_cloud: BuildCloud) -> None:
     hosts = [
         a_host("node-1"),
         a_host("node-2", 8, 16384, 100, "CUSTOM_SSD"),
@@ -63,7 +63,7 @@ def test_a_flavor_and_an_image_ask_for_traits(build_cloud: BuildCloud) -> None:
     assert (stuck.status, "2 lack a required trait" in stuck.message) == (400, True), "a move asks for them too"
 
 
-def test_an_aggregate_keeps_its_hosts_for_its_tenants(cloud: Cloud) -> None:
+def test_aggregate_isolates_its_hosts_for_its_tenants(cloud: Cloud) -> None:
     made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": "bobs"}}).json["aggregate"]["id"]
     for host in ("node-1", "node-2"):
         cloud.admin.post(f"/os-aggregates/{made}/action", {"add_host": {"host": host}})
@@ -77,7 +77,7 @@ def test_an_aggregate_keeps_its_hosts_for_its_tenants(cloud: Cloud) -> None:
     )
 
 
-def test_a_host_takes_what_it_has_room_for(build_cloud: BuildCloud) -> None:
+def test_host_takes_what_fits(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1", 2, 1536, 100), a_host("node-2", 2, 16384, 15)])
     servers = [cloud.boot() for _ in range(3)]
     assert [cloud.status(server) for server in servers] == ["ACTIVE", "ACTIVE", "ERROR"]
@@ -91,7 +91,7 @@ def test_a_host_takes_what_it_has_room_for(build_cloud: BuildCloud) -> None:
 # Hosts that fail
 
 
-def test_a_server_that_fails_to_start_is_tried_elsewhere(build_cloud: BuildCloud) -> None:
+def test_failed_build_is_retried_on_another_host(build_cloud: BuildCloud) -> None:
     driver = Moody(verbs={"spawn"})
     cloud = build_cloud(driver=driver)
     server = cloud.ask_for(cloud.alice).json["server"]["id"]
@@ -111,7 +111,7 @@ def test_a_server_that_fails_to_start_is_tried_elsewhere(build_cloud: BuildCloud
     assert cloud.is_empty()
 
 
-def test_three_failures_are_enough(build_cloud: BuildCloud) -> None:
+def test_build_fails_after_three_attempts(build_cloud: BuildCloud) -> None:
     driver = Moody(verbs={"spawn"})
     cloud = build_cloud(5, driver=driver)
     group = cloud.group("anti-affinity")
@@ -140,9 +140,7 @@ def test_three_failures_are_enough(build_cloud: BuildCloud) -> None:
         ("none", "There are not enough hosts available."),
     ],
 )
-def test_of_failures_a_tenant_learns_what_the_operator_wants(
-    build_cloud: BuildCloud, telling: str, message: str
-) -> None:
+def test_failure_message_follows_explain_to_tenants(build_cloud: BuildCloud, telling: str, message: str) -> None:
     options = ("scheduler", "max_attempts", 1), ("api", "explain_to_tenants", telling)
     cloud = build_cloud(5, *options, driver=Moody(verbs={"spawn"}))
     fault = cloud.show(cloud.boot())["fault"]
@@ -150,7 +148,7 @@ def test_of_failures_a_tenant_learns_what_the_operator_wants(
     assert "would not spawn" in fault["details"]
 
 
-def test_how_often_is_tried_is_the_operators_choice(build_cloud: BuildCloud) -> None:
+def test_build_attempts_follow_max_attempts(build_cloud: BuildCloud) -> None:
     driver = Moody(verbs={"spawn"})
     cloud = build_cloud(5, ("scheduler", "max_attempts", 1), driver=driver)
     server = cloud.boot()
@@ -158,7 +156,7 @@ def test_how_often_is_tried_is_the_operators_choice(build_cloud: BuildCloud) -> 
     assert cloud.status(server) == "ERROR"
 
 
-def test_when_every_host_failed_nothing_is_left_to_try(build_cloud: BuildCloud) -> None:
+def test_build_fails_when_every_host_failed(build_cloud: BuildCloud) -> None:
     driver = Moody(verbs={"spawn"})
     cloud = build_cloud(2, driver=driver)
     server = cloud.boot()
@@ -170,9 +168,7 @@ def test_when_every_host_failed_nothing_is_left_to_try(build_cloud: BuildCloud) 
 
 
 @pytest.mark.parametrize("fields", [{"availability_zone": "nova:node-1"}, {"host": "node-1"}], ids=["forced", "asked"])
-def test_a_server_that_is_wanted_on_one_host_is_tried_there_alone(
-    build_cloud: BuildCloud, fields: dict[str, Any]
-) -> None:
+def test_build_on_a_named_host_is_tried_there_only(build_cloud: BuildCloud, fields: dict[str, Any]) -> None:
     driver = Moody(hosts={"node-1"})
     cloud = build_cloud(driver=driver)
     server = cloud.boot(cloud.admin, **fields)
@@ -181,7 +177,7 @@ def test_a_server_that_is_wanted_on_one_host_is_tried_there_alone(
     assert not cloud.used()
 
 
-def test_the_second_try_respects_policies_too(build_cloud: BuildCloud) -> None:
+def test_retried_build_respects_policies(build_cloud: BuildCloud) -> None:
     driver = Moody()
     cloud = build_cloud(driver=driver)
     apart, together = cloud.group("anti-affinity"), cloud.group("affinity")
@@ -195,7 +191,7 @@ def test_the_second_try_respects_policies_too(build_cloud: BuildCloud) -> None:
     assert cloud.members(together) != {lost}
 
 
-def test_one_of_a_batch_that_fails_is_moved_alone(build_cloud: BuildCloud) -> None:
+def test_failed_server_of_a_batch_is_rescheduled_alone(build_cloud: BuildCloud) -> None:
     driver = Moody(hosts={"node-2"})
     cloud = build_cloud(4, driver=driver)
     group = cloud.group("anti-affinity")
@@ -206,7 +202,7 @@ def test_one_of_a_batch_that_fails_is_moved_alone(build_cloud: BuildCloud) -> No
     assert {server["status"] for server in cloud.servers()} == {"ACTIVE"}
 
 
-def test_a_backend_that_fails_every_other_time_leaves_the_books_right(build_cloud: BuildCloud) -> None:
+def test_failing_driver_leaves_usage_correct(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(6, driver=Simulated(failure_rate=0.5, seed=7))
     cloud.set_quota(instances=-1, cores=-1, ram=-1, server_group_members=-1)
     group = cloud.group("anti-affinity", max_server_per_host=4)
@@ -259,9 +255,7 @@ def seen(cloud: Cloud, server: str) -> tuple[Any, ...]:
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "",
 )
-def test_a_job_that_is_done_twice_does_no_harm(
-    cloud: Cloud, steps: list[tuple[str, Any]], action: str, body: Any
-) -> None:
+def test_job_can_run_twice(cloud: Cloud, steps: list[tuple[str, Any]], action: str, body: Any) -> None:
     server = cloud.boot()
     for before, its_body in steps:
         cloud.did(cloud.admin, server, before, its_body)
@@ -275,7 +269,7 @@ def test_a_job_that_is_done_twice_does_no_harm(
     assert cloud.rows(tables.work) == []
 
 
-def test_building_twice_and_deleting_twice_does_no_harm(cloud: Cloud) -> None:
+def test_build_and_delete_can_run_twice(cloud: Cloud) -> None:
     server = cloud.ask_for(cloud.alice).json["server"]["id"]
     building = cloud.jobs()
     do(cloud, building)
@@ -289,14 +283,14 @@ def test_building_twice_and_deleting_twice_does_no_harm(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
-def test_failing_twice_counts_once(build_cloud: BuildCloud) -> None:
+def test_repeated_failure_counts_once(build_cloud: BuildCloud) -> None:
     driver = Moody(verbs={"spawn"})
     cloud = build_cloud(driver=driver)
     server = cloud.ask_for(cloud.alice).json["server"]["id"]
     jobs = cloud.jobs()
     do(cloud, jobs)
     again = cloud.jobs()
-    do(cloud, jobs)  # whoever comes late tries the new host, and that is one more try
+    do(cloud, jobs)  # a late duplicate tries the new host, which is one more attempt
     do(cloud, [*again, *cloud.jobs()])
     cloud.settle()
     assert cloud.status(server) == "ERROR"
@@ -306,7 +300,7 @@ def test_failing_twice_counts_once(build_cloud: BuildCloud) -> None:
 
 
 @pytest.mark.parametrize("action", ["migrate", "os-migrateLive", "shelve", "os-stop"])
-def test_work_on_a_server_that_was_deleted_meanwhile_does_no_harm(cloud: Cloud, action: str) -> None:
+def test_job_of_a_deleted_server_does_nothing(cloud: Cloud, action: str) -> None:
     server = cloud.boot()
     cloud.act(cloud.admin, server, action, LIVE if action == "os-migrateLive" else None)
     late = cloud.jobs()
@@ -318,7 +312,7 @@ def test_work_on_a_server_that_was_deleted_meanwhile_does_no_harm(cloud: Cloud, 
     assert cloud.is_empty()
 
 
-def test_a_worker_that_dies_leaves_its_work_to_another(cloud: Cloud) -> None:
+def test_job_of_a_dead_worker_is_taken_by_another(cloud: Cloud) -> None:
     server = cloud.ask_for(cloud.alice).json["server"]["id"]
 
     class Crash(Simulated):

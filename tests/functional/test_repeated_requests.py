@@ -1,4 +1,4 @@
-"""Requests that carry a client's own key are carried out once, however often they are repeated."""
+"""A request with an idempotency key is carried out once, however often it is repeated."""
 
 from covey.storage import tables
 from tests.functional.client import Answer
@@ -9,7 +9,7 @@ def ask(cloud: Cloud, key: str, name: str = "s") -> Answer:
     return cloud.ask_for(cloud.alice.sending(Idempotency_Key=key), name)
 
 
-def test_a_repeated_request_brings_the_same_server(cloud: Cloud) -> None:
+def test_repeated_request_returns_the_same_server(cloud: Cloud) -> None:
     first = ask(cloud, "k")
     assert first.status == 202
     again = ask(cloud, "k")
@@ -20,14 +20,14 @@ def test_a_repeated_request_brings_the_same_server(cloud: Cloud) -> None:
     assert len(cloud.servers()) == 2
 
 
-def test_another_projects_key_is_another_key(cloud: Cloud) -> None:
+def test_idempotency_keys_are_per_project(cloud: Cloud) -> None:
     mine = ask(cloud, "k").json["server"]["id"]
     theirs = cloud.ask_for(cloud.bob.sending(Idempotency_Key="k"))
     assert theirs.status == 202
     assert theirs.json["server"]["id"] != mine
 
 
-def test_a_request_that_was_refused_may_be_tried_again(cloud: Cloud) -> None:
+def test_refused_request_can_be_retried(cloud: Cloud) -> None:
     cloud.set_quota(instances=0)
     for _ in range(2):
         assert ask(cloud, "k").status == 403

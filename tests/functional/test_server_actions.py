@@ -1,4 +1,4 @@
-"""Actions on servers: the states they go through, what is refused when, and what is written down."""
+"""Actions on servers: their states, their refusals, and the instance actions and migrations they record."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +46,7 @@ def invalid(answer: Answer, message: str) -> None:
 # Power
 
 
-def test_a_server_is_stopped_started_and_rebooted(cloud: Cloud) -> None:
+def test_server_is_stopped_started_and_rebooted(cloud: Cloud) -> None:
     server = cloud.boot()
     for action, body, on_the_way, then in (
         ("os-stop", None, ("ACTIVE", "active", "powering-off", 1), SHUTOFF),
@@ -67,7 +67,7 @@ def test_a_server_is_stopped_started_and_rebooted(cloud: Cloud) -> None:
     ]
 
 
-def test_a_hard_reboot_starts_what_is_stopped(cloud: Cloud) -> None:
+def test_hard_reboot_starts_a_stopped_server(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.did(cloud.alice, server, "os-stop")
     conflict(
@@ -78,7 +78,7 @@ def test_a_hard_reboot_starts_what_is_stopped(cloud: Cloud) -> None:
     assert states(cloud, server) == ACTIVE
 
 
-def test_a_host_that_fails_to_switch_a_server_leaves_it_as_it_was(build_cloud: BuildCloud) -> None:
+def test_failed_power_action_leaves_the_server_unchanged(build_cloud: BuildCloud) -> None:
     driver = Moody(verbs={"stop"})
     cloud = build_cloud(driver=driver)
     server, other = cloud.boot(), cloud.boot()
@@ -99,7 +99,7 @@ def test_a_host_that_fails_to_switch_a_server_leaves_it_as_it_was(build_cloud: B
 # Locks
 
 
-def test_a_locked_server_stays_as_it_is_but_for_operators(cloud: Cloud) -> None:
+def test_only_operators_change_a_locked_server(cloud: Cloud) -> None:
     server, moved, shelved = cloud.boot(), cloud.boot(), cloud.boot()
     cloud.did(cloud.alice, moved, "resize", {"flavorRef": "big"})
     cloud.did(cloud.alice, shelved, "shelve")
@@ -140,7 +140,7 @@ def test_a_locked_server_stays_as_it_is_but_for_operators(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
-def test_a_lock_has_a_reason_from_2_73(cloud: Cloud) -> None:
+def test_lock_has_a_reason_from_2_73(cloud: Cloud) -> None:
     server = cloud.boot()
     accepted(cloud.act(cloud.alice.at("2.72"), server, "lock", {"locked_reason": "ignored"}))
     assert (cloud.show(server)["locked"], cloud.show(server)["locked_reason"]) == (True, None)
@@ -152,7 +152,7 @@ def test_a_lock_has_a_reason_from_2_73(cloud: Cloud) -> None:
 # States set by hand
 
 
-def test_an_operator_sets_a_state_by_hand(cloud: Cloud) -> None:
+def test_operator_resets_the_state(cloud: Cloud) -> None:
     server = cloud.boot()
     refused = cloud.act(cloud.alice, server, "os-resetState", {"state": "error"})
     assert (refused.status, refused.message) == (
@@ -167,13 +167,13 @@ def test_an_operator_sets_a_state_by_hand(cloud: Cloud) -> None:
     invalid(cloud.act(cloud.admin, server, "os-resetState", {"state": "stopped"}), "'stopped' is not one of")
 
 
-def test_a_server_without_a_place_can_not_be_made_active(cloud: Cloud) -> None:
+def test_server_without_a_host_cannot_be_reset_to_active(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="giant")
     answer = cloud.act(cloud.admin, server, "os-resetState", {"state": "active"})
     conflict(answer, f"Instance {server} has no host, so it cannot become active.")
 
 
-def test_a_server_between_two_hosts_is_not_reset(cloud: Cloud) -> None:
+def test_migrating_server_cannot_be_reset(cloud: Cloud) -> None:
     server = cloud.boot()
     for prepare in (lambda: cloud.act(cloud.admin, server, "migrate"), cloud.settle):
         prepare()
@@ -187,7 +187,7 @@ def test_a_server_between_two_hosts_is_not_reset(cloud: Cloud) -> None:
 # Moving
 
 
-def test_a_server_is_migrated_and_the_move_confirmed(cloud: Cloud) -> None:
+def test_server_is_migrated_and_the_migration_confirmed(cloud: Cloud) -> None:
     server = cloud.boot()
     source = cloud.host(server)
     accepted(cloud.act(cloud.admin.at("2.1"), server, "migrate"))
@@ -210,7 +210,7 @@ def test_a_server_is_migrated_and_the_move_confirmed(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
-def test_a_stopped_server_stays_stopped_through_a_move(cloud: Cloud) -> None:
+def test_stopped_server_stays_stopped_through_a_move(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.did(cloud.alice, server, "os-stop")
     cloud.did(cloud.admin, server, "migrate")
@@ -221,7 +221,7 @@ def test_a_stopped_server_stays_stopped_through_a_move(cloud: Cloud) -> None:
     assert states(cloud, server) == SHUTOFF
 
 
-def test_a_migration_is_reverted(cloud: Cloud) -> None:
+def test_migration_is_reverted(cloud: Cloud) -> None:
     server = cloud.boot()
     source = cloud.host(server)
     cloud.did(cloud.admin, server, "migrate")
@@ -235,7 +235,7 @@ def test_a_migration_is_reverted(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
-def test_a_host_is_named_from_2_56(cloud: Cloud) -> None:
+def test_migration_target_is_accepted_from_2_56(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     admin = cloud.admin.at("2.56")
     invalid(cloud.act(admin, server, "migrate", {"host": "node-9"}), "Compute host node-9 could not be found.")
@@ -259,13 +259,13 @@ def test_a_host_is_named_from_2_56(cloud: Cloud) -> None:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("body", [{"host": "node-9"}, "anything", ["at", "all"], 5, {}], ids=repr)
-def test_before_2_56_a_migrations_body_is_ignored(cloud: Cloud, body: object) -> None:
+def test_migrate_body_is_ignored_before_2_56(cloud: Cloud, body: object) -> None:
     server = cloud.boot()
     cloud.did(cloud.admin.at("2.55"), server, "migrate", body)
     assert cloud.status(server) == "VERIFY_RESIZE"
 
 
-def test_a_member_may_not_move_servers(cloud: Cloud) -> None:
+def test_member_may_not_move_servers(cloud: Cloud) -> None:
     server = cloud.boot()
     for action, body, rule in (
         ("migrate", None, "os-migrate-server:migrate"),
@@ -280,7 +280,7 @@ def test_a_member_may_not_move_servers(cloud: Cloud) -> None:
         )
 
 
-def test_a_server_is_live_migrated(cloud: Cloud) -> None:
+def test_server_is_live_migrated(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     accepted(cloud.act(cloud.admin, server, "os-migrateLive", LIVE))
     assert states(cloud, server) == ("MIGRATING", "active", "migrating", 1)
@@ -319,7 +319,7 @@ def test_a_server_is_live_migrated(cloud: Cloud) -> None:
         ("2.1000", None, "None is not of type 'object'"),
     ],
 )
-def test_each_version_has_its_words_for_a_live_migration(
+def test_live_migration_body_follows_the_microversion(
     lasting_cloud: Cloud, version: str, body: Any, message: str | None
 ) -> None:
     cloud = lasting_cloud
@@ -339,7 +339,7 @@ def test_each_version_has_its_words_for_a_live_migration(
 # Evacuating
 
 
-def test_a_server_is_evacuated_from_a_host_that_is_down(cloud: Cloud) -> None:
+def test_server_is_evacuated_from_a_host_that_is_down(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     invalid(cloud.act(cloud.admin, server, "evacuate", {}), "Compute service of node-1 is still in use.")
     cloud.set_down("node-1")
@@ -355,7 +355,7 @@ def test_a_server_is_evacuated_from_a_host_that_is_down(cloud: Cloud) -> None:
     assert cloud.log(server)[0] == ("evacuate", None)
 
 
-def test_from_2_95_an_evacuated_server_lands_stopped(cloud: Cloud) -> None:
+def test_evacuated_server_is_stopped_from_2_95(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.set_down("node-1")
     cloud.did(cloud.admin.at("2.95"), server, "evacuate", {})
@@ -364,7 +364,7 @@ def test_from_2_95_an_evacuated_server_lands_stopped(cloud: Cloud) -> None:
     assert states(cloud, server) == ACTIVE
 
 
-def test_a_stopped_or_failed_server_is_evacuated_too(cloud: Cloud) -> None:
+def test_stopped_or_failed_server_can_be_evacuated(cloud: Cloud) -> None:
     stopped, failed = cloud.boot_on("node-1"), cloud.boot_on("node-1")
     cloud.did(cloud.alice, stopped, "os-stop")
     cloud.act(cloud.admin, failed, "os-resetState", {"state": "error"})
@@ -392,7 +392,7 @@ def test_a_stopped_or_failed_server_is_evacuated_too(cloud: Cloud) -> None:
         ("2.1000", None, "None is not of type 'object'"),
     ],
 )
-def test_each_version_has_its_words_for_an_evacuation(
+def test_evacuation_body_follows_the_microversion(
     lasting_cloud: Cloud, version: str, body: Any, message: str | None
 ) -> None:
     cloud = lasting_cloud
@@ -415,7 +415,7 @@ def test_each_version_has_its_words_for_an_evacuation(
 # Resizing
 
 
-def test_a_server_is_resized_and_the_size_confirmed(cloud: Cloud) -> None:
+def test_server_is_resized_and_the_resize_confirmed(cloud: Cloud) -> None:
     server = cloud.boot()
     source = cloud.host(server)
     accepted(cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"}))
@@ -439,7 +439,7 @@ def test_a_server_is_resized_and_the_size_confirmed(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
-def test_a_resize_is_reverted(cloud: Cloud) -> None:
+def test_resize_is_reverted(cloud: Cloud) -> None:
     server = cloud.boot()
     source = cloud.host(server)
     cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
@@ -451,7 +451,7 @@ def test_a_resize_is_reverted(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
-def test_a_resize_that_makes_no_sense_is_refused(cloud: Cloud) -> None:
+def test_invalid_resize_is_rejected(cloud: Cloud) -> None:
     server = cloud.boot()
     for body, message in (
         ({"flavorRef": "small"}, "When resizing, instances must change flavor!"),
@@ -465,7 +465,7 @@ def test_a_resize_that_makes_no_sense_is_refused(cloud: Cloud) -> None:
         assert states(cloud, server) == ACTIVE
 
 
-def test_a_size_too_small_for_the_image_is_refused(cloud: Cloud) -> None:
+def test_resize_below_the_images_minimum_is_rejected(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="big")
     for ram_mb, disk_gb, message in (
         (1025, 10, "Flavor's memory is too small for requested image."),
@@ -481,7 +481,7 @@ def test_a_size_too_small_for_the_image_is_refused(cloud: Cloud) -> None:
 # Shelving
 
 
-def test_a_server_is_shelved_and_unshelved(cloud: Cloud) -> None:
+def test_server_is_shelved_and_unshelved(cloud: Cloud) -> None:
     server = cloud.boot()
     accepted(cloud.act(cloud.alice, server, "shelve"))
     assert states(cloud, server) == ("ACTIVE", "active", "shelving_offloading", 1)
@@ -502,7 +502,7 @@ def test_a_server_is_shelved_and_unshelved(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
-def test_a_shelved_server_is_deleted(cloud: Cloud) -> None:
+def test_shelved_server_can_be_deleted(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.did(cloud.alice, server, "shelve")
     cloud.delete(server)
@@ -517,7 +517,7 @@ def zoned(cloud: Cloud) -> Cloud:
     return cloud
 
 
-def test_a_server_is_unshelved_into_a_zone_from_2_77(zoned: Cloud) -> None:
+def test_server_is_unshelved_into_a_zone_from_2_77(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="nova")
     alice = zoned.alice.at("2.77")
     zoned.did(alice, server, "shelve")
@@ -537,14 +537,14 @@ def test_a_server_is_unshelved_into_a_zone_from_2_77(zoned: Cloud) -> None:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("body", [{"availability_zone": "far"}, {"host": "node-3"}, "far", 5], ids=repr)
-def test_before_2_77_an_unshelvings_body_is_ignored(zoned: Cloud, body: object) -> None:
+def test_unshelve_body_is_ignored_before_2_77(zoned: Cloud, body: object) -> None:
     server = zoned.boot(availability_zone="nova")
     zoned.did(zoned.alice, server, "shelve")
     zoned.did(zoned.alice.at("2.76"), server, "unshelve", body)
     assert zoned.host(server) in {"node-1", "node-2"}
 
 
-def test_a_server_is_unshelved_onto_a_host_from_2_91(zoned: Cloud) -> None:
+def test_server_is_unshelved_onto_a_host_from_2_91(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="far")
     zoned.did(zoned.alice, server, "shelve")
     admin = zoned.admin.at("2.91")
@@ -562,7 +562,7 @@ def test_a_server_is_unshelved_onto_a_host_from_2_91(zoned: Cloud) -> None:
     assert zoned.show(server)["pinned_availability_zone"] is None
 
 
-def test_a_null_zone_lets_a_server_go_from_its_zone(zoned: Cloud) -> None:
+def test_null_zone_unpins_a_server(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="far")
     zoned.did(zoned.alice, server, "shelve")
     zoned.set_host("node-3", status="disabled")
@@ -572,7 +572,7 @@ def test_a_null_zone_lets_a_server_go_from_its_zone(zoned: Cloud) -> None:
     assert zoned.host(server) in {"node-1", "node-2"}
 
 
-def test_a_host_that_fails_to_unshelve_gives_the_place_back(build_cloud: BuildCloud) -> None:
+def test_failed_unshelve_releases_the_room(build_cloud: BuildCloud) -> None:
     driver = Moody()
     cloud = build_cloud(driver=driver)
     server = cloud.boot()
@@ -592,7 +592,7 @@ def test_a_host_that_fails_to_unshelve_gives_the_place_back(build_cloud: BuildCl
 
 
 @pytest.mark.parametrize("action", ["migrate", "os-migrateLive", "resize", "evacuate"])
-def test_a_move_that_fails_leaves_the_server_where_it_was(build_cloud: BuildCloud, action: str) -> None:
+def test_failed_move_leaves_the_server_on_its_host(build_cloud: BuildCloud, action: str) -> None:
     cloud = build_cloud(driver=Moody(verbs={"move", "live"}))
     server = cloud.boot_on("node-1")
     bodies = {"os-migrateLive": LIVE, "resize": {"flavorRef": "big"}, "evacuate": {}}
@@ -611,7 +611,7 @@ def test_a_move_that_fails_leaves_the_server_where_it_was(build_cloud: BuildClou
     assert cloud.is_empty()
 
 
-def test_a_revert_that_fails_can_be_tried_again(build_cloud: BuildCloud) -> None:
+def test_failed_revert_can_be_retried(build_cloud: BuildCloud) -> None:
     driver = Moody()
     cloud = build_cloud(driver=driver)
     server = cloud.boot_on("node-1")
@@ -700,7 +700,7 @@ def _failed(cloud: Cloud) -> str:
     ],
     ids=["active", "building", "stopped", "shelved", "resized", "error"],
 )
-def test_the_wrong_state_is_409(
+def test_action_in_the_wrong_state_returns_409(
     cloud: Cloud, bring: Callable[[Cloud], str], state: str, refused: dict[str, str]
 ) -> None:
     server = bring(cloud)
@@ -711,7 +711,7 @@ def test_the_wrong_state_is_409(
     assert (cloud.show(server), cloud.used(), cloud.log(server)) == before
 
 
-def test_a_server_that_is_busy_is_409(cloud: Cloud) -> None:
+def test_action_during_a_task_returns_409(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.act(cloud.alice, server, "os-stop")
     for action, name in (("os-stop", "stop"), ("shelve", "shelve"), ("migrate", "migrate"), ("resize", "resize")):
@@ -734,14 +734,14 @@ def test_a_server_that_is_busy_is_409(cloud: Cloud) -> None:
         (b'{"os-resetState": {}}', "'state' is a required property"),
     ],
 )
-def test_what_is_no_action_is_refused(lasting_cloud: Cloud, body: bytes, message: str) -> None:
+def test_unknown_action_is_rejected(lasting_cloud: Cloud, body: bytes, message: str) -> None:
     invalid(lasting_cloud.alice.ask("POST", "/servers/any/action", body=body), message)
 
 
 # What is written down
 
 
-def test_what_was_done_to_a_server_is_written_down(cloud: Cloud) -> None:
+def test_instance_actions_record_each_action(cloud: Cloud) -> None:
     server = cloud.boot()
     answer = cloud.act(cloud.alice, server, "os-stop")
     request = answer.headers["x-openstack-request-id"]
@@ -780,7 +780,7 @@ def test_what_was_done_to_a_server_is_written_down(cloud: Cloud) -> None:
     assert (newest["action"], newest["user_id"], newest["project_id"]) == ("start", "admin", "operators")
 
 
-def test_operators_see_every_move(cloud: Cloud) -> None:
+def test_operators_list_migrations(cloud: Cloud) -> None:
     first, second = cloud.boot_on("node-1"), cloud.boot_on("node-1")
     cloud.did(cloud.admin, first, "migrate", {"host": "node-2"})
     cloud.did(cloud.alice, first, "confirmResize")
@@ -821,7 +821,7 @@ def follow(client: Client, answer: Answer, links: str) -> Answer:
     return client.ask("GET", url.path.removeprefix("/compute/v2.1"), query_string=url.query)
 
 
-def test_a_log_is_read_in_pages_from_2_58(cloud: Cloud) -> None:
+def test_instance_actions_are_paged_from_2_58(cloud: Cloud) -> None:
     server = cloud.boot()
     for action in ("os-stop", "os-start", "os-stop"):
         cloud.did(cloud.alice, server, action)
@@ -847,7 +847,7 @@ def test_a_log_is_read_in_pages_from_2_58(cloud: Cloud) -> None:
     invalid(client.get(path, marker=stranger), f"Marker {stranger} could not be found.")
 
 
-def test_a_log_is_read_by_time(cloud: Cloud) -> None:
+def test_instance_actions_are_filtered_by_time(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.time.pass_(60)
     cloud.did(cloud.alice, server, "os-stop")
@@ -873,7 +873,7 @@ def test_a_log_is_read_by_time(cloud: Cloud) -> None:
         )
 
 
-def test_moves_are_read_in_pages_and_by_time_from_2_59(build_cloud: BuildCloud) -> None:
+def test_migrations_are_paged_and_filtered_by_time_from_2_59(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(3, ("api", "max_limit", 2))
     server, others = cloud.boot_on("node-1"), cloud.boot(cloud.bob)
     for host in ("node-2", "node-3", "node-1"):

@@ -1,4 +1,4 @@
-"""Servers: asked for, shown to those who may see them, described, tagged, deleted."""
+"""Servers: create, show, update, tag and delete, with the access that each needs."""
 
 import hashlib
 from collections.abc import Callable
@@ -43,7 +43,7 @@ OPERATORS_LATER = {
         "user_data",
     )
 }
-STEPS: tuple[tuple[str, set[str], set[str]], ...] = (  # since when, for everybody, for operators
+STEPS: tuple[tuple[str, set[str], set[str]], ...] = (  # since when, for all actors, for operators
     ("2.1", FIRST, OPERATORS_FIRST),
     ("2.3", set(), OPERATORS_LATER),
     ("2.9", {"locked"}, set()),
@@ -74,7 +74,7 @@ def refusal(answer: Answer) -> str:
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.37", "2.52", "2.74", "2.90", "2.1000"])
-def test_a_server_is_asked_for_built_and_deleted(cloud: Cloud, version: str) -> None:
+def test_server_is_created_built_and_deleted(cloud: Cloud, version: str) -> None:
     alice = cloud.alice.at(version)
     asked = cloud.ask_for(alice)
     assert asked.status == 202, asked.text
@@ -162,7 +162,7 @@ def test_a_server_is_asked_for_built_and_deleted(cloud: Cloud, version: str) -> 
         ("2.1000", {"networks": "none", "more": 1}, UNEXPECTED.format("more")),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_novas_words(
+def test_invalid_request_is_rejected_in_novas_words(
     lasting_cloud: Cloud, version: str, server: dict[str, Any], message: str
 ) -> None:
     said = refusal(post(lasting_cloud.alice.at(version), server))
@@ -189,19 +189,19 @@ def test_what_makes_no_sense_is_refused_in_novas_words(
         (b'{"server": {"name": "s", "flavorRef": "small"}, "os:scheduler_hints": []}', "[] is not of type 'object'"),
     ],
 )
-def test_a_body_that_is_no_server_is_refused(lasting_cloud: Cloud, body: bytes, message: str) -> None:
+def test_body_that_is_not_a_server_is_rejected(lasting_cloud: Cloud, body: bytes, message: str) -> None:
     said = refusal(lasting_cloud.alice.at("2.1").ask("POST", "/servers", body=body))
     assert message in said
 
 
-def test_a_volume_stands_in_for_an_image(cloud: Cloud) -> None:
+def test_volume_replaces_image(cloud: Cloud) -> None:
     body = {"server": {"name": "s", "flavorRef": "small", "block_device_mapping_v2": [{"uuid": NOBODY}]}}
     answer = cloud.alice.at("2.1").post("/servers", body)
     assert answer.status == 202, answer.text
     assert cloud.show(answer.json["server"]["id"])["image"] == ""
 
 
-def test_another_projects_image_can_not_be_found(cloud: Cloud) -> None:
+def test_image_of_another_project_is_not_found(cloud: Cloud) -> None:
     private = an_image(owner="db")
     with cloud.store.write() as tx:
         tx.images.add([private])
@@ -209,7 +209,7 @@ def test_another_projects_image_can_not_be_found(cloud: Cloud) -> None:
     cloud.boot(cloud.bob, imageRef=private.id)
 
 
-def test_a_private_flavor_is_for_those_on_its_list(cloud: Cloud) -> None:
+def test_private_flavor_is_for_projects_on_its_access_list(cloud: Cloud) -> None:
     flavor = {"name": "own", "id": "own", "ram": 512, "vcpus": 1, "disk": 1, "os-flavor-access:is_public": False}
     cloud.admin.post("/flavors", {"flavor": flavor})
     assert refusal(cloud.ask_for(cloud.alice, flavorRef="own")) == "Flavor own could not be found."
@@ -221,7 +221,7 @@ def test_a_private_flavor_is_for_those_on_its_list(cloud: Cloud) -> None:
 # Hints
 
 
-def test_hints_come_under_either_name(cloud: Cloud) -> None:
+def test_hints_are_read_under_either_key(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     for key in ("os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"):
         answer = post(cloud.alice, {"networks": "none"}, **{key: {"group": group, "unknown": "hint"}})
@@ -232,7 +232,7 @@ def test_hints_come_under_either_name(cloud: Cloud) -> None:
     assert len(cloud.members(group)) == 2
 
 
-def test_a_group_may_come_as_a_list_of_one(cloud: Cloud) -> None:
+def test_group_hint_may_be_a_list_of_one(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     server = cloud.boot(hints={"group": [group]})
     assert cloud.show(server)["server_groups"] == [group]
@@ -242,12 +242,12 @@ def test_a_group_may_come_as_a_list_of_one(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("value", ["my-group", "", None, 5, ["my-group"], {"id": NOBODY}], ids=repr)
-def test_a_group_is_named_by_its_id(lasting_cloud: Cloud, value: object) -> None:
+def test_group_hint_is_a_uuid(lasting_cloud: Cloud, value: object) -> None:
     said = refusal(post(lasting_cloud.alice, {"networks": "none"}, **{"os:scheduler_hints": {"group": value}}))
     assert said == f"Invalid input for field/attribute group. Value: {value}. {value!r} {NOT_VALID}"
 
 
-def test_a_group_that_is_not_there_is_400(cloud: Cloud) -> None:
+def test_unknown_group_returns_400(cloud: Cloud) -> None:
     others = cloud.group("affinity", client=cloud.bob)
     gone = cloud.group("affinity")
     cloud.alice.delete(f"/os-server-groups/{gone}")
@@ -278,7 +278,7 @@ def test_same_host_and_different_host(cloud: Cloud) -> None:
 # Several at once
 
 
-def test_several_servers_have_numbers_and_one_has_none(cloud: Cloud) -> None:
+def test_servers_of_a_batch_are_numbered_and_a_single_one_is_not(cloud: Cloud) -> None:
     answer = cloud.ask_for(cloud.alice, "web", min_count=2, max_count="3")
     assert answer.status == 202
     assert sorted(server["name"] for server in cloud.servers()) == ["web-1", "web-2", "web-3"]
@@ -289,7 +289,7 @@ def test_several_servers_have_numbers_and_one_has_none(cloud: Cloud) -> None:
     assert len(cloud.servers()) == 6, "without a maximum the minimum is it"
 
 
-def test_a_reservation_id_tells_them_together(cloud: Cloud) -> None:
+def test_reservation_id_finds_all_servers_of_a_request(cloud: Cloud) -> None:
     answer = cloud.ask_for(cloud.alice, min_count=3, return_reservation_id=True)
     assert (answer.status, answer.json.keys()) == (202, {"reservation_id"})
     reservation = answer.json["reservation_id"]
@@ -302,7 +302,7 @@ def test_a_reservation_id_tells_them_together(cloud: Cloud) -> None:
     assert plain.json.keys() == {"server"}
 
 
-def test_as_many_are_built_as_fit_and_none_below_the_minimum(build_cloud: BuildCloud) -> None:
+def test_batch_builds_what_fits_and_nothing_below_the_minimum(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     group = cloud.group("anti-affinity")
     cloud.ask_for(cloud.alice, "most", group, min_count=1, max_count=4)
@@ -317,7 +317,7 @@ def test_as_many_are_built_as_fit_and_none_below_the_minimum(build_cloud: BuildC
     assert fault["message"] == "No valid host was found. Of 2 hosts: 2 already hold 1 of the group."
 
 
-def test_a_batch_that_fits_in_part_says_how_far_it_got(build_cloud: BuildCloud) -> None:
+def test_partly_fitting_batch_explains_how_many_fit(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     group = cloud.group("anti-affinity")
     lost = cloud.boot(group=group, min_count=3)
@@ -338,7 +338,7 @@ def zoned(cloud: Cloud) -> Cloud:
     return cloud
 
 
-def test_a_zone_is_kept_to_and_shown(zoned: Cloud) -> None:
+def test_requested_zone_is_used_and_shown(zoned: Cloud) -> None:
     far = zoned.boot(availability_zone="far")
     shown = zoned.show(far)
     assert (shown["OS-EXT-AZ:availability_zone"], shown["pinned_availability_zone"]) == ("far", "far")
@@ -351,7 +351,7 @@ def test_a_zone_is_kept_to_and_shown(zoned: Cloud) -> None:
 
 
 @pytest.mark.parametrize("zone", ["nova:node-2", "nova:node-2:node-2", "nova::node-2", "far:node-2", ":node-2"])
-def test_an_operator_forces_a_host(zoned: Cloud, zone: str) -> None:
+def test_operator_forces_a_host(zoned: Cloud, zone: str) -> None:
     asked = zoned.ask_for(zoned.alice, availability_zone=zone)
     assert (asked.status, asked.message) == (
         403,
@@ -362,7 +362,7 @@ def test_an_operator_forces_a_host(zoned: Cloud, zone: str) -> None:
     assert zoned.show(server)["OS-EXT-AZ:availability_zone"] == "nova"
 
 
-def test_an_operator_asks_for_a_host_by_name(cloud: Cloud) -> None:
+def test_operator_requests_a_host_by_name(cloud: Cloud) -> None:
     for field in ("host", "hypervisor_hostname"):
         asked = cloud.ask_for(cloud.alice.at("2.74"), **{field: "node-2"})
         assert (asked.status, asked.message) == (
@@ -375,7 +375,7 @@ def test_an_operator_asks_for_a_host_by_name(cloud: Cloud) -> None:
         assert refusal(unknown) == "Compute host node-9 could not be found."
 
 
-def test_one_way_of_naming_a_host_excludes_the_other(cloud: Cloud) -> None:
+def test_forced_and_requested_host_are_mutually_exclusive(cloud: Cloud) -> None:
     for field in ("host", "hypervisor_hostname"):
         both = cloud.ask_for(cloud.admin, availability_zone="nova:node-1", **{field: "node-1"})
         assert refusal(both) == (
@@ -384,7 +384,7 @@ def test_one_way_of_naming_a_host_excludes_the_other(cloud: Cloud) -> None:
         )
 
 
-def test_a_forced_host_that_is_not_there_is_an_error_of_the_server(cloud: Cloud) -> None:
+def test_unknown_forced_host_puts_the_server_into_error(cloud: Cloud) -> None:
     server = cloud.boot(cloud.admin, availability_zone="nova:node-9")
     assert cloud.status(server) == "ERROR"
     assert cloud.show(server)["fault"]["message"] == (
@@ -393,7 +393,7 @@ def test_a_forced_host_that_is_not_there_is_an_error_of_the_server(cloud: Cloud)
     assert cloud.use("operators") == (1, 1, 1024)
 
 
-def test_an_asked_for_host_is_filtered_and_a_forced_one_is_not(cloud: Cloud) -> None:
+def test_requested_host_is_filtered_and_forced_host_is_not(cloud: Cloud) -> None:
     cloud.set_host("node-2", status="disabled")
     assert cloud.status(cloud.boot(cloud.admin, host="node-2")) == "ERROR"
     assert cloud.status(cloud.boot(cloud.admin, availability_zone="nova:node-2")) == "ACTIVE"
@@ -407,12 +407,12 @@ def test_an_asked_for_host_is_filtered_and_a_forced_one_is_not(cloud: Cloud) -> 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", [version for version, _, _ in STEPS])
 @pytest.mark.parametrize("operator", [False, True], ids=["tenant", "operator"])
-def test_each_version_shows_its_fields(lasting_cloud: Cloud, version: str, operator: bool) -> None:
+def test_each_microversion_shows_its_fields(lasting_cloud: Cloud, version: str, operator: bool) -> None:
     cloud = lasting_cloud
     server = cloud.boot(hints={"other": ["a", "b"]})
     try:
         told = [step for step in STEPS if tuple(map(int, step[0].split("."))) <= tuple(map(int, version.split(".")))]
-        fields = set[str]().union(*(everybody for _, everybody, _ in told))
+        fields = set[str]().union(*(common for _, common, _ in told))
         if operator:
             fields = fields.union(*(more for _, _, more in told))
         client = (cloud.admin if operator else cloud.alice).at(version)
@@ -428,7 +428,7 @@ def test_each_version_shows_its_fields(lasting_cloud: Cloud, version: str, opera
         cloud.delete(server)
 
 
-def test_a_server_is_shown_as_it_is(cloud: Cloud) -> None:
+def test_server_shows_its_current_state(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     fields: dict[str, Any] = {"metadata": {"role": "web"}, "description": "first", "hostname": "front"}
     server = cloud.boot(group=group, key_name="key", config_drive=True, accessIPv4="10.0.0.1", **fields)
@@ -472,13 +472,13 @@ def test_a_server_is_shown_as_it_is(cloud: Cloud) -> None:
     }
 
 
-def test_a_server_shows_its_images_properties_from_2_98(cloud: Cloud) -> None:
+def test_image_properties_are_shown_from_2_98(cloud: Cloud) -> None:
     server = cloud.boot()
     assert "properties" not in cloud.show(server, cloud.alice.at("2.97"))["image"]
     assert cloud.show(server, cloud.alice.at("2.98"))["image"]["properties"] == {}
 
 
-def test_the_properties_are_those_of_the_time_when_it_was_asked_for(cloud: Cloud) -> None:
+def test_image_properties_are_those_at_creation(cloud: Cloud) -> None:
     image, properties = ImageId(NOBODY), {"hw_machine_type": "q35", "os_distro": "debian"}
     with cloud.store.write() as tx:
         tx.images.add([an_image(id=image, visibility=Visibility.PUBLIC, properties=properties)])
@@ -502,7 +502,7 @@ def test_the_properties_are_those_of_the_time_when_it_was_asked_for(cloud: Cloud
         ({"min_disk_gb": 11}, "Flavor's disk is too small for requested image."),
     ],
 )
-def test_an_image_may_need_a_larger_size(cloud: Cloud, need: dict[str, Any], message: str) -> None:
+def test_flavor_below_the_images_minimum_is_rejected(cloud: Cloud, need: dict[str, Any], message: str) -> None:
     image = ImageId(NOBODY)
     with cloud.store.write() as tx:
         tx.images.add([an_image(id=image, visibility=Visibility.PUBLIC, **need)])
@@ -514,14 +514,14 @@ def test_an_image_may_need_a_larger_size(cloud: Cloud, need: dict[str, Any], mes
     assert cloud.status(cloud.boot(imageRef=image, flavorRef="diskless")) == "ACTIVE", "it has as much as the image"
 
 
-def test_an_operator_sees_the_state_of_the_host(cloud: Cloud) -> None:
+def test_operator_sees_the_host_status(cloud: Cloud) -> None:
     server = cloud.boot()
     assert cloud.show(server)["host_status"] == "UP"
     cloud.set_down(str(cloud.host(server)))
     assert cloud.show(server)["host_status"] == "DOWN"
 
 
-def test_a_host_id_tells_which_servers_share_a_host_and_no_more(cloud: Cloud) -> None:
+def test_host_id_reveals_only_which_servers_share_a_host(cloud: Cloud) -> None:
     alices, bobs = cloud.boot_on("node-1"), cloud.boot(cloud.bob, hints={"same_host": cloud.boot_on("node-1")})
     for server, project in ((alices, "web"), (bobs, "db")):
         assert cloud.show(server)["hostId"] == hashlib.sha224(f"{project}node-1".encode()).hexdigest()
@@ -529,7 +529,7 @@ def test_a_host_id_tells_which_servers_share_a_host_and_no_more(cloud: Cloud) ->
     assert cloud.show(refused)["hostId"] == ""
 
 
-def test_no_tenant_ever_sees_a_hosts_name(cloud: Cloud) -> None:
+def test_tenant_never_sees_a_host_name(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(4)]
     cloud.act(cloud.admin, servers[0], "migrate")
@@ -546,7 +546,7 @@ def test_no_tenant_ever_sees_a_hosts_name(cloud: Cloud) -> None:
             assert "node-" not in answer.text, path
 
 
-def test_the_fault_of_a_server_is_told_and_its_details_to_operators(cloud: Cloud) -> None:
+def test_fault_is_shown_and_its_details_to_operators(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="giant")
     fault = cloud.show(server, cloud.alice)["fault"]
     assert fault.keys() == {"code", "created", "message"}
@@ -559,7 +559,7 @@ def test_the_fault_of_a_server_is_told_and_its_details_to_operators(cloud: Cloud
 # Who may
 
 
-def test_another_projects_server_does_not_exist(cloud: Cloud) -> None:
+def test_server_of_another_project_returns_404(cloud: Cloud) -> None:
     server = cloud.boot(metadata={"k": "v"})
     cloud.alice.put(f"/servers/{server}/tags/t")
     for client, key in ((cloud.bob, server), (cloud.alice, NOBODY), (cloud.alice, "no-uuid")):
@@ -595,7 +595,7 @@ def test_another_projects_server_does_not_exist(cloud: Cloud) -> None:
     assert (shown["name"], shown["tags"], shown["metadata"]) == ("s", ["t"], {"k": "v"})
 
 
-def test_a_reader_may_look_and_nothing_else(cloud: Cloud) -> None:
+def test_reader_may_only_read(cloud: Cloud) -> None:
     server = cloud.boot()
     reader = cloud.alice.sending(X_Roles="reader")
     for path in (f"/servers/{server}", "/servers", "/servers/detail", f"/servers/{server}/placement"):
@@ -618,7 +618,7 @@ def test_a_reader_may_look_and_nothing_else(cloud: Cloud) -> None:
 # What is said of a server
 
 
-def test_a_server_is_renamed_and_described(cloud: Cloud) -> None:
+def test_server_is_renamed_and_described(cloud: Cloud) -> None:
     server = cloud.boot()
     answer = cloud.alice.put(
         f"/servers/{server}",
@@ -641,7 +641,7 @@ def test_a_server_is_renamed_and_described(cloud: Cloud) -> None:
         assert message in refusal(cloud.alice.at(version).put(f"/servers/{server}", {"server": change}))
 
 
-def test_metadata_is_read_and_written(cloud: Cloud) -> None:
+def test_metadata_can_be_read_and_written(cloud: Cloud) -> None:
     server = cloud.boot(metadata={"a": "1"})
     path = f"/servers/{server}/metadata"
     alice = cloud.alice.at("2.1")
@@ -662,7 +662,7 @@ def test_metadata_is_read_and_written(cloud: Cloud) -> None:
     assert alice.put(f"{path}/a", {"meta": {"a": "1", "b": "2"}}).status == 400
 
 
-def test_tags_are_read_and_written(cloud: Cloud) -> None:
+def test_tags_can_be_read_and_written(cloud: Cloud) -> None:
     server = cloud.boot()
     path = f"/servers/{server}/tags"
     alice = cloud.alice.at("2.26")
@@ -688,7 +688,7 @@ def test_tags_are_read_and_written(cloud: Cloud) -> None:
     )
 
 
-def test_a_server_has_the_tags_that_it_was_asked_for_with(cloud: Cloud) -> None:
+def test_server_has_the_tags_of_its_request(cloud: Cloud) -> None:
     server = cloud.boot(cloud.alice.at("2.52"), tags=["b", "a"])
     assert cloud.show(server)["tags"] == ["a", "b"]
 
@@ -696,14 +696,14 @@ def test_a_server_has_the_tags_that_it_was_asked_for_with(cloud: Cloud) -> None:
 # Deleting
 
 
-def test_a_server_in_error_is_deleted_too(cloud: Cloud) -> None:
+def test_server_in_error_can_be_deleted(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="giant")
     assert cloud.use() == (1, 9, 1024), "it counts until it is deleted"
     cloud.delete(server)
     assert cloud.is_empty()
 
 
-def test_a_server_is_deleted_in_any_state(build_cloud: BuildCloud) -> None:
+def test_server_can_be_deleted_in_any_state(build_cloud: BuildCloud) -> None:
     driver = Moody()
     cloud = build_cloud(driver=driver)
     cloud.set_quota(instances=-1, cores=-1, ram=-1)
@@ -732,7 +732,7 @@ def test_a_server_is_deleted_in_any_state(build_cloud: BuildCloud) -> None:
     assert {row.status for row in cloud.rows(tables.migrations)} == {"deleted"}
 
 
-def test_reverting_and_unshelving_servers_are_deleted_too(cloud: Cloud) -> None:
+def test_reverting_and_unshelving_servers_can_be_deleted(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.did(cloud.admin, server, "migrate")
     cloud.act(cloud.admin, server, "revertResize")

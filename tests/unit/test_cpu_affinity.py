@@ -1,4 +1,4 @@
-"""A process stays on one processor, and what may run anywhere runs anywhere."""
+"""A pinned process stays on one CPU, except in unpinned blocks."""
 
 import os
 import subprocess
@@ -24,12 +24,12 @@ print(len(os.sched_getaffinity(0)), seen[0] == os.sched_getaffinity(0), away == 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells on which processor a thread is")
 
 
-def test_a_process_stays_where_it_is_with_all_its_threads_except_when_it_says_so() -> None:
+def test_pinned_process_stays_on_its_cpu_with_all_threads_except_unpinned_blocks() -> None:
     done = subprocess.run([sys.executable, "-c", _STAYS], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["1", "True", "True", "True"]
 
 
-def test_who_never_stayed_is_left_alone() -> None:
+def test_unpinned_does_nothing_in_a_process_that_was_not_pinned() -> None:
     before = os.sched_getaffinity(0)
     with cpu_affinity.unpinned():
         assert os.sched_getaffinity(0) == before

@@ -1,4 +1,4 @@
-"""Lanes: never more at once than there are, whoever waits goes on in turn, and nobody loses a lane."""
+"""Request slots: the limit holds, waiters continue in order, and no slot is lost."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])
-def test_never_more_at_once_than_there_are_lanes(number: int) -> None:
+def test_no_more_requests_run_than_there_are_slots(number: int) -> None:
     request_slots, crowd = RequestSlots(number), Crowd()
 
     def app(*_: object) -> list[bytes]:
@@ -50,10 +50,10 @@ def test_never_more_at_once_than_there_are_lanes(number: int) -> None:
         thread.join(PATIENCE_S)
     assert not any(thread.is_alive() for thread in threads)
     assert crowd.most <= number
-    assert guarded({}, lambda *_: print) == [b"done"], "no lane was lost"
+    assert guarded({}, lambda *_: print) == [b"done"], "no slot was lost"
 
 
-def test_who_sleeps_leaves_its_lane_and_wakes_up_with_one() -> None:
+def test_sleeping_request_gives_up_its_slot_and_wakes_with_one() -> None:
     request_slots, waiter, order = RequestSlots(1), Waiter(), list[str]()
 
     def sleeper(*_: object) -> list[bytes]:
@@ -77,7 +77,7 @@ def test_who_sleeps_leaves_its_lane_and_wakes_up_with_one() -> None:
     assert order == ["asleep", "still mine", "awake"]
 
 
-def test_a_request_that_fails_gives_its_lane_back() -> None:
+def test_failed_request_returns_its_slot() -> None:
     request_slots = RequestSlots(1)
 
     def fails(*_: object) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Group commit: everybody gets the answer to what they asked, whoever leads, and nobody waits forever."""
+"""Group commit: each request gets its own answer, whichever thread leads, and none waits forever."""
 
 import threading
 import time
@@ -44,11 +44,11 @@ def at_once(tasks: Sequence[Callable[[], object]]) -> list[object]:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    assert not [thread for thread in threads if thread.is_alive()], "somebody still waits for an answer"
+    assert not [thread for thread in threads if thread.is_alive()], "a thread still waits for an answer"
     return results
 
 
-def test_ten_thousand_asks_all_get_their_own_answer() -> None:
+def test_ten_thousand_requests_each_get_their_own_answer() -> None:
     group_commit: GroupCommit[int, int] = GroupCommit(doubled, request_slots=RequestSlots(4))
     each = ASKS // ASKERS
 
@@ -61,7 +61,7 @@ def test_ten_thousand_asks_all_get_their_own_answer() -> None:
         assert got == [str(number) if number % 2 else 2 * number for number in numbers]
 
 
-def test_there_is_one_batch_at_a_time() -> None:
+def test_one_batch_runs_at_a_time() -> None:
     running = most = 0
     lock = threading.Lock()
 
@@ -81,7 +81,7 @@ def test_there_is_one_batch_at_a_time() -> None:
     assert most == 1
 
 
-def test_no_batch_is_larger_than_the_largest() -> None:
+def test_batch_size_is_limited() -> None:
     sizes: list[int] = []
 
     def answer(questions: Sequence[int]) -> Sequence[int]:
@@ -95,7 +95,7 @@ def test_no_batch_is_larger_than_the_largest() -> None:
     assert max(sizes) == 5
 
 
-def test_those_who_wait_while_one_leads_are_answered_together() -> None:
+def test_requests_that_wait_for_the_leader_share_a_batch() -> None:
     entered, go_on = threading.Event(), threading.Event()
     seen: list[list[int]] = []
 
@@ -117,7 +117,7 @@ def test_those_who_wait_while_one_leads_are_answered_together() -> None:
     assert [sorted(batch) for batch in seen] == [[0], [1, 2, 3, 4, 5]]
 
 
-def test_what_goes_wrong_with_a_batch_reaches_all_of_it_and_the_next_one_works() -> None:
+def test_error_of_a_batch_reaches_each_request_and_the_next_batch_runs() -> None:
     entered, go_on = threading.Event(), threading.Event()
 
     def answer(questions: Sequence[int]) -> Sequence[int]:
