@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+import pytest
 import sqlalchemy as sa
-import structlog
+from structlog.testing import CapturingLogger
 
 from covey.model.errors import DriverFault
 from covey.model.work import Job, JobKind
-from covey.services.maintenance import Maintenance
 from covey.services.server_creation import LocalQueue
 from covey.storage import tables
 from covey.storage.store import Store
@@ -60,7 +60,9 @@ def test_failed_job_is_postponed_and_the_others_are_carried_out(store: Store) ->
     assert worker.once() == 0, "a failed job is due when its lease ends"
 
 
-def test_job_of_an_unknown_kind_is_reported_and_stays_as_it_is(store: Store, connected: sa.Engine) -> None:
+def test_job_of_an_unknown_kind_is_reported_and_stays_as_it_is(
+    store: Store, connected: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = Recorder(store)
     worker = a_worker(store, recorder)
     newer = {"verb": "bless", "server_id": "x", "arguments": "{}", "due_at": NOW}
@@ -74,6 +76,7 @@ def test_job_of_an_unknown_kind_is_reported_and_stays_as_it_is(store: Store, con
     with connected.connect() as connection:
         rows = connection.execute(sa.select(tables.work.c.verb, tables.work.c.attempts, tables.work.c.due_at)).all()
     assert [tuple(row) for row in rows] == [("bless", 0, NOW)]
-    with structlog.testing.capture_logs() as logged:
-        Maintenance(store, lambda: LATER).run_if_due()
-    assert {"event": "work.unknown_kind", "kind": "bless", "jobs": 1, "log_level": "warning"} in logged
+    log = CapturingLogger()
+    monkeypatch.setattr(maintenance, "log", log)
+    maintenance.Maintenance(store, lambda: LATER).run_if_due()
+    assert log.calls == [("warning", ("work.unknown_kind",), {"kind": "bless", "jobs": 1})]

@@ -1,4 +1,4 @@
-"""What was done to servers, and where they moved."""
+"""Instance actions and migrations."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,13 +18,13 @@ _FINISH_ALL = "UPDATE instance_actions SET events = ?, updated_at = ? WHERE serv
 
 
 class Actions:
-    """The log of each server; it goes when the server goes."""
+    """The action log of each server; deleted with the server."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def add(self, server: Server, action: str, request_id: str, actor: Actor, now: datetime) -> None:
-        """Begin an entry."""
+        """Add an entry without events."""
         values = {
             "server_id": server.id,
             "action": action,
@@ -38,22 +38,22 @@ class Actions:
         self._connection.execute(insert(instance_actions), values)
 
     def of_server(self, server: ServerId, span: Span = Span(), after: int | None = None) -> list[Action]:  # noqa: B008
-        """Newest first; a part of them begins after the entry of that number."""
+        """Return a server's entries, newest first; with `after`, those older than that entry."""
         return self._load(instance_actions.c.server_id == server, span, after)
 
     def of_request(self, ids: Sequence[ServerId], request_id: str) -> list[Action]:
-        """What one request did to some servers."""
+        """Return the entries of one request, for some servers."""
         mine = instance_actions.c.server_id.in_(ids) & (instance_actions.c.request_id == request_id)
         return self._load(mine) if ids else []
 
     def number(self, server: ServerId, request_id: str) -> int | None:
-        """The number of the entry that a request began."""
+        """Return the id of a request's entry, or None."""
         mine = (instance_actions.c.server_id == server) & (instance_actions.c.request_id == request_id)
         found: int | None = self._connection.execute(select(func.min(instance_actions.c.id)).where(mine)).scalar()
         return found
 
     def finish(self, server: ServerId, action: str, event: ActionEvent) -> None:
-        """Add a step to the newest entry of that action; a failed one marks the entry."""
+        """Add an event to the newest entry of that action; a failed event marks the entry."""
         found = self._load((instance_actions.c.server_id == server) & (instance_actions.c.action == action))
         if not found:
             return
@@ -67,7 +67,7 @@ class Actions:
         self._connection.execute(update(instance_actions).where(mine).values(**values))
 
     def finish_all(self, ids: Sequence[ServerId], action: str, event: ActionEvent) -> None:
-        """The same single step for entries of many servers that have none yet."""
+        """Set one event on the entries of many servers that have none yet."""
         if ids:
             execute(self._connection, _FINISH_ALL, dump([event]), event.finished_at, list(ids), action)
 
@@ -77,7 +77,7 @@ class Actions:
         span: Span = Span(),  # noqa: B008 -- frozen
         after: int | None = None,
     ) -> list[Action]:
-        rows = self._connection.execute(_part(select(instance_actions).where(condition), instance_actions, span, after))
+        rows = self._connection.execute(_page(select(instance_actions).where(condition), instance_actions, span, after))
         return [
             Action(
                 id=row.id,
@@ -96,7 +96,7 @@ class Actions:
 
 
 class Migrations:
-    """Every move; it stays when the server goes."""
+    """All migrations; kept after their server is deleted."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -123,7 +123,7 @@ class Migrations:
         self._connection.execute(update(migrations).where(mine).values(status=status, updated_at=now))
 
     def find(self, *, server: str | None = None, statuses: Sequence[str] | None = None) -> list[Migration]:
-        """Newest first."""
+        """Return migrations, newest first."""
         wanted = select(migrations).order_by(migrations.c.id.desc())
         if server is not None:
             wanted = wanted.where(migrations.c.server_id == server)
@@ -132,7 +132,7 @@ class Migrations:
         return [_migration(row) for row in self._connection.execute(wanted)]
 
     def page(self, wanted: MigrationFilter, after: int | None = None) -> list[Migration]:
-        """Newest first, what the filter lets through; it begins after the move of that number."""
+        """Return a page of the filtered migrations, newest first; with `after`, those older than that one."""
         tests = [
             column == value
             for column, value in (
@@ -147,19 +147,19 @@ class Migrations:
         ]
         if wanted.host is not None:
             tests.append((migrations.c.source == wanted.host) | (migrations.c.destination == wanted.host))
-        rows = _part(select(migrations).where(sa.true(), *tests), migrations, wanted.span, after)
+        rows = _page(select(migrations).where(sa.true(), *tests), migrations, wanted.span, after)
         return [_migration(row) for row in self._connection.execute(rows)]
 
     def number(self, uuid: str) -> int | None:
-        """The number of a move."""
+        """Return the id of a migration, or None."""
         found: int | None = self._connection.execute(select(migrations.c.id).where(migrations.c.uuid == uuid)).scalar()
         return found
 
 
-def _part(
+def _page(
     wanted: sa.Select[tuple[object, ...]], log: sa.Table, span: Span, after: int | None
 ) -> sa.Select[tuple[object, ...]]:
-    """Newest first, of the time that is wanted, as many as are wanted."""
+    """Restrict a query to a page, newest first."""
     if after is not None:
         wanted = wanted.where(log.c.id < after)
     if span.changed_since is not None:

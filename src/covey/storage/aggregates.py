@@ -1,4 +1,4 @@
-"""Aggregates, their metadata and their hosts, and what they make of the hosts' zones."""
+"""Aggregates with their metadata and hosts, and the zones that they give to hosts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, HostId, ScopeId
 from covey.storage import mirror
 from covey.storage.changes import FleetChanges
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
 from covey.storage.tables import instance_group_policy_scopes as scopes
 
@@ -63,7 +63,7 @@ _ADD_METADATA = insert(aggregate_metadata)
 _DROP_METADATA = delete(aggregate_metadata).where(
     aggregate_metadata.c.aggregate_id == bindparam("of"), aggregate_metadata.c.key == bindparam("gone")
 )
-# The zone and the scope come from the aggregate's own row, never from what somebody remembers of it.
+# Zone and scope come from the aggregate's row, never from a value in memory.
 _ADD_HOST = insert(aggregate_hosts).from_select(
     ["aggregate_id", "host_id", "zone", "scope_id"],
     select(
@@ -90,8 +90,8 @@ _BATCH = 5000
 class Aggregates:
     """Every aggregate.
 
-    Whoever changes what hosts are where locks the aggregates' rows first, then the hosts' rows, each in the
-    order of their ids. So nobody waits in a circle, and what is read after the locks is still so at commit.
+    A change of hosts locks the aggregates' rows first, then the hosts' rows, each by id. This one lock order
+    prevents deadlocks, and what is read after the locks still holds at commit.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -101,7 +101,7 @@ class Aggregates:
         return self._load(sa.true())
 
     def by_id(self, aggregate: int, *, lock: bool = False) -> Aggregate | None:
-        """One aggregate; locked, when the caller means to change it."""
+        """Return an aggregate or None; `lock` locks its row for a change."""
         found = self._load(aggregates.c.id == aggregate, lock=lock)
         return found[0] if found else None
 
@@ -110,45 +110,45 @@ class Aggregates:
         return found[0] if found else None
 
     def in_scope(self, scope: ScopeId) -> list[Aggregate]:
-        """The domains of a scope."""
+        """Return the domains of a scope."""
         return self._load(aggregates.c.scope_id == scope)
 
     def add(self, new: Sequence[tuple[str, str, str | None, ScopeId | None]], now: datetime) -> list[AggregateId]:
-        """Adds empty aggregates (uuid, name, zone, scope). Raises Conflict when a name is taken."""
+        """Add empty aggregates (uuid, name, zone, scope). Raises Conflict when a name is taken."""
         if not new:
             return []
         rows = [
             {"uuid": uuid, "name": name, "zone": zone, "scope_id": scope, "created_at": now}
             for uuid, name, zone, scope in new
         ]
-        with refused_as(Conflict(f"Aggregate {new[0][1]} already exists.")):
+        with integrity_error_as(Conflict(f"Aggregate {new[0][1]} already exists.")):
             return [AggregateId(row.id) for row in self._connection.execute(_ADD, rows)]
 
     def rename(self, aggregate: AggregateId, name: str, now: datetime) -> None:
-        """Raises Conflict when the name is taken."""
-        with refused_as(Conflict(f"Aggregate {name} already exists.")):
+        """Set the name. Raises Conflict when it is taken."""
+        with integrity_error_as(Conflict(f"Aggregate {name} already exists.")):
             self._update(aggregate, name=name, updated_at=now)
 
     def set_zone(self, aggregate: AggregateId, zone: str | None, now: datetime) -> None:
-        """Gives the aggregate's hosts another zone, or takes it away."""
+        """Set or remove the zone of the aggregate and its hosts."""
         members = self._lock_with_hosts(aggregate)
         self._update(aggregate, zone=zone, updated_at=now)
         mine = aggregate_hosts.c.aggregate_id == aggregate
         self._connection.execute(update(aggregate_hosts).where(mine).values(zone=zone))
-        self._settle_zones(members)
+        self._update_host_zones(members)
         self._changed()
 
     def set_scope(self, aggregate: AggregateId, scope: ScopeId | None, now: datetime) -> None:
-        """Makes the aggregate a domain of a scope, or of none. Raises Conflict when a host would be in two domains."""
+        """Make the aggregate a domain of a scope, or of none. Raises Conflict when a host would be in two domains."""
         self._lock_with_hosts(aggregate)
-        with refused_as(Conflict("A host of the aggregate sits in another domain of that scope already.")):
+        with integrity_error_as(Conflict("A host of the aggregate is already in another domain of that scope.")):
             self._update(aggregate, scope_id=scope, updated_at=now)
             mine = aggregate_hosts.c.aggregate_id == aggregate
             self._connection.execute(update(aggregate_hosts).where(mine).values(scope_id=scope))
         self._changed()
 
     def set_metadata(self, aggregate: AggregateId, changes: Mapping[str, str | None], now: datetime) -> None:
-        """Merges the changes; None removes a key."""
+        """Merge the changes; None removes a key."""
         if changes:
             self._connection.execute(_DROP_METADATA, [{"of": aggregate, "gone": key} for key in changes])
         kept = [{"aggregate_id": aggregate, "key": k, "value": v} for k, v in changes.items() if v is not None]
@@ -158,47 +158,49 @@ class Aggregates:
         self._changed()
 
     def add_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
-        """Adds hosts to aggregates. Raises Conflict where one is in already, or in another domain of the scope."""
+        """Add hosts to aggregates. Raises Conflict for a member, or for a host in another domain of the scope."""
         if pairs:
             self._lock_pairs(pairs)
-            with refused_as(Conflict("A host is in that aggregate already, or in another domain of its scope.")):
+            with integrity_error_as(
+                Conflict("A host is already in that aggregate, or in another domain of its scope.")
+            ):
                 self._connection.execute(_ADD_HOST, [{"to": a, "host": h} for a, h in pairs])
-            mirror.joined(self._connection, pairs)
+            mirror.add_hosts(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
     def remove_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         if pairs:
             self._lock_pairs(pairs)
             self._connection.execute(_REMOVE_HOST, [{"from_": a, "host": h} for a, h in pairs])
-            mirror.left(self._connection, pairs)
+            mirror.remove_hosts(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
     def delete(self, aggregate: AggregateId) -> None:
-        """Removes an aggregate that holds no hosts."""
-        mirror.forgotten(self._connection, aggregate)
+        """Delete an aggregate without hosts."""
+        mirror.remove_aggregate(self._connection, aggregate)
         self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
         self._changed()
 
     def unmirrored(self, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
-        """Hosts whose providers are not where the hosts are; of one aggregate, or of all."""
+        """Return hosts whose providers are not in the host's aggregate; of one aggregate, or of all."""
         return mirror.missing(self._connection, aggregate)
 
     def mirror(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
-        """Puts the hosts' providers where the hosts are."""
+        """Add the hosts' providers to the hosts' aggregates."""
         if pairs:
-            mirror.joined(self._connection, pairs)
+            mirror.add_hosts(self._connection, pairs)
             self._changed()
 
     def host_ids(self, aggregate: AggregateId) -> list[HostId]:
         return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": aggregate}).scalars()]
 
     def lock_hosts(self, ids: Iterable[HostId]) -> None:
-        """Holds the hosts' rows, in the order of their ids, until the transaction ends."""
+        """Lock the hosts' rows, by id."""
         for some in _batches(sorted(set(ids))):
             self._connection.execute(_LOCK_HOSTS, {"hosts": some})
 
     def zones_of(self, ids: Sequence[HostId]) -> list[tuple[HostId, str, AggregateId]]:
-        """Which zone each zoned aggregate gives these hosts."""
+        """Return the zone that each zoned aggregate gives these hosts."""
         return [
             (HostId(host), zone, AggregateId(aggregate))
             for some in _batches(ids)
@@ -206,7 +208,7 @@ class Aggregates:
         ]
 
     def domains_of(self, ids: Sequence[HostId], scope: ScopeId, besides: AggregateId) -> list[tuple[str, str]]:
-        """Which of these hosts are in a domain of the scope, each with its name; one domain does not count."""
+        """Return which of these hosts are in a domain of the scope, with its name; the domain `besides` is left out."""
         return [
             (host, domain)
             for some in _batches(ids)
@@ -216,7 +218,7 @@ class Aggregates:
         ]
 
     def _lock_with_hosts(self, aggregate: AggregateId) -> list[HostId]:
-        """Holds an aggregate, then all its hosts, which nobody adds to or takes from meanwhile."""
+        """Lock an aggregate, then all its hosts; membership cannot change until the commit."""
         self._connection.execute(_LOCK, {"aggregates": [aggregate]})
         members = self.host_ids(aggregate)
         self.lock_hosts(members)
@@ -230,16 +232,16 @@ class Aggregates:
     def _changed_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         touched = {aggregate for aggregate, _ in pairs}
         self._connection.execute(_TOUCH, [{"of": aggregate, "now": now} for aggregate in sorted(touched)])
-        self._settle_zones(sorted({host for _, host in pairs}))
+        self._update_host_zones(sorted({host for _, host in pairs}))
         self._changed()
 
-    def _settle_zones(self, ids: Iterable[int]) -> None:
-        """Writes the zone that the aggregates now give to each host; two that disagree break a key at commit."""
+    def _update_host_zones(self, ids: Iterable[int]) -> None:
+        """Write the zone that the aggregates give to each host; two different zones violate a key at commit."""
         for some in _batches(ids):
             self._connection.execute(_SET_HOST_ZONES, {"hosts": some})
 
     def _changed(self) -> None:
-        """Every process's picture of the fleet is old now."""
+        """Record a structural change, so that every process reloads its fleet."""
         FleetChanges(self._connection).add_structure()
 
     def _update(self, aggregate: AggregateId, **values: object) -> None:
@@ -271,7 +273,7 @@ class Aggregates:
 
 
 def _batches(ids: Iterable[int]) -> Iterator[list[int]]:
-    """So many ids at a time that neither database runs out of parameters."""
+    """Yield the ids in batches, within both databases' limit of parameters."""
     rest = iter(ids)
     while some := list(islice(rest, _BATCH)):
         yield some

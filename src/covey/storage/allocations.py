@@ -1,4 +1,4 @@
-"""Consumers, and the allocations that they hold."""
+"""Consumers and their allocations."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -81,20 +81,20 @@ _ORPHANS = (
 
 
 class Allocations:
-    """What consumers hold.
+    """Allocations by consumer.
 
-    Whoever changes that holds the consumers' rows first, then the providers', then the inventories'.
+    A change locks the consumers' rows first, then the providers', then the inventories'.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def holdings(self, uuids: Collection[str]) -> list[ConsumerAllocations]:
-        """Those of these consumers that hold something, with all that they hold."""
+        """Return those of these consumers that have allocations, with all of them."""
         return self._holdings(consumers.c.uuid.in_(uuids), allocations.c.consumer_uuid.in_(uuids))
 
     def on(self, provider: int) -> list[ConsumerAllocations]:
-        """Everybody who holds something of the provider, with that alone."""
+        """Return the consumers with allocations on the provider, and these allocations only."""
         here = allocations.c.provider_id == provider
         return self._holdings(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
 
@@ -105,10 +105,10 @@ class Allocations:
         new: Sequence[Allocation] = (),
         amounts: Sequence[Amount] = (),
     ) -> LockedRows:
-        """Renews consumers, and counts a write of each provider that they want something of, or give up for nothing.
+        """Renew consumers, and bump the generation of each provider that they gain or lose.
 
-        All in one round trip, in the order in which everybody holds things. What consumers held is not looked at where
-        they are expected to be new. Who knows already what there is to add adds it along.
+        All in one round trip, in the common lock order. Earlier allocations are not read for consumers that are
+        expected to be new. A caller that knows the new allocations already passes them along.
         """
         named = sorted({provider for w in wanted for provider in w.resources})
         emptied = [w.consumer for w in wanted if not w.resources]
@@ -124,9 +124,9 @@ class Allocations:
         return LockedRows(renewed(), held(), dict(providers.fetchall()), by_provider(stocks.fetchall()), refused())
 
     def renew(self, wanted: Sequence[AllocationRequest], now: datetime) -> tuple[dict[str, int], list[Allocation]]:
-        """Counts a write of each consumer, which holds nothing any more; tells what generation it had, and all it held.
+        """Bump each consumer's generation and delete its allocations. Return its old generation and allocations.
 
-        Those that were not there are made; theirs was 0, which no other has.
+        A missing consumer is created; its old generation is 0, which no other has.
         """
         with pipeline(self._connection):
             renewed, held = self._renew(wanted, now), self._drop(wanted)
@@ -142,39 +142,39 @@ class Allocations:
         return lambda: [Allocation(*row) for row in cursor.fetchall()] if cursor else []
 
     def hold(self, wanted: Sequence[AllocationRequest]) -> dict[str, Consumer]:
-        """Holds consumers; those that were not there are made, with generation 0, which no other has.
+        """Lock consumers; a missing one is created with generation 0, which no other has.
 
-        Raises TransactionConflict when one was given up at the same moment.
+        Raises TransactionConflict when one is deleted at the same moment.
         """
         with pipeline(self._connection):
             for w in sorted(wanted, key=lambda w: w.consumer):
                 execute(self._connection, _ENSURE, w.consumer, w.project_id, w.user_id, w.kind)
         found = self.find([w.consumer for w in wanted], lock=True)
-        if len(found) < len(wanted):  # it was there when it would have been made, and is not now
-            raise TransactionConflict("A consumer went while it was looked at. Look anew, then try again.")
+        if len(found) < len(wanted):  # one existed at the insert and is deleted by now
+            raise TransactionConflict("A consumer was deleted at the same time. Read it again and retry.")
         return found
 
     def find(self, uuids: Collection[str], *, lock: bool = False) -> dict[str, Consumer]:
-        """Those of these consumers that there are; held, when the caller means to change what they hold."""
+        """Return those of these consumers that exist; `lock` locks their rows for a change."""
         mine = _CONSUMERS.where(consumers.c.uuid.in_(uuids))
         rows = self._connection.execute(mine.with_for_update() if lock else mine)
         return {row.uuid: Consumer(*row) for row in rows}
 
     def of(self, uuids: Collection[str]) -> list[Allocation]:
-        """All that these consumers hold."""
+        """Return all allocations of these consumers."""
         mine = select(allocations).where(allocations.c.consumer_uuid.in_(uuids))
         return [Allocation(*row) for row in self._connection.execute(mine)]
 
     def take(self, wanted: Sequence[Amount]) -> list[Amount]:
-        """Take room, or give it back where amounts are negative; tells what there is no room for."""
+        """Take amounts, or release negative ones. Return those that exceed capacity."""
         with pipeline(self._connection):
             taken = self._take(wanted)
         return taken()
 
     def add(self, new: Iterable[Allocation], amounts: Sequence[Amount]) -> list[Amount]:
-        """Takes these amounts as `take` does, and writes what consumers hold from now on, in one round trip.
+        """Take amounts as `take` does, and insert allocations, in one round trip.
 
-        Tells what there is no room for; then nothing must be kept.
+        Return the amounts that exceed capacity; the caller must then roll back.
         """
         with pipeline(self._connection):
             refused = self._add(new, amounts)
@@ -187,7 +187,7 @@ class Allocations:
         return refused
 
     def _take(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
-        """Takes; what comes back tells what there is no room for, once the statements have arrived."""
+        """Take amounts; the returned function gives those that exceed capacity, once the pipeline is flushed."""
         refused = Claims(self._connection).take_amounts(wanted)
         by_provider: dict[int, dict[str, int]] = defaultdict(dict)
         for provider, kind, amount in wanted:
@@ -196,11 +196,11 @@ class Allocations:
         return refused
 
     def forget(self, uuids: Collection[str]) -> None:
-        """Removes consumers, and what they hold."""
+        """Delete consumers and their allocations."""
         self._connection.execute(delete(consumers).where(consumers.c.uuid.in_(uuids)))
 
     def usages(self, project: str, user: str | None) -> dict[str | None, Usage]:
-        """What a project, or one user of it, holds: by the kind of the consumers."""
+        """Return the usage of a project, or of one user in it, by consumer type."""
         mine = consumers.c.project_id == project
         if user is not None:
             mine = and_(mine, consumers.c.user_id == user)
@@ -214,7 +214,7 @@ class Allocations:
         return {name: Usage(count, amounts[name]) for name, count in self._connection.execute(counts.group_by(kind))}
 
     def orphans(self, among: Collection[str] | None = None) -> list[str]:
-        """Consumers that hold something of a host as servers or moves do, while there is no such server or move."""
+        """Return consumers with allocations on hosts whose server or migration does not exist."""
         wanted = _ORPHANS if among is None else _ORPHANS.where(consumers.c.uuid.in_(among))
         return list(self._connection.execute(wanted).scalars())
 

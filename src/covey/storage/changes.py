@@ -1,9 +1,9 @@
-"""The change log that keeps every process's fleet fresh.
+"""The change log that keeps every process's fleet up to date.
 
-On PostgreSQL a sequence's order is not the order of commits, so a reader that asks for what is newer than
-the newest it saw loses rows. It fences by transaction instead: all that began before the oldest one still
-open is there to be seen, and will be seen once. What committed beyond that fence is seen at once, too: the
-reader remembers which of it, until the fence has passed it.
+On PostgreSQL the order of a sequence is not the order of commits, so a reader that asks for rows above its
+newest one loses rows. It fences by transaction id instead: every transaction below the oldest open one has
+ended, so its rows are complete. Rows above that fence are read at once as well; the cursor remembers them
+until the fence passes them.
 """
 
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ from covey.model.changes import Changes, Cursor, Use
 from covey.storage.rows import as_records, driver, dump, insert_rows, load
 from covey.storage.tables import fleet_changes
 
-STRUCTURE_WRITER = ""  # nobody's own: every process has to look
+STRUCTURE_WRITER = ""  # no process's own tag: every process reads the row
 
 _XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-# Of a range with two ends PostgreSQL expects little and takes the index; else, at first, it reads the whole log.
+# For a range with two ends PostgreSQL's planner expects few rows and uses the index.
 _READ_POSTGRESQL = f"""
     SELECT c.seq, c.writer, c.host_id, c.vcpus, c.memory_mb, c.disk_gb, c.others, c.tx, x.upto
     FROM (SELECT {_XMIN} AS upto) x
@@ -54,22 +54,22 @@ class FleetChanges:
         self._postgresql = connection.dialect.name == "postgresql"
 
     def begin(self) -> Cursor:
-        """Where the log stands in this transaction's one moment; call it before reading the fleet itself."""
+        """Return a cursor at this transaction's snapshot. Call it before loading the fleet."""
         if not self._postgresql:
             return Cursor(self.newest())
         rows = self._connection.execute(_BEGIN_POSTGRESQL).all()
-        # What committed already but lies beyond the fence is in the fleet that is read now: not to be taken twice.
+        # Committed rows above the fence are in the loaded fleet already, and must not count twice.
         return Cursor(rows[0].upto, frozenset(row.seq for row in rows if row.seq is not None))
 
     def since(self, cursor: Cursor, own: str) -> Changes:
-        """What others changed since, and the cursor for the next time."""
-        with driver(self._connection) as raw:  # asked for every claim, so in the driver's own words
+        """Return the changes by other writers since the cursor, and the next cursor."""
+        with driver(self._connection) as raw:  # run for every claim, so without SQLAlchemy's overhead
             if self._postgresql:
                 rows = raw.execute(_READ_POSTGRESQL, (cursor.position,)).fetchall()
-                upto = max(rows[0][8], cursor.position)  # a look that began before the last one sees no further
+                upto = max(rows[0][8], cursor.position)  # an older snapshot must not move the cursor back
                 rows = [row for row in rows if row[0] is not None]
                 new = [row for row in rows if row[0] not in cursor.seen]
-                # What lies beyond the fence is taken at once, and stays known until the fence has passed it.
+                # Rows above the fence are read now, and remembered until the fence passes them.
                 seen = cursor.seen.union(row[0] for row in rows) if rows else cursor.seen
                 seen = seen and seen.difference(row[0] for row in rows if row[7] < upto)
             else:
@@ -80,15 +80,15 @@ class FleetChanges:
         return Changes(Cursor(upto, seen), uses, structure=any(row[2] is None for row in foreign))
 
     def newest(self) -> int:
-        """The number of the last row."""
+        """Return the sequence number of the newest row."""
         return self._connection.execute(_NEWEST).scalar() or 0
 
     def clear(self, upto: int) -> None:
-        """Forget the rows up to that number."""
+        """Delete the rows up to that sequence number."""
         self._connection.execute(delete(fleet_changes).where(fleet_changes.c.seq <= upto))
 
     def add_uses(self, uses: Iterable[Use], writer: str = STRUCTURE_WRITER) -> None:
-        """Note that hosts, or other providers, have so much more in use, or less."""
+        """Add changes of the usage of hosts and other providers."""
         rows = [
             (writer, u.host_id, u.vcpus, u.memory_mb, u.disk_gb, dump(u.others) if u.others else None) for u in uses
         ]
@@ -99,7 +99,7 @@ class FleetChanges:
             insert_rows(self._connection, fleet_changes, (*_USE, "tx"), [(*row, 0) for row in rows])
 
     def add_structure(self) -> None:
-        """Note that hosts, traits, zones or aggregates are otherwise now."""
+        """Add a change of hosts, traits, zones or aggregates."""
         self._connection.execute(_ADD[self._postgresql], {"writer": STRUCTURE_WRITER})
 
 

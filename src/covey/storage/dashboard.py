@@ -1,4 +1,4 @@
-"""What the dashboard asks across all tables: many rows at once, each with few columns."""
+"""Queries of the dashboard across all tables: many rows, few columns."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from covey.storage.tables import (
     work,
 )
 
-_NEWEST = 200  # rows of what grows for ever
+_NEWEST = 200  # rows of tables that only grow
 _JOBS = 500
 
 
@@ -33,37 +33,37 @@ def _joined(*columns: Any) -> Any:  # noqa: ANN401 -- columns of any kind, as on
     return reduce(lambda one, other: one + "-" + other, texts)
 
 
-def _signs(subject: Subject, project: Any, thing: Any, mark: Any, *, lasting: bool = False) -> Any:  # noqa: ANN401
+def _markers(subject: Subject, project: Any, resource_id: Any, mark: Any, *, lasting: bool = False) -> Any:  # noqa: ANN401
     return select(
         sa.literal(subject.value).label("subject"),
         sa.cast(project, sa.String).label("project_id"),
-        sa.cast(thing, sa.String).label("thing"),
+        sa.cast(resource_id, sa.String).label("resource_id"),
         sa.cast(mark, sa.String).label("mark"),
         sa.literal(int(lasting)).label("lasting"),
     )
 
 
-def _newest(signs: Any, by: sa.Column[Any], most: int = _NEWEST) -> Any:  # noqa: ANN401
-    """SQLite takes an order and a limit inside a union only in a query of its own."""
-    return select(signs.order_by(by.desc()).limit(most).subquery())
+def _newest(query: Any, by: sa.Column[Any], most: int = _NEWEST) -> Any:  # noqa: ANN401
+    """Wrap in a subquery: SQLite allows ORDER BY and LIMIT inside a union only there."""
+    return select(query.order_by(by.desc()).limit(most).subquery())
 
 
-# Who did something to a server left a row there, and a worker that did its part took a row from its list.
+# An action on a server adds a row of instance_actions; a worker that finishes deletes a row of work.
 _did, _use, _groups = instance_actions.c, quota_usages.c, instance_groups.c
 _job, _repair, _action = work.c, rebalances.c, cluster_actions.c
 _JOB_MARK = "job"
-_TRACES = sa.union_all(
-    _newest(_signs(Subject.FLEET, sa.null(), fleet_changes.c.host_id, fleet_changes.c.seq), fleet_changes.c.seq),
-    _signs(
+_MARKERS = sa.union_all(
+    _newest(_markers(Subject.FLEET, sa.null(), fleet_changes.c.host_id, fleet_changes.c.seq), fleet_changes.c.seq),
+    _markers(
         Subject.FLEET,
         sa.null(),
         sa.null(),
         func.coalesce(_joined(func.count(), func.max(aggregates.c.updated_at)), "none"),
         lasting=True,
-    ).select_from(aggregates),  # their names, of which the log says nothing
-    _newest(_signs(Subject.SERVERS, _did.project_id, _did.server_id, _joined(sa.literal("did"), _did.id)), _did.id),
+    ).select_from(aggregates),  # their names, which the change log does not cover
+    _newest(_markers(Subject.SERVERS, _did.project_id, _did.server_id, _joined(sa.literal("did"), _did.id)), _did.id),
     _newest(
-        _signs(
+        _markers(
             Subject.SERVERS,
             servers.c.project_id,
             _job.server_id,
@@ -73,15 +73,15 @@ _TRACES = sa.union_all(
         _job.id,
         _JOBS,
     ),
-    _signs(Subject.SERVERS, _use.project_id, sa.null(), _joined(_use.instances, _use.cores, _use.ram), lasting=True),
-    _signs(
+    _markers(Subject.SERVERS, _use.project_id, sa.null(), _joined(_use.instances, _use.cores, _use.ram), lasting=True),
+    _markers(
         Subject.GROUPS,
         _groups.project_id,
         sa.null(),
         _joined(func.count(), func.sum(_groups.version), func.max(_groups.id)),
         lasting=True,
     ).group_by(_groups.project_id),
-    _signs(
+    _markers(
         Subject.GROUPS,
         _repair.project_id,
         _repair.group_id,
@@ -89,7 +89,7 @@ _TRACES = sa.union_all(
         lasting=True,
     ).join_from(work, rebalances, _job.server_id == _repair.id),
     _newest(
-        _signs(
+        _markers(
             Subject.ACTIONS,
             _action.project_id,
             func.coalesce(_action.cluster_id, _action.target),
@@ -116,54 +116,54 @@ _BACKLOG = select(
 
 
 class DashboardRows:
-    """Reads; nothing here is ever written."""
+    """Read-only queries."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def traces(self) -> list[ChangeMarker]:
-        """Signs of all that happened lately, in one statement."""
-        rows = self._connection.execute(_TRACES).all()
+    def markers(self) -> list[ChangeMarker]:
+        """Return the markers of recent changes, in one statement."""
+        rows = self._connection.execute(_MARKERS).all()
         jobs = {row.mark for row in rows if row.mark.startswith(_JOB_MARK)}
-        fleeting = jobs if len(jobs) == _JOBS else set()  # of a long list, those that left it may just be older
+        expired = jobs if len(jobs) == _JOBS else set()  # in a full list, a missing job may just be older
         return [
             ChangeMarker(
                 Subject(subject),
                 None if project is None else ProjectId(project),
-                thing,
+                resource_id,
                 mark,
-                bool(lasting) and mark not in fleeting,
+                bool(lasting) and mark not in expired,
             )
-            for subject, project, thing, mark, lasting in rows
+            for subject, project, resource_id, mark, lasting in rows
         ]
 
     def placed(self, project: ProjectId | None) -> Sequence[tuple[HostId, ServerId, GroupId | None]]:
-        """Every server that has a host: where it is, and its group."""
+        """Return the host and the group of every placed server."""
         groups = dict(self._of(project, _GROUPED, " JOIN servers s ON s.id = m.server_id WHERE s.project_id = ?"))
-        rows = self._of(project, _PLACED, " AND s.project_id = ?")  # a join of both would take longer
+        rows = self._of(project, _PLACED, " AND s.project_id = ?")  # a join of both is slower
         return [(host, server, groups.get(server)) for host, server in rows]
 
     def group_names(self, project: ProjectId | None) -> Sequence[tuple[GroupId, str]]:
-        """Every group."""
+        """Return the id and name of every group."""
         found: list[tuple[GroupId, str]] = self._of(project, _NAMES, " WHERE project_id = ?")
         return found
 
     def aggregate_names(self) -> Sequence[tuple[AggregateId, str]]:
-        """Every aggregate, without its hosts."""
+        """Return the id and name of every aggregate."""
         found: list[tuple[AggregateId, str]] = execute(self._connection, _AGGREGATES).fetchall()
         return found
 
     def members(self, groups: Sequence[GroupId]) -> Sequence[tuple[GroupId, ServerId, HostId | None]]:
-        """The members of some groups, and where they are."""
+        """Return the members of some groups, with their hosts."""
         found: list[tuple[GroupId, ServerId, HostId | None]] = []
         if groups:
             found = execute(self._connection, _MEMBERS, list(groups)).fetchall()
         return found
 
     def backlog(self, now: datetime) -> Backlog:
-        """What waits for workers."""
-        jobs, overdue, oldest, notes = self._connection.execute(_BACKLOG, {"now": now}).one()
-        return Backlog(jobs, overdue, oldest, notes)
+        """Return the number of waiting jobs and notifications."""
+        jobs, overdue, oldest, notifications = self._connection.execute(_BACKLOG, {"now": now}).one()
+        return Backlog(jobs, overdue, oldest, notifications)
 
     def _of(self, project: ProjectId | None, statement: str, mine: str) -> Any:  # noqa: ANN401 -- the driver's rows
         wanted = statement.format(mine="" if project is None else mine)

@@ -1,4 +1,4 @@
-"""Connections and transactions, and the few lines where the two databases differ."""
+"""Connections and transactions, and where the two databases differ."""
 
 import sqlite3
 import time
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 30
 _IDLE_S = 1.0
-_CACHE_KIB = 16_384  # of SQLite's pages, for each connection, as far as it needs them
-_LOG_PAGES = 8_192  # 32 MiB of log before it goes into the file: a page that changes often goes there less often
+_CACHE_KIB = 16_384  # page cache of each SQLite connection
+_LOG_PAGES = 8_192  # 32 MiB of WAL before a checkpoint: hot pages are written back less often
 SUPPORTED = "Covey stores in SQLite (sqlite:///FILE) or PostgreSQL (postgresql://USER@HOST/NAME)"
 
 
 def connect(database: str, *, pool_size: int = 16) -> sa.Engine:
-    """An engine for a database URL; raises Invalid when the URL is none that Covey knows."""
+    """Return an engine for a database URL. Raises Invalid for an unsupported URL."""
     url = _url(database)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, pool_size)
     with requires("postgresql", "A PostgreSQL database"):
         engine = sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_use_lifo=True)
     event.listen(engine, "connect", _prepare_postgresql)
-    _try_when_idle(engine)
+    _ping_when_idle(engine)
     return engine
 
 
 def reader(engine: sa.Engine) -> sa.Engine:
-    """The same engine, for transactions that see one moment of the database and change nothing."""
+    """Return the engine for read-only transactions on one snapshot."""
     if engine.dialect.name == "sqlite":
-        return engine  # a deferred transaction of WAL is just that
+        return engine  # a deferred transaction in WAL mode reads one snapshot
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
 def writer(engine: sa.Engine) -> sa.Engine:
-    """The same engine, for transactions that write; on SQLite they queue up at their start, not in the middle."""
+    """Return the engine for write transactions. On SQLite they take the write lock at their start."""
     return engine.execution_options(covey_writes=True)
 
 
@@ -52,7 +52,7 @@ def _url(database: str) -> URL:
     try:
         url = make_url(database)
     except sa.exc.ArgumentError as error:
-        # The URL itself is not shown: it may hold a password.
+        # The text omits the URL: it may hold a password.
         raise Invalid(f"The database URL makes no sense. {SUPPORTED}.") from error
     match url.get_backend_name():
         case "sqlite" if url.database and url.database != ":memory:":
@@ -64,20 +64,20 @@ def _url(database: str) -> URL:
 
 
 def _prepare_postgresql(connection: "psycopg.Connection", _: object) -> None:
-    # It keeps a plan that it made when a table was small, even for its checks of foreign keys, and would read the
-    # whole of it for every row. What has no index is still read as a whole.
+    # A cached plan from when a table was small, even of a foreign key check, would scan the table for every row.
+    # A table without a usable index is still scanned.
     connection.execute("SET enable_seqscan = off")
-    connection.execute("SET jit = off")  # which a plan that is forbidden and yet needed would call for
+    connection.execute("SET jit = off")  # the high cost of a disabled scan would trigger it
     connection.commit()
 
 
-def _try_when_idle(engine: sa.Engine) -> None:
-    """A connection that nobody used for a while may have died unnoticed; to try each time would cost a round trip."""
+def _ping_when_idle(engine: sa.Engine) -> None:
+    """Ping a connection that was idle for a while, since it may be dead. A ping at each use would cost a round trip."""
 
     def note_use(_: object, record: ConnectionPoolEntry) -> None:
         record.info["used_at"] = time.monotonic()
 
-    def try_it(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
+    def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
         if time.monotonic() - record.info.get("used_at", 0.0) < _IDLE_S:
             return
         try:
@@ -86,7 +86,7 @@ def _try_when_idle(engine: sa.Engine) -> None:
             raise sa.exc.DisconnectionError from error
 
     event.listen(engine, "checkin", note_use)
-    event.listen(engine, "checkout", try_it)
+    event.listen(engine, "checkout", ping)
 
 
 def _sqlite(url: URL, pool_size: int) -> sa.Engine:
@@ -96,7 +96,7 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
         url,
         pool_size=pool_size,
         max_overflow=0,
-        pool_use_lifo=True,  # who wrote last has in memory what the file holds
+        pool_use_lifo=True,  # the last connection has the warmest page cache
         connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "cached_statements": 512},
     )
     event.listen(engine, "connect", _prepare_sqlite)
@@ -111,14 +111,14 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
         "foreign_keys": "ON",
         "cache_size": -_CACHE_KIB,
         "wal_autocheckpoint": _LOG_PAGES,
-        "temp_store": "MEMORY",  # what would undo a statement need not go to a file
+        "temp_store": "MEMORY",  # statement journals stay out of the file system
     }
     for pragma, value in wanted.items():
         connection.execute(f"PRAGMA {pragma}={value}")
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    # Of those who open a new file together, one changes its journal, and SQLite does not let the others wait for that.
+    # Only one of several processes that open a new file can switch it to WAL; SQLite does not let the others wait.
     give_up_at = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -132,6 +132,6 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # The driver's own habit is to begin at the first write, when it may be too late for a clean wait.
+    # The driver would begin at the first write, where a lock upgrade can fail instead of waiting.
     writes = connection.get_execution_options().get("covey_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,4 +1,4 @@
-"""Flavors, their extra specs and who may use the private ones."""
+"""Flavors, their extra specs, and access to private ones."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import FlavorId, ProjectId
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.tables import flavor_access, flavor_extra_specs, flavors
 
 _ROWS = select(
@@ -52,9 +52,9 @@ class Flavors:
         self._connection = connection
 
     def find(self, wanted: FlavorFilter, sort_key: str = "flavorid", *, descending: bool = False) -> list[Flavor]:
-        """The flavors that the filter lets through, sorted by a column."""
+        """Return the filtered flavors, sorted by a column."""
         column = flavors.c[sort_key]
-        # The databases do not agree on where NULL comes; here it is less than anything.
+        # The databases sort NULL differently; here it sorts first.
         up, down = (column.nulls_first(), flavors.c.id), (column.desc().nulls_last(), flavors.c.id.desc())
         order = down if descending else up
         return self._load(_condition(wanted), *order)
@@ -64,18 +64,18 @@ class Flavors:
         return found[0] if found else None
 
     def add(self, new: Sequence[Flavor], now: datetime) -> None:
-        """Adds flavors, all or none. Raises Conflict when an id or a name is taken."""
+        """Add flavors, all or none. Raises Conflict when an id or a name is taken."""
         if not new:
             return
-        self._refuse_taken(new)
-        with refused_as(Conflict(f"Flavor with name {new[0].name} already exists.")):
+        self._reject_taken(new)
+        with integrity_error_as(Conflict(f"Flavor with name {new[0].name} already exists.")):
             rows = self._connection.execute(_ADD, [_row(flavor) | {"created_at": now} for flavor in new]).all()
         for row, flavor in zip(rows, new, strict=True):
             self._add_specs(row.id, flavor.extra_specs)
 
     def update(self, flavor: Flavor, now: datetime) -> None:
-        """Stores what changed of a flavor, its extra specs aside."""
-        with refused_as(Conflict(f"Flavor with name {flavor.name} already exists.")):
+        """Store a flavor without its extra specs."""
+        with integrity_error_as(Conflict(f"Flavor with name {flavor.name} already exists.")):
             self._connection.execute(
                 update(flavors).where(flavors.c.flavorid == flavor.id).values(**_row(flavor), updated_at=now)
             )
@@ -84,31 +84,31 @@ class Flavors:
         self._connection.execute(_DELETE, {"flavor": flavor})
 
     def set_specs(self, flavor: FlavorId, changes: Mapping[str, str | None]) -> None:
-        """Merges the changes into the extra specs; None removes a key."""
+        """Merge changes into the extra specs; None removes a key."""
         row = self._row_id(flavor)
         if changes:
             self._connection.execute(_DROP_SPEC, [{"of": row, "gone": key} for key in changes])
         self._add_specs(row, {k: v for k, v in changes.items() if v is not None})
 
     def access(self, flavor: FlavorId) -> list[ProjectId]:
-        """The projects that may use a private flavor."""
+        """Return the projects with access to a private flavor."""
         return [ProjectId(p) for p in self._connection.execute(_ACCESS, {"flavor": flavor}).scalars()]
 
     def add_access(self, flavor: FlavorId, project: ProjectId) -> None:
-        """Raises Conflict when the project has it already."""
+        """Give a project access. Raises Conflict when it has access already."""
         taken = Conflict(f"Flavor access already exists for flavor {flavor} and project {project} combination.")
-        with refused_as(taken):
+        with integrity_error_as(taken):
             values = {"flavor_id": self._row_id(flavor), "project_id": project}
             self._connection.execute(insert(flavor_access), values)
 
     def remove_access(self, flavor: FlavorId, project: ProjectId) -> None:
-        """Raises NotFound when the project did not have it."""
+        """Remove a project's access. Raises NotFound when it has none."""
         gone = self._connection.execute(_DROP_ACCESS, {"of": self._row_id(flavor), "project": project})
         if gone.rowcount == 0:
             raise NotFound(f"Flavor access not found for {flavor} / {project} combination.")
 
-    def _refuse_taken(self, new: Sequence[Flavor]) -> None:
-        """Tells a taken id from a taken name, and whose, which the database's own refusal would not."""
+    def _reject_taken(self, new: Sequence[Flavor]) -> None:
+        """Raises Conflict that names the taken id or name, which the database's error does not."""
         for column, what, wanted in (
             (flavors.c.flavorid, "ID", [flavor.id for flavor in new]),
             (flavors.c.name, "name", [flavor.name for flavor in new]),

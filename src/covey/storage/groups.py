@@ -1,4 +1,4 @@
-"""Server groups: their policies, their members, and the places that their members hold."""
+"""Server groups: their policies, their members, and the members' hosts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -61,13 +61,13 @@ _OF_SERVER = select(members.c.group_id).where(members.c.server_id == bindparam("
 
 
 class Groups:
-    """Every server group. Whoever changes one, or its members' places, locks its row first and bumps its version."""
+    """Every server group. A change of a group, or of its members' hosts, locks its row first and bumps its version."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def find(self, project: ProjectId | None, offset: int = 0, limit: int | None = None) -> list[Group]:
-        """The groups of a project, or of all, oldest first."""
+        """Return the groups of a project, or of all projects, oldest first."""
         wanted = _ROWS if project is None else _ROWS.where(groups.c.project_id == project)
         return self._load(wanted.offset(offset).limit(limit) if limit is not None or offset else wanted)
 
@@ -79,7 +79,7 @@ class Groups:
         return self._load(_ROWS.where(groups.c.id.in_(ids))) if ids else []
 
     def named(self, project: ProjectId, name: str) -> list[Group]:
-        """The groups of a project that have a name, oldest first."""
+        """Return a project's groups of that name, oldest first."""
         return self._load(_ROWS.where(groups.c.project_id == project, groups.c.name == name))
 
     def count(self, project: ProjectId) -> int:
@@ -94,7 +94,7 @@ class Groups:
         self._add_policies(group.id, group.policies)
 
     def update(self, group: Group, now: datetime) -> None:
-        """Store its name and policies."""
+        """Store a group's name and policies."""
         mine = groups.c.id == group.id
         self._connection.execute(update(groups).where(mine).values(name=group.name, updated_at=now))
         self._connection.execute(delete(policies).where(policies.c.group_id == group.id))
@@ -104,14 +104,14 @@ class Groups:
         self._connection.execute(delete(groups).where(groups.c.id == group))
 
     def lock(self, ids: Iterable[GroupId]) -> dict[GroupId, int]:
-        """Hold the groups' rows, in the order of their ids, until the transaction ends; tells their versions."""
+        """Lock the groups' rows, by id. Return their versions."""
         wanted = sorted(set(ids))
         if not wanted:
             return {}
         return {GroupId(group): version for group, version in execute(self._connection, LOCK_GROUPS, wanted).fetchall()}
 
     def states(self, versions: dict[GroupId, int]) -> dict[GroupId, GroupState]:
-        """What a decision needs to know of groups that are locked."""
+        """Return the states of locked groups, for a decision."""
         if not versions:
             return {}
         ids = {"ids": list(versions)}
@@ -135,11 +135,11 @@ class Groups:
         }
 
     def places(self, group: GroupId) -> dict[ServerId, HostId | None]:
-        """Where each member is, oldest first; None where it has no place."""
+        """Return each member's host, oldest first; None for a member without a host."""
         return {ServerId(server): host for server, host in self._connection.execute(_HOSTS, {"group": group})}
 
     def bump(self, ids: Iterable[GroupId]) -> None:
-        """Tell every process that what it knows of these groups is old."""
+        """Bump the groups' versions, so that every process reloads their states."""
         wanted = sorted(set(ids))
         if wanted:
             self._connection.execute(_BUMP, {"ids": wanted})

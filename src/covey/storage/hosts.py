@@ -13,7 +13,7 @@ from covey.model.ids import HostId
 from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from covey.storage import mirror
 from covey.storage.changes import FleetChanges
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.rows import execute
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 from covey.storage.traits import Traits
@@ -68,7 +68,7 @@ class Hosts:
         self._connection = connection
 
     def find(self, *, after: HostId | None = None, limit: int | None = None, name_has: str | None = None) -> list[Host]:
-        """Hosts in the order of their ids, after a given one, at most so many, with a text in the name, of any case."""
+        """Return hosts by id, after a given one, up to a limit, with a case-insensitive text in the name."""
         page = select(hosts.c.id).order_by(hosts.c.id)
         if after is not None:
             page = page.where(hosts.c.id > after)
@@ -86,15 +86,15 @@ class Hosts:
         return self._one(hosts.c.name == name)
 
     def zones(self) -> list[tuple[str | None, bool]]:
-        """Each zone that a host is in (None: no named one), and whether all hosts there are disabled."""
+        """Return each zone of the hosts (None: the default zone), and whether all its hosts are disabled."""
         return [(zone, bool(all_disabled)) for zone, all_disabled in self._connection.execute(_ZONES)]
 
     def add(self, new: Sequence[NewHost], now: datetime) -> None:
-        """Adds hosts, all or none. Raises Conflict when a name is taken."""
+        """Add hosts, all or none. Raises Conflict when a name is taken."""
         if not new:
             return
         providers = [{"uuid": h.uuid, "name": h.name, "created_at": now, "updated_at": now} for h in new]
-        with refused_as(Conflict("A host or resource provider of that name exists already.")):
+        with integrity_error_as(Conflict("A host or resource provider of that name already exists.")):
             ids = [HostId(row.id) for row in self._connection.execute(_ADD_PROVIDER, providers)]
             self._connection.execute(
                 _ADD_HOST, [{"id": i, "name": h.name, "updated_at": now} for i, h in zip(ids, new, strict=True)]
@@ -108,7 +108,7 @@ class Hosts:
         self._changed()
 
     def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[ResourceClass, Inventory]]]) -> None:
-        """Changes what hosts have; what is used of it stays."""
+        """Set inventories of hosts; their usage stays."""
         changes = list(changes)
         rows = [
             {
@@ -122,14 +122,14 @@ class Hosts:
             for kind, i in wanted.items()
         ]
         if rows:
-            mirror.count(self._connection, [host for host, _ in changes])
+            mirror.bump_generations(self._connection, [host for host, _ in changes])
             self._connection.execute(_SET_INVENTORY, rows)
             self._changed()
 
     def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
-            mirror.count(self._connection, [host for host, _ in pairs])
+            mirror.bump_generations(self._connection, [host for host, _ in pairs])
             Traits(self._connection).name({trait for _, trait in pairs})
             self._connection.execute(_ADD_TRAIT, [{"provider_id": host, "trait": trait} for host, trait in pairs])
             self._changed()
@@ -137,12 +137,12 @@ class Hosts:
     def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
-            mirror.count(self._connection, [host for host, _ in pairs])
+            mirror.bump_generations(self._connection, [host for host, _ in pairs])
             self._connection.execute(_DROP_TRAIT, [{"of": host, "gone": trait} for host, trait in pairs])
             self._changed()
 
     def set_state(self, host: Host, now: datetime) -> None:
-        """Stores whether the host takes servers, and whether it counts as up."""
+        """Store whether a host is disabled and whether it is forced down."""
         self._connection.execute(
             _SET_STATE,
             {
@@ -156,15 +156,15 @@ class Hosts:
         self._changed()
 
     def delete(self, ids: Sequence[HostId]) -> None:
-        """Removes hosts, and with them their inventories, traits, aggregate memberships, and providers below them."""
-        if ids:  # a host is held before its provider, as by whoever puts it into an aggregate
+        """Delete hosts with their inventories, traits, aggregate memberships and child providers."""
+        if ids:  # the lock order is host, then provider, as in an aggregate change
             execute(self._connection, _HOLD, sorted(ids)).fetchall()
             self._connection.execute(_DELETE_BELOW, [{"of": host} for host in sorted(ids)])
             self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
             self._changed()
 
     def _changed(self) -> None:
-        """Every process's picture of the fleet is old now."""
+        """Record a structural change, so that every process reloads its fleet."""
         FleetChanges(self._connection).add_structure()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> Host | None:

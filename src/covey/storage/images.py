@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.tables import image_properties, image_tags, images
 
 _ROWS = select(images)
@@ -27,7 +27,7 @@ class Images:
         self._connection = connection
 
     def find(self, wanted: ImageFilter) -> list[Image]:
-        """What the filter lets through, in its order; the id decides between equals."""
+        """Return the filtered images, in the filter's order, then by id."""
         key = (
             sa.func.coalesce(images.c[wanted.sort_key], "") if wanted.sort_key == "name" else images.c[wanted.sort_key]
         )
@@ -40,7 +40,7 @@ class Images:
         return self._load(page.limit(wanted.limit) if wanted.limit is not None else page, *order)
 
     def by_id(self, image: str, *, lock: bool = False) -> Image | None:
-        """One record; locked, when the caller means to change it."""
+        """Return an image or None; `lock` locks its row for a change."""
         mine = images.c.id == image
         if lock:
             self._connection.execute(select(images.c.id).where(mine).with_for_update())
@@ -48,15 +48,15 @@ class Images:
         return found[0] if found else None
 
     def add(self, new: Sequence[Image]) -> None:
-        """Adds records, all or none. Raises Conflict when an id is taken."""
+        """Add records, all or none. Raises Conflict when an id is taken."""
         if not new:
             return
-        with refused_as(Conflict(f"Image ID {new[0].id} already exists!")):
+        with integrity_error_as(Conflict(f"Image ID {new[0].id} already exists!")):
             self._connection.execute(insert(images), [_row(image) for image in new])
         self._add_details(new)
 
     def update(self, image: Image) -> None:
-        """Stores the record as it is now, properties and tags included."""
+        """Store a record with its properties and tags."""
         self._connection.execute(update(images).where(images.c.id == image.id).values(**_row(image)))
         self._connection.execute(_DROP_PROPERTIES, {"of": image.id})
         self._connection.execute(_DROP_TAGS, {"of": image.id})
@@ -109,7 +109,7 @@ def _condition(wanted: ImageFilter) -> sa.ColumnElement[bool]:
     if wanted.hidden is not None:
         tests.append(images.c.hidden == wanted.hidden)
     if wanted.visible_to is not None:
-        # Community images are for everybody too, but only show up when somebody asks for them.
+        # Community images are usable by every project, but listed on request only.
         shown = {Visibility.PUBLIC, wanted.visibility} & {Visibility.PUBLIC, Visibility.COMMUNITY}
         tests.append((images.c.owner == wanted.visible_to) | images.c.visibility.in_(shown))
     for column, values in (

@@ -9,7 +9,7 @@ from covey.model.errors import CoveyError
 
 
 @contextmanager
-def refused_as(error: CoveyError) -> Iterator[None]:
+def integrity_error_as(error: CoveyError) -> Iterator[None]:
     """Raise the given error if a statement in the block violates a key or a check."""
     try:
         yield

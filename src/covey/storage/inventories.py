@@ -1,4 +1,4 @@
-"""Inventories: what each provider has of each resource class."""
+"""Inventories of each provider, by resource class."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -36,13 +36,13 @@ _DROP = delete(inventories).where(
 
 
 class Inventories:
-    """Rows in the order in which everybody locks them: by provider, then by class."""
+    """Rows in the common lock order: by provider, then by class."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def of(self, providers: Collection[int], *, lock: bool = False) -> dict[int, dict[str, InventoryRecord]]:
-        """What each of these providers has; held, when the caller means to take of it or to change it."""
+        """Return the inventories of these providers; `lock` locks their rows for a change."""
         if not providers:
             return by_provider(())
         rows = (
@@ -53,7 +53,7 @@ class Inventories:
         return by_provider(self._connection.execute(rows.with_for_update() if lock else rows))
 
     def put(self, changes: Mapping[int, Mapping[str, InventoryRecord]]) -> None:
-        """Adds inventories, or changes those that are there; what is used of them stays."""
+        """Add or change inventories; their usage stays."""
         rows = [
             {
                 "provider_id": provider,
@@ -73,19 +73,19 @@ class Inventories:
         self._changed()
 
     def drop(self, pairs: Iterable[tuple[int, str]]) -> None:
-        """Removes inventories that nothing is used of."""
+        """Delete unused inventories."""
         rows = [{"of": provider, "kind": kind} for provider, kind in pairs]
         if rows:
             self._connection.execute(_DROP, rows)
         self._changed()
 
     def _changed(self) -> None:
-        """Every process's picture of the fleet is old now."""
+        """Record a structural change, so that every process reloads its fleet."""
         FleetChanges(self._connection).add_structure()
 
 
 def by_provider(rows: Iterable[Any]) -> dict[int, dict[str, InventoryRecord]]:
-    """Rows of COLUMNS as values; a provider that has none has nothing."""
+    """Return rows of COLUMNS as values by provider."""
     found: dict[int, dict[str, InventoryRecord]] = defaultdict(dict)
     for row in rows:
         found[row[0]][row[1]] = record(row)
@@ -93,5 +93,5 @@ def by_provider(rows: Iterable[Any]) -> dict[int, dict[str, InventoryRecord]]:
 
 
 def record(row: Any) -> InventoryRecord:  # noqa: ANN401 -- a row has no type of its own
-    """A row of COLUMNS as a value."""
+    """Return a row of COLUMNS as a value."""
     return InventoryRecord(*row[2:])

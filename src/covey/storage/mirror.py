@@ -1,4 +1,4 @@
-"""Compute's aggregates, mirrored among those of placement: a host's provider is where the host is."""
+"""Mirrors Compute's aggregates in Placement: a host's provider is in the aggregates of the host."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _REMOVE = delete(provider_aggregates).where(
     provider_aggregates.c.aggregate_uuid
     == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
 )
-_FORGET = delete(provider_aggregates).where(
+_REMOVE_ALL = delete(provider_aggregates).where(
     provider_aggregates.c.aggregate_uuid
     == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
     provider_aggregates.c.provider_id.in_(select(hosts.c.id)),
@@ -35,7 +35,7 @@ _MISSING = (
     )
     .order_by(aggregate_hosts.c.aggregate_id, aggregate_hosts.c.host_id)
 )
-_COUNT = (
+_BUMP = (
     update(resource_providers)
     .where(resource_providers.c.id == bindparam("of"))
     .values(generation=resource_providers.c.generation + 1)
@@ -44,34 +44,34 @@ _COUNT = (
 Pairs = Sequence[tuple[AggregateId, HostId]]
 
 
-def joined(connection: sa.Connection, pairs: Pairs) -> None:
-    """Hosts are in aggregates now."""
+def add_hosts(connection: sa.Connection, pairs: Pairs) -> None:
+    """Add the hosts' providers to aggregates."""
     _mirror(connection, _ADD, pairs)
 
 
-def left(connection: sa.Connection, pairs: Pairs) -> None:
-    """Hosts are not in aggregates any more."""
+def remove_hosts(connection: sa.Connection, pairs: Pairs) -> None:
+    """Remove the hosts' providers from aggregates."""
     _mirror(connection, _REMOVE, pairs)
 
 
-def forgotten(connection: sa.Connection, aggregate: AggregateId) -> None:
-    """An aggregate is about to go; no host is in it then, whatever outside hands said."""
-    connection.execute(_FORGET, {"of": aggregate})
+def remove_aggregate(connection: sa.Connection, aggregate: AggregateId) -> None:
+    """Remove all hosts' providers from an aggregate that is about to be deleted."""
+    connection.execute(_REMOVE_ALL, {"of": aggregate})
 
 
 def missing(connection: sa.Connection, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
-    """Hosts whose providers are not in the aggregates that the hosts are in; of one aggregate, or of all."""
+    """Return hosts whose providers are not in the host's aggregate; of one aggregate, or of all."""
     wanted = _MISSING if aggregate is None else _MISSING.where(aggregates.c.id == aggregate)
     return [(AggregateId(of), HostId(host)) for of, host in connection.execute(wanted)]
 
 
-def count(connection: sa.Connection, ids: Sequence[HostId]) -> None:
-    """Counts a change of each host's provider, so that nobody overwrites it unseen."""
+def bump_generations(connection: sa.Connection, ids: Sequence[HostId]) -> None:
+    """Bump the generation of each host's provider, so that a concurrent update of it conflicts."""
     rows = [{"of": host} for host in sorted(set(ids))]
     if rows:
-        connection.execute(_COUNT, rows)
+        connection.execute(_BUMP, rows)
 
 
 def _mirror(connection: sa.Connection, statement: sa.Executable, pairs: Pairs) -> None:
-    count(connection, [host for _, host in pairs])
+    bump_generations(connection, [host for _, host in pairs])
     connection.execute(statement, [{"of": aggregate, "host": host} for aggregate, host in pairs])

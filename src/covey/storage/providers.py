@@ -1,4 +1,4 @@
-"""Resource providers: their trees, their aggregates, and what candidates are found by."""
+"""Resource providers: their trees, their aggregates, and the records for allocation candidates."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from sqlalchemy import and_, delete, func, insert, or_, select, update
 from covey.model.errors import DuplicateName
 from covey.model.providers import MAX_INT, InventoryRecord, Provider, ProviderFilter, ProviderRecord
 from covey.storage.changes import FleetChanges
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.inventories import COLUMNS, record
 from covey.storage.rows import execute, pipeline
 from covey.storage.tables import hosts, inventories, provider_aggregates, provider_traits
@@ -45,14 +45,14 @@ _ADD_AGGREGATE = insert(provider_aggregates)
 class Providers:
     """Every resource provider, hosts among them.
 
-    Whoever changes one holds its row first; those who hold several take them in the order of their ids.
+    A change locks the provider's row first; several rows are locked by id.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def records(self) -> list[ProviderRecord]:
-        """All providers with all that candidates are found by."""
+        """Return all providers as records for allocation candidates."""
         none: frozenset[str] = frozenset()
         has: dict[int, dict[str, InventoryRecord]] = defaultdict(dict)
         for row in self._connection.execute(select(*COLUMNS)):
@@ -74,21 +74,21 @@ class Providers:
         ]
 
     def find(self, wanted: ProviderFilter) -> list[Provider]:
-        """The providers that a listing wants, in the order in which they were made."""
+        """Return the filtered providers, oldest first."""
         return self._load(and_(sa.true(), *_conditions(wanted)))
 
     def by_uuid(self, uuid: str, *, lock: bool = False) -> Provider | None:
-        """One provider; held, when the caller means to change it."""
+        """Return a provider or None; `lock` locks its row for a change."""
         found = self._load(providers.c.uuid == uuid, lock=lock)
         return found[0] if found else None
 
     def hold(self, uuids: Collection[str], ids: Collection[int]) -> dict[str, Provider]:
-        """Holds those with these uuids, as far as there are such, and those with these ids; all by uuid."""
+        """Lock the providers of these uuids and ids. Return those that exist, by uuid."""
         mine = or_(providers.c.uuid.in_(uuids), providers.c.id.in_(ids))
         return {provider.uuid: provider for provider in self._load(mine, lock=True)}
 
     def trees(self, roots: Collection[int], *, lock: bool = False) -> list[Provider]:
-        """Every provider of these trees."""
+        """Return every provider of these trees."""
         return self._load(_ROOT_ID.in_(roots), lock=lock)
 
     def has_children(self, provider: int) -> bool:
@@ -99,17 +99,17 @@ class Providers:
         """Raises DuplicateName."""
         row = {"uuid": uuid, "name": name, "created_at": now, "updated_at": now}
         tree = {"parent_id": parent.id, "root_id": parent.root_id} if parent else {}
-        with refused_as(DuplicateName(f"Conflicting resource provider name: {name} already exists.")):
+        with integrity_error_as(DuplicateName(f"Conflicting resource provider name: {name} already exists.")):
             self._connection.execute(insert(providers).values(**row, **tree))
         self._changed()
 
     def rename(self, provider: int, name: str, now: datetime) -> None:
         """Raises DuplicateName."""
-        with refused_as(DuplicateName(f"Conflicting resource provider {name} already exists.")):
+        with integrity_error_as(DuplicateName(f"Conflicting resource provider {name} already exists.")):
             self._update(provider, name=name, updated_at=now)
 
     def move(self, provider: int, parent: Provider | None, below: Sequence[int]) -> None:
-        """Puts a provider, with all that is below it, under a parent; or makes it a root."""
+        """Move a provider and its descendants below a parent, or make it a root."""
         root = parent.root_id if parent else provider
         self._update(provider, parent_id=parent.id if parent else None, root_id=root if parent else None)
         if below:
@@ -117,12 +117,12 @@ class Providers:
         self._changed()
 
     def delete(self, provider: int) -> None:
-        """Removes a provider that nobody holds anything of, with its inventories, traits and aggregates."""
+        """Delete a provider without allocations, with its inventories, traits and aggregates."""
         self._connection.execute(delete(providers).where(providers.c.id == provider))
         self._changed()
 
     def bump(self, generations: Mapping[int, int], now: datetime) -> None:
-        """Counts so many changes of each provider, in the order in which everybody holds them."""
+        """Add to the generation of each provider, in the common lock order."""
         counted = sorted((provider, by) for provider, by in generations.items() if by)
         if counted:
             with pipeline(self._connection):
@@ -134,7 +134,7 @@ class Providers:
         return list(self._connection.execute(mine.order_by(provider_aggregates.c.aggregate_uuid)).scalars())
 
     def set_aggregates(self, provider: int, uuids: Iterable[str]) -> None:
-        """Puts the provider into these aggregates and no others."""
+        """Set the provider's aggregates."""
         self._connection.execute(delete(provider_aggregates).where(provider_aggregates.c.provider_id == provider))
         rows = [{"provider_id": provider, "aggregate_uuid": uuid} for uuid in sorted(uuids)]
         if rows:
@@ -142,7 +142,7 @@ class Providers:
         self._changed()
 
     def _sets(self, names: sa.Column[str]) -> dict[int, frozenset[str]]:
-        """The names by provider, joined by the database: each has some tens of them, and mostly the same ones."""
+        """Return the names by provider. The database joins them: a provider has tens of names, most of them shared."""
         provider = names.table.c.provider_id
         rows = self._connection.execute(select(provider, func.aggregate_strings(names, ",")).group_by(provider))
         sets: dict[str, frozenset[str]] = {}
@@ -150,7 +150,7 @@ class Providers:
 
     def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Provider]:
         wanted = _ROWS.where(condition)
-        if lock:  # but not so that what refers to a provider has to wait
+        if lock:  # rows that refer to the provider need not wait
             wanted = wanted.with_for_update(of=providers, key_share=True)
         return [Provider(*row) for row in self._connection.execute(wanted)]
 
@@ -158,7 +158,7 @@ class Providers:
         self._connection.execute(update(providers).where(providers.c.id == provider).values(**values))
 
     def _changed(self) -> None:
-        """Every process's picture of the fleet is old now."""
+        """Record a structural change, so that every process reloads its fleet."""
         FleetChanges(self._connection).add_structure()
 
 

@@ -1,4 +1,4 @@
-"""Quotas: what operators set for a project, or for everybody."""
+"""Quotas that operators set for a project, or for all projects."""
 
 from collections.abc import Mapping
 
@@ -44,5 +44,5 @@ class Quotas:
             self._connection.execute(insert(quota_classes), rows)
 
     def reset_project(self, project: ProjectId) -> None:
-        """Back to the defaults."""
+        """Delete a project's limits, so that the defaults apply."""
         self._connection.execute(_DROP_ALL, {"project": project})

@@ -1,4 +1,4 @@
-"""Rebalances of server groups: what was planned, and how far it has come."""
+"""Rebalances of server groups: plan and progress."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.ids import GroupId, ProjectId, UserId
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.rows import dump, load
 from covey.storage.tables import rebalances
 
@@ -22,7 +22,7 @@ _LATEST = (
 
 
 class Rebalances:
-    """Past and present ones; a group has one that runs at the most."""
+    """Past and present rebalances. At most one of a group runs."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -31,13 +31,13 @@ class Rebalances:
         return self._one(_BY_ID.with_for_update() if lock else _BY_ID, rebalance)
 
     def latest(self, group: GroupId, *, lock: bool = False) -> Rebalance | None:
-        """The one of a group that began last."""
+        """Return a group's newest rebalance, or None."""
         return self._one(_LATEST.with_for_update() if lock else _LATEST, group)
 
     def add(self, new: Rebalance) -> None:
-        """Raises Conflict while another one of the group runs."""
+        """Add a rebalance. Raises Conflict while another one of the group runs."""
         message = f"A rebalance of the server group {new.group_id} is running. Wait for its end, or cancel it."
-        with refused_as(Conflict(message)):
+        with integrity_error_as(Conflict(message)):
             self._connection.execute(insert(rebalances), _row(new))
 
     def update(self, changed: Rebalance) -> None:

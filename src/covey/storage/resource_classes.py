@@ -1,4 +1,4 @@
-"""The resource classes that operators named themselves."""
+"""Custom resource classes."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -18,13 +18,13 @@ _ADD = sa.text(
 
 
 class ResourceClasses:
-    """The standard classes have no rows: they are there by themselves."""
+    """Custom classes have rows; standard classes always exist."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def custom(self, names: Collection[str] | None = None, *, hold: bool = False) -> dict[str, datetime]:
-        """Those of these names that an operator made, and when; held, so that none goes away meanwhile."""
+        """Return the custom ones of these names with their creation times; locked against deletion."""
         wanted = select(classes).order_by(classes.c.created_at, classes.c.name)
         if names is not None:
             wanted = wanted.where(classes.c.name.in_(names))
@@ -32,17 +32,17 @@ class ResourceClasses:
         return {row.name: row.created_at for row in rows}
 
     def known(self, names: Collection[str], *, hold: bool = False) -> set[str]:
-        """Those of these names that mean something: standard ones, and operators' own."""
+        """Return the known ones of these names: standard and custom."""
         standard = set(names) & set(STANDARD_CLASSES)
         others = set(names) - standard
         return standard | self.custom(others, hold=hold).keys() if others else standard
 
     def add(self, name: str, now: datetime) -> bool:
-        """Makes a name; tells whether it is new."""
+        """Add a custom class. Return whether it is new."""
         return self._connection.execute(_ADD, {"name": name, "now": now}).rowcount > 0
 
     def rename(self, name: str, new: str) -> None:
-        """Gives a class another name, wherever it is."""
+        """Rename a class in all inventories and allocations."""
         self._connection.execute(update(classes).where(classes.c.name == name).values(name=new))
         mine = inventories.c.resource_class == name
         old = select(sa.literal(new), *(inventories.c[column] for column in _KEPT)).where(mine)
@@ -54,7 +54,7 @@ class ResourceClasses:
         FleetChanges(self._connection).add_structure()
 
     def delete(self, name: str) -> bool:
-        """Removes a class, unless some provider has an inventory of it."""
+        """Delete a class, unless a provider has an inventory of it."""
         mine = classes.c.name == name
         self._connection.execute(select(classes).where(mine).with_for_update())
         some = select(inventories.c.provider_id).where(inventories.c.resource_class == name)

@@ -1,4 +1,4 @@
-"""Scopes: the kinds of place that operators defined."""
+"""Policy scopes that operators defined."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, GroupId, ScopeId
 from covey.model.scopes import Scope
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.tables import aggregates
 from covey.storage.tables import instance_group_policies as policies
 from covey.storage.tables import instance_group_policy_scopes as scopes
@@ -32,7 +32,7 @@ _DELETE = delete(scopes).where(scopes.c.id == bindparam("of"))
 
 
 class Scopes:
-    """Every scope but the implicit one, host."""
+    """Every scope except the implicit scope host."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -41,44 +41,44 @@ class Scopes:
         return [Scope(*row) for row in self._connection.execute(_ROWS)]
 
     def add(self, new: Sequence[Scope]) -> None:
-        """Raises Conflict when a name is taken."""
+        """Add scopes. Raises Conflict when a name is taken."""
         if new:
-            with refused_as(_taken(*(scope.name for scope in new))):
+            with integrity_error_as(_taken(*(scope.name for scope in new))):
                 self._connection.execute(insert(scopes), [_row(scope) for scope in new])
 
     def domains(self, scope: ScopeId) -> list[AggregateId]:
-        """The aggregates that are its domains."""
+        """Return the ids of a scope's domains."""
         return [AggregateId(found) for found in self._connection.execute(_DOMAINS, {"of": scope}).scalars()]
 
     def lock(self, scope: ScopeId) -> Scope | None:
-        """One scope, which nobody changes, deletes or begins to use until the transaction ends.
+        """Return a scope with its row locked: it cannot be changed, deleted or newly used until the commit.
 
-        Its row is locked after those of groups, aggregates and hosts: who uses a scope locks it last.
+        Scopes come last in the lock order, after groups, aggregates and hosts.
         """
         found = self._connection.execute(_LOCK, {"of": scope}).first()
         return None if found is None else Scope(*found)
 
     def groups(self, scope: ScopeId) -> list[GroupId]:
-        """The server groups whose policies name it, in the order of their ids."""
+        """Return the server groups whose policies name the scope, by id."""
         return [GroupId(found) for found in self._connection.execute(_GROUPS, {"of": scope}).scalars()]
 
     def in_use(self) -> set[ScopeId]:
-        """The scopes that policies of server groups name."""
+        """Return the scopes that policies of server groups name."""
         return {ScopeId(found) for found in self._connection.execute(_IN_USE).scalars()}
 
     def rename(self, scope: ScopeId, name: str) -> None:
-        """Raises Conflict when the name is taken."""
-        with refused_as(_taken(name)):
+        """Set the name. Raises Conflict when it is taken."""
+        with integrity_error_as(_taken(name)):
             self._connection.execute(_RENAME, {"of": scope, "new_name": name})
 
     def set_flags(self, scope: Scope) -> None:
-        """Stores whether the scope's identifiers may be used, and whether tenants see surrogates."""
+        """Store whether identifiers may be used, and whether tenants see obfuscated ones."""
         flags = {"of": scope.id, "allow": scope.allow_identifiers, "obfuscate": scope.obfuscate_identifiers}
         self._connection.execute(_SET_FLAGS, flags)
 
     def delete(self, scope: ScopeId) -> None:
-        """Raises Conflict while aggregates are in it, or policies name it."""
-        with refused_as(Conflict("The policy scope still has aggregates, or a server group uses it.")):
+        """Delete a scope. Raises Conflict while it has aggregates, or policies name it."""
+        with integrity_error_as(Conflict("The policy scope still has aggregates, or a server group uses it.")):
             self._connection.execute(_DELETE, {"of": scope})
 
 

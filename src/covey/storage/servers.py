@@ -1,4 +1,4 @@
-"""Servers, as they are read and changed once they exist."""
+"""Servers: queries and changes of existing rows."""
 
 import re
 from collections import defaultdict
@@ -62,7 +62,7 @@ _ACTIVATE = f"""
     WHERE id IN ? AND id || '@' || host_id IN ? AND vm_state = '{VmState.BUILDING}' AND task_state = '{Task.SPAWNING}'
     RETURNING id
 """  # noqa: S608 -- nothing of a caller's is in it
-# What a server may lack counts as least, in both databases alike, so that any order can be read in pages.
+# NULL sorts first in both databases, so that any order can be paged.
 _SORTABLE: dict[str, sa.ColumnElement[object]] = {
     "created_at": servers.c.created_at,
     "updated_at": servers.c.updated_at,
@@ -83,7 +83,7 @@ class Servers:
         self._connection = connection
 
     def by_id(self, server: str, *, lock: bool = False) -> Server | None:
-        """One server; held, when the caller means to change it."""
+        """Return a server or None; `lock` locks its row for a change."""
         if lock:
             self._connection.execute(_LOCK, {"server": server})
         found = self._load(_BY_ID, server=server)
@@ -93,7 +93,7 @@ class Servers:
         return self._load(_BY_IDS, ids=list(ids)) if ids else []
 
     def find(self, wanted: ServerFilter) -> list[Server]:
-        """A page of what the filter lets through, in its order; the id decides between equals. Raises Invalid."""
+        """Return a page of the filtered servers, in the filter's order, then by id. Raises Invalid."""
         key = _SORTABLE[wanted.sort_key]
         order = (key.desc(), servers.c.id.desc()) if wanted.descending else (key, servers.c.id)
         page = _ROWS.where(_condition(wanted), *self._named(wanted)).order_by(*order)
@@ -106,10 +106,10 @@ class Servers:
         except sa.exc.DataError as error:
             if wanted.name_matches is None:
                 raise
-            raise Invalid(f"{wanted.name_matches!r} is no regular expression to the database.") from error
+            raise Invalid(f"{wanted.name_matches!r} is not a regular expression of the database.") from error
 
     def names_on(self, hosts: Sequence[HostId]) -> dict[HostId, list[tuple[str, str]]]:
-        """The names and ids of the servers on each host."""
+        """Return the names and ids of the servers on each host."""
         found: dict[HostId, list[tuple[str, str]]] = {host: [] for host in hosts}
         if hosts:
             for host, name, server in self._connection.execute(_NAMES_ON, {"least": min(hosts), "most": max(hosts)}):
@@ -118,7 +118,7 @@ class Servers:
         return found
 
     def update(self, server: Server) -> None:
-        """Store what may change of a server."""
+        """Store the changeable columns of a server."""
         values = {
             "name": server.name,
             "host_id": server.host_id,
@@ -144,7 +144,7 @@ class Servers:
         self._connection.execute(update(servers).where(servers.c.id == server.id).values(**values))
 
     def activate(self, started: Sequence[Server], now: datetime) -> set[ServerId]:
-        """Those that wait to be started, on the hosts where they were: they run now. Tells which these are."""
+        """Set servers that still build on the same host to ACTIVE. Return their ids."""
         ids, places = [s.id for s in started], [f"{s.id}@{s.host_id}" for s in started]
         rows = execute(self._connection, _ACTIVATE, now, now, ids, places).fetchall() if started else []
         return {ServerId(server) for (server,) in rows}
@@ -159,7 +159,7 @@ class Servers:
             self._connection.execute(_DELETE, {"ids": ids})
 
     def _named(self, wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
-        """Names that an expression matches. SQLite borrows Python's engine, which does not get what may take long."""
+        """Match names by a regular expression. SQLite uses Python's engine: a slow expression is plain text there."""
         if wanted.name_matches is None:
             return []
         if self._connection.dialect.name == "sqlite" and not is_quick(wanted.name_matches):
@@ -204,7 +204,7 @@ def _server(row: sa.Row[tuple[object, ...]], tags: frozenset[str]) -> Server:
 
 
 def is_quick(expression: str) -> bool:
-    """Whether there is one thing at the most that an engine which tries everything has to try in several ways."""
+    """Return whether an expression has at most one repetition or group, which bounds backtracking."""
     bare = _ESCAPES_AND_SETS.sub("", expression)
     return sum(map(bare.count, "*+?{(")) <= 1
 
@@ -258,7 +258,7 @@ def _has_any(*tags: str) -> sa.ColumnElement[bool]:
 
 
 def _has_status(status: str) -> sa.ColumnElement[bool]:
-    """As `status_of` tells it: what is being done has the word, except for what is not yet built, or in error."""
+    """Match `status_of`: the task decides, except for servers that build or are in error."""
     busy = servers.c.vm_state.not_in([VmState.BUILDING, VmState.ERROR]) & servers.c.task_state.in_(list(TASK_STATUSES))
     doing = servers.c.task_state.in_(tasks_shown_as(status))
     being = servers.c.vm_state.in_(states_shown_as(status))

@@ -1,4 +1,4 @@
-"""Traits: which providers have them, and the names that operators gave themselves."""
+"""Traits of providers, and custom traits."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -17,13 +17,13 @@ _NAME = sa.text("INSERT INTO custom_traits (name, created_at) VALUES (:name, :no
 
 
 class Traits:
-    """The standard traits have no rows: they are there by themselves."""
+    """Custom traits have rows; standard traits always exist."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def custom(self, names: Collection[str] | None = None, *, hold: bool = False) -> dict[str, datetime | None]:
-        """Those of these names that an operator made, and when; held, so that none goes away meanwhile."""
+        """Return the custom ones of these names with their creation times; locked against deletion."""
         wanted = select(custom_traits).order_by(custom_traits.c.name)
         if names is not None:
             wanted = wanted.where(custom_traits.c.name.in_(names))
@@ -31,18 +31,18 @@ class Traits:
         return {row.name: row.created_at for row in rows}
 
     def known(self, names: Collection[str], *, hold: bool = False) -> set[str]:
-        """Those of these names that mean something: standard ones, and operators' own."""
+        """Return the known ones of these names: standard and custom."""
         standard = set(names) & STANDARD_TRAITS
         others = set(names) - standard
         return standard | self.custom(others, hold=hold).keys() if others else standard
 
     def name(self, names: Collection[str], now: datetime | None = None) -> bool:
-        """Makes names of an operator's own; tells whether any of them is new."""
+        """Add custom traits. Return whether any of them is new."""
         rows = [{"name": name, "now": now} for name in sorted(names) if name.startswith(CUSTOM)]
         return bool(rows) and self._connection.execute(_NAME, rows).rowcount > 0
 
     def forget(self, name: str) -> bool:
-        """Removes a name, unless some provider has it as a trait."""
+        """Delete a custom trait, unless a provider has it."""
         mine = custom_traits.c.name == name
         self._connection.execute(select(custom_traits).where(mine).with_for_update())
         if self.in_use(name):
@@ -51,7 +51,7 @@ class Traits:
         return True
 
     def in_use(self, name: str | None = None) -> set[str]:
-        """The traits that some provider has; only this one, if one is named."""
+        """Return the traits that a provider has; with a name, at most that one."""
         wanted = select(provider_traits.c.trait).distinct()
         if name is not None:
             wanted = wanted.where(provider_traits.c.trait == name)
@@ -62,7 +62,7 @@ class Traits:
         return frozenset(self._connection.execute(mine).scalars())
 
     def replace(self, provider: int, names: Collection[str]) -> None:
-        """Gives a provider these traits and no others."""
+        """Set the traits of a provider."""
         self._connection.execute(delete(provider_traits).where(provider_traits.c.provider_id == provider))
         rows = [{"provider_id": provider, "trait": name} for name in sorted(names)]
         if rows:

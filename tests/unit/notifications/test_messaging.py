@@ -50,7 +50,7 @@ def test_message_equals_the_example_in_the_reference(tmp_path: Path, monkeypatch
     messaging.send(replace(NOTIFICATION, payload={}, created_at=NOW + timedelta(microseconds=1)))
     ((target, _, message),) = sent
     assert target.topic == "versioned_notifications.info"
-    example = PAGE.read_text().partition("## A message")[2].partition("```json")[2].partition("```")[0]
+    example = PAGE.read_text().partition("## Message format")[2].partition("```json")[2].partition("```")[0]
     assert message == json.loads(example)
 
 

@@ -81,7 +81,7 @@ class ChangePoller:
         self._polled_at = now
         try:
             with self.store.read() as tx:
-                markers = tx.dashboard.traces()
+                markers = tx.dashboard.markers()
         except Unavailable:
             return  # a later poll finds these changes
         events = feed_events(self._markers, markers)

@@ -101,7 +101,7 @@ class FleetMaps:
             return None
         with self.store.read() as tx:
             scopes = tuple(scopes_for(tx, self.access, actor))
-            markers = (m for m in tx.dashboard.traces() if m.subject in {Subject.FLEET, Subject.GROUPS})
+            markers = (m for m in tx.dashboard.markers() if m.subject in {Subject.FLEET, Subject.GROUPS})
             return _select_scope(scopes, scope), scopes, frozenset(markers)
 
     def get(self, actor: Actor, scope: str | None) -> FleetMap:
@@ -116,7 +116,7 @@ class FleetMaps:
         with self.store.read() as tx:
             scopes = scopes_for(tx, self.access, actor)
             selected = _select_scope(scopes, scope)
-            markers = (m for m in tx.dashboard.traces() if m.subject is Subject.FLEET and not m.lasting)
+            markers = (m for m in tx.dashboard.markers() if m.subject is Subject.FLEET and not m.lasting)
             seq = max((int(marker.mark) for marker in markers), default=0)
             placed, names = tx.dashboard.placed(project), dict(tx.dashboard.group_names(project))
             domain_names = _domain_names(tx, selected) if whole else {}

@@ -6,7 +6,7 @@ from sqlalchemy import delete, insert, select, update
 from covey.model.clustering.specs import Binding, Policy
 from covey.model.errors import Conflict
 from covey.storage.clustering.lookups import Row, owner
-from covey.storage.integrity_errors import refused_as
+from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_policies, clusters, policies
 
@@ -48,7 +48,7 @@ class Bindings:
     def add(self, new: Binding) -> None:
         """Raises Conflict when the policy is already attached."""
         row: Json = {"id": new.id, "cluster_id": new.cluster_id, "policy_id": new.policy.id, "priority": new.priority}
-        with refused_as(Conflict("The policy is already attached to the cluster.")):
+        with integrity_error_as(Conflict("The policy is already attached to the cluster.")):
             self._connection.execute(insert(cluster_policies), row | _mutable_columns(new))
 
     def update(self, changed: Binding) -> None:

@@ -1,4 +1,4 @@
-"""The schema, with the invariants that the database itself can hold."""
+"""The schema, with the invariants that the database enforces."""
 
 from covey.storage.tables.base import metadata
 from covey.storage.tables.catalogue import (

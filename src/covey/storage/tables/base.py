@@ -1,8 +1,8 @@
-"""What all tables share: their names' conventions, and a few kinds of column."""
+"""Naming conventions and column types of all tables."""
 
 import sqlalchemy as sa
 
-# Alembic and error messages need names that are the same on every database.
+# Alembic and error messages need the same names on every database.
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -18,7 +18,7 @@ SERIAL = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def owned_by(parent: sa.Table) -> sa.Column[int]:
-    """A key column of a row that lives and dies with its parent."""
+    """Return a key column of rows that are deleted with their parent."""
     column: sa.Column[int] = sa.Column(
         f"{parent.name.removesuffix('s').removeprefix('resource_')}_id",
         sa.ForeignKey(parent.c.id, ondelete="CASCADE"),

@@ -1,4 +1,4 @@
-"""Hosts, the aggregates and scopes that they are in, and the log of what changed about them."""
+"""Hosts, their aggregates and scopes, and the fleet's change log."""
 
 import sqlalchemy as sa
 
@@ -43,7 +43,7 @@ aggregates = sa.Table(
     sa.UniqueConstraint("id", "zone"),
     sa.UniqueConstraint("id", "scope_id"),
     sa.CheckConstraint("zone <> ''", "zone"),
-    sqlite_autoincrement=True,  # an id, once shown to tenants as a domain, never means another aggregate
+    sqlite_autoincrement=True,  # an id that tenants saw as a domain is never reused
 )
 
 aggregate_metadata = sa.Table(
@@ -54,8 +54,8 @@ aggregate_metadata = sa.Table(
     sa.Column("value", TEXT, nullable=False),
 )
 
-# Each row repeats its aggregate's zone and scope, so that keys can hold two rules:
-# a host is in one domain of a scope at the most, and all its zoned aggregates agree on its zone.
+# Each row repeats its aggregate's zone and scope, so that keys enforce two rules:
+# a host is in at most one domain of a scope, and all its zoned aggregates have the same zone.
 aggregate_hosts = sa.Table(
     "aggregate_hosts",
     metadata,
@@ -73,13 +73,13 @@ aggregate_hosts = sa.Table(
     sa.ForeignKeyConstraint(["host_id", "zone"], [hosts.c.id, hosts.c.zone], deferrable=True, initially="DEFERRED"),
 )
 
-# The change log that keeps every process's fleet fresh. A row with a host tells by how much its use changed;
-# without amounts, that the host is otherwise now; without a host, that everything may be.
+# The change log that keeps every process's fleet up to date. A row with a host is a change of its usage;
+# a row without a host is a structural change: the whole fleet is reloaded.
 fleet_changes = sa.Table(
     "fleet_changes",
     metadata,
     sa.Column("seq", SERIAL, primary_key=True),
-    sa.Column("tx", sa.BigInteger, nullable=False, index=True),  # PostgreSQL's transaction id, to fence by
+    sa.Column("tx", sa.BigInteger, nullable=False, index=True),  # PostgreSQL's transaction id, the reader's fence
     sa.Column("writer", sa.String(36), nullable=False),
     sa.Column("host_id", sa.Integer),
     sa.Column("vcpus", sa.BigInteger),

@@ -1,4 +1,4 @@
-"""Resource providers, what they have, and who holds how much of it."""
+"""Resource providers, their inventories, and the allocations of consumers."""
 
 import sqlalchemy as sa
 
@@ -18,8 +18,8 @@ resource_providers = sa.Table(
     sa.CheckConstraint("(parent_id IS NULL) = (root_id IS NULL)", "tree"),
 )
 
-# "used" may exceed what there is only when an operator lowers the inventory under running servers, so
-# it is the claim, by conditional arithmetic, and not a check here that keeps it within capacity.
+# An operator may lower an inventory below its usage, so no check bounds "used" by the capacity: the claim's
+# conditional UPDATE does.
 inventories = sa.Table(
     "inventories",
     metadata,
@@ -47,7 +47,7 @@ provider_traits = sa.Table(
     sa.Index("ix_provider_traits_trait", "trait"),
 )
 
-# Placement's aggregates are uuids and nothing else; those of compute are among them.
+# Placement's aggregates are bare uuids, Compute's aggregates among them.
 provider_aggregates = sa.Table(
     "provider_aggregates",
     metadata,
@@ -56,7 +56,7 @@ provider_aggregates = sa.Table(
     sa.Index("ix_provider_aggregates_aggregate_uuid", "aggregate_uuid"),
 )
 
-# What operators named themselves; the standard names come with the packages os-traits and os-resource-classes.
+# Custom names; the standard names come from the packages os-traits and os-resource-classes.
 custom_traits = sa.Table(
     "custom_traits",
     metadata,
@@ -79,7 +79,7 @@ consumers = sa.Table(
     sa.Column("user_id", PROJECT, nullable=False),
     sa.Column("consumer_type", NAME),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Column("updated_at", sa.DateTime),  # NULL where nobody noted it
+    sa.Column("updated_at", sa.DateTime),  # NULL where it is unknown
     sa.Index("ix_consumers_project_id_user_id", "project_id", "user_id"),
 )
 

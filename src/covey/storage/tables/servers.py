@@ -1,4 +1,4 @@
-"""Servers, their groups, and what was done to both."""
+"""Servers, their groups, actions, migrations and rebalances."""
 
 import sqlalchemy as sa
 
@@ -13,7 +13,9 @@ servers = sa.Table(
     sa.Column("project_id", PROJECT, nullable=False),
     sa.Column("user_id", PROJECT, nullable=False),
     sa.Column("host_id", sa.ForeignKey(hosts.c.id), index=True),
-    sa.Column("second_host_id", sa.ForeignKey(hosts.c.id), index=True),  # while it moves, both places count
+    sa.Column(
+        "second_host_id", sa.ForeignKey(hosts.c.id), index=True
+    ),  # the other host of a migration; both hosts count
     sa.Column("vm_state", sa.String(32), nullable=False),
     sa.Column("task_state", sa.String(32)),
     sa.Column("power_state", sa.SmallInteger, nullable=False),
@@ -29,7 +31,7 @@ servers = sa.Table(
     sa.Column("memory_mb", sa.Integer, nullable=False),
     sa.Column("disk_gb", sa.Integer, nullable=False),
     sa.Column("fault", TEXT),
-    sa.Column("decision", TEXT),  # JSON: why it is where it is
+    sa.Column("decision", TEXT),  # JSON: the placement record
     sa.Column("created_at", sa.DateTime, nullable=False),
     sa.Column("updated_at", sa.DateTime, nullable=False),
     sa.Column("launched_at", sa.DateTime),
@@ -68,7 +70,7 @@ instance_group_policies = sa.Table(
     sa.Column("rules", TEXT, nullable=False),  # JSON
 )
 
-# A server is in one group at the most.
+# A server is in at most one group.
 instance_group_members = sa.Table(
     "instance_group_members",
     metadata,
@@ -76,7 +78,7 @@ instance_group_members = sa.Table(
     sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False, index=True),
 )
 
-# Moves, past and present: they outlive the server that moved, and so do the hosts' names in them.
+# Migrations, past and present. They outlive their server, and keep the hosts' names.
 migrations = sa.Table(
     "migrations",
     metadata,
@@ -111,7 +113,7 @@ instance_actions = sa.Table(
     sa.Column("events", TEXT, nullable=False),  # JSON
 )
 
-# Moves that put a group right. At most one of a group runs.
+# Rebalances of groups. At most one of a group runs.
 rebalances = sa.Table(
     "rebalances",
     metadata,
