@@ -70,7 +70,7 @@ def test_hosts_are_found_by_a_piece_of_their_name(store: Store, subtests: pytest
 
 
 def test_a_taken_name_is_a_conflict_and_none_of_the_hosts_is_added(store: Store, three: list[Host]) -> None:
-    with pytest.raises(Conflict, match="of that name exists already"), store.write() as tx:
+    with pytest.raises(Conflict, match="of that name already exists"), store.write() as tx:
         tx.hosts.add([a_host("n9"), a_host("n1")], NOW)
     assert every(store) == three
 

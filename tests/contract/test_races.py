@@ -213,7 +213,7 @@ def test_one_of_two_overlapping_aggregates_joins_a_scope(store: Store, connected
         results = at_once([partial(scope, domain, RACK) for domain in (first, second)])
         (winner,) = winners(results)
         (loser,) = losers(results)
-        assert loser.message == "A host of the aggregate sits in another domain of that scope already."
+        assert loser.message == "A host of the aggregate is already in another domain of that scope."
         assert set(domains_by_host(connected).values()) == {winner}
         scope(winner, None)
 

@@ -8,6 +8,7 @@ from structlog.testing import CapturingLogger
 
 from covey.model.errors import DriverFault
 from covey.model.work import Job, JobKind
+from covey.services import maintenance
 from covey.services.server_creation import LocalQueue
 from covey.storage import tables
 from covey.storage.store import Store
