@@ -1,6 +1,8 @@
 """The reference is what the code makes of it: every option, access rule, error code, microversion and notification."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,50 @@ def test_a_page_links_only_to_what_is_there(page: Path) -> None:
 def test_the_index_of_the_docs_names_every_page(folder: str) -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     assert [page.name for page in (ROOT / folder).glob("*.md") if f"{page.parent.name}/{page.name}" not in index] == []
+
+
+SOURCE = ROOT / "src" / "covey"
+# Private words that were replaced by the field's; the glossary has their successors.
+REPLACED = {
+    *("Ask", "Booking", "Case", "Crew", "Draw", "Ears", "Errands", "Lane", "Nap", "NOWHERE", "Placed", "Sight", "Spot"),
+    *("Standing", "Wanted", "Wish", "badness", "batches", "disguise", "handover", "happenings", "journeys"),
+    *("lanes", "leaders", "luck", "overtaken", "processors", "roll", "strays", "torn", "verdicts", "whys"),
+}
+
+
+def definitions() -> Iterator[str]:
+    """Every module, class, function and constant that the source defines; migrations are history."""
+    for path in SOURCE.rglob("*.py"):
+        if "versions" in path.parts:
+            continue
+        yield path.stem
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                    yield name
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                    yield name
+
+
+def test_glossary_names_only_identifiers_that_the_code_defines() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    identifiers = set(re.findall(r"^\| [^|]+ \| `(\w+)` \|", text, re.MULTILINE))
+    assert identifiers
+    assert identifiers - set(definitions()) == set()
+
+
+def test_code_defines_no_word_that_the_glossary_replaced() -> None:
+    assert REPLACED & set(definitions()) == set()
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=str)
+def test_page_names_only_modules_that_exist(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        return
+    modules = re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text())
+    missing = [
+        name
+        for name in modules
+        if not any((root / name).exists() for root in (SOURCE, SOURCE.parent, SOURCE / "api", ROOT))
+    ]
+    assert missing == []
