@@ -48,7 +48,7 @@ def look(store: Store, live: LiveProviders) -> Providers:
 
 
 def used(seen: Providers, name: str, resource_class: str) -> int:
-    stock = seen.stocks[resource_class]
+    stock = seen.inventories_by_class[resource_class]
     return int(stock.used[stock.rows.tolist().index(seen.row_of_uuid[name])])
 
 
@@ -94,8 +94,8 @@ def test_new_providers_inventories_traits_and_aggregates_are_seen(fleet: Store) 
         tx.providers.set_aggregates(host, [EAST])
     seen = look(fleet, live)
     assert seen.can_give("VCPU", 2).tolist() == [False, False, False]
-    assert seen.traits.having("HW_CPU_X86_AVX").tolist() == [True, False, False]
-    assert seen.aggregates.having(EAST).tolist() == [True, False, False]
+    assert seen.traits.mask_of("HW_CPU_X86_AVX").tolist() == [True, False, False]
+    assert seen.aggregates.mask_of(EAST).tolist() == [True, False, False]
     with fleet.write() as tx:
         tx.providers.delete(one(fleet, "other").id)
     assert len(look(fleet, live)) == 2

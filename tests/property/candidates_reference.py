@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from covey.model.providers import ProviderRecord
-from covey.scheduler.candidates import Group, Query
+from covey.scheduler.candidates import CandidateQuery, RequestGroup
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
-Need = tuple[Group, dict[str, int]]
+Need = tuple[RequestGroup, dict[str, int]]
 Answer = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozenset[str]]]]
 """Provider, class and amount of each part; and who serves which group."""
 
@@ -17,7 +17,7 @@ Answer = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozenset[s
 class Reference:
     """The rules, one by one, for a forest and a question."""
 
-    def __init__(self, records: Sequence[ProviderRecord], query: Query) -> None:
+    def __init__(self, records: Sequence[ProviderRecord], query: CandidateQuery) -> None:
         self.records = records
         self.by_id = {record.id: record for record in records}
         self.query = query
@@ -79,7 +79,7 @@ class Reference:
             and (self.query.nested or self._one_for_each_tree(needs, chosen))
         )
 
-    def _may_serve(self, group: Group, record: ProviderRecord, anchor: ProviderRecord) -> bool:
+    def _may_serve(self, group: RequestGroup, record: ProviderRecord, anchor: ProviderRecord) -> bool:
         at_home = self.root(record) is anchor
         if group.forbidden & record.traits:
             return False

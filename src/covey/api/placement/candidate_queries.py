@@ -14,8 +14,8 @@ from covey.api.placement.microversions import CANDIDATES
 from covey.api.validation import FORMATS, JsonSchema, is_uuid
 from covey.api.versions import Version, Versioned
 from covey.model.errors import Invalid
-from covey.scheduler.candidates import Group, Query
-from covey.scheduler.candidates.queries import NAMELESS, AnyOf
+from covey.scheduler.candidates import CandidateQuery, RequestGroup
+from covey.scheduler.candidates.queries import UNSUFFIXED, AnyOf
 
 LIMIT, TRAITS, MEMBER_OF = Version(1, 16), Version(1, 17), Version(1, 21)
 FORBIDDEN_TRAITS, REPEATED_MEMBER_OF, GROUPS = Version(1, 22), Version(1, 24), Version(1, 25)
@@ -103,7 +103,7 @@ _KEYS = Versioned(
 )
 
 
-def read_query(parameters: Parameters, version: Version) -> tuple[Query, int | None]:
+def read_query(parameters: Parameters, version: Version) -> tuple[CandidateQuery, int | None]:
     """Return the query for allocation candidates, and its limit. Raises Invalid."""
     parameters = {**parameters, **{name: parameters[name][:1] for name in _FIRST_VALUE_WINS & parameters.keys()}}
     _SCHEMAS.at(version).check(parameters)
@@ -116,26 +116,26 @@ def read_query(parameters: Parameters, version: Version) -> tuple[Query, int | N
         _check_orphans(groups)
     _check_conflicts(groups)
     policy = parameters.get("group_policy")
-    if policy is None and sum(suffix != NAMELESS for suffix in groups) > 1:
+    if policy is None and sum(suffix != UNSUFFIXED for suffix in groups) > 1:
         raise Invalid(
             'The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.'
         )
     isolate = policy == ["isolate"]
     nested = version >= WHOLE_TREES
-    return Query(tuple(groups.values()), isolate, required, forbidden, subtrees, nested), _limit(parameters)
+    return CandidateQuery(tuple(groups.values()), isolate, required, forbidden, subtrees, nested), _limit(parameters)
 
 
-def read_filters(parameters: Parameters, version: Version) -> Group:
+def read_filters(parameters: Parameters, version: Version) -> RequestGroup:
     """Return the filters of a list of resource providers, besides name and uuid. Raises Invalid."""
-    return read_group(parameters, NAMELESS, version)
+    return read_group(parameters, UNSUFFIXED, version)
 
 
-def read_group(parameters: Parameters, suffix: str, version: Version) -> Group:
+def read_group(parameters: Parameters, suffix: str, version: Version) -> RequestGroup:
     """Return the request group of a suffix. Raises Invalid with the value and the expected form."""
     required, forbidden = read_traits(parameters.get(f"required{suffix}", []), version)
     inside, outside = read_member_of(parameters.get(f"member_of{suffix}", []), suffix, version)
     resources, tree = parameters.get(f"resources{suffix}"), parameters.get(f"in_tree{suffix}")
-    return Group(
+    return RequestGroup(
         suffix,
         {} if resources is None else read_resources(resources[-1]),
         required,
@@ -256,10 +256,10 @@ def read_in_tree(value: str) -> str:
     return str(UUID(text))
 
 
-def _groups(parameters: Parameters, version: Version) -> dict[str, Group]:
+def _groups(parameters: Parameters, version: Version) -> dict[str, RequestGroup]:
     pattern = _KEYS.at(version)
     found = (pattern.fullmatch(key) for key in parameters)
-    suffixes = dict.fromkeys(match[2] or NAMELESS for match in found if match)
+    suffixes = dict.fromkeys(match[2] or UNSUFFIXED for match in found if match)
     return {suffix: read_group(parameters, suffix, version) for suffix in suffixes}
 
 
@@ -281,12 +281,12 @@ def _root_required(values: list[str]) -> tuple[frozenset[str], frozenset[str]]:
 
 def _suffixes(value: str) -> frozenset[str]:
     suffixes = frozenset(suffix.strip() for suffix in value.split(","))
-    if NAMELESS in suffixes:
+    if UNSUFFIXED in suffixes:
         raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
     return suffixes
 
 
-def _check_resourceless(groups: Mapping[str, Group], subtrees: Iterable[frozenset[str]]) -> None:
+def _check_resourceless(groups: Mapping[str, RequestGroup], subtrees: Iterable[frozenset[str]]) -> None:
     """Raise MissingValue or BadValue, as Placement does, for groups without resources and unknown suffixes."""
     without = [suffix for suffix, group in groups.items() if not group.resources]
     if len(without) == len(groups):
@@ -301,7 +301,7 @@ def _check_resourceless(groups: Mapping[str, Group], subtrees: Iterable[frozense
         raise BadValue(f"Real suffixes should be specified in `same_subtree`: {unknown} not found in {[*groups]}.")
 
 
-def _check_orphans(groups: Mapping[str, Group]) -> None:
+def _check_orphans(groups: Mapping[str, RequestGroup]) -> None:
     """Raise Invalid unless every group has resources."""
     without = {suffix: group for suffix, group in groups.items() if not group.resources}
     if orphans := [f"required{suffix}" for suffix, group in without.items() if group.required]:
@@ -320,7 +320,7 @@ def _check_orphans(groups: Mapping[str, Group]) -> None:
         raise Invalid("At least one request group (`resources` or `resources{$S}`) is required.")
 
 
-def _check_conflicts(groups: Mapping[str, Group]) -> None:
+def _check_conflicts(groups: Mapping[str, RequestGroup]) -> None:
     clashes = sorted(
         f"required{suffix}: ({', '.join(sorted(traits))})"
         for suffix, group in groups.items()

@@ -11,7 +11,7 @@ from covey.api.placement.responses import set_last_modified
 from covey.api.requests import Json, Request, query_lists
 from covey.api.versions import Version, only_from
 from covey.ports import Clock
-from covey.scheduler.candidates import Candidate, Found, Query, Summary
+from covey.scheduler.candidates import Candidate, CandidateQuery, CandidateResult, ProviderSummary
 from covey.services.placement.candidates import Candidates
 
 TRAITS_SHOWN, ALL_CLASSES = Version(1, 17), Version(1, 27)
@@ -33,7 +33,7 @@ class AllocationCandidates:
         set_last_modified(req, resp, self.clock())
 
 
-def show(found: Found, query: Query, version: Version) -> Json:
+def show(found: CandidateResult, query: CandidateQuery, version: Version) -> Json:
     """Return candidates and summaries in the form of the version."""
     return {
         "allocation_requests": _requests(found.candidates, version),
@@ -60,7 +60,7 @@ def _listed(candidate: Candidate) -> list[Json]:
     ]
 
 
-def _summaries(summaries: Iterable[Summary], query: Query, version: Version) -> Json:
+def _summaries(summaries: Iterable[ProviderSummary], query: CandidateQuery, version: Version) -> Json:
     requested = None if version >= ALL_CLASSES else query.amounts
     with_traits, with_family = version >= TRAITS_SHOWN, version >= WHOLE_TREES
     shown: Json = {}
@@ -68,7 +68,7 @@ def _summaries(summaries: Iterable[Summary], query: Query, version: Version) -> 
         document: Json = {
             "resources": {
                 name: {"capacity": capacity, "used": used}
-                for name, (capacity, used) in summary.rooms.items()
+                for name, (capacity, used) in summary.resources.items()
                 if requested is None or name in requested
             }
         }

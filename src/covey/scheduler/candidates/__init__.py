@@ -1,9 +1,8 @@
-"""Allocation candidates: from a question about resource providers to the ways in which it can be met. Pure."""
+"""Allocation candidates: from a query and the resource providers in columns to the candidates. Pure."""
 
 from covey.scheduler.candidates.find import find
-from covey.scheduler.candidates.found import Candidate, Found, Summary
-from covey.scheduler.candidates.masks import suits_alone
 from covey.scheduler.candidates.providers import Providers
-from covey.scheduler.candidates.queries import Group, Query
+from covey.scheduler.candidates.queries import CandidateQuery, RequestGroup
+from covey.scheduler.candidates.results import Candidate, CandidateResult, ProviderSummary
 
-__all__ = ["Candidate", "Found", "Group", "Providers", "Query", "Summary", "find", "suits_alone"]
+__all__ = ["Candidate", "CandidateQuery", "CandidateResult", "ProviderSummary", "Providers", "RequestGroup", "find"]

@@ -1,4 +1,4 @@
-"""Columns: one resource class of every provider that has it, and who carries which label."""
+"""Columns: the inventories of one resource class, and the providers that have a trait or are in an aggregate."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from numpy.typing import NDArray
 from covey.model.providers import MAX_INT, InventoryRecord
 from covey.scheduler.fleet import Mask, Rows
 
-Numbers = NDArray[np.int64]
+IntColumn = NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class Stock:
-    """One resource class: a row for each provider that has it. Only what is used changes."""
+class InventoryColumn:
+    """The inventories of one resource class, a row for each provider that has one. Only `used` changes."""
 
     rows: Rows  # of the providers, ascending
-    capacity: Numbers
-    used: Numbers
-    min_unit: Numbers
-    max_unit: Numbers
-    step: Numbers
-    _even: bool  # everybody gives in steps of one
+    capacity: IntColumn
+    used: IntColumn
+    min_unit: IntColumn
+    max_unit: IntColumn
+    step: IntColumn
+    _any_step: bool  # every step_size is 1
 
     @classmethod
-    def of(cls, rows: Sequence[int], records: Sequence[InventoryRecord]) -> "Stock":
-        """Columns out of the inventories of those rows."""
+    def of(cls, rows: Sequence[int], records: Sequence[InventoryRecord]) -> "InventoryColumn":
+        """Build the columns from the inventories of these provider rows."""
 
-        def column(values: Iterable[int]) -> Numbers:
+        def column(values: Iterable[int]) -> IntColumn:
             return np.fromiter(values, dtype=np.int64, count=len(records))
 
         step = column(record.step_size for record in records)
@@ -43,33 +43,33 @@ class Stock:
         )
 
     def can_give(self, amount: int, providers: int) -> Mask:
-        """Which of so many providers can give that much to one consumer."""
+        """Return which of `providers` rows can serve one allocation of this amount."""
         if amount > MAX_INT:
             return np.zeros(providers, dtype=np.bool_)
-        may = self._has_room(amount) & (self.min_unit <= amount)
-        if not self._even:
-            may &= amount % self.step == 0
-        return self._spread(may, providers)
+        allowed = self._has_room(amount) & (self.min_unit <= amount)
+        if not self._any_step:
+            allowed &= amount % self.step == 0
+        return self._spread(allowed, providers)
 
     def can_give_together(self, amount: int, providers: int) -> Mask:
-        """The same for what several groups want together: portions were looked at one by one."""
+        """Return which rows have capacity for the sum of several groups, each of which can_give checks by itself."""
         if amount > MAX_INT:
             return np.zeros(providers, dtype=np.bool_)
         return self._spread(self._has_room(amount), providers)
 
     def has_room_at(self, row: int, amount: int) -> bool:
-        """`can_give_together` for one provider, which must have the class."""
+        """Return `can_give_together` for one provider, which must have the class."""
         at = int(np.searchsorted(self.rows, row))
         return bool(self.used[at] + amount <= self.capacity[at] and amount <= self.max_unit[at])
 
     def take(self, row: int, amount: int) -> None:
-        """So much more is used, or less; nothing happens where the provider does not have the class."""
+        """Add to the used amount. A provider without the class is ignored."""
         at = int(np.searchsorted(self.rows, row))
         if at < self.rows.size and self.rows[at] == row:
             self.used[at] += amount
 
     def among(self, rows: Rows) -> tuple[list[int], list[int], list[int]]:
-        """Of those ascending rows, the places of those that have the class, with capacity and use."""
+        """Return the positions in these ascending rows that have the class, with capacity and used amount."""
         if not self.rows.size or not rows.size:
             return [], [], []
         at = np.minimum(np.searchsorted(self.rows, rows), self.rows.size - 1)
@@ -78,19 +78,19 @@ class Stock:
         return places.tolist(), self.capacity[at].tolist(), self.used[at].tolist()
 
     def _has_room(self, amount: int) -> Mask:
-        may: Mask = (self.used + amount <= self.capacity) & (self.max_unit >= amount)
-        return may
+        allowed: Mask = (self.used + amount <= self.capacity) & (self.max_unit >= amount)
+        return allowed
 
-    def _spread(self, may: Mask, providers: int) -> Mask:
+    def _spread(self, allowed: Mask, providers: int) -> Mask:
         if self.rows.size == providers:
-            return may
+            return allowed
         mask = np.zeros(providers, dtype=np.bool_)
-        mask[self.rows] = may
+        mask[self.rows] = allowed
         return mask
 
 
-class Labels:
-    """Who carries which label: a trait, or membership of an aggregate. Columns are made when first asked for."""
+class LabelIndex:
+    """The rows that have each label: a trait, or an aggregate. Masks are built on first use."""
 
     def __init__(self, of_row: Sequence[frozenset[str]]) -> None:
         self._count = len(of_row)
@@ -102,20 +102,20 @@ class Labels:
             for label in labels:
                 self._rows.setdefault(label, []).extend(rows)
         self._masks: dict[str, Mask] = {}
-        self._nobody = np.zeros(self._count, dtype=np.bool_)
+        self._no_rows = np.zeros(self._count, dtype=np.bool_)
 
     def __contains__(self, label: str) -> bool:
-        """Whether anybody carries it."""
+        """Whether any row has the label."""
         return label in self._rows
 
     def rows(self, label: str) -> list[int]:
-        """Who carries it, in no order."""
+        """Return the rows that have the label, in no order."""
         return self._rows.get(label, [])
 
-    def having(self, label: str) -> Mask:
-        """Who carries it; not to be changed."""
+    def mask_of(self, label: str) -> Mask:
+        """Return the mask of the label. The caller must not change it."""
         if label not in self._rows:
-            return self._nobody  # and is not remembered: there is no end of labels that nobody has
+            return self._no_rows  # not cached: unknown labels are unbounded
         if label not in self._masks:
             mask = np.zeros(self._count, dtype=np.bool_)
             mask[self._rows[label]] = True
@@ -123,14 +123,14 @@ class Labels:
         return self._masks[label]
 
     def any_of(self, labels: Iterable[str]) -> Mask:
-        """Who carries at least one of them."""
+        """Return the rows that have at least one of the labels."""
         mask = np.zeros(self._count, dtype=np.bool_)
         for label in labels:
-            mask |= self.having(label)
+            mask |= self.mask_of(label)
         return mask
 
     def one_of_each(self, sets: Iterable[Iterable[str]]) -> Mask:
-        """Who carries at least one of each of the sets."""
+        """Return the rows that have at least one label of each set."""
         mask = np.ones(self._count, dtype=np.bool_)
         for labels in sets:
             mask &= self.any_of(labels)

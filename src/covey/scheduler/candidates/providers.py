@@ -1,4 +1,4 @@
-"""Providers: every resource provider in columns, a row a provider, with the trees and who shares with whom."""
+"""Providers: every resource provider in columns, a row a provider, with provider trees and sharing providers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ import numpy as np
 
 from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.model.vocabulary import CUSTOM
-from covey.scheduler.candidates.columns import Labels, Stock
+from covey.scheduler.candidates.columns import InventoryColumn, LabelIndex
 from covey.scheduler.fleet import Mask, Rows
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
-NOBODY = -1  # the parent of a root
+NO_PROVIDER = -1  # the parent row of a root
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Who can give to a candidate of which tree: a row for each such pair, those of one tree side by side."""
+class AnchoredProviders:
+    """The providers that can serve a candidate of each tree: a row for each pair, sorted by tree."""
 
     provider: Rows
     anchor: Rows  # the root of the tree
-    foreign: Mask  # the provider is of another tree, and shares with this one
-    starts: Rows  # where each tree begins
+    foreign: Mask  # the provider is in another tree, and shares with this one
+    starts: Rows  # the first row of each tree
 
 
 class Providers:
-    """The columns. Structure is fixed when it is built; use changes in place."""
+    """The columns. Structure is fixed at construction; used amounts change in place."""
 
     def __init__(self, records: Iterable[ProviderRecord]) -> None:
         self.records: Sequence[ProviderRecord] = sorted(records, key=lambda record: record.id)
@@ -35,101 +35,101 @@ class Providers:
         self.uuids = [record.uuid for record in self.records]
         self.parent: Rows = self._rows_of(record.parent_id for record in self.records)
         self.root: Rows = self._rows_of(record.root_id or record.id for record in self.records)
-        self.stocks = self._stocks()
-        self.traits = Labels([record.traits for record in self.records])
-        self.aggregates = Labels([record.aggregates for record in self.records])
+        self.inventories_by_class = self._inventory_columns()
+        self.traits = LabelIndex([record.traits for record in self.records])
+        self.aggregates = LabelIndex([record.aggregates for record in self.records])
         self._sorted: dict[frozenset[str], tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.records)
 
     def take(self, provider: int, resource_class: str, amount: int) -> None:
-        """A provider, by its id, has so much more in use, or less; who is not in the picture does not matter."""
-        row, stock = self.row_of.get(provider), self.stocks.get(resource_class)
-        if row is not None and stock is not None:
-            stock.take(row, amount)
+        """Add to the used amount of a provider, by its id. An unknown provider or class is ignored."""
+        row, column = self.row_of.get(provider), self.inventories_by_class.get(resource_class)
+        if row is not None and column is not None:
+            column.take(row, amount)
 
     def can_give(self, resource_class: str, amount: int) -> Mask:
-        """Who can give that much of a class to one consumer."""
-        stock = self.stocks.get(resource_class)
-        return self._nobody() if stock is None else stock.can_give(amount, len(self))
+        """Return the providers that can serve one allocation of this amount."""
+        column = self.inventories_by_class.get(resource_class)
+        return self._no_providers() if column is None else column.can_give(amount, len(self))
 
     def can_give_together(self, resource_class: str, amount: int) -> Mask:
-        """Who can give that much of a class to several groups of one consumer."""
-        stock = self.stocks.get(resource_class)
-        return self._nobody() if stock is None else stock.can_give_together(amount, len(self))
+        """Return the providers that have capacity for this amount, summed over several request groups."""
+        column = self.inventories_by_class.get(resource_class)
+        return self._no_providers() if column is None else column.can_give_together(amount, len(self))
 
     def in_tree_of(self, uuid: str) -> Mask:
-        """The tree of the provider with that uuid; nobody when there is none."""
+        """Return the tree of the provider with this uuid; all False for an unknown one."""
         row = self.row_of_uuid.get(uuid)
-        mask: Mask = self._nobody() if row is None else self.root == self.root[row]
+        mask: Mask = self._no_providers() if row is None else self.root == self.root[row]
         return mask
 
     def traits_of(self, row: int) -> tuple[str, ...]:
-        """The standard ones, then operators' own, each by name; those of equal providers are one tuple."""
+        """Return the provider's traits: standard ones, then custom ones, each by name."""
         traits = self.records[row].traits
         if traits not in self._sorted:
             self._sorted[traits] = tuple(sorted(traits, key=lambda trait: (trait.startswith(CUSTOM), trait)))
         return self._sorted[traits]
 
     def is_above(self, upper: int, lower: int) -> bool:
-        """Whether a provider is another one, or an ancestor of it."""
-        while lower not in (upper, NOBODY):
+        """Whether `upper` is `lower` or an ancestor of it."""
+        while lower not in (upper, NO_PROVIDER):
             lower = int(self.parent[lower])
         return lower == upper
 
     @cached_property
-    def alone(self) -> Mask:
-        """Trees of one provider that gives to no other tree and gets from none: one column answers for them."""
+    def standalone(self) -> Mask:
+        """Trees of one provider that neither share with another tree nor use a sharing provider."""
         _, starts = self._trees
         mask: Mask = (np.diff(starts) == 1)[self.root]
-        givers, takers = self._shared
-        mask[givers] = False
-        mask[takers] = False  # a row that is no root is not alone anyway
+        sharing, trees = self._shared
+        mask[sharing] = False
+        mask[trees] = False  # other rows are not standalone either
         return mask
 
     @cached_property
-    def reach(self) -> Reach:
-        """All but those alone."""
-        own = np.flatnonzero(~self.alone)
-        givers, takers = self._shared
-        provider = np.concatenate([own, givers])
-        anchor = np.concatenate([self.root[own], takers])
+    def anchored(self) -> AnchoredProviders:
+        """The providers of all other trees."""
+        own = np.flatnonzero(~self.standalone)
+        sharing, trees = self._shared
+        provider = np.concatenate([own, sharing])
+        anchor = np.concatenate([self.root[own], trees])
         foreign = np.arange(provider.size) >= own.size
         order = np.argsort(anchor, kind="stable")
         provider, anchor, foreign = provider[order], anchor[order], foreign[order]
-        starts = np.flatnonzero(np.diff(anchor, prepend=NOBODY))
-        return Reach(provider, anchor, foreign, starts)
+        starts = np.flatnonzero(np.diff(anchor, prepend=NO_PROVIDER))
+        return AnchoredProviders(provider, anchor, foreign, starts)
 
     @cached_property
     def _shared(self) -> tuple[Rows, Rows]:
-        """Who shares with which other tree: rows of providers, and of roots."""
-        givers, takers = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
-        for giver in sorted(self.traits.rows(SHARES)):
-            members = [row for name in self.records[giver].aggregates for row in self.aggregates.rows(name)]
+        """Pairs of a sharing provider and the root of a tree that it shares with."""
+        sharing, roots = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
+        for sharer in sorted(self.traits.rows(SHARES)):
+            members = [row for name in self.records[sharer].aggregates for row in self.aggregates.rows(name)]
             trees = np.unique(self.root[np.array(members, dtype=np.intp)])
-            trees = trees[trees != self.root[giver]]
-            givers.append(np.full(trees.size, giver, dtype=np.intp))
-            takers.append(trees)
-        return np.concatenate(givers), np.concatenate(takers)
+            trees = trees[trees != self.root[sharer]]
+            sharing.append(np.full(trees.size, sharer, dtype=np.intp))
+            roots.append(trees)
+        return np.concatenate(sharing), np.concatenate(roots)
 
     @cached_property
     def _trees(self) -> tuple[Rows, Rows]:
-        """The rows by tree, and where the tree of each root begins."""
+        """The rows sorted by tree, and the start of each root's tree."""
         by_root = np.argsort(self.root, kind="stable")
         return by_root, np.searchsorted(self.root[by_root], np.arange(len(self) + 1))
 
-    def _stocks(self) -> dict[str, Stock]:
+    def _inventory_columns(self) -> dict[str, InventoryColumn]:
         held: dict[str, tuple[list[int], list[InventoryRecord]]] = {}
         for row, record in enumerate(self.records):
             for name, inventory in record.inventories.items():
                 rows, inventories = held.setdefault(name, ([], []))
                 rows.append(row)
                 inventories.append(inventory)
-        return {name: Stock.of(rows, inventories) for name, (rows, inventories) in held.items()}
+        return {name: InventoryColumn.of(rows, inventories) for name, (rows, inventories) in held.items()}
 
     def _rows_of(self, ids: Iterable[int | None]) -> Rows:
-        return np.array([NOBODY if i is None else self.row_of[i] for i in ids], dtype=np.intp)
+        return np.array([NO_PROVIDER if i is None else self.row_of[i] for i in ids], dtype=np.intp)
 
-    def _nobody(self) -> Mask:
+    def _no_providers(self) -> Mask:
         return np.zeros(len(self), dtype=np.bool_)

@@ -1,20 +1,20 @@
-"""What is asked of the providers: groups of resources and what holds for all of them together."""
+"""Queries for allocation candidates: request groups, and the conditions that span them."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-NAMELESS = ""  # the suffix of the group whose resources may come from several providers
+UNSUFFIXED = ""  # the request group whose resources may come from several providers
 
 AnyOf = tuple[frozenset[str], ...]
-"""One of the first set, and one of the second, and so on."""
+"""At least one of each set."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Resources that belong together. With a suffix, one provider gives them all."""
+class RequestGroup:
+    """A request group of the Placement API. One provider serves all of a suffixed group."""
 
-    suffix: str = NAMELESS
+    suffix: str = UNSUFFIXED
     resources: Mapping[str, int] = field(default_factory=dict)
     required: AnyOf = ()
     forbidden: frozenset[str] = frozenset()
@@ -24,15 +24,15 @@ class Group:
 
     @property
     def traits(self) -> frozenset[str]:
-        """Every trait that it names, wanted or not."""
+        """Every trait that the group names, required or forbidden."""
         return self.forbidden.union(*self.required)
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A whole question. Not `nested`, a candidate takes from one provider of a tree at the most."""
+class CandidateQuery:
+    """A whole query. Unless it is `nested`, a candidate uses at most one provider of a tree."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[RequestGroup, ...]
     isolate: bool = False
     root_required: frozenset[str] = frozenset()
     root_forbidden: frozenset[str] = frozenset()
@@ -41,7 +41,7 @@ class Query:
 
     @property
     def amounts(self) -> Mapping[str, int]:
-        """How much of each class is wanted in all."""
+        """The amount of each resource class over all groups."""
         total: Counter[str] = Counter()
         for group in self.groups:
             total.update(group.resources)
@@ -49,11 +49,11 @@ class Query:
 
     @property
     def contested(self) -> frozenset[str]:
-        """The classes that more than one group wants, so that one provider may have to give twice."""
+        """The classes that several groups request, so that one provider may serve several of them."""
         times = Counter(name for group in self.groups for name in group.resources)
         return frozenset(name for name, count in times.items() if count > 1)
 
     @property
     def traits(self) -> frozenset[str]:
-        """Every trait that it names."""
+        """Every trait that the query names."""
         return (self.root_required | self.root_forbidden).union(*(group.traits for group in self.groups))

@@ -1,4 +1,4 @@
-"""The long way: candidates that combine providers of one tree, and those that share with it."""
+"""Candidates that combine several providers of one tree, and the providers that share with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from covey.scheduler.candidates.found import Candidate
-from covey.scheduler.candidates.masks import root_suits, suits_alone
-from covey.scheduler.candidates.providers import Providers, Reach
-from covey.scheduler.candidates.queries import NAMELESS, Group, Query
+from covey.scheduler.candidates.flat import eligible_roots, satisfies_group
+from covey.scheduler.candidates.providers import AnchoredProviders, Providers
+from covey.scheduler.candidates.queries import UNSUFFIXED, CandidateQuery, RequestGroup
+from covey.scheduler.candidates.results import Candidate
 from covey.scheduler.fleet import Mask
 
 Choice = tuple[int, ...]
@@ -19,49 +19,49 @@ Check = Callable[[Choice], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """What one provider has to give: all of a group with a suffix, or one class of the group without."""
+class ResourceNeed:
+    """What one provider serves: all of a suffixed group, or one resource class of the unsuffixed group."""
 
     suffix: str
     resources: Mapping[str, int]
-    may: Mask  # a row for each row of Reach
+    allowed: Mask  # a row for each row of AnchoredProviders
 
 
-def tree_choices(query: Query, providers: Providers, needs: Sequence[Need]) -> Iterator[Choice]:
-    """Every way to meet all the needs, tree by tree, each once; made as they are asked for."""
-    reach = providers.reach
+def tree_choices(query: CandidateQuery, providers: Providers, needs: Sequence[ResourceNeed]) -> Iterator[Choice]:
+    """Yield each choice of providers that meets all needs, tree by tree, once."""
+    anchored = providers.anchored
     checks = _checks(query, providers, needs)
-    seen: set[Choice] = set()  # providers that share can make up the same candidate for several trees
-    for number in np.flatnonzero(_promising(query, providers, needs)).tolist():
-        begin = reach.starts[number]
-        end = reach.starts[number + 1] if number + 1 < reach.starts.size else reach.anchor.size
-        here = reach.provider[begin:end]
-        options = [here[need.may[begin:end]].tolist() for need in needs]
+    seen: set[Choice] = set()  # sharing providers can form the same candidate for several trees
+    for number in np.flatnonzero(_searchable_trees(query, providers, needs)).tolist():
+        begin = anchored.starts[number]
+        end = anchored.starts[number + 1] if number + 1 < anchored.starts.size else anchored.anchor.size
+        here = anchored.provider[begin:end]
+        options = [here[need.allowed[begin:end]].tolist() for need in needs]
         for choice in _combine(options, checks):
             if choice not in seen:
                 seen.add(choice)
                 yield choice
 
 
-def needs_of(query: Query, providers: Providers) -> list[Need]:
-    """What has to be given, the group without a suffix first."""
-    reach = providers.reach
-    root = root_suits(query, providers)[reach.anchor]
-    needs: list[Need] = []
-    for group in sorted(query.groups, key=lambda group: group.suffix != NAMELESS):
-        if group.suffix != NAMELESS:
-            may = suits_alone(group, providers)[reach.provider] & root
-            needs.append(Need(group.suffix, group.resources, may))
+def needs_of(query: CandidateQuery, providers: Providers) -> list[ResourceNeed]:
+    """Return the needs of a query, those of the unsuffixed group first."""
+    anchored = providers.anchored
+    root = eligible_roots(query, providers)[anchored.anchor]
+    needs: list[ResourceNeed] = []
+    for group in sorted(query.groups, key=lambda group: group.suffix != UNSUFFIXED):
+        if group.suffix != UNSUFFIXED:
+            allowed = satisfies_group(group, providers)[anchored.provider] & root
+            needs.append(ResourceNeed(group.suffix, group.resources, allowed))
             continue
-        helps = _may_help(group, providers, reach) & root
+        helps = _may_serve(group, providers, anchored) & root
         for name, amount in group.resources.items():
-            may = helps & providers.can_give(name, amount)[reach.provider]
-            needs.append(Need(NAMELESS, {name: amount}, may))
+            allowed = helps & providers.can_give(name, amount)[anchored.provider]
+            needs.append(ResourceNeed(UNSUFFIXED, {name: amount}, allowed))
     return needs
 
 
-def candidate(choice: Choice, needs: Sequence[Need], providers: Providers) -> Candidate:
-    """A choice in the words of its reader."""
+def candidate(choice: Choice, needs: Sequence[ResourceNeed], providers: Providers) -> Candidate:
+    """Build the candidate of a choice."""
     allocations: dict[str, dict[str, int]] = {}
     mappings: dict[str, dict[str, None]] = {}
     for row, need in zip(choice, needs, strict=True):
@@ -73,44 +73,44 @@ def candidate(choice: Choice, needs: Sequence[Need], providers: Providers) -> Ca
     return Candidate(allocations, {suffix: tuple(uuids) for suffix, uuids in mappings.items()})
 
 
-def givers(choice: Choice, needs: Sequence[Need]) -> set[int]:
-    """The providers that give something."""
+def serving_rows(choice: Choice, needs: Sequence[ResourceNeed]) -> set[int]:
+    """Return the rows that serve a resource."""
     return {row for row, need in zip(choice, needs, strict=False) if need.resources}
 
 
-def _may_help(group: Group, providers: Providers, reach: Reach) -> Mask:
-    """Who may give a part of the group without a suffix. A root's aggregates hold for its whole tree."""
-    may = ~providers.traits.any_of(group.forbidden)[reach.provider]
+def _may_serve(group: RequestGroup, providers: Providers, anchored: AnchoredProviders) -> Mask:
+    """Return the rows that may serve part of the unsuffixed group. A root's aggregates hold for its whole tree."""
+    allowed = ~providers.traits.any_of(group.forbidden)[anchored.provider]
     if group.member_of:
         inside = providers.aggregates.one_of_each(group.member_of)
-        may &= inside[reach.provider] | (inside[reach.anchor] & ~reach.foreign)
+        allowed &= inside[anchored.provider] | (inside[anchored.anchor] & ~anchored.foreign)
     if group.not_member_of:
         outside = ~providers.aggregates.any_of(group.not_member_of)
-        may &= outside[reach.provider] & outside[reach.anchor]
+        allowed &= outside[anchored.provider] & outside[anchored.anchor]
     if group.in_tree is not None:
-        may &= providers.in_tree_of(group.in_tree)[reach.provider] & ~reach.foreign
-    return may
+        allowed &= providers.in_tree_of(group.in_tree)[anchored.provider] & ~anchored.foreign
+    return allowed
 
 
-def _promising(query: Query, providers: Providers, needs: Sequence[Need]) -> Mask:
-    """The trees where each need, and each required trait, has somebody: worth a closer look."""
-    reach = providers.reach
-    may = np.ones(reach.starts.size, dtype=np.bool_)
-    if not reach.starts.size:
-        return may
+def _searchable_trees(query: CandidateQuery, providers: Providers, needs: Sequence[ResourceNeed]) -> Mask:
+    """Return the trees in which each need and each required trait has a provider: the only ones to search."""
+    anchored = providers.anchored
+    allowed = np.ones(anchored.starts.size, dtype=np.bool_)
+    if not anchored.starts.size:
+        return allowed
     for need in needs:
-        may &= np.logical_or.reduceat(need.may, reach.starts)
+        allowed &= np.logical_or.reduceat(need.allowed, anchored.starts)
     for group in query.groups:
-        helps = [need.may for need in needs if need.suffix == NAMELESS]
-        if group.suffix == NAMELESS and helps:
+        helps = [need.allowed for need in needs if need.suffix == UNSUFFIXED]
+        if group.suffix == UNSUFFIXED and helps:
             for traits in group.required:
-                has = np.logical_or.reduce(helps) & providers.traits.any_of(traits)[reach.provider]
-                may &= np.logical_or.reduceat(has, reach.starts)
-    return may
+                has = np.logical_or.reduce(helps) & providers.traits.any_of(traits)[anchored.provider]
+                allowed &= np.logical_or.reduceat(has, anchored.starts)
+    return allowed
 
 
 def _combine(options: Sequence[Sequence[int]], checks: Sequence[Sequence[Check]]) -> Iterator[Choice]:
-    """All combinations, one provider for each need; what fails a check is not carried further."""
+    """Yield all combinations, one provider for each need. A prefix that fails a check is not extended."""
 
     def extend(chosen: Choice) -> Iterator[Choice]:
         due = len(chosen)
@@ -125,17 +125,17 @@ def _combine(options: Sequence[Sequence[int]], checks: Sequence[Sequence[Check]]
     return extend(())
 
 
-def _checks(query: Query, providers: Providers, needs: Sequence[Need]) -> list[list[Check]]:
-    """For each need what has to hold once it, and all before it, are chosen."""
+def _checks(query: CandidateQuery, providers: Providers, needs: Sequence[ResourceNeed]) -> list[list[Check]]:
+    """Return, for each need, the checks that apply once it and all needs before it are chosen."""
     due: list[list[Check]] = [[] for _ in needs]
-    places = {need.suffix: place for place, need in enumerate(needs)}  # the last one without a suffix
+    places = {need.suffix: place for place, need in enumerate(needs)}  # the last need of the unsuffixed group
     for group in query.groups:
-        if group.suffix == NAMELESS and group.required:
-            due[places[NAMELESS]].append(partial(_has_traits, providers, group))
+        if group.suffix == UNSUFFIXED and group.required:
+            due[places[UNSUFFIXED]].append(partial(_has_traits, providers, group))
     for suffixes in query.same_subtrees:
         members = sorted(places[suffix] for suffix in suffixes)
         due[members[-1]].append(partial(_in_one_subtree, providers, members))
-    first = sum(need.suffix == NAMELESS for need in needs)
+    first = sum(need.suffix == UNSUFFIXED for need in needs)
     for place, need in enumerate(needs):
         if query.isolate and place > first:
             due[place].append(partial(_apart, first))
@@ -146,8 +146,8 @@ def _checks(query: Query, providers: Providers, needs: Sequence[Need]) -> list[l
     return due
 
 
-def _has_traits(providers: Providers, group: Group, choice: Choice) -> bool:
-    """Those who give to the group without a suffix have the required traits between them."""
+def _has_traits(providers: Providers, group: RequestGroup, choice: Choice) -> bool:
+    """Whether the providers of the unsuffixed group have the required traits between them."""
     together = frozenset[str]().union(*(providers.records[row].traits for row in choice))
     return not any(traits.isdisjoint(together) for traits in group.required)
 
@@ -158,17 +158,17 @@ def _in_one_subtree(providers: Providers, members: Sequence[int], choice: Choice
 
 
 def _apart(first: int, choice: Choice) -> bool:
-    """The last provider serves no other group with a suffix."""
+    """Whether the last provider serves no other suffixed group."""
     return choice[-1] not in choice[first:-1]
 
 
-def _has_room(providers: Providers, needs: Sequence[Need], name: str, choice: Choice) -> bool:
-    """The last provider can give of the class what all the needs on it want."""
+def _has_room(providers: Providers, needs: Sequence[ResourceNeed], name: str, choice: Choice) -> bool:
+    """Whether the last provider has capacity for all needs on it."""
     row = choice[-1]
     amount = sum(needs[place].resources.get(name, 0) for place, chosen in enumerate(choice) if chosen == row)
-    return providers.stocks[name].has_room_at(row, amount)
+    return providers.inventories_by_class[name].has_room_at(row, amount)
 
 
-def _one_for_each_tree(providers: Providers, needs: Sequence[Need], choice: Choice) -> bool:
-    rows = givers(choice, needs)
+def _one_for_each_tree(providers: Providers, needs: Sequence[ResourceNeed], choice: Choice) -> bool:
+    rows = serving_rows(choice, needs)
     return len({int(providers.root[row]) for row in rows}) == len(rows)

@@ -3,7 +3,7 @@
 from covey.model.access import Actor
 from covey.model.errors import Invalid
 from covey.ports import Access
-from covey.scheduler.candidates import Found, Providers, Query, find
+from covey.scheduler.candidates import CandidateQuery, CandidateResult, Providers, find
 from covey.services.placement.live_providers import LiveProviders
 from covey.storage.store import Store, Transaction
 
@@ -20,7 +20,7 @@ class Candidates:
         """Raise Forbidden, before the query string is parsed."""
         self._access.require(actor, "placement:allocation_candidates:list")
 
-    def find(self, actor: Actor, query: Query, limit: int | None) -> Found:
+    def find(self, actor: Actor, query: CandidateQuery, limit: int | None) -> CandidateResult:
         """Return the candidates, up to `limit`. Raises Forbidden, and Invalid for unknown classes and traits."""
         self.require_list(actor)
         with self._store.read() as tx, self._live.fresh(tx) as providers:
@@ -28,9 +28,9 @@ class Candidates:
             return find(query, providers, limit)
 
 
-def _check_names(query: Query, providers: Providers, tx: Transaction) -> None:
+def _check_names(query: CandidateQuery, providers: Providers, tx: Transaction) -> None:
     """Raise Invalid for unknown names. Only names that no provider in memory has are looked up."""
-    classes = {name for name in query.amounts if name not in providers.stocks}
+    classes = {name for name in query.amounts if name not in providers.inventories_by_class}
     if classes and (unknown := classes - tx.resource_classes.known(classes)):
         raise Invalid(f"Invalid resource class in resources parameter: No such resource class {min(unknown)}.")
     traits = {name for name in query.traits if name not in providers.traits}

@@ -7,17 +7,17 @@ import pytest
 from covey.api.placement.candidate_queries import read_filters, read_query
 from covey.api.versions import Version
 from covey.model.errors import Invalid
-from covey.scheduler.candidates import Group, Query
+from covey.scheduler.candidates import CandidateQuery, RequestGroup
 
 LATEST = Version(1, 39)
 A, B, C = (f"00000000-0000-0000-0000-00000000000{letter}" for letter in "abc")
 
 
-def read(text: str, minor: int = 39) -> Query:
+def read(text: str, minor: int = 39) -> CandidateQuery:
     return read_query(parse_qs(text, keep_blank_values=True), Version(1, minor))[0]
 
 
-def group(text: str, minor: int = 39) -> Group:
+def group(text: str, minor: int = 39) -> RequestGroup:
     (only,) = read(text, minor).groups
     return only
 
@@ -34,7 +34,7 @@ def sets(*words: str) -> tuple[frozenset[str], ...]:
 
 def test_a_group_without_a_suffix() -> None:
     text = f"resources=VCPU:2,MEMORY_MB:512&required=T1,!T2&member_of=in:{A},{B}&member_of=!{C}&in_tree={A}"
-    assert group(text) == Group(
+    assert group(text) == RequestGroup(
         "", {"VCPU": 2, "MEMORY_MB": 512}, sets("T1"), frozenset({"T2"}), sets(f"{A} {B}"), frozenset({C}), A
     )
 
@@ -155,4 +155,4 @@ def test_some_of_it_has_a_code_of_its_own(text: str, code: str) -> None:
 
 def test_a_list_of_providers_takes_the_same_filters() -> None:
     given = {"name": ["x"], "resources": ["VCPU:1"], "required": ["T"], "member_of": [A], "in_tree": [B]}
-    assert read_filters(given, LATEST) == Group("", {"VCPU": 1}, sets("T"), frozenset(), sets(A), in_tree=B)
+    assert read_filters(given, LATEST) == RequestGroup("", {"VCPU": 1}, sets("T"), frozenset(), sets(A), in_tree=B)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from covey.model.providers import InventoryRecord, ProviderRecord
-from covey.scheduler.candidates import Found, Group, Providers, Query, find
+from covey.scheduler.candidates import CandidateQuery, CandidateResult, Providers, RequestGroup, find
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -45,14 +45,14 @@ class Forest:
     def providers(self) -> Providers:
         return Providers(self.records.values())
 
-    def find(self, *groups: Group, limit: int | None = None, **wide: object) -> Found:
-        return find(Query(groups, **wide), self.providers, limit)  # type: ignore[arg-type]
+    def find(self, *groups: RequestGroup, limit: int | None = None, **wide: object) -> CandidateResult:
+        return find(CandidateQuery(groups, **wide), self.providers, limit)  # type: ignore[arg-type]
 
 
-def group(suffix: str = "", /, required: str = "", member_of: str = "", **amounts: object) -> Group:
+def group(suffix: str = "", /, required: str = "", member_of: str = "", **amounts: object) -> RequestGroup:
     """A group; traits and aggregates are words, `a|b` is any of them and `!a` is none of them."""
     fields = {key: amounts.pop(key) for key in ("in_tree",) if key in amounts}
-    return Group(
+    return RequestGroup(
         suffix,
         amounts,  # type: ignore[arg-type]
         any_of(required),
@@ -71,23 +71,23 @@ def none_of(words: str) -> frozenset[str]:
     return frozenset(word[1:] for word in words.split() if word.startswith("!"))
 
 
-def taken(found: Found) -> list[Taken]:
+def taken(found: CandidateResult) -> list[Taken]:
     """Who gives what in each candidate, in an order of its own."""
     plain = [{uuid: dict(amounts) for uuid, amounts in one.allocations.items()} for one in found.candidates]
     return sorted(plain, key=lambda one: sorted((uuid, sorted(amounts.items())) for uuid, amounts in one.items()))
 
 
-def served(found: Found) -> list[Mapping[str, tuple[str, ...]]]:
+def served(found: CandidateResult) -> list[Mapping[str, tuple[str, ...]]]:
     """Which providers serve which group in each candidate, in an order of its own."""
     return sorted((one.mappings for one in found.candidates), key=lambda one: sorted(one.items()))
 
 
-def names(found: Found) -> list[str]:
+def names(found: CandidateResult) -> list[str]:
     """The providers of the summaries."""
     return sorted(summary.uuid for summary in found.summaries)
 
 
-def givers(found: Found) -> list[str]:
+def givers(found: CandidateResult) -> list[str]:
     """Who gives, where each candidate draws on one provider alone."""
     return sorted(only(one.allocations) for one in found.candidates)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from covey.model.providers import InventoryRecord
-from covey.scheduler.candidates import Group, Summary
-from covey.scheduler.candidates.found import Room
+from covey.scheduler.candidates import ProviderSummary, RequestGroup
+from covey.scheduler.candidates.results import ResourceSummary
 from tests.unit.scheduler.candidates.forests import SHARES, Forest, givers, group, names, served, taken
 
 
@@ -126,8 +126,8 @@ class TestFlat:
 
     def test_a_summary_tells_the_state_of_a_provider(self, rack: Forest) -> None:
         found = rack.find(group(MEMORY_MB=1, required="GPU"))
-        rooms = {"VCPU": Room(8, 8), "MEMORY_MB": Room(4096, 0)}
-        assert found.summaries == (Summary("full", None, "full", ("GPU", "SSD"), rooms),)
+        resources = {"VCPU": ResourceSummary(8, 8), "MEMORY_MB": ResourceSummary(4096, 0)}
+        assert found.summaries == (ProviderSummary("full", None, "full", ("GPU", "SSD"), resources),)
 
     def test_use_changes_in_place(self, rack: Forest) -> None:
         providers = rack.providers
@@ -251,10 +251,10 @@ class TestSharing:
 
     def test_a_flat_neighbour_of_trees_is_still_answered_by_columns(self, storage: Forest) -> None:
         storage.add("t", VCPU=8).add("t0", "t", DISK_GB=5)
-        assert storage.providers.alone.tolist() == [False, False, True, False, False, False]
+        assert storage.providers.standalone.tolist() == [False, False, True, False, False, False]
         assert {"c": {"VCPU": 1, "DISK_GB": 1}} in taken(storage.find(group(VCPU=1, DISK_GB=1)))
 
 
 def test_a_whole_question_knows_what_it_names() -> None:
-    one = Group("1", {"VCPU": 1}, required=(frozenset({"A", "B"}),), forbidden=frozenset({"C"}))
+    one = RequestGroup("1", {"VCPU": 1}, required=(frozenset({"A", "B"}),), forbidden=frozenset({"C"}))
     assert one.traits == {"A", "B", "C"}
