@@ -88,7 +88,7 @@ def found(file: Path, *, idle: bool = True) -> list[str]:
     return seen
 
 
-def test_rows_that_are_right_are_right(file: Path) -> None:
+def test_valid_rows_satisfy_the_invariants(file: Path) -> None:
     assert found(file) == []
 
 
@@ -213,7 +213,7 @@ def test_rows_that_are_right_are_right(file: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_seen(file: Path, spoil: str, sentence: str) -> None:
+def test_each_violation_is_reported(file: Path, spoil: str, sentence: str) -> None:
     with sqlite3.connect(file) as raw:  # which knows no foreign keys unless it is told to
         raw.executescript(spoil)
     raw.close()
@@ -233,7 +233,7 @@ def test_what_is_wrong_is_seen(file: Path, spoil: str, sentence: str) -> None:
         ("UPDATE migrations SET status = 'preparing'", "a move of moved is left preparing"),
     ],
 )
-def test_what_is_under_way_is_wrong_only_when_all_should_be_done(file: Path, spoil: str, sentence: str) -> None:
+def test_unfinished_work_is_a_violation_only_at_rest(file: Path, spoil: str, sentence: str) -> None:
     with sqlite3.connect(file) as raw:
         raw.executescript(spoil)
     raw.close()

@@ -95,11 +95,11 @@ def blow(directory: Path, database: str, processes: int) -> None:
         storm.check_memory(rows, ports)
 
 
-def test_one_of_two_processes_dies_again_and_again_on_postgresql(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
+def test_repeated_kills_of_one_of_two_processes_on_postgresql(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with postgresql_server.fresh() as database:
         blow(tmp_path, database, 2)
 
 
-def test_the_only_process_dies_again_and_again_on_sqlite(tmp_path: Path, sqlite_server: SQLite) -> None:
+def test_repeated_kills_of_the_only_process_on_sqlite(tmp_path: Path, sqlite_server: SQLite) -> None:
     with sqlite_server.fresh(tmp_path) as database:
         blow(tmp_path, database, 1)

@@ -170,7 +170,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_each_thing_that_happens_is_heard_once_and_in_order(broker: RabbitMQ, service: Service) -> None:
+def test_each_event_is_received_once_and_in_order(broker: RabbitMQ, service: Service) -> None:
     with listening(broker.url) as heard:
         group = service.group("web")
         service.boot("web", group, count=2)
@@ -223,7 +223,7 @@ def test_each_thing_that_happens_is_heard_once_and_in_order(broker: RabbitMQ, se
     assert service.waiting() == []
 
 
-def test_a_server_without_a_place_is_heard_as_an_error(broker: RabbitMQ, service: Service) -> None:
+def test_refused_server_is_received_as_an_error(broker: RabbitMQ, service: Service) -> None:
     with listening(broker.url) as heard:
         group = service.group("full", limit=1)
         service.boot("each", group, count=3)
@@ -236,7 +236,7 @@ def test_a_server_without_a_place_is_heard_as_an_error(broker: RabbitMQ, service
     assert message["data"]["fault"]["nova_object.data"]["exception_message"].startswith("No valid host was found.")
 
 
-def test_while_the_broker_is_away_work_goes_on_and_notes_wait(broker: RabbitMQ, service: Service) -> None:
+def test_notifications_wait_and_work_continues_without_a_broker(broker: RabbitMQ, service: Service) -> None:
     service.group("before")
     with listening(broker.url) as heard:
         heard.first(1)
@@ -253,7 +253,7 @@ def test_while_the_broker_is_away_work_goes_on_and_notes_wait(broker: RabbitMQ, 
     until(lambda: service.waiting() == [])
 
 
-def test_a_broker_that_hangs_holds_up_neither_requests_nor_builds(broker: RabbitMQ, service: Service) -> None:
+def test_hanging_broker_delays_no_requests_and_no_builds(broker: RabbitMQ, service: Service) -> None:
     service.group("before")
     with listening(broker.url) as heard:
         heard.first(1)
@@ -273,7 +273,7 @@ def test_a_broker_that_hangs_holds_up_neither_requests_nor_builds(broker: Rabbit
     assert len(ids) == len(waiting) == 4  # a note that came twice has the same id
 
 
-def test_a_service_that_is_killed_tells_the_rest_when_it_is_back(broker: RabbitMQ, tmp_path: Path) -> None:
+def test_restarted_service_publishes_the_rest(broker: RabbitMQ, tmp_path: Path) -> None:
     with serving(tmp_path, "rabbit://guest:guest@127.0.0.1:1/") as service:
         service.boot("one")
         until(lambda: len(service.waiting()) == 2)

@@ -129,7 +129,7 @@ def site(
         assert storm.crashes([mortal.log for mortal in mortals]) == []
 
 
-def test_a_worker_is_killed_in_the_middle_and_another_goes_on(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
+def test_another_worker_continues_after_a_kill(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with postgresql_server.fresh() as database, site(tmp_path, database, IDLE, IDLE) as (here, _):
         with worker(tmp_path, database, VARIABLES) as doomed:
             here.gather()
@@ -142,9 +142,7 @@ def test_a_worker_is_killed_in_the_middle_and_another_goes_on(tmp_path: Path, po
         here.all_is_well()
 
 
-def test_a_serving_process_is_killed_in_the_middle_and_a_worker_goes_on(
-    tmp_path: Path, postgresql_server: PostgreSQL
-) -> None:
+def test_worker_continues_after_a_serving_process_is_killed(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with postgresql_server.fresh() as database, site(tmp_path, database, VARIABLES, IDLE) as (here, doomed):
         here.gather()
         here.begin()
@@ -155,9 +153,7 @@ def test_a_serving_process_is_killed_in_the_middle_and_a_worker_goes_on(
         here.all_is_well()
 
 
-def test_a_rebalance_is_cancelled_in_the_middle_and_another_ends_what_is_left(
-    tmp_path: Path, postgresql_server: PostgreSQL
-) -> None:
+def test_second_rebalance_completes_a_cancelled_one(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with (
         postgresql_server.fresh() as database,
         site(tmp_path, database, VARIABLES, IDLE) as (here, _),

@@ -46,7 +46,7 @@ def zones(store: Store) -> list[str | None]:
 
 
 @pytest.mark.usefixtures("hosts")
-def test_an_aggregate_comes_back_as_it_was_made(store: Store) -> None:
+def test_stored_aggregate_is_read_back_unchanged(store: Store) -> None:
     key = add(store, "fast", "z", RACK)
     made = Aggregate(key, "uuid of fast", "fast", "z", RACK, NOW, None, {}, (), "rack")
     with store.write() as tx:
@@ -58,20 +58,20 @@ def test_an_aggregate_comes_back_as_it_was_made(store: Store) -> None:
         assert tx.aggregates.add([], NOW) == []
 
 
-def test_aggregates_are_listed_in_the_order_they_were_made(store: Store) -> None:
+def test_aggregates_are_listed_oldest_first(store: Store) -> None:
     keys = [add(store, name) for name in ("c", "a", "b")]
     with store.read() as tx:
         assert [aggregate.id for aggregate in tx.aggregates.all()] == keys == sorted(keys)
 
 
-def test_the_number_of_a_deleted_aggregate_is_never_used_again(store: Store) -> None:
+def test_id_of_a_deleted_aggregate_is_never_reused(store: Store) -> None:
     old = add(store, "old")
     with store.write() as tx:
         tx.aggregates.delete(old)
     assert add(store, "new") > old
 
 
-def test_a_taken_name_is_a_conflict_for_a_new_aggregate_and_for_an_old_one(store: Store) -> None:
+def test_taken_name_is_a_conflict_for_add_and_rename(store: Store) -> None:
     add(store, "fast")
     slow = add(store, "slow")
     with pytest.raises(Conflict, match=r"Aggregate fast already exists\."):
@@ -81,7 +81,7 @@ def test_a_taken_name_is_a_conflict_for_a_new_aggregate_and_for_an_old_one(store
     assert get(store, slow).name == "slow"
 
 
-def test_a_renamed_aggregate_has_its_name_and_the_time(store: Store) -> None:
+def test_rename_sets_the_name_and_updated_at(store: Store) -> None:
     key = add(store, "fast")
     with store.write() as tx:
         tx.aggregates.rename(key, "faster", LATER)
@@ -97,7 +97,7 @@ def test_metadata_is_merged_and_none_removes_a_key(store: Store) -> None:
     assert (get(store, key).metadata, get(store, key).updated_at) == ({"a": "1", "b": "two"}, LATER)
 
 
-def test_hosts_come_and_go_and_take_the_zone_along(store: Store, hosts: list[HostId]) -> None:
+def test_adding_and_removing_hosts_updates_their_zone(store: Store, hosts: list[HostId]) -> None:
     key = add(store, "fast", "z")
     fill(store, key, hosts[2], hosts[0])
     assert get(store, key).hosts == ("n1", "n3")
@@ -112,7 +112,7 @@ def test_hosts_come_and_go_and_take_the_zone_along(store: Store, hosts: list[Hos
     assert zones(store) == [None, None, "z"]
 
 
-def test_an_aggregate_gives_its_hosts_another_zone_or_none(store: Store, hosts: list[HostId]) -> None:
+def test_zone_change_of_an_aggregate_reaches_its_hosts(store: Store, hosts: list[HostId]) -> None:
     key, plain = add(store, "fast", "z"), add(store, "plain")
     fill(store, key, hosts[0], hosts[1])
     fill(store, plain, *hosts)
@@ -123,7 +123,7 @@ def test_an_aggregate_gives_its_hosts_another_zone_or_none(store: Store, hosts: 
         assert (get(store, key).zone, get(store, key).updated_at) == (zone, LATER)
 
 
-def test_a_host_keeps_its_zone_while_one_of_its_aggregates_gives_it(store: Store, hosts: list[HostId]) -> None:
+def test_host_keeps_its_zone_while_one_aggregate_gives_it(store: Store, hosts: list[HostId]) -> None:
     first, second = add(store, "a", "z"), add(store, "b", "z")
     fill(store, first, hosts[0])
     fill(store, second, hosts[0])
@@ -132,7 +132,7 @@ def test_a_host_keeps_its_zone_while_one_of_its_aggregates_gives_it(store: Store
     assert zones(store) == ["z", None, None]
 
 
-def test_both_aggregates_of_a_host_may_change_their_zone_in_one_transaction(store: Store, hosts: list[HostId]) -> None:
+def test_two_aggregates_of_a_host_change_zone_in_one_transaction(store: Store, hosts: list[HostId]) -> None:
     pair = [add(store, "a", "z"), add(store, "b", "z")]
     for key in pair:
         fill(store, key, hosts[0])
@@ -143,7 +143,7 @@ def test_both_aggregates_of_a_host_may_change_their_zone_in_one_transaction(stor
         assert zones(store)[0] == zone
 
 
-def test_the_zones_of_hosts_are_told_by_aggregate(store: Store, hosts: list[HostId]) -> None:
+def test_zones_of_hosts_are_returned_by_aggregate(store: Store, hosts: list[HostId]) -> None:
     zoned, plain = add(store, "a", "z"), add(store, "b")
     fill(store, zoned, hosts[0], hosts[1])
     fill(store, plain, hosts[0])
@@ -154,7 +154,7 @@ def test_the_zones_of_hosts_are_told_by_aggregate(store: Store, hosts: list[Host
         assert tx.aggregates.zones_of([]) == []
 
 
-def test_a_second_zone_for_a_host_is_refused_at_the_end(store: Store, hosts: list[HostId]) -> None:
+def test_second_zone_for_a_host_is_rejected_at_commit(store: Store, hosts: list[HostId]) -> None:
     first, second = add(store, "a", "z1"), add(store, "b", "z2")
     fill(store, first, hosts[0])
     with pytest.raises(Conflict, match="Another request changed"):
@@ -163,7 +163,7 @@ def test_a_second_zone_for_a_host_is_refused_at_the_end(store: Store, hosts: lis
     assert get(store, second).hosts == ()
 
 
-def test_a_host_is_in_an_aggregate_once(store: Store, hosts: list[HostId]) -> None:
+def test_adding_a_host_twice_is_a_conflict(store: Store, hosts: list[HostId]) -> None:
     key = add(store, "a")
     fill(store, key, hosts[0])
     with pytest.raises(Conflict, match="already in that aggregate"):
@@ -171,7 +171,7 @@ def test_a_host_is_in_an_aggregate_once(store: Store, hosts: list[HostId]) -> No
     assert get(store, key).hosts == ("n1",)
 
 
-def test_a_host_is_in_one_domain_of_a_scope(store: Store, hosts: list[HostId]) -> None:
+def test_second_domain_of_a_scope_for_a_host_is_a_conflict(store: Store, hosts: list[HostId]) -> None:
     first, second = add(store, "r1", scope=RACK), add(store, "r2", scope=RACK)
     fill(store, first, hosts[0])
     with pytest.raises(Conflict, match="another domain of its scope"):
@@ -179,9 +179,7 @@ def test_a_host_is_in_one_domain_of_a_scope(store: Store, hosts: list[HostId]) -
     assert get(store, second).hosts == ()
 
 
-def test_an_aggregate_joins_a_scope_unless_one_of_its_hosts_is_in_another_domain(
-    store: Store, hosts: list[HostId]
-) -> None:
+def test_aggregate_with_a_host_in_another_domain_cannot_join_the_scope(store: Store, hosts: list[HostId]) -> None:
     domain, late = add(store, "r1", scope=RACK), add(store, "late")
     fill(store, domain, hosts[0])
     fill(store, late, hosts[0], hosts[1])
@@ -196,7 +194,7 @@ def test_an_aggregate_joins_a_scope_unless_one_of_its_hosts_is_in_another_domain
         tx.aggregates.set_scope(domain, RACK, LATER)
 
 
-def test_the_domains_of_a_scope_are_those_of_no_other(store: Store, hosts: list[HostId]) -> None:
+def test_in_scope_returns_only_the_domains_of_that_scope(store: Store, hosts: list[HostId]) -> None:
     with store.write() as tx:
         tx.scopes.add([Scope(ScopeId("other"), "other", False, False, "n")])
     first, second = add(store, "r1", scope=RACK), add(store, "r2", scope=RACK)
@@ -208,7 +206,7 @@ def test_the_domains_of_a_scope_are_those_of_no_other(store: Store, hosts: list[
         assert tx.aggregates.in_scope(ScopeId("nowhere")) == []
 
 
-def test_hosts_tell_which_other_domain_they_are_in(store: Store, hosts: list[HostId]) -> None:
+def test_domains_of_returns_the_other_domain_of_each_host(store: Store, hosts: list[HostId]) -> None:
     with store.write() as tx:
         tx.scopes.add([Scope(ScopeId("other"), "other", False, False, "n")])
     first, second = add(store, "r1", scope=RACK), add(store, "r2", scope=RACK)
@@ -225,13 +223,13 @@ def test_hosts_tell_which_other_domain_they_are_in(store: Store, hosts: list[Hos
         assert tx.aggregates.domains_of([], RACK, besides=late) == []
 
 
-def test_a_scope_that_is_not_there_is_refused(store: Store) -> None:
+def test_unknown_scope_is_rejected(store: Store) -> None:
     key = add(store, "a")
     with pytest.raises(Conflict), store.write() as tx:
         tx.aggregates.set_scope(key, ScopeId("nowhere"), LATER)
 
 
-def test_thousands_of_hosts_change_their_zone_in_one_go(store: Store) -> None:
+def test_thousands_of_hosts_change_zone_in_one_transaction(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host(f"n{n}") for n in range(6000)], NOW)
         hosts = [host.id for host in tx.hosts.find()]

@@ -25,7 +25,7 @@ def postgresql(postgresql_database: str) -> sa.Engine:
     return connected
 
 
-def test_what_was_there_at_the_beginning_is_not_counted_again_when_the_fence_passes_it(postgresql: sa.Engine) -> None:
+def test_loaded_change_is_not_counted_again_when_the_fence_passes_it(postgresql: sa.Engine) -> None:
     store = Store(postgresql)
     with postgresql.connect() as slow, slow.begin():
         slow.execute(sa.text("SELECT pg_current_xact_id()"))  # older than the change, and open for long
@@ -48,7 +48,7 @@ def test_what_was_there_at_the_beginning_is_not_counted_again_when_the_fence_pas
     postgresql.dispose()
 
 
-def test_a_look_from_an_older_moment_does_not_turn_the_log_back(postgresql: sa.Engine) -> None:
+def test_older_snapshot_does_not_move_the_cursor_back(postgresql: sa.Engine) -> None:
     store = Store(postgresql)
     with store.read() as tx:
         cursor = tx.changes.begin()
@@ -66,7 +66,7 @@ def test_a_look_from_an_older_moment_does_not_turn_the_log_back(postgresql: sa.E
     postgresql.dispose()
 
 
-def test_each_change_comes_once_and_ones_own_not_at_all(store: Store) -> None:
+def test_each_foreign_change_is_returned_once_and_own_changes_never(store: Store) -> None:
     with store.read() as tx:
         cursor = tx.changes.begin()
     with store.write() as tx:

@@ -25,7 +25,7 @@ def three(store: Store) -> list[Flavor]:
     return [SMALL, LARGE, SECRET]
 
 
-def test_a_flavor_comes_back_as_it_was_made(store: Store) -> None:
+def test_stored_flavor_is_read_back_unchanged(store: Store) -> None:
     made = Flavor(FlavorId("f1"), "tiny", 2, 3, 4, 5, 6, 7.5, False, "nice", {"a": "1", "b": "2"})
     with store.write() as tx:
         tx.flavors.add([made, SMALL], NOW)
@@ -47,7 +47,7 @@ FILTERS = {
 
 
 @pytest.mark.usefixtures("three")
-def test_a_filter_lets_through_what_it_says(store: Store, subtests: pytest.Subtests) -> None:
+def test_filter_returns_only_matching_rows(store: Store, subtests: pytest.Subtests) -> None:
     with store.write() as tx:
         tx.flavors.add_access(SECRET.id, WEB)
     for claim, (wanted, ids) in FILTERS.items():
@@ -68,9 +68,7 @@ ORDERS = {
 
 
 @pytest.mark.usefixtures("three")
-def test_flavors_are_sorted_by_any_column_and_the_older_row_comes_first_among_equals(
-    store: Store, subtests: pytest.Subtests
-) -> None:
+def test_flavors_sort_by_any_column_then_by_age(store: Store, subtests: pytest.Subtests) -> None:
     with store.write() as tx:
         tx.flavors.update(SMALL, LATER)
     for column, ids in ORDERS.items():
@@ -87,9 +85,7 @@ TAKEN = {
 
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize(("flavor", "message"), TAKEN.values(), ids=[f"{what} is taken" for what in TAKEN])
-def test_what_is_taken_is_a_conflict_that_says_so_and_nothing_is_added(
-    store: Store, flavor: Flavor, message: str
-) -> None:
+def test_taken_id_or_name_is_a_conflict_and_nothing_is_added(store: Store, flavor: Flavor, message: str) -> None:
     with pytest.raises(Conflict, match=message), store.write() as tx:
         tx.flavors.add([a_flavor("other"), flavor], NOW)
     with store.read() as tx:
@@ -97,7 +93,7 @@ def test_what_is_taken_is_a_conflict_that_says_so_and_nothing_is_added(
 
 
 @pytest.mark.usefixtures("three")
-def test_a_flavor_changes_but_for_its_extra_specs(store: Store) -> None:
+def test_update_keeps_the_extra_specs(store: Store) -> None:
     wanted = replace(SMALL, description="new", vcpus=9)
     with store.write() as tx:
         tx.flavors.update(replace(wanted, extra_specs={"not": "stored"}), LATER)
@@ -107,7 +103,7 @@ def test_a_flavor_changes_but_for_its_extra_specs(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("three")
-def test_a_deleted_flavor_is_gone_with_all_that_hangs_on_it(store: Store) -> None:
+def test_deleting_a_flavor_deletes_its_extra_specs_and_access(store: Store) -> None:
     with store.write() as tx:
         tx.flavors.set_specs(SECRET.id, {"a": "1"})
         tx.flavors.add_access(SECRET.id, WEB)
@@ -127,7 +123,7 @@ def test_extra_specs_are_merged_and_none_removes_a_key(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("three")
-def test_access_is_given_once_and_taken_once(store: Store) -> None:
+def test_repeated_access_changes_are_errors(store: Store) -> None:
     with store.write() as tx:
         tx.flavors.add_access(SECRET.id, WEB)
         tx.flavors.add_access(SECRET.id, ProjectId("db"))
@@ -140,7 +136,7 @@ def test_access_is_given_once_and_taken_once(store: Store) -> None:
         tx.flavors.remove_access(SECRET.id, WEB)
 
 
-def test_what_hangs_on_a_flavor_needs_the_flavor(store: Store) -> None:
+def test_extra_specs_and_access_require_the_flavor(store: Store) -> None:
     missing = FlavorId("nope")
     with store.write() as tx:
         for change in (

@@ -28,19 +28,19 @@ def every(store: Store) -> list[Host]:
         return tx.hosts.find()
 
 
-def test_a_host_comes_back_as_it_was_declared(store: Store) -> None:
+def test_stored_host_is_read_back_unchanged(store: Store) -> None:
     new = a_host("n1", 8, 1024, 50, "CUSTOM_SSD", "HW_CPU_X86_AVX")
     (found,) = add(store, new)
     assert found == Host(found.id, new.uuid, "n1", None, False, None, False, NOW, new.inventories, new.traits)
 
 
-def test_a_host_is_found_by_number_by_uuid_and_by_name(store: Store, three: list[Host]) -> None:
+def test_host_is_found_by_id_uuid_and_name(store: Store, three: list[Host]) -> None:
     wanted = three[1]
     with store.read() as tx:
         assert tx.hosts.by_id(wanted.id) == tx.hosts.by_uuid(wanted.uuid) == tx.hosts.by_name("n2") == wanted
 
 
-def test_what_is_no_host_is_not_found(store: Store, three: list[Host]) -> None:
+def test_provider_that_is_no_host_is_not_found(store: Store, three: list[Host]) -> None:
     with store.read() as tx:
         assert tx.hosts.by_id(0) is tx.hosts.by_uuid(three[0].name) is tx.hosts.by_name("n") is None
 
@@ -62,26 +62,26 @@ NAMES = {
 }
 
 
-def test_hosts_are_found_by_a_piece_of_their_name(store: Store, subtests: pytest.Subtests) -> None:
+def test_hosts_are_found_by_part_of_their_name(store: Store, subtests: pytest.Subtests) -> None:
     add(store, a_host("node-1"), a_host("Node-10"), a_host("a_b"))
     for claim, (piece, names) in NAMES.items():
         with subtests.test(claim), store.read() as tx:
             assert [host.name for host in tx.hosts.find(name_has=piece)] == names
 
 
-def test_a_taken_name_is_a_conflict_and_none_of_the_hosts_is_added(store: Store, three: list[Host]) -> None:
+def test_taken_host_name_is_a_conflict_and_no_host_is_added(store: Store, three: list[Host]) -> None:
     with pytest.raises(Conflict, match="of that name already exists"), store.write() as tx:
         tx.hosts.add([a_host("n9"), a_host("n1")], NOW)
     assert every(store) == three
 
 
-def test_a_host_may_have_nothing_and_no_hosts_may_be_added(store: Store) -> None:
+def test_host_without_inventories_and_empty_add_are_accepted(store: Store) -> None:
     add(store)
     (bare,) = add(store, replace(a_host("n1"), inventories={}))
     assert (bare.inventories, bare.traits) == ({}, frozenset())
 
 
-def test_many_hosts_added_at_once_each_keep_their_own(store: Store) -> None:
+def test_hosts_added_in_one_call_keep_their_own_inventories(store: Store) -> None:
     new = [a_host(f"n{n}", n + 1, 1, 1, f"CUSTOM_{n}") for n in range(2500)]
     found = add(store, *new)
     assert [(h.name, h.uuid, h.inventories, h.traits) for h in found] == [
@@ -89,7 +89,7 @@ def test_many_hosts_added_at_once_each_keep_their_own(store: Store) -> None:
     ]
 
 
-def test_inventories_change_and_what_is_used_stays(store: Store, three: list[Host]) -> None:
+def test_inventory_change_keeps_the_usage(store: Store, three: list[Host]) -> None:
     wanted = {ResourceClass.VCPU: Inventory(99, 1, 2.5, used=7)}
     with store.write() as tx:
         tx.hosts.set_inventories([(three[0].id, wanted)])
@@ -99,7 +99,7 @@ def test_inventories_change_and_what_is_used_stays(store: Store, three: list[Hos
     assert untouched == three[1]
 
 
-def test_traits_come_and_go(store: Store) -> None:
+def test_traits_are_added_and_removed(store: Store) -> None:
     (host,) = add(store, a_host("n1", 1, 1, 1, "CUSTOM_A", "CUSTOM_B"))
     with store.write() as tx:
         tx.hosts.add_traits([(host.id, "CUSTOM_C")])
@@ -109,7 +109,7 @@ def test_traits_come_and_go(store: Store) -> None:
     assert every(store)[0].traits == {"CUSTOM_B", "CUSTOM_C"}
 
 
-def test_the_state_of_a_host_is_kept_with_its_time(store: Store, three: list[Host]) -> None:
+def test_host_state_is_stored_with_its_time(store: Store, three: list[Host]) -> None:
     wanted = replace(three[0], disabled=True, disabled_reason="broken fan", forced_down=True, updated_at=LATER)
     with store.write() as tx:
         tx.hosts.set_state(wanted, LATER)

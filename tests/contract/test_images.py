@@ -29,7 +29,7 @@ def found(store: Store, wanted: ImageFilter) -> list[int]:
         return [int(image.id[-4:]) for image in tx.images.find(wanted)]
 
 
-def test_an_image_comes_back_as_it_was_made(store: Store) -> None:
+def test_stored_image_is_read_back_unchanged(store: Store) -> None:
     made = Image(
         id=ImageId("i1"),
         name=None,
@@ -62,7 +62,7 @@ def test_a_taken_id_is_a_conflict(store: Store) -> None:
         add(store, replace(image, tags=frozenset()))
 
 
-def test_an_image_changes_with_its_tags_and_properties(store: Store) -> None:
+def test_update_stores_tags_and_properties(store: Store) -> None:
     image = an_image(tags=frozenset({"old", "kept"}), properties={"old": "1", "kept": "2"})
     wanted = replace(image, name=None, updated_at=LATER, tags=frozenset({"kept", "new"}), properties={"kept": "two"})
     add(store, image)
@@ -71,7 +71,7 @@ def test_an_image_changes_with_its_tags_and_properties(store: Store) -> None:
         assert tx.images.by_id(image.id) == wanted
 
 
-def test_a_deleted_image_is_gone_with_its_tags_and_properties(store: Store) -> None:
+def test_deleting_an_image_deletes_its_tags_and_properties(store: Store) -> None:
     image = an_image(tags=frozenset({"t"}), properties={"p": "1"})
     add(store, image)
     with store.write() as tx:
@@ -116,7 +116,7 @@ FILTERS = {
 }
 
 
-def test_a_filter_lets_through_what_it_says(store: Store, subtests: pytest.Subtests) -> None:
+def test_filter_returns_only_matching_rows(store: Store, subtests: pytest.Subtests) -> None:
     add(store, *CATALOGUE)
     for claim, (wanted, numbers) in FILTERS.items():
         with subtests.test(claim):
@@ -144,7 +144,7 @@ def walk(store: Store, wanted: ImageFilter, page: int) -> list[int]:
         wanted = replace(wanted, after=images[-1].id)
 
 
-def test_pages_follow_one_another_in_any_order_and_no_image_is_missed(store: Store, subtests: pytest.Subtests) -> None:
+def test_pages_in_any_order_miss_no_image(store: Store, subtests: pytest.Subtests) -> None:
     """Several have the same key, and one has no name, which counts as the empty one."""
     late = NOW + timedelta(seconds=1)
     images = [
@@ -159,7 +159,7 @@ def test_pages_follow_one_another_in_any_order_and_no_image_is_missed(store: Sto
                 assert walk(store, ImageFilter(sort_key=key, descending=True), page) == numbers[::-1]
 
 
-def test_a_page_keeps_to_its_filter_wherever_its_marker_is(store: Store) -> None:
+def test_page_applies_its_filter_whatever_the_marker(store: Store) -> None:
     add(store, *CATALOGUE)
     wanted = ImageFilter(names=("linux",), sort_key="id", descending=False)
     assert found(store, replace(wanted, after=CATALOGUE[1].id)) == [3]

@@ -60,7 +60,7 @@ def fleet(store: Store) -> Store:
     return store
 
 
-def test_what_is_taken_and_given_back_is_seen_without_reading_all_again(fleet: Store) -> None:
+def test_usage_changes_are_seen_without_a_reload(fleet: Store) -> None:
     live = LiveProviders()
     before = look(fleet, live)
     take(fleet, "host", VCPU=3, MEMORY_MB=100)
@@ -73,7 +73,7 @@ def test_what_is_taken_and_given_back_is_seen_without_reading_all_again(fleet: S
     assert used(look(fleet, live), "card", VF) == 1
 
 
-def test_a_claim_of_this_process_is_seen_like_anybody_elses(fleet: Store) -> None:
+def test_claim_of_this_process_is_seen_like_any_other(fleet: Store) -> None:
     live = LiveProviders()
     look(fleet, live)
     with fleet.write() as tx:
@@ -101,7 +101,7 @@ def test_new_providers_inventories_traits_and_aggregates_are_seen(fleet: Store) 
     assert len(look(fleet, live)) == 2
 
 
-def test_two_processes_see_the_same(fleet: Store) -> None:
+def test_two_processes_see_the_same_fleet(fleet: Store) -> None:
     first, second = LiveProviders(), LiveProviders()
     look(fleet, first)
     take(fleet, "host", VCPU=1)
@@ -110,7 +110,7 @@ def test_two_processes_see_the_same(fleet: Store) -> None:
     assert used(look(fleet, first), "host", "VCPU") == used(look(fleet, second), "host", "VCPU") == 2
 
 
-def test_a_committed_change_is_seen_at_once_though_an_older_transaction_is_open(postgresql_database: str) -> None:
+def test_committed_change_is_seen_while_an_older_transaction_is_open(postgresql_database: str) -> None:
     connected = engine.connect(postgresql_database)
     store, live = Store(connected), LiveProviders()
     with connected.begin() as connection:

@@ -19,7 +19,7 @@ RACK, CELL, SWITCH = (
 )
 
 
-def test_an_empty_fleet_says_what_is_missing(store: Store) -> None:
+def test_overview_of_an_empty_fleet_says_what_is_missing(store: Store) -> None:
     seen = get_overview(store, "nova")
     assert seen == Overview(0, 0, 0, (), 0, (), 0, 0, seen.warnings)
     assert list(seen.warnings) == [
@@ -28,7 +28,7 @@ def test_an_empty_fleet_says_what_is_missing(store: Store) -> None:
     ]
 
 
-def test_a_fleet_is_counted_and_a_scope_without_domains_is_told(store: Store) -> None:
+def test_overview_counts_the_fleet_and_reports_scopes_without_domains(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host("n1"), a_host("n2"), a_host("n3")], NOW)
         first, second, _ = tx.hosts.find()
@@ -56,7 +56,7 @@ def test_a_fleet_is_counted_and_a_scope_without_domains_is_told(store: Store) ->
     )
 
 
-def test_hosts_in_no_domain_are_told_for_scopes_that_have_domains_or_users(store: Store) -> None:
+def test_hosts_in_no_domain_are_reported_for_used_scopes(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host(f"n{n}") for n in range(1, 9)], NOW)
         tx.flavors.add([a_flavor()], NOW)
@@ -76,7 +76,7 @@ def test_hosts_in_no_domain_are_told_for_scopes_that_have_domains_or_users(store
     assert seen.domain_problems == (DomainProblems("cell", everybody, ()), DomainProblems("rack", ("n8",), ()))
 
 
-def test_a_fleet_whose_hosts_are_all_in_one_domain_wants_no_attention(store: Store) -> None:
+def test_fleet_with_every_host_in_a_domain_has_no_findings(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host("n1"), a_host("n2")], NOW)
         tx.flavors.add([a_flavor()], NOW)
@@ -88,7 +88,7 @@ def test_a_fleet_whose_hosts_are_all_in_one_domain_wants_no_attention(store: Sto
     assert (seen.warnings, seen.domain_problems) == ((), ())
 
 
-def test_hosts_that_outside_hands_put_into_two_domains_are_told_with_both(store: Store, connected: sa.Engine) -> None:
+def test_hosts_in_two_domains_are_reported_with_both(store: Store, connected: sa.Engine) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host("n1"), a_host("n2")], NOW)
         tx.flavors.add([a_flavor()], NOW)

@@ -53,7 +53,7 @@ def number(tx: Transaction, key: str) -> int:
     return found.id
 
 
-def test_records_tell_all_of_a_provider(store: Store) -> None:
+def test_records_hold_all_of_a_provider(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host("node", 8, 16384, 100, "CUSTOM_SSD")], NOW)
         (host,) = tx.hosts.find()
@@ -72,7 +72,7 @@ def test_records_tell_all_of_a_provider(store: Store) -> None:
     assert below.inventories == {"VGPU": InventoryRecord(4, 1, 2, 3, 1, 2.0, 0)}
 
 
-def test_a_write_reaches_the_log_with_classes_that_compute_does_not_know(store: Store) -> None:
+def test_change_log_holds_amounts_of_custom_classes(store: Store) -> None:
     with store.write() as tx:
         card = number(tx, add(tx, "card"))
         tx.inventories.put({card: {"VGPU": InventoryRecord(4), "VCPU": InventoryRecord(4)}})
@@ -86,7 +86,7 @@ def test_a_write_reaches_the_log_with_classes_that_compute_does_not_know(store: 
     assert not changes.structure
 
 
-def test_what_there_is_no_room_for_is_told_and_what_makes_room_is_not(store: Store) -> None:
+def test_take_returns_amounts_beyond_capacity_and_no_releases(store: Store) -> None:
     with store.write() as tx:
         card = number(tx, add(tx, "card"))
         tx.inventories.put({card: {"VGPU": InventoryRecord(4), "FPGA": InventoryRecord(4)}})
@@ -96,7 +96,7 @@ def test_what_there_is_no_room_for_is_told_and_what_makes_room_is_not(store: Sto
         assert tx.allocations.take([(card, "VGPU", 1)]) == [(card, "VGPU", 1)]
 
 
-def test_a_consumer_that_many_make_at_once_is_made_once(store: Store) -> None:
+def test_concurrent_creation_makes_one_consumer(store: Store) -> None:
     with store.write() as tx:
         key = add(tx, "card")
         tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(100)}})
@@ -111,7 +111,7 @@ def test_a_consumer_that_many_make_at_once_is_made_once(store: Store) -> None:
         assert tx.allocations.find([CONSUMER])[CONSUMER].generation == 6
 
 
-def test_who_rewrites_and_who_gives_back_the_same_things_never_spoil_the_books(store: Store) -> None:
+def test_concurrent_rewrites_and_releases_keep_usage_consistent(store: Store) -> None:
     ledger = Allocations(store, OpenAccess(), lambda: NOW)
     operator = Actor(UserId("admin"), ProjectId("admin"), frozenset({"admin"}))
     with store.write() as tx:
@@ -138,7 +138,7 @@ def test_who_rewrites_and_who_gives_back_the_same_things_never_spoil_the_books(s
         assert {key: amount for key, amount in used.items() if amount} == held
 
 
-def test_of_writers_that_arrive_together_each_has_its_own_answer(store: Store) -> None:
+def test_concurrent_writers_each_get_their_own_result(store: Store) -> None:
     times: list[datetime] = []
 
     def clock() -> datetime:
@@ -169,7 +169,7 @@ def test_of_writers_that_arrive_together_each_has_its_own_answer(store: Store) -
     assert (card.inventories["VGPU"].used, card.generation) == (4, 4)
 
 
-def test_a_picture_of_the_providers_that_is_old_spoils_nothing(store: Store) -> None:
+def test_stale_provider_snapshot_is_harmless(store: Store) -> None:
     live = LiveProviders()
     ledger = Allocations(store, OpenAccess(), lambda: NOW, live=live)
     with store.write() as tx:
@@ -203,7 +203,7 @@ def test_a_picture_of_the_providers_that_is_old_spoils_nothing(store: Store) -> 
     assert used[key] == [4]
 
 
-def test_a_list_of_another_length_is_not_planned_anew(postgresql_database: str) -> None:
+def test_longer_list_reuses_the_query_plan(postgresql_database: str) -> None:
     engine_ = engine.connect(postgresql_database)
     with engine_.connect() as connection:
         for i in range(20):
@@ -216,7 +216,7 @@ def test_a_list_of_another_length_is_not_planned_anew(postgresql_database: str) 
     assert custom <= 5 < generic
 
 
-def test_the_mirror_shows_hosts_where_compute_has_them(store: Store) -> None:
+def test_mirror_puts_providers_into_the_hosts_aggregates(store: Store) -> None:
     with store.write() as tx:
         tx.hosts.add([a_host("one"), a_host("two")], NOW)
         one, two = (host.id for host in tx.hosts.find())
@@ -233,7 +233,7 @@ def members(store: Store) -> set[str]:
         return {each.name for each in tx.providers.find(ProviderFilter(member_of=(frozenset({AGGREGATE}),)))}
 
 
-def test_of_two_names_that_are_made_at_once_one_is_new(store: Store) -> None:
+def test_concurrent_creation_of_a_name_reports_one_as_new(store: Store) -> None:
     def make() -> bool:
         with store.write() as tx:
             return tx.traits.name(["CUSTOM_SSD"], NOW)
@@ -241,7 +241,7 @@ def test_of_two_names_that_are_made_at_once_one_is_new(store: Store) -> None:
     assert sorted(at_once([make] * 4)) == [False, False, False, True]  # type: ignore[type-var]
 
 
-def test_hosts_of_before_keep_all_that_they_had(empty_database: str) -> None:
+def test_migration_to_placement_keeps_the_hosts_data(empty_database: str) -> None:
     made = engine.connect(empty_database)
     _upgrade(made, "0003")
     with made.begin() as connection:

@@ -9,7 +9,7 @@ from covey.storage.store import Store
 WEB, DB = ProjectId("web"), ProjectId("db")
 
 
-def test_limits_are_kept_for_each_project_and_class(store: Store) -> None:
+def test_limits_are_stored_by_project_and_class(store: Store) -> None:
     with store.write() as tx:
         tx.quotas.set_for_project(WEB, {"cores": 5, "ram": -1})
         tx.quotas.set_for_project(WEB, {"cores": 6})
@@ -23,7 +23,7 @@ def test_limits_are_kept_for_each_project_and_class(store: Store) -> None:
         assert tx.quotas.of_project(DB) == tx.quotas.of_class("web") == {}
 
 
-def test_a_reset_forgets_one_project_and_no_other(store: Store) -> None:
+def test_reset_deletes_the_limits_of_one_project(store: Store) -> None:
     with store.write() as tx:
         tx.quotas.set_for_project(WEB, {"cores": 5})
         tx.quotas.set_for_project(DB, {"cores": 6})
@@ -31,6 +31,6 @@ def test_a_reset_forgets_one_project_and_no_other(store: Store) -> None:
         assert (tx.quotas.of_project(WEB), tx.quotas.of_project(DB)) == ({}, {"cores": 6})
 
 
-def test_a_limit_below_unlimited_is_refused(store: Store) -> None:
+def test_limit_below_unlimited_is_rejected(store: Store) -> None:
     with pytest.raises(Conflict), store.write() as tx:
         tx.quotas.set_for_project(WEB, {"cores": -2})

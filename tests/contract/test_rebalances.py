@@ -41,7 +41,7 @@ def add(store: Store, *new: Rebalance) -> None:
             tx.rebalances.add(each)
 
 
-def test_what_was_stored_is_what_is_read(store: Store) -> None:
+def test_stored_rebalance_is_read_back_unchanged(store: Store) -> None:
     add(store, FIRST)
     changed = replace(
         FIRST, status=RebalanceStatus.FAILED, done=1, under_way=True, plans=3, reason="no", steps=FIRST.steps[:1]
@@ -55,7 +55,7 @@ def test_what_was_stored_is_what_is_read(store: Store) -> None:
         assert tx.rebalances.latest(OTHER) is None
 
 
-def test_a_group_has_one_that_runs_at_the_most(store: Store) -> None:
+def test_second_running_rebalance_of_a_group_is_a_conflict(store: Store) -> None:
     add(store, FIRST, replace(FIRST, id="r2", group_id=OTHER))
     with pytest.raises(Conflict, match="A rebalance of the server group g1 is running"):
         add(store, replace(FIRST, id="r3"))
@@ -68,12 +68,12 @@ def test_a_group_has_one_that_runs_at_the_most(store: Store) -> None:
     assert latest.id == "r3"
 
 
-def test_of_many_that_start_together_one_runs(store: Store) -> None:
+def test_concurrent_starts_leave_one_running_rebalance(store: Store) -> None:
     new = [replace(FIRST, id=f"r{n}") for n in range(6)]
     assert len(losers(at_once([partial(add, store, each) for each in new]))) == 5
 
 
-def test_a_group_takes_its_rebalances_along(store: Store) -> None:
+def test_deleting_a_group_deletes_its_rebalances(store: Store) -> None:
     add(store, FIRST)
     with store.write() as tx:
         tx.groups.delete(GROUP)

@@ -19,21 +19,21 @@ from tests.contract.crowds import at_once, losers
 SCOPE = "00000000-0000-0000-0000-0000000000aa"
 
 
-def test_the_migrations_make_what_the_tables_say(connected: sa.Engine) -> None:
+def test_migrations_produce_the_declared_tables(connected: sa.Engine) -> None:
     options = {"compare_type": True, "compare_server_default": True}
     with connected.connect() as connection:
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, tables.metadata) == []
 
 
-def test_a_check_is_in_the_database_as_often_as_in_the_tables(connected: sa.Engine) -> None:
+def test_database_has_every_declared_check(connected: sa.Engine) -> None:
     inspected = sa.inspect(connected)
     for table in tables.metadata.sorted_tables:
         wanted = {str(c.name) for c in table.constraints if isinstance(c, sa.CheckConstraint)}
         assert {check["name"] for check in inspected.get_check_constraints(table.name)} == wanted
 
 
-def test_a_fresh_database_has_no_version_and_an_upgraded_one_the_newest(empty_database: str) -> None:
+def test_upgrade_brings_an_empty_database_to_the_newest_version(empty_database: str) -> None:
     made = engine.connect(empty_database)
     assert schema.current(made) is None
     schema.upgrade(made)
@@ -41,7 +41,7 @@ def test_a_fresh_database_has_no_version_and_an_upgraded_one_the_newest(empty_da
     made.dispose()
 
 
-def test_an_upgrade_of_what_is_up_to_date_does_nothing(connected: sa.Engine) -> None:
+def test_upgrade_of_a_current_database_changes_nothing(connected: sa.Engine) -> None:
     insert(connected, "quotas", project_id="web", resource="cores", hard_limit=1)
     schema.upgrade(connected)
     assert schema.current(connected) == schema.head()
@@ -49,7 +49,7 @@ def test_an_upgrade_of_what_is_up_to_date_does_nothing(connected: sa.Engine) -> 
         assert connection.execute(sa.select(tables.quotas.c.hard_limit)).scalars().all() == [1]
 
 
-def test_upgrades_that_start_together_all_succeed(empty_database: str) -> None:
+def test_concurrent_upgrades_all_succeed(empty_database: str) -> None:
     """Each with an engine of its own, as processes that start together have."""
     made = [engine.connect(empty_database) for _ in range(4)]
     assert losers(at_once([partial(schema.upgrade, each) for each in made])) == []
@@ -238,13 +238,13 @@ BROKEN = {
 BEHIND_ANOTHER_KEY = {"uq_hosts_id_zone", "uq_aggregates_id_zone", "uq_aggregates_id_scope_id"}
 
 
-def test_the_database_refuses_what_breaks_a_rule(peopled: sa.Engine, subtests: pytest.Subtests) -> None:
+def test_database_rejects_rows_that_violate_a_rule(peopled: sa.Engine, subtests: pytest.Subtests) -> None:
     for claim, (table, row) in BROKEN.items():
         with subtests.test(claim), pytest.raises(sa.exc.IntegrityError):
             insert(peopled, table, **row)
 
 
-def test_every_rule_of_these_tables_is_tried(peopled: sa.Engine) -> None:
+def test_every_rule_of_these_tables_is_covered(peopled: sa.Engine) -> None:
     if peopled.dialect.name != "postgresql":
         pytest.skip("SQLite does not say which key it found broken")
     rules = {str(rule.name) for table in FIRST for rule in tables.metadata.tables[table].constraints}
@@ -259,7 +259,7 @@ def refused(connected: sa.Engine, table: str, row: dict[str, Any]) -> str:
     return str(caught.value.orig.diag.constraint_name)
 
 
-def test_the_rows_that_rules_are_tried_beside_are_in_order(peopled: sa.Engine) -> None:
+def test_valid_rows_are_stored(peopled: sa.Engine) -> None:
     with peopled.connect() as connection:
         for table, row in ROWS:
             columns = tables.metadata.tables[table].c

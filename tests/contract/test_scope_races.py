@@ -53,7 +53,7 @@ def filled(store: Store, aggregates: Aggregates, scopes: Scopes) -> list[Aggrega
     return [aggregates.add_host(ADMIN, each.id, "n1") for each in made]
 
 
-def test_of_many_aggregates_that_share_a_host_one_joins_and_the_others_hear_why(
+def test_concurrent_joins_of_aggregates_with_a_shared_host_leave_one(
     aggregates: Aggregates, scopes: Scopes, filled: list[Aggregate], connected: sa.Engine
 ) -> None:
     empty = aggregates.create(ADMIN, "empty", None)
@@ -78,13 +78,13 @@ def test_of_many_aggregates_that_share_a_host_one_joins_and_the_others_hear_why(
 
 
 @pytest.mark.usefixtures("filled")
-def test_of_many_scopes_of_one_name_one_is_made(scopes: Scopes) -> None:
+def test_concurrent_creation_of_a_scope_name_makes_one(scopes: Scopes) -> None:
     results = at_once([partial(scopes.create, ADMIN, NewScope("fast"))] * 12)
     assert len(winners(results)) == 1
     assert {error.message for error in losers(results)} == {"A policy scope named fast exists already."}
 
 
-def test_a_scope_that_is_deleted_while_others_begin_to_use_it_is_gone_or_used(
+def test_scope_deleted_during_first_use_is_deleted_or_used(
     store: Store, aggregates: Aggregates, scopes: Scopes, filled: list[Aggregate], connected: sa.Engine
 ) -> None:
     def found_group(scope: ScopeId, key: str) -> None:
@@ -109,7 +109,7 @@ def test_a_scope_that_is_deleted_while_others_begin_to_use_it_is_gone_or_used(
         aggregates.set_metadata(ADMIN, filled[0].id, {"policy_scope": None})
 
 
-def test_renaming_a_scope_back_and_forth_while_its_groups_change_ends_well(store: Store, scopes: Scopes) -> None:
+def test_renaming_a_scope_while_its_groups_change_stays_consistent(store: Store, scopes: Scopes) -> None:
     scope = scopes.create(ADMIN, NewScope("rack")).scope
     keys = [GroupId(f"g{n}") for n in range(6)]
 
@@ -136,7 +136,7 @@ def test_renaming_a_scope_back_and_forth_while_its_groups_change_ends_well(store
         assert {policy.scope.name for group in tx.groups.find(None) for policy in group.policies} == {now.name}
 
 
-def test_two_who_change_different_things_of_a_scope_both_get_their_way(scopes: Scopes) -> None:
+def test_concurrent_changes_of_different_scope_fields_both_apply(scopes: Scopes) -> None:
     scope = scopes.create(ADMIN, NewScope("rack")).scope
     for request in (True, False) * ROUNDS:
         changes = [

@@ -15,7 +15,7 @@ RACK = Scope(ScopeId("s1"), "rack", True, False, "n1")
 CELL = Scope(ScopeId("s2"), "cell", False, True, "n2")
 
 
-def test_scopes_are_listed_by_name_as_they_were_made(store: Store) -> None:
+def test_scopes_are_listed_by_name(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK, CELL])
         tx.scopes.add([])
@@ -23,7 +23,7 @@ def test_scopes_are_listed_by_name_as_they_were_made(store: Store) -> None:
         assert tx.scopes.all() == [CELL, RACK]
 
 
-def test_a_taken_name_is_a_conflict_and_none_is_added(store: Store) -> None:
+def test_taken_scope_name_is_a_conflict_and_no_scope_is_added(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK])
     with pytest.raises(Conflict, match="named cell or rack exists already"), store.write() as tx:
@@ -32,14 +32,14 @@ def test_a_taken_name_is_a_conflict_and_none_is_added(store: Store) -> None:
         assert tx.scopes.all() == [RACK]
 
 
-def test_only_the_flags_of_a_scope_change(store: Store) -> None:
+def test_set_flags_changes_nothing_else(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK, CELL])
         tx.scopes.set_flags(replace(RACK, name="other", allow_identifiers=False, obfuscate_identifiers=True))
         assert tx.scopes.all() == [CELL, replace(RACK, allow_identifiers=False, obfuscate_identifiers=True)]
 
 
-def test_a_scope_goes_once_it_has_no_aggregates(store: Store) -> None:
+def test_scope_without_aggregates_can_be_deleted(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK])
         (domain,) = tx.aggregates.add([("u", "r1", None, RACK.id)], NOW)
@@ -58,7 +58,7 @@ def add_group(store: Store, key: str, *scopes: ScopeRef) -> None:
         tx.groups.add(Group(GroupId(key), "g", ProjectId("p"), UserId("u"), policies, 0, NOW))
 
 
-def test_a_scope_knows_the_groups_that_speak_of_it_each_once(store: Store) -> None:
+def test_scope_lists_each_group_that_names_it_once(store: Store) -> None:
     rack, cell = ScopeRef(RACK.id), ScopeRef(CELL.id)
     with store.write() as tx:
         tx.scopes.add([RACK, CELL])
@@ -74,7 +74,7 @@ def test_a_scope_knows_the_groups_that_speak_of_it_each_once(store: Store) -> No
         assert tx.scopes.in_use() == {RACK.id, CELL.id}
 
 
-def test_a_scope_that_a_group_speaks_of_stays(store: Store) -> None:
+def test_scope_named_by_a_group_cannot_be_deleted(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK])
     add_group(store, "g1", ScopeRef(RACK.id))
@@ -85,7 +85,7 @@ def test_a_scope_that_a_group_speaks_of_stays(store: Store) -> None:
         tx.scopes.delete(RACK.id)
 
 
-def test_a_scope_gets_another_name_and_its_groups_know(store: Store) -> None:
+def test_renamed_scope_shows_in_its_groups(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK, CELL])
     add_group(store, "g1", ScopeRef(RACK.id))
@@ -99,7 +99,7 @@ def test_a_scope_gets_another_name_and_its_groups_know(store: Store) -> None:
         tx.scopes.rename(RACK.id, "cell")
 
 
-def test_a_held_scope_is_told_as_it_is(store: Store) -> None:
+def test_lock_returns_the_scope_as_stored(store: Store) -> None:
     with store.write() as tx:
         tx.scopes.add([RACK])
         assert tx.scopes.lock(RACK.id) == RACK

@@ -26,7 +26,7 @@ def to(host: str, action: str) -> dict[str, Any]:
 # The rules specification's own example
 
 
-def test_six_servers_on_two_hosts(build_cloud: BuildCloud) -> None:
+def test_six_servers_spread_over_two_hosts(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     strict = cloud.group("anti-affinity")
     assert cloud.ask_for(cloud.alice, group=strict, min_count=6).status == 202
@@ -53,7 +53,7 @@ def test_six_servers_on_two_hosts(build_cloud: BuildCloud) -> None:
     assert cloud.is_empty()
 
 
-def test_six_boots_one_after_another_spread_as_well(build_cloud: BuildCloud) -> None:
+def test_six_single_requests_spread_as_well(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     group = cloud.group("anti-affinity", max_server_per_host=3)
     servers = [cloud.boot(group=group) for _ in range(6)]
@@ -85,7 +85,7 @@ def test_affinity_keeps_servers_together_until_the_host_is_full(cloud: Cloud) ->
     )
 
 
-def test_a_batch_with_affinity_goes_to_one_host_that_takes_it_all(cloud: Cloud) -> None:
+def test_affinity_batch_goes_to_one_host_with_room_for_all(cloud: Cloud) -> None:
     cloud.boot_on("node-1", flavorRef="big")
     cloud.boot_on("node-2", flavorRef="big")
     group = cloud.group("affinity")
@@ -94,7 +94,7 @@ def test_a_batch_with_affinity_goes_to_one_host_that_takes_it_all(cloud: Cloud) 
     assert hosts == {"node-3"}
 
 
-def test_soft_policies_prefer_and_never_refuse(cloud: Cloud) -> None:
+def test_soft_policies_never_reject(cloud: Cloud) -> None:
     apart = cloud.group("soft-anti-affinity")
     servers = [cloud.boot(group=apart) for _ in range(5)]
     assert sorted(Counter(cloud.hosts(servers)).values()) == [1, 2, 2]
@@ -139,7 +139,7 @@ def test_a_forced_host_never_fails_for_policy(cloud: Cloud) -> None:
     assert len(cloud.members(apart)) == len(cloud.members(together)) == 2
 
 
-def test_a_host_that_is_asked_for_is_held_to_the_policy(cloud: Cloud) -> None:
+def test_requested_host_is_subject_to_the_policy(cloud: Cloud) -> None:
     operator = cloud.alice.sending(X_Roles="admin")
     group = cloud.group("anti-affinity")
     cloud.boot_on("node-1", group)
@@ -170,7 +170,7 @@ def test_every_move_respects_anti_affinity(cloud: Cloud, action: str) -> None:
 
 
 @pytest.mark.parametrize("action", MOVES)
-def test_a_move_with_nowhere_to_go_is_refused_and_written_down(cloud: Cloud, action: str) -> None:
+def test_move_without_a_valid_host_is_refused_and_logged(cloud: Cloud, action: str) -> None:
     group = cloud.group("anti-affinity")
     servers = [cloud.boot_on(f"node-{i}", group) for i in (1, 2, 3)]
     ready(cloud, action, "node-1")
@@ -207,7 +207,7 @@ def test_the_only_member_of_an_affinity_group_may_move(cloud: Cloud, action: str
 
 
 @pytest.mark.parametrize("action", ["migrate", "os-migrateLive", "evacuate"])
-def test_a_named_host_is_held_to_the_policy(cloud: Cloud, action: str) -> None:
+def test_named_destination_is_subject_to_the_policy(cloud: Cloud, action: str) -> None:
     group = cloud.group("anti-affinity")
     server, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-2", group)
     ready(cloud, action, "node-1")
@@ -229,7 +229,7 @@ def test_a_forced_move_never_fails_for_policy(cloud: Cloud, action: str, version
     assert cloud.status(server) == "ACTIVE"
 
 
-def test_a_forced_move_needs_room_all_the_same(cloud: Cloud) -> None:
+def test_forced_move_still_needs_capacity(cloud: Cloud) -> None:
     server, _ = cloud.boot_on("node-1"), cloud.boot_on("node-2", flavorRef="whole")
     body = to("node-2", "os-migrateLive") | {"force": True}
     said = refused(cloud.act(cloud.admin.at("2.67"), server, "os-migrateLive", body))
@@ -237,7 +237,7 @@ def test_a_forced_move_needs_room_all_the_same(cloud: Cloud) -> None:
     assert cloud.used() == {"node-1": 1, "node-2": 8}
 
 
-def test_unshelving_respects_the_policy_of_the_day(cloud: Cloud) -> None:
+def test_unshelve_applies_the_present_policy(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(3)]
     cloud.did(cloud.alice, servers[0], "shelve")
@@ -263,7 +263,7 @@ def test_unshelving_returns_to_an_affinity_groups_host(cloud: Cloud) -> None:
 # While a server moves
 
 
-def test_both_places_count_while_a_server_moves(cloud: Cloud) -> None:
+def test_both_hosts_count_while_a_server_moves(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     moving = cloud.boot_on("node-1", group)
     cloud.act(cloud.admin, moving, "migrate", {"host": "node-2"})
@@ -275,7 +275,7 @@ def test_both_places_count_while_a_server_moves(cloud: Cloud) -> None:
     )
 
 
-def test_a_place_is_kept_until_a_move_is_confirmed(cloud: Cloud) -> None:
+def test_source_host_counts_until_the_move_is_confirmed(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     moving, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-3", group)
     cloud.did(cloud.admin, moving, "migrate")
@@ -286,7 +286,7 @@ def test_a_place_is_kept_until_a_move_is_confirmed(cloud: Cloud) -> None:
     assert cloud.host(cloud.boot(group=group)) == "node-1", "free again"
 
 
-def test_reverting_frees_the_place_that_was_moved_to(cloud: Cloud) -> None:
+def test_revert_releases_the_destination(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     moving, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-3", group)
     cloud.did(cloud.admin, moving, "migrate")
@@ -295,7 +295,7 @@ def test_reverting_frees_the_place_that_was_moved_to(cloud: Cloud) -> None:
     assert cloud.host(cloud.boot(group=group)) == "node-2"
 
 
-def test_a_move_that_is_under_way_keeps_others_of_the_group_away(cloud: Cloud) -> None:
+def test_destination_of_a_running_move_counts_for_the_group(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     first, second = cloud.boot_on("node-1", group), cloud.boot_on("node-2", group)
     cloud.act(cloud.admin, first, "os-migrateLive", LIVE)
@@ -308,7 +308,7 @@ def test_a_move_that_is_under_way_keeps_others_of_the_group_away(cloud: Cloud) -
 
 
 @pytest.mark.parametrize(("end", "home"), [("confirmResize", "node-2"), ("revertResize", "node-1")])
-def test_an_affinity_group_waits_for_its_only_member_to_arrive(cloud: Cloud, end: str, home: str) -> None:
+def test_affinity_group_cannot_grow_while_its_only_member_moves(cloud: Cloud, end: str, home: str) -> None:
     group = cloud.group("affinity")
     moving, shelved = cloud.boot_on("node-1", group), cloud.boot_on("node-1", group)
     cloud.did(cloud.alice, shelved, "shelve")
@@ -328,7 +328,7 @@ def test_an_affinity_group_waits_for_its_only_member_to_arrive(cloud: Cloud, end
     assert cloud.hosts([moving, shelved, cloud.boot(group=group)]) == [home] * 3
 
 
-def test_no_member_moves_while_another_is_on_its_way(cloud: Cloud) -> None:
+def test_no_member_moves_while_another_one_moves(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     first, second = cloud.boot_on("node-1", group), cloud.boot_on("node-1", group)
     forced = {"host": "node-2", "block_migration": "auto", "force": True}
@@ -339,7 +339,7 @@ def test_no_member_moves_while_another_is_on_its_way(cloud: Cloud) -> None:
     assert cloud.host(cloud.boot(group=group)) == "node-1", "with the one who stays"
 
 
-def test_a_member_on_its_way_back_lets_the_group_grow(cloud: Cloud) -> None:
+def test_group_can_grow_while_a_member_reverts(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     cloud.boot_on("node-1", group)
     misplaced_servers = [cloud.boot_on("node-2", group), cloud.boot_on("node-3", group)]
@@ -351,7 +351,7 @@ def test_a_member_on_its_way_back_lets_the_group_grow(cloud: Cloud) -> None:
 # What else a move looks at
 
 
-def test_a_move_keeps_to_zone_traits_and_enabled_hosts(cloud: Cloud) -> None:
+def test_move_respects_zone_traits_and_disabled_hosts(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.set_host("node-2", status="disabled")
     cloud.did(cloud.admin, server, "os-migrateLive", LIVE)
@@ -361,13 +361,13 @@ def test_a_move_keeps_to_zone_traits_and_enabled_hosts(cloud: Cloud) -> None:
     assert said == ("No valid host was found. Of 3 hosts: 1 is disabled, 1 is down, 1 is excluded by the request.")
 
 
-def test_a_server_that_was_forced_onto_a_host_may_move_on(cloud: Cloud) -> None:
+def test_server_forced_onto_a_host_can_move(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.did(cloud.admin, server, "migrate")
     assert cloud.host(server) != "node-1"
 
 
-def test_nothing_is_left_when_all_is_deleted(cloud: Cloud) -> None:
+def test_deleting_all_servers_releases_everything(cloud: Cloud) -> None:
     group = cloud.group("soft-anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(4)]
     cloud.did(cloud.admin, servers[0], "migrate")

@@ -25,7 +25,7 @@ def wait_for(connected: sa.Engine, number: int) -> None:
     pytest.fail(f"{number} transactions never waited at once")
 
 
-def test_a_server_comes_back_while_somebody_writes_what_its_move_holds(cloud: Cloud) -> None:
+def test_revert_succeeds_during_a_write_of_the_migrations_allocations(cloud: Cloud) -> None:
     if cloud.connection.dialect.name == "sqlite":
         pytest.skip("SQLite has one writer")
     server = cloud.boot_on("node-1")
@@ -54,7 +54,7 @@ def test_a_server_comes_back_while_somebody_writes_what_its_move_holds(cloud: Cl
     cloud.check()
 
 
-def test_a_server_whose_allocations_somebody_deleted_moves_all_the_same(cloud: Cloud) -> None:
+def test_server_with_deleted_allocations_can_move(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     ledger = cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.39")
     assert ledger.delete(f"/allocations/{server}").status == 204

@@ -35,7 +35,7 @@ def listened(build_cloud: BuildCloud) -> Cloud:
     return build_cloud(3, LISTENING)
 
 
-def test_where_nobody_listens_nothing_waits(cloud: Cloud) -> None:
+def test_noop_driver_leaves_the_outbox_empty(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     server = cloud.boot(group=group)
     cloud.did(cloud.admin, server, "os-migrateLive", LIVE)
@@ -43,7 +43,7 @@ def test_where_nobody_listens_nothing_waits(cloud: Cloud) -> None:
     assert cloud.rows(tables.outbox) == []
 
 
-def test_a_group_is_told_from_its_first_day_to_its_last(listened: Cloud) -> None:
+def test_group_emits_create_update_and_delete(listened: Cloud) -> None:
     made = listened.alice.at("2.64").post(
         "/os-server-groups",
         {"server_group": {"name": "web", "policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
@@ -71,7 +71,7 @@ def test_a_group_is_told_from_its_first_day_to_its_last(listened: Cloud) -> None
     ]
 
 
-def test_each_server_of_a_request_joins_its_group_with_a_note_of_its_own(listened: Cloud) -> None:
+def test_each_new_member_emits_its_own_notification(listened: Cloud) -> None:
     group = listened.group("anti-affinity")
     answer = listened.ask_for(listened.alice, group=group, min_count=3)
     assert answer.status == 202, answer.text
@@ -89,7 +89,7 @@ def test_each_server_of_a_request_joins_its_group_with_a_note_of_its_own(listene
     assert sorted(data["uuid"] for _, data in ended) == sorted(started)
 
 
-def test_a_server_is_told_as_it_is_at_each_step(listened: Cloud) -> None:
+def test_server_notifications_show_each_state(listened: Cloud) -> None:
     server = listened.boot(name="one")
     host = listened.host(server)
     listened.delete(server)
@@ -110,7 +110,7 @@ def test_a_server_is_told_as_it_is_at_each_step(listened: Cloud) -> None:
     assert end["flavor"]["nova_object.data"]["memory_mb"] == 1024
 
 
-def test_a_request_that_fits_nowhere_is_told_as_an_error(listened: Cloud) -> None:
+def test_refused_request_emits_create_error(listened: Cloud) -> None:
     group = listened.group("anti-affinity")
     answer = listened.ask_for(listened.alice, group=group, flavorRef="giant")
     assert answer.status == 202, answer.text
@@ -121,7 +121,7 @@ def test_a_request_that_fits_nowhere_is_told_as_an_error(listened: Cloud) -> Non
     assert data["fault"]["nova_object.data"]["traceback"] == fault["details"]
 
 
-def test_a_server_that_no_host_starts_is_told_as_an_error(build_cloud: BuildCloud) -> None:
+def test_failed_build_emits_create_error(build_cloud: BuildCloud) -> None:
     moody = Moody(hosts={"node-1", "node-2", "node-3"})
     cloud = build_cloud(3, LISTENING, driver=moody)
     cloud.boot()
@@ -130,7 +130,7 @@ def test_a_server_that_no_host_starts_is_told_as_an_error(build_cloud: BuildClou
     assert (error, lost["host"], lost["state"]) == ("instance.create.error", None, "error")
 
 
-def test_moves_tell_where_a_server_is_now(listened: Cloud) -> None:
+def test_moves_emit_the_new_host(listened: Cloud) -> None:
     server = listened.boot()
     notes(listened)
     listened.did(listened.admin, server, "os-migrateLive", LIVE)
@@ -154,7 +154,7 @@ def test_moves_tell_where_a_server_is_now(listened: Cloud) -> None:
     ]
 
 
-def test_what_was_refused_is_not_told(listened: Cloud) -> None:
+def test_refused_changes_emit_nothing(listened: Cloud) -> None:
     listened.set_quota(instances=0)
     assert listened.ask_for(listened.alice).status == 403
     assert listened.alice.delete("/os-server-groups/11111111-2222-3333-4444-555555555555").status == 404
@@ -189,7 +189,7 @@ def left(store: Store) -> list[str]:
         return [note.event for note in tx.outbox.oldest(1000)]
 
 
-def test_notes_are_told_in_order_and_then_forgotten(store: Store) -> None:
+def test_notifications_are_published_in_order_and_deleted(store: Store) -> None:
     names = [f"n{number}" for number in range(300)]
     put(store, *names[:200])
     put(store, *names[200:])
@@ -199,7 +199,7 @@ def test_notes_are_told_in_order_and_then_forgotten(store: Store) -> None:
     assert (listener.heard, left(store)) == (names, [])
 
 
-def test_a_note_that_nobody_takes_waits(store: Store) -> None:
+def test_unaccepted_notification_stays_in_the_outbox(store: Store) -> None:
     put(store, "a", "b")
     listener = Listener(away=True)
     assert Publisher(store, listener)() == 0
@@ -209,7 +209,7 @@ def test_a_note_that_nobody_takes_waits(store: Store) -> None:
     assert (listener.heard, left(store)) == (["a", "b"], [])
 
 
-def test_while_one_process_tells_others_do_not_and_may_write(store: Store, database: str) -> None:
+def test_publisher_lock_excludes_publishers_and_no_writers(store: Store, database: str) -> None:
     other_engine = engine.connect(database)
     other, overheard = Store(other_engine), Listener()
     put(store, "a", "b")
@@ -228,7 +228,7 @@ def test_while_one_process_tells_others_do_not_and_may_write(store: Store, datab
     other_engine.dispose()
 
 
-def test_who_dies_before_forgetting_leaves_the_turn_and_the_notes_to_others(store: Store) -> None:
+def test_dead_publisher_leaves_lock_and_notifications_to_others(store: Store) -> None:
     put(store, "a", "b")
 
     def die() -> None:

@@ -60,7 +60,7 @@ def crowded(cloud: Cloud) -> tuple[Cloud, str, list[str]]:
 Crowded = tuple[Cloud, str, list[str]]
 
 
-def test_a_dry_run_tells_and_changes_nothing(crowded: Crowded) -> None:
+def test_dry_run_returns_the_plan_and_changes_nothing(crowded: Crowded) -> None:
     cloud, group, servers = crowded
     plan = planned(cloud.admin, group)
     assert plan["server_group_id"] == group
@@ -78,7 +78,7 @@ def test_a_dry_run_tells_and_changes_nothing(crowded: Crowded) -> None:
     assert cloud.admin.get(f"/os-server-groups/{group}/rebalance").status == 404
 
 
-def test_a_tenant_sees_no_host_by_its_name(crowded: Crowded) -> None:
+def test_plan_hides_host_names_from_tenants(crowded: Crowded) -> None:
     cloud, group, _ = crowded
     answer = act(cloud.alice, group, rebalance={"dry_run": "true"})
     assert answer.status == 200
@@ -107,7 +107,7 @@ def test_servers_move_one_after_another_until_the_policy_holds(crowded: Crowded)
     assert planned(cloud.admin, group)["moves"] == []
 
 
-def test_a_stopped_server_moves_cold_and_needs_nobody_to_confirm(cloud: Cloud) -> None:
+def test_stopped_server_moves_cold_and_is_confirmed_automatically(cloud: Cloud) -> None:
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(2)]
     for server in servers:
@@ -119,7 +119,7 @@ def test_a_stopped_server_moves_cold_and_needs_nobody_to_confirm(cloud: Cloud) -
     assert sum(cloud.used().values()) == 2, "the old place is given back"
 
 
-def test_a_group_that_is_right_needs_nothing(cloud: Cloud) -> None:
+def test_group_without_violations_has_an_empty_plan(cloud: Cloud) -> None:
     group = cloud.group(APART)
     cloud.boot(group=group, min_count=2)
     assert planned(cloud.alice, group)["moves"] == []
@@ -127,7 +127,7 @@ def test_a_group_that_is_right_needs_nothing(cloud: Cloud) -> None:
     assert not cloud.jobs()
 
 
-def test_what_can_not_be_ended_is_told(build_cloud: BuildCloud) -> None:
+def test_plan_names_violations_that_no_move_ends(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     group = cloud.group(APART)
     for _ in range(3):
@@ -139,14 +139,14 @@ def test_what_can_not_be_ended_is_told(build_cloud: BuildCloud) -> None:
     assert finish(cloud, group)["status"] == "done"
 
 
-def test_locked_servers_and_those_that_are_not_at_rest_stay(crowded: Crowded) -> None:
+def test_locked_and_busy_servers_do_not_move(crowded: Crowded) -> None:
     cloud, group, servers = crowded
     cloud.did(cloud.alice, servers[0], "lock")
     cloud.did(cloud.admin, servers[1], "os-resetState", {"state": "error"})
     assert [move["instance_id"] for move in planned(cloud.admin, group)["moves"]] == [servers[2]]
 
 
-def test_a_worker_that_died_is_no_matter(crowded: Crowded) -> None:
+def test_rebalance_continues_after_a_worker_dies(crowded: Crowded) -> None:
     """Every turn is taken by a worker, on a picture of the fleet, that was not there before."""
     cloud, group, servers = crowded
     started(cloud, group)
@@ -177,7 +177,7 @@ def dying(cloud: Cloud) -> Assembled:
     return replace(made, server_tasks=replace(made.server_tasks, driver=Killed()))
 
 
-def test_killed_between_the_claim_of_a_move_and_writing_it_down(
+def test_crash_between_a_claimed_move_and_saved_progress_is_recovered(
     crowded: Crowded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud, group, servers = crowded
@@ -198,7 +198,7 @@ def test_killed_between_the_claim_of_a_move_and_writing_it_down(
     assert len(set(cloud.hosts(servers))) == 3
 
 
-def test_a_cancelled_one_ends_the_move_that_is_under_way_and_begins_no_other(cloud: Cloud) -> None:
+def test_cancelled_rebalance_finishes_its_move_and_starts_no_other(cloud: Cloud) -> None:
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(3)]
     for server in servers:
@@ -216,7 +216,7 @@ def test_a_cancelled_one_ends_the_move_that_is_under_way_and_begins_no_other(clo
     assert started(cloud, group)["id"] != begun["id"]
 
 
-def test_a_group_has_one_at_a_time(crowded: Crowded) -> None:
+def test_second_rebalance_of_a_group_is_a_conflict(crowded: Crowded) -> None:
     cloud, group, _ = crowded
     started(cloud, group)
     second = act(cloud.admin, group, rebalance={})
@@ -224,7 +224,7 @@ def test_a_group_has_one_at_a_time(crowded: Crowded) -> None:
     assert second.message == f"A rebalance of the server group {group} is running. Wait for its end, or cancel it."
 
 
-def test_a_step_that_is_no_longer_possible_is_planned_anew(build_cloud: BuildCloud) -> None:
+def test_impossible_step_is_planned_again(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(4)
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(2)]
@@ -236,7 +236,7 @@ def test_a_step_that_is_no_longer_possible_is_planned_anew(build_cloud: BuildClo
     assert len(set(cloud.hosts(servers))) == 2
 
 
-def test_a_step_for_a_server_that_went_is_left_out(crowded: Crowded) -> None:
+def test_step_of_a_deleted_server_is_left_out(crowded: Crowded) -> None:
     cloud, group, servers = crowded
     gone = started(cloud, group)["moves"][0]["instance_id"]
     assert cloud.admin.delete(f"/servers/{gone}").status == 204
@@ -245,7 +245,7 @@ def test_a_step_for_a_server_that_went_is_left_out(crowded: Crowded) -> None:
     assert len(set(cloud.hosts(set(servers) - {gone}))) == 2
 
 
-def test_a_host_that_never_takes_anybody_makes_it_fail_with_a_sentence(build_cloud: BuildCloud) -> None:
+def test_repeatedly_failing_step_fails_the_rebalance_with_a_reason(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2, driver=Moody(verbs={"live"}))
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(2)]
@@ -257,7 +257,7 @@ def test_a_host_that_never_takes_anybody_makes_it_fail_with_a_sentence(build_clo
     assert set(cloud.hosts(servers)) == {"node-1"}
 
 
-def test_when_nothing_more_can_be_done_it_fails_with_what_is_left(build_cloud: BuildCloud) -> None:
+def test_rebalance_without_further_moves_fails_with_the_remaining_violation(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     group = cloud.group(APART)
     for _ in range(2):
@@ -269,7 +269,7 @@ def test_when_nothing_more_can_be_done_it_fails_with_what_is_left(build_cloud: B
     assert over["reason"].startswith("No further move ends the remaining violation: 2 members are in one host")
 
 
-def test_a_deleted_group_takes_its_rebalance_along(crowded: Crowded) -> None:
+def test_deleting_a_group_ends_its_rebalance(crowded: Crowded) -> None:
     cloud, group, _ = crowded
     started(cloud, group)
     assert cloud.admin.delete(f"/os-server-groups/{group}").status == 204
@@ -280,7 +280,7 @@ def test_a_deleted_group_takes_its_rebalance_along(crowded: Crowded) -> None:
 # Who may, and what is no request
 
 
-def test_tenants_may_plan_and_look_but_not_have_it_done(crowded: Crowded) -> None:
+def test_tenants_may_plan_and_show_but_not_start(crowded: Crowded) -> None:
     cloud, group, _ = crowded
     assert act(cloud.alice, group, rebalance={}).status == 403
     assert act(cloud.alice, group, cancel_rebalance={}).status == 403
@@ -306,21 +306,21 @@ def test_tenants_may_plan_and_look_but_not_have_it_done(crowded: Crowded) -> Non
         ({"rebalance": {}, "cancel_rebalance": {}}, "exactly one of"),
     ],
 )
-def test_nonsense_is_refused_by_name(lasting_cloud: Cloud, body: Any, word: str) -> None:
+def test_invalid_body_is_rejected_by_field_name(lasting_cloud: Cloud, body: Any, word: str) -> None:
     group = lasting_cloud.group(APART)
     answer = lasting_cloud.admin.post(f"/os-server-groups/{group}/action", body)
     assert answer.status == 400
     assert word in answer.message
 
 
-def test_a_group_that_is_not_there_is_not_found(lasting_cloud: Cloud) -> None:
+def test_unknown_group_returns_404(lasting_cloud: Cloud) -> None:
     actions: list[dict[str, Any]] = [{"rebalance": {"dry_run": True}}, {"rebalance": {}}, {"cancel_rebalance": {}}]
     for action in actions:
         assert act(lasting_cloud.admin, NOBODY, **action).status == 404
     assert lasting_cloud.admin.get(f"/os-server-groups/{NOBODY}/rebalance").status == 404
 
 
-def test_older_versions_know_nothing_of_it(lasting_cloud: Cloud) -> None:
+def test_older_microversions_return_404(lasting_cloud: Cloud) -> None:
     group = lasting_cloud.group(APART)
     old = lasting_cloud.admin.at("2.96")
     assert act(old, group, rebalance={"dry_run": True}).status == 404

@@ -12,19 +12,19 @@ def a_trace(
     return ChangeMarker(Subject.SERVERS, project, thing, mark, lasting)
 
 
-def test_nothing_new_is_no_news() -> None:
+def test_equal_markers_give_no_events() -> None:
     assert feed_events([a_trace("1")], [a_trace("1")]) == []
 
 
-def test_what_is_one_of_the_newest_no_longer_is_no_news() -> None:
+def test_expired_marker_gives_no_event() -> None:
     assert feed_events([a_trace("1", "old", DB)], [a_trace("2", "new")]) == [FeedEvent(Subject.SERVERS, WEB, ("new",))]
 
 
-def test_what_was_being_done_and_is_done_is_news() -> None:
+def test_removed_lasting_marker_gives_an_event() -> None:
     assert feed_events([a_trace("1", lasting=True)], []) == [FeedEvent(Subject.SERVERS, WEB, ("s",))]
 
 
-def test_each_project_gets_its_own_once() -> None:
+def test_each_project_gets_one_event_for_a_subject() -> None:
     now = [a_trace("1", "b"), a_trace("2", "a"), a_trace("3", "c", DB), a_trace("4", None)]
     assert sorted(feed_events([], now), key=str) == [
         FeedEvent(Subject.SERVERS, DB, ("c",)),
