@@ -46,7 +46,7 @@ def storage() -> Forest:
 
 
 class TestFlat:
-    def test_everybody_who_has_room_is_a_candidate(self, rack: Forest) -> None:
+    def test_each_provider_with_capacity_is_a_candidate(self, rack: Forest) -> None:
         assert taken(rack.find(group(VCPU=2, MEMORY_MB=512))) == [
             {"large": {"VCPU": 2, "MEMORY_MB": 512}},
             {"small": {"VCPU": 2, "MEMORY_MB": 512}},
@@ -69,7 +69,9 @@ class TestFlat:
             pytest.param(InventoryRecord(10, reserved=20), 1, False, id="nothing where more is reserved than is there"),
         ],
     )
-    def test_an_inventory_gives_within_its_limits(self, inventory: InventoryRecord, amount: int, *, can: bool) -> None:
+    def test_inventory_units_and_capacity_limit_an_allocation(
+        self, inventory: InventoryRecord, amount: int, *, can: bool
+    ) -> None:
         found = Forest().add("one", VCPU=inventory).add("other", DISK_GB=1).find(group(VCPU=amount))
         assert bool(found.candidates) == can
 
@@ -85,7 +87,9 @@ class TestFlat:
             ("FPGA", []),
         ],
     )
-    def test_traits(self, rack: Forest, required: str, expected: list[str]) -> None:
+    def test_required_and_forbidden_traits_filter_providers(
+        self, rack: Forest, required: str, expected: list[str]
+    ) -> None:
         assert givers(rack.find(group(required=required, MEMORY_MB=1))) == expected
 
     @pytest.mark.parametrize(
@@ -98,38 +102,38 @@ class TestFlat:
             ("!linux", ["full", "large", "small"]),
         ],
     )
-    def test_aggregates(self, rack: Forest, member_of: str, expected: list[str]) -> None:
+    def test_member_of_filters_providers(self, rack: Forest, member_of: str, expected: list[str]) -> None:
         assert givers(rack.find(group(member_of=member_of, MEMORY_MB=1))) == expected
 
-    def test_in_tree_names_one(self, rack: Forest) -> None:
+    def test_in_tree_selects_one_tree(self, rack: Forest) -> None:
         assert givers(rack.find(group(VCPU=1, in_tree="small"))) == ["small"]
         assert givers(rack.find(group(VCPU=1, in_tree="nobody"))) == []
 
-    def test_a_limit_gives_so_many_and_always_the_same(self, rack: Forest) -> None:
+    def test_limit_returns_the_same_first_candidates(self, rack: Forest) -> None:
         found = rack.find(group(VCPU=1), limit=1)
         assert len(found.candidates) == 1
         assert names(found) == givers(found)
         assert rack.find(group(VCPU=1), limit=1) == found
 
-    def test_groups_on_one_provider_add_up(self, rack: Forest) -> None:
+    def test_request_groups_on_one_provider_add_up(self, rack: Forest) -> None:
         groups = group("1", VCPU=1), group("2", VCPU=1, MEMORY_MB=100)
         found = rack.find(*groups)
         assert taken(found)[1] == {"small": {"VCPU": 2, "MEMORY_MB": 100}}
         assert served(found)[1] == {"1": ("small",), "2": ("small",)}
 
-    def test_groups_that_together_want_too_much_do_not_fit(self, rack: Forest) -> None:
+    def test_request_groups_whose_sum_exceeds_capacity_do_not_fit(self, rack: Forest) -> None:
         assert givers(rack.find(group("1", VCPU=2), group("2", VCPU=1))) == ["large"]
 
     def test_isolated_groups_never_fit_on_one_provider(self, rack: Forest) -> None:
         assert rack.find(group("1", VCPU=1), group("2", VCPU=1), isolate=True).candidates == ()
         assert givers(rack.find(group(VCPU=1), group("1", VCPU=1), isolate=True)) == ["large", "small"]
 
-    def test_a_summary_tells_the_state_of_a_provider(self, rack: Forest) -> None:
+    def test_summary_has_capacity_and_used_amounts(self, rack: Forest) -> None:
         found = rack.find(group(MEMORY_MB=1, required="GPU"))
         resources = {"VCPU": ResourceSummary(8, 8), "MEMORY_MB": ResourceSummary(4096, 0)}
         assert found.summaries == (ProviderSummary("full", None, "full", ("GPU", "SSD"), resources),)
 
-    def test_use_changes_in_place(self, rack: Forest) -> None:
+    def test_used_amounts_change_in_place(self, rack: Forest) -> None:
         providers = rack.providers
         providers.take(rack.records["large"].id, "MEMORY_MB", 4000)
         providers.take(rack.records["large"].id, "DISK_GB", 1)
@@ -137,12 +141,12 @@ class TestFlat:
         assert providers.can_give("MEMORY_MB", 97).tolist() == [True, False, True]
         assert providers.can_give("MEMORY_MB", 96).tolist() == [True, True, True]
 
-    def test_nobody_is_an_answer(self) -> None:
+    def test_no_providers_give_no_candidates(self) -> None:
         assert Forest().find(group(VCPU=1)).candidates == ()
 
 
 class TestTrees:
-    def test_one_tree_gives_from_several_providers(self, numa: Forest) -> None:
+    def test_candidate_combines_providers_of_one_tree(self, numa: Forest) -> None:
         assert taken(numa.find(group(VCPU=1, DISK_GB=1))) == [
             {"host": {"DISK_GB": 1}, "numa0": {"VCPU": 1}},
             {"host": {"DISK_GB": 1}, "numa1": {"VCPU": 1}},
@@ -153,46 +157,46 @@ class TestTrees:
         assert names(found) == sorted(numa.records)
         assert (found.summaries[3].parent, found.summaries[3].root) == ("numa0", "host")
 
-    def test_a_caller_who_knows_no_trees_gets_one_provider_of_each(self, numa: Forest) -> None:
+    def test_query_that_is_not_nested_uses_one_provider_of_a_tree(self, numa: Forest) -> None:
         assert numa.find(group(VCPU=1, DISK_GB=1), nested=False).candidates == ()
         found = numa.find(group(VCPU=1, MEMORY_MB=1), nested=False)
         assert givers(found) == names(found) == ["numa0", "numa1"]
 
-    def test_required_traits_are_found_together_on_those_who_give(self, numa: Forest) -> None:
+    def test_required_traits_may_be_spread_over_the_serving_providers(self, numa: Forest) -> None:
         assert taken(numa.find(group(VCPU=1, DISK_GB=1, required="AVX FAST"))) == [
             {"host": {"DISK_GB": 1}, "numa0": {"VCPU": 1}}
         ]
         assert numa.find(group(VCPU=1, required="AVX")).candidates == ()
 
-    def test_a_forbidden_trait_rules_a_provider_out(self, numa: Forest) -> None:
+    def test_forbidden_trait_excludes_a_provider(self, numa: Forest) -> None:
         assert givers(numa.find(group(VCPU=1, required="!FAST"))) == ["numa1"]
 
-    def test_aggregates_of_the_root_hold_for_its_tree_in_the_group_without_a_suffix_only(self, numa: Forest) -> None:
+    def test_aggregates_of_the_root_hold_for_its_tree_in_the_unsuffixed_group_only(self, numa: Forest) -> None:
         assert givers(numa.find(group(VCPU=1, member_of="east"))) == ["numa0", "numa1"]
         assert givers(numa.find(group(VCPU=1, member_of="!east"))) == []
         assert givers(numa.find(group("1", VCPU=1, member_of="east"))) == []
         assert givers(numa.find(group("1", VCPU=1, member_of="!east"))) == ["numa0", "numa1"]
 
-    def test_a_group_with_a_suffix_is_served_by_one_provider(self, numa: Forest) -> None:
+    def test_suffixed_group_is_served_by_one_provider(self, numa: Forest) -> None:
         assert numa.find(group("1", VCPU=1, DISK_GB=1)).candidates == ()
         assert givers(numa.find(group("1", VF=1, required="PHYSNET"))) == ["nic0", "nic1"]
 
-    def test_isolated_groups_have_a_provider_each(self, numa: Forest) -> None:
+    def test_isolated_groups_use_different_providers(self, numa: Forest) -> None:
         groups = group("1", VF=3), group("2", VF=1)
         assert len(numa.find(*groups).candidates) == 9
         assert len(numa.find(*groups, isolate=True).candidates) == 6
 
-    def test_amounts_on_one_provider_add_up_to_its_room(self, numa: Forest) -> None:
+    def test_amounts_on_one_provider_add_up_to_its_capacity(self, numa: Forest) -> None:
         found = numa.find(group("1", VF=3), group("2", VF=2))
         assert len(found.candidates) == 6
         assert all(len(one.allocations) == 2 for one in found.candidates)
 
-    def test_a_root_is_tested_even_if_it_gives_nothing(self, numa: Forest) -> None:
+    def test_root_traits_are_checked_on_a_root_that_serves_nothing(self, numa: Forest) -> None:
         assert len(numa.find(group(VCPU=1), root_required=frozenset({"AVX"})).candidates) == 2
         assert numa.find(group(VCPU=1), root_required=frozenset({"FAST"})).candidates == ()
         assert numa.find(group(VCPU=1), root_forbidden=frozenset({"AVX"})).candidates == ()
 
-    def test_in_one_subtree_one_provider_is_above_the_others(self, numa: Forest) -> None:
+    def test_same_subtree_needs_a_common_ancestor_among_the_providers(self, numa: Forest) -> None:
         groups = group("_C", VCPU=1), group("_N", VF=1)
         found = numa.find(*groups, same_subtrees=(frozenset({"_C", "_N"}),))
         assert served(found) == [
@@ -201,7 +205,7 @@ class TestTrees:
             {"_C": ("numa1",), "_N": ("nic2",)},
         ]
 
-    def test_a_group_without_resources_only_says_where(self, numa: Forest) -> None:
+    def test_resourceless_group_constrains_the_subtree_only(self, numa: Forest) -> None:
         groups = group("_N1", VF=3), group("_N2", VF=3), group("_AT", required="!PHYSNET !AVX !FAST")
         found = numa.find(*groups, same_subtrees=(frozenset({"_N1", "_N2", "_AT"}),), isolate=True)
         assert served(found) == [
@@ -210,7 +214,7 @@ class TestTrees:
         ]
         assert "numa1" not in found.candidates[0].allocations
 
-    def test_a_limit_stops_the_combining(self) -> None:
+    def test_limit_stops_the_search_for_combinations(self) -> None:
         forest = Forest().add("host", VCPU=64)
         for number in range(30):
             forest.add(f"nic{number}", "host", VF=8)
@@ -219,42 +223,42 @@ class TestTrees:
 
 
 class TestSharing:
-    def test_a_store_gives_to_every_tree_in_its_aggregates(self, storage: Forest) -> None:
+    def test_sharing_provider_serves_every_tree_in_its_aggregates(self, storage: Forest) -> None:
         assert taken(storage.find(group(VCPU=1, DISK_GB=10))) == [
             {"a": {"VCPU": 1}, "store": {"DISK_GB": 10}},
             {"b": {"VCPU": 1}, "store": {"DISK_GB": 10}},
             {"c": {"VCPU": 1, "DISK_GB": 10}},
         ]
 
-    def test_what_several_trees_would_get_from_it_alone_is_one_candidate(self, storage: Forest) -> None:
+    def test_allocation_from_the_sharing_provider_alone_is_one_candidate(self, storage: Forest) -> None:
         found = storage.find(group(DISK_GB=10))
         assert givers(found) == ["c", "store"]
         assert names(found) == ["c", "store"]
 
-    def test_with_member_of_the_store_is_a_member_too(self, storage: Forest) -> None:
+    def test_member_of_applies_to_the_sharing_provider_too(self, storage: Forest) -> None:
         assert len(storage.find(group(VCPU=1, DISK_GB=10, member_of="east")).candidates) == 2
         storage.add("d", VCPU=8, aggregates="east north")
         assert storage.find(group(VCPU=1, DISK_GB=10, member_of="north")).candidates == ()
 
-    def test_in_a_tree_there_is_no_help_from_outside(self, storage: Forest) -> None:
+    def test_in_tree_excludes_sharing_providers(self, storage: Forest) -> None:
         assert storage.find(group(VCPU=1, DISK_GB=10, in_tree="a")).candidates == ()
         assert storage.find(group(DISK_GB=10, in_tree="store"), group("_C", VCPU=1)).candidates == ()
 
-    def test_groups_with_suffixes_may_be_served_by_it(self, storage: Forest) -> None:
+    def test_sharing_provider_may_serve_a_suffixed_group(self, storage: Forest) -> None:
         found = storage.find(group("_C", VCPU=1), group("_D", DISK_GB=10))
         assert {"_C": ("a",), "_D": ("store",)} in served(found)
         assert {"_C": ("c",), "_D": ("store",)} not in served(found)
 
-    def test_a_root_below_which_somebody_is_in_the_aggregate_is_reached(self, storage: Forest) -> None:
+    def test_sharing_reaches_a_tree_through_a_child_in_the_aggregate(self, storage: Forest) -> None:
         storage.add("e", VCPU=8).add("e0", "e", VCPU=1, aggregates="east")
         assert {"e": {"VCPU": 5}, "store": {"DISK_GB": 1}} in taken(storage.find(group(VCPU=5, DISK_GB=1)))
 
-    def test_a_flat_neighbour_of_trees_is_still_answered_by_columns(self, storage: Forest) -> None:
+    def test_standalone_provider_beside_trees_is_answered_by_columns(self, storage: Forest) -> None:
         storage.add("t", VCPU=8).add("t0", "t", DISK_GB=5)
         assert storage.providers.standalone.tolist() == [False, False, True, False, False, False]
         assert {"c": {"VCPU": 1, "DISK_GB": 1}} in taken(storage.find(group(VCPU=1, DISK_GB=1)))
 
 
-def test_a_whole_question_knows_what_it_names() -> None:
+def test_query_lists_the_traits_and_amounts_that_it_names() -> None:
     one = RequestGroup("1", {"VCPU": 1}, required=(frozenset({"A", "B"}),), forbidden=frozenset({"C"}))
     assert one.traits == {"A", "B", "C"}
