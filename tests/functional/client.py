@@ -1,4 +1,4 @@
-"""A caller of the application: a token, a microversion, and JSON both ways."""
+"""A test client of the application, with a token, a microversion and JSON bodies."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,7 +8,7 @@ import falcon.testing
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     json: Any
@@ -17,7 +17,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The sentence inside a fault, whatever its name."""
+        """Return the message of a fault of any name."""
         (fault,) = [self.json["error"]] if "error" in self.json else self.json.values()
         return str(fault["message"])
 
@@ -34,7 +34,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Client:
-    """Somebody who speaks to it."""
+    """A caller of the application."""
 
     http: falcon.testing.TestClient
     token: str | None
@@ -43,15 +43,15 @@ class Client:
     prefix: str = "/compute/v2.1"
 
     def at(self, version: str) -> "Client":
-        """The same caller, asking for a compute microversion."""
+        """Return the client at a compute microversion."""
         return replace(self, version=version)
 
     def below(self, prefix: str) -> "Client":
-        """The same caller, of another API."""
+        """Return the client of another API."""
         return replace(self, prefix=prefix)
 
     def sending(self, **headers: str) -> "Client":
-        """The same caller, with more headers (underscores stand for dashes)."""
+        """Return the client with further headers (underscores stand for dashes)."""
         return replace(self, headers=self.headers | {k.replace("_", "-"): v for k, v in headers.items()})
 
     def get(self, path: str, **query: str) -> Answer:
@@ -70,7 +70,7 @@ class Client:
         return self.ask("DELETE", path)
 
     def ask(self, method: str, path: str, **more: Any) -> Answer:
-        """Any request; `json` or `body` as Falcon's test client takes them."""
+        """Send a request with the arguments of Falcon's test client."""
         headers = dict(self.headers)
         if self.token is not None:
             headers["X-Auth-Token"] = self.token

@@ -1,4 +1,4 @@
-"""The real application in process, spoken to over its API."""
+"""The real application in process, tested through its API."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -24,14 +24,14 @@ AddHosts = Callable[..., None]
 
 
 class Build(Protocol):
-    """Builds the application with options of a test's own, on the test's database."""
+    """Builds the application with the options of a test, on the test's database."""
 
     def __call__(self, *overrides: tuple[str, str, object], only_api: str | None = None) -> Service: ...
 
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed_rules() -> Iterator[None]:
-    """Parse the access rules once a session: nearly every test builds an application, which registers all of them."""
+    """Parse the access rules once a session, since nearly every test builds an application."""
     rules = access.list_rules()
 
     def register(enforcer: policy.Enforcer, _: object) -> None:
@@ -51,7 +51,7 @@ def emptied(postgresql_server: PostgreSQL) -> Iterator["Emptied"]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """As everywhere, but for speed: a PostgreSQL database is emptied after each test, not made anew."""
+    """For speed, a PostgreSQL database is emptied after each test instead of recreated."""
     if request.param == "sqlite":
         with request.getfixturevalue("sqlite_server").fresh(tmp_path) as url:
             yield url
@@ -62,7 +62,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 class Emptied:
-    """A PostgreSQL database that can be made what it was at first."""
+    """A PostgreSQL database that can be reset to its initial state."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -93,13 +93,13 @@ _OTHERS_OUT = sa.text(
 
 @pytest.fixture
 def service(database: str, tmp_path: Path) -> Service:
-    """All APIs, on a fresh database, believing whoever calls (auth_strategy=none)."""
+    """All APIs, on an empty database, with auth_strategy=none."""
     return Service(_build(database, tmp_path))
 
 
 @pytest.fixture
 def build(database: str, tmp_path: Path) -> Build:
-    """For the service with other options, or with one API alone."""
+    """Builds the service with other options, or with one API only."""
 
     def built(*overrides: tuple[str, str, object], only_api: str | None = None) -> Service:
         return Service(_build(database, tmp_path, *overrides, only_api=only_api))
@@ -120,7 +120,7 @@ def alice(service: Service) -> Client:
 
 @pytest.fixture
 def add_hosts(store: Store) -> AddHosts:
-    """Puts hosts into the fleet, by name or as they are; no API request can."""
+    """Adds hosts to the fleet; no API request can."""
 
     def add(*new: str | NewHost) -> None:
         with store.write() as tx:
@@ -131,7 +131,7 @@ def add_hosts(store: Store) -> AddHosts:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def lasting_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One database of each kind for a whole module, whose tests leave it as it was."""
+    """One database of each kind for a whole module, whose tests do not change it."""
     if request.param == "sqlite":
         with request.getfixturevalue("sqlite_server").fresh(tmp_path_factory.mktemp("lasting")) as url:
             yield url
@@ -142,7 +142,7 @@ def lasting_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def lasting(lasting_database: str, tmp_path_factory: pytest.TempPathFactory) -> Service:
-    """The service on it: for long tables of questions."""
+    """The service on the module's database, for long parameter tables."""
     return Service(_build(lasting_database, tmp_path_factory.mktemp("lasting")))
 
 

@@ -1,4 +1,4 @@
-"""A small cloud in process whose worker works only when told to, and whose books are checked after every step."""
+"""A small cloud in process. Its worker runs on demand, and its accounting is checked after every step."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ _A_MOMENT_S = 1.0
 
 
 class Time:
-    """A clock that goes on by itself, and can be put forward."""
+    """A clock that can be advanced."""
 
     def __init__(self) -> None:
         self._ahead = timedelta()
@@ -56,7 +56,7 @@ class Time:
 
 @dataclass
 class Moody:
-    """A backend that notes what it is told to do, and fails on the hosts and at the verbs that a test names."""
+    """A driver that records its calls, and fails on the hosts and verbs that a test names."""
 
     hosts: set[str] = field(default_factory=set)
     verbs: set[str] = field(default_factory=set)
@@ -82,7 +82,7 @@ class Moody:
 
 @dataclass
 class Cloud:
-    """The service, its worker and its database in one hand."""
+    """The service, its worker and its database."""
 
     service: Service
     assembled: Assembled
@@ -102,25 +102,25 @@ class Cloud:
 
     @property
     def admin(self) -> Client:
-        """An operator, whose own project is yet another."""
+        """An operator, in a third project."""
         return self.service.as_("admin:operators", "2.1000")
 
     # What a worker does.
 
     def step(self) -> int:
-        """Do what is due now, once."""
+        """Run the jobs that are due, once."""
         done = self.assembled.worker().once()
         if done:
             self.check()
         return done
 
     def settle(self) -> None:
-        """Work until nothing is left to do; what an action looks for again in a moment, it looks for at once."""
+        """Run jobs until none is left, including those that are due soon."""
         while self.step() or self._pass_a_moment():
             pass
 
     def _pass_a_moment(self) -> bool:
-        """Whether an action of a cluster or a node wants to go on soon, which is now."""
+        """Return whether an action of a cluster or a node is due soon, and make it due now."""
         waits = [
             (row.due_at - self.time()).total_seconds()
             for row in self.rows(tables.work)
@@ -132,14 +132,14 @@ class Cloud:
         return True
 
     def jobs(self) -> list[Job]:
-        """What a worker has yet to do, without taking it away from anybody."""
+        """Return the waiting jobs, without taking them."""
         with self.store.write() as tx:
             return tx.work.take(self.time() + timedelta(days=1), self.time(), 1000)
 
     # What tenants and operators do.
 
     def ask_for(self, client: Client, name: str = "s", group: str | None = None, **fields: Any) -> Answer:
-        """POST /servers; `hints` go beside the server, the rest into it."""
+        """POST /servers; `hints` are scheduler hints, the rest are attributes of the server."""
         hints = fields.pop("hints", {}) | ({} if group is None else {"group": group})
         body: dict[str, Any] = {"server": {"name": name, "flavorRef": "small", "imageRef": IMAGE} | fields}
         if client.version is None or client.version not in {"2.1", "2.36"}:
@@ -149,14 +149,14 @@ class Cloud:
         return answer
 
     def boot(self, client: Client | None = None, name: str = "s", group: str | None = None, **fields: Any) -> str:
-        """A server that runs."""
+        """Create a running server."""
         answer = self.ask_for(client or self.alice, name, group, **fields)
         assert answer.status == 202, answer.text
         self.settle()
         return str(answer.json["server"]["id"])
 
     def boot_on(self, host: str, group: str | None = None, **fields: Any) -> str:
-        """A server of alice's that runs on that host, whatever its group thinks of it."""
+        """Create a running server of alice on that host, regardless of its group's policies."""
         operator = self.service.as_("alice:web", "2.1000").sending(X_Roles="admin")
         return self.boot(operator, group=group, availability_zone=f"nova:{host}", **fields)
 
@@ -172,7 +172,7 @@ class Cloud:
         return answer
 
     def did(self, client: Client, server: str, action: str, body: Any = None) -> None:
-        """An action that is accepted, and carried out."""
+        """Run an action, and the jobs of it."""
         answer = self.act(client, server, action, body)
         assert answer.status in {200, 202, 204}, answer.text
         self.settle()
@@ -186,7 +186,7 @@ class Cloud:
         assert self.admin.put(f"/os-quota-sets/{project}", {"quota_set": limits}).status == 200
 
     def set_host(self, name: str, **change: Any) -> None:
-        """Switch a host off, or force it down."""
+        """Disable a host, or force it down."""
         found = self.admin.get("/os-services", host=name).json["services"][0]["id"]
         answer = self.admin.put(f"/os-services/{found}", change)
         assert answer.status == 200, answer.text
@@ -213,7 +213,7 @@ class Cloud:
         return [self.host(server) for server in servers]
 
     def servers(self, **query: str) -> list[dict[str, Any]]:
-        """All that there are, oldest first."""
+        """Return all migrations, oldest first."""
         found = self.admin.get("/servers/detail", all_tenants="1", sort_key="created_at", sort_dir="asc", **query)
         shown: list[dict[str, Any]] = found.json["servers"]
         return shown
@@ -222,12 +222,12 @@ class Cloud:
         return set(self.admin.get(f"/os-server-groups/{group}").json["server_group"]["members"])
 
     def log(self, server: str, client: Client | None = None) -> list[tuple[str, str | None]]:
-        """What was done to it and whether that failed, newest first."""
+        """Return a server's instance actions and whether they failed, newest first."""
         answer = (client or self.alice).get(f"/servers/{server}/os-instance-actions")
         return [(action["action"], action["message"]) for action in answer.json["instanceActions"]]
 
     def last_event(self, server: str, client: Client | None = None) -> dict[str, Any]:
-        """The last step of the last thing that was done to it."""
+        """Return the last event of a server's last instance action."""
         client = client or self.alice
         newest = client.get(f"/servers/{server}/os-instance-actions").json["instanceActions"][0]["request_id"]
         answer = client.get(f"/servers/{server}/os-instance-actions/{newest}")
@@ -235,12 +235,12 @@ class Cloud:
         return event
 
     def use(self, project: str = "web") -> tuple[int, int, int]:
-        """Instances, cores and MB that a project's quota counts."""
+        """Return the instances, cores and MB that a project's quota counts."""
         quota = self.admin.get(f"/os-quota-sets/{project}/detail").json["quota_set"]
         return quota["instances"]["in_use"], quota["cores"]["in_use"], quota["ram"]["in_use"]
 
     def used(self) -> dict[str, int]:
-        """How many VCPUs are taken on each host where some are."""
+        """Return the used VCPUs of each host with some."""
         with self.connection.connect() as connection:
             found = connection.execute(
                 sa.select(tables.hosts.c.name, tables.inventories.c.used)
@@ -254,13 +254,13 @@ class Cloud:
             return list(connection.execute(sa.select(table)))
 
     def is_empty(self) -> bool:
-        """Whether nothing is left of any server: no room taken, nothing held, nothing counted, nothing to do."""
+        """Return whether no server left a trace: no usage, allocations, quota counts or jobs."""
         left = (tables.allocations, tables.consumers, tables.instance_group_members, tables.work, tables.servers)
         counted = [(row.instances, row.cores, row.ram) for row in self.rows(tables.quota_usages)]
         return not self.used() and not any(map(self.rows, left)) and not any(map(any, counted))
 
     def check(self) -> None:
-        """The books agree with each other, whatever is under way."""
+        """Assert that allocations, inventories and quotas agree."""
         read = (tables.allocations, tables.inventories, tables.servers, tables.migrations, tables.quota_usages)
         with self.connection.connect() as connection:
             allocations, inventories, servers, migrations, usages = (
@@ -276,7 +276,7 @@ class Cloud:
         self._check_fleet(used)
 
     def _check_fleet(self, used: dict[tuple[int, str], int]) -> None:
-        """What the process believes is what the rows say."""
+        """Assert that the fleet in memory equals the rows."""
         with self.store.read() as tx, self.assembled.server_tasks.destinations.live.fresh(tx) as snapshot:
             fleet = snapshot.fleet
             believed = {
@@ -288,7 +288,7 @@ class Cloud:
 
 
 def _check_places(held: set[tuple[str, int]], servers: list[Any], migrations: list[Any]) -> None:
-    """Servers hold the places that they are in; a move holds the one that its server comes from."""
+    """Assert that servers hold allocations on their hosts, and migrations on the source hosts."""
     moves = {row.server_id: row.uuid for row in migrations if row.status in {"preparing", "finished"}}
     wanted = set()
     for row in servers:
@@ -302,7 +302,7 @@ def _check_places(held: set[tuple[str, int]], servers: list[Any], migrations: li
 
 
 def _check_use(servers: list[Any], migrations: list[Any], usages: list[Any]) -> None:
-    """What quotas count is what there is, and of a server between two sizes the larger."""
+    """Assert the quota counts; a server during a resize counts with the larger flavor."""
     sizes: dict[str, list[Flavor]] = {row.id: [load(row.flavor, Flavor)] for row in servers}
     for row in migrations:
         if row.status in {"preparing", "finished"}:
@@ -317,7 +317,7 @@ def _check_use(servers: list[Any], migrations: list[Any], usages: list[Any]) -> 
 
 
 class BuildCloud(Protocol):
-    """Builds a cloud of hosts: so many, called node-1 and so on, or just these."""
+    """Builds a cloud of a number of hosts, named node-1 and so on, or of the given hosts."""
 
     def __call__(
         self,
@@ -329,7 +329,7 @@ class BuildCloud(Protocol):
 
 @pytest.fixture
 def build_cloud(database: str, tmp_path: Path) -> Iterator[BuildCloud]:
-    """For a cloud of a test's own."""
+    """Builds the cloud of a test."""
     engines = []
 
     def build(
@@ -348,7 +348,7 @@ def build_cloud(database: str, tmp_path: Path) -> Iterator[BuildCloud]:
 
 @pytest.fixture(scope="module")
 def lasting_cloud(lasting_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A cloud for a whole module: for long tables of questions that change nothing."""
+    """A cloud for a whole module, for long parameter tables that change nothing."""
     connected = engine.connect(lasting_database)
     store = Store(connected)
     _fill(store, [a_host(f"node-{i + 1}") for i in range(3)])
@@ -407,6 +407,6 @@ def _cloud(
 
 
 def a_big_host(name: str, *traits: str, ratio: float = 4.0) -> NewHost:
-    """A host whose VCPUs are sold several times."""
+    """A host with overcommitted VCPUs."""
     host = a_host(name, 8, 65536, 1000, *traits)
     return replace(host, inventories={**host.inventories, ResourceClass.VCPU: Inventory(8, allocation_ratio=ratio)})

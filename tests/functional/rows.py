@@ -1,4 +1,4 @@
-"""All that a database holds, to compare before with after."""
+"""All rows of a database, to compare two states."""
 
 import sqlalchemy as sa
 
@@ -6,7 +6,7 @@ from covey.storage.tables import metadata
 
 
 def all_rows(connected: sa.Engine) -> dict[str, list[str]]:
-    """Every row of every table, in an order of their own."""
+    """Return every row of every table, sorted."""
     with connected.connect() as connection:
         return {
             table.name: sorted(str(tuple(row)) for row in connection.execute(sa.select(table)))

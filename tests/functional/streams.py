@@ -1,4 +1,4 @@
-"""Somebody who keeps a page of the dashboard open, in process, and remembers all that was told."""
+"""A subscriber to the dashboard's events, in process, that records everything."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ class Listener:
         self.status, self.headers = status, dict(headers)
 
     def next(self) -> Events:
-        """The next events, whenever they come."""
+        """Return the next events."""
         piece = ":"
         while piece.startswith(":"):
             piece = next(self.pieces).decode()
@@ -40,7 +40,7 @@ class Listener:
 
 
 def listening(cloud: Cloud, token: str) -> Listener:
-    """A stream whose greeting has come."""
+    """Return a stream after its `hello` event."""
     listener = Listener(cloud, token)
     assert listener.headers["content-type"] == "text/event-stream"
     assert listener.next() == {"hello": None}

@@ -1,4 +1,4 @@
-"""What only administrators may do is refused to members, by the name of its rule, and changes nothing."""
+"""Requests of administrators are forbidden to members, name their rule, and change nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ HOST = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
 
 @pytest.fixture(scope="module")
 def connected(lasting_database: str) -> Iterator[sa.Engine]:
-    """The module's database, with one of each thing in it."""
+    """The module's database, with one resource of each kind."""
     made = engine.connect(lasting_database)
     with Store(made).write() as tx:
         tx.hosts.add([a_host("node-1")], NOW)
@@ -104,7 +104,7 @@ ADMINISTRATORS_ONLY = [
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body", "version"), ADMINISTRATORS_ONLY)
-def test_a_member_is_refused_by_the_rules_name(
+def test_forbidden_names_the_rule(
     member: Client, connected: sa.Engine, rule: str, method: str, path: str, body: Any, version: str
 ) -> None:
     before = all_rows(connected)
@@ -116,11 +116,11 @@ def test_a_member_is_refused_by_the_rules_name(
 
 
 @pytest.mark.parametrize("roles", ["member", "reader", "manager", "service", ""])
-def test_no_role_but_admin_opens(lasting: Service, member: Client, roles: str) -> None:  # noqa: ARG001
+def test_only_the_admin_role_is_allowed(lasting: Service, member: Client, roles: str) -> None:  # noqa: ARG001
     assert lasting.as_("alice:web").sending(X_Roles=roles).get("/os-aggregates").status == 403
 
 
-def test_a_body_that_makes_no_sense_is_told_first(member: Client) -> None:
+def test_invalid_body_is_reported_first(member: Client) -> None:
     assert member.post("/os-aggregates", {"aggregate": {}}).status == 400
 
 
@@ -132,5 +132,5 @@ def test_a_body_that_makes_no_sense_is_told_first(member: Client) -> None:
         *("/os-quota-sets/web/detail", "/os-quota-sets/web/defaults", "/os-keypairs", "/extensions"),
     ],
 )
-def test_members_look_at_what_is_theirs(member: Client, path: str) -> None:
+def test_members_read_their_own_resources(member: Client, path: str) -> None:
     assert member.get(path).status == 200

@@ -1,4 +1,4 @@
-"""Allocation candidates beside compute: one ledger, seen at once, and answers that are ready to be used."""
+"""Allocation candidates reflect compute immediately, and are valid allocations."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def ask(cloud: Cloud, version: str = "1.39", **query: str) -> dict[str, Any]:
 
 
 def names(cloud: Cloud, **query: str) -> set[str]:
-    """The hosts that candidates draw on."""
+    """Return the hosts of the candidates."""
     found = {uuid for one in ask(cloud, **query)["allocation_requests"] for uuid in one["allocations"]}
     known = {host["uuid"]: host["name"] for host in ledger(cloud).get("/resource_providers").json["resource_providers"]}
     return {known[uuid] for uuid in found}
@@ -39,7 +39,7 @@ def used(cloud: Cloud, host: str) -> int:
     return int(ask(cloud, resources=SMALL)["provider_summaries"][key(cloud, host)]["resources"]["VCPU"]["used"])
 
 
-def test_what_servers_take_and_give_back_is_seen_at_once(cloud: Cloud) -> None:
+def test_candidates_reflect_servers_immediately(cloud: Cloud) -> None:
     assert names(cloud, resources=SMALL) == {f"node-{number}" for number in range(1, len(_hosts(cloud)) + 1)}
     server = cloud.boot()
     host = str(cloud.host(server))
@@ -48,7 +48,7 @@ def test_what_servers_take_and_give_back_is_seen_at_once(cloud: Cloud) -> None:
     assert used(cloud, host) == 0
 
 
-def test_a_candidate_is_ready_to_be_claimed(cloud: Cloud) -> None:
+def test_candidate_is_a_valid_allocation(cloud: Cloud) -> None:
     found = ask(cloud, resources=SMALL, limit="1")
     (candidate,) = found["allocation_requests"]
     (provider,) = candidate["allocations"]
@@ -59,7 +59,7 @@ def test_a_candidate_is_ready_to_be_claimed(cloud: Cloud) -> None:
     assert left == {"allocation_requests": [], "provider_summaries": {}}
 
 
-def test_aggregates_traits_and_new_providers_are_seen_at_once(cloud: Cloud) -> None:
+def test_candidates_reflect_aggregates_traits_and_providers_immediately(cloud: Cloud) -> None:
     everybody = names(cloud, resources=SMALL)
     first = key(cloud, "node-1")
     generation = ledger(cloud).get(f"/resource_providers/{first}").json["generation"]
@@ -99,7 +99,7 @@ def test_aggregates_traits_and_new_providers_are_seen_at_once(cloud: Cloud) -> N
         ),
     ],
 )
-def test_the_answer_grew_with_the_versions(
+def test_response_fields_depend_on_the_version(
     cloud: Cloud, version: str, of_request: set[str], of_summary: set[str], classes: set[str]
 ) -> None:
     found = ask(cloud, version, resources="VCPU:1")
@@ -119,22 +119,22 @@ def test_the_answer_grew_with_the_versions(
         ({"resources": "VCPU:1", "what": "now"}, "'what' does not match any of the regexes"),
     ],
 )
-def test_what_nobody_knows_is_refused_by_its_name(cloud: Cloud, query: dict[str, str], text: str) -> None:
+def test_unknown_names_are_rejected(cloud: Cloud, query: dict[str, str], text: str) -> None:
     answer = ledger(cloud).get("/allocation_candidates", **query)
     assert (answer.status, text in answer.json["errors"][0]["detail"]) == (400, True), answer.text
 
 
 @pytest.mark.parametrize("amount", ["2147483648", "9" * 30, "9" * 4000])
-def test_more_than_anybody_has_is_no_error(cloud: Cloud, amount: str) -> None:
+def test_excessive_amounts_return_no_candidates(cloud: Cloud, amount: str) -> None:
     assert ask(cloud, resources=f"VCPU:{amount}")["allocation_requests"] == []
     assert ask(cloud, resources="VCPU:1", limit=amount)["allocation_requests"] != []
 
 
-def test_who_may_not_ask_is_told_so_before_the_question_is_read(cloud: Cloud) -> None:
+def test_forbidden_precedes_validation(cloud: Cloud) -> None:
     assert ledger(cloud, who="alice:web").get("/allocation_candidates", resources="").status == 403
 
 
-def test_before_there_were_candidates_there_was_no_such_page(cloud: Cloud) -> None:
+def test_candidates_do_not_exist_before_1_10(cloud: Cloud) -> None:
     assert ledger(cloud, "1.9").get("/allocation_candidates", resources=SMALL).status == 404
 
 

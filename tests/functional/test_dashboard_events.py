@@ -1,4 +1,4 @@
-"""The stream of what changed: everything for operators, their own for tenants, and only so many streams at once."""
+"""The event stream: all events for operators, own events for tenants, and a limit of streams."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.functional.fleets import BuildCloud, Cloud
 from tests.functional.streams import Listener, listening
 
 
-def test_everybody_hears_of_their_own_and_operators_of_everything(cloud: Cloud) -> None:
+def test_tenants_receive_own_events_and_operators_all(cloud: Cloud) -> None:
     admin, alice, bob = (listening(cloud, token) for token in ("admin:operators", "alice:web", "bob:db"))
     group = cloud.group("anti-affinity")
     server = cloud.boot(group=group)
@@ -24,7 +24,7 @@ def test_everybody_hears_of_their_own_and_operators_of_everything(cloud: Cloud) 
         listener.close()
 
 
-def test_what_a_worker_finishes_is_news(cloud: Cloud) -> None:
+def test_finished_job_sends_an_event(cloud: Cloud) -> None:
     server = cloud.ask_for(cloud.alice).json["server"]["id"]
     alice = listening(cloud, "alice:web")
     cloud.settle()
@@ -34,7 +34,7 @@ def test_what_a_worker_finishes_is_news(cloud: Cloud) -> None:
     alice.close()
 
 
-def test_what_is_done_to_clusters_is_news(cloud: Cloud) -> None:
+def test_cluster_action_sends_an_event(cloud: Cloud) -> None:
     clustering = as_clustering_client(cloud.alice)
     profile = clustering.post("/profiles", {"profile": {"name": "p", "spec": SERVER}}).json["profile"]["id"]
     alice, bob = listening(cloud, "alice:web"), listening(cloud, "bob:db")
@@ -46,7 +46,7 @@ def test_what_is_done_to_clusters_is_news(cloud: Cloud) -> None:
     bob.close()
 
 
-def test_there_are_no_more_streams_than_there_may_be(build_cloud: BuildCloud) -> None:
+def test_stream_limit_is_enforced(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1, ("dashboard", "max_streams", 1))
     first = Listener(cloud, "alice:web")
     second = Listener(cloud, "bob:db")
@@ -58,13 +58,13 @@ def test_there_are_no_more_streams_than_there_may_be(build_cloud: BuildCloud) ->
     third.close()
 
 
-def test_a_stream_ends_by_itself(cloud: Cloud) -> None:
+def test_stream_ends_after_its_duration(cloud: Cloud) -> None:
     brief = Listener(cloud, "alice:web", seconds=0)
     assert list(brief.pieces) == [b"event: hello\ndata: {}\n\n"]
 
 
 @pytest.mark.parametrize("seconds", ["301", "-1", "x"])
-def test_a_stream_is_not_for_ever(cloud: Cloud, seconds: str) -> None:
+def test_stream_duration_is_limited(cloud: Cloud, seconds: str) -> None:
     answer = cloud.alice.below("/dashboard").get("/events", seconds=seconds)
     assert answer.status == 400
     assert "seconds" in answer.message

@@ -1,4 +1,4 @@
-"""The fleet as a map: everything for operators, their own for tenants; one host, and the fleet's health."""
+"""The fleet map for operators and tenants, host details, and health."""
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ def dashboard(client: Client) -> Client:
     return client.below("/dashboard")
 
 
-def test_an_operator_sees_every_host_and_server_in_columns(racks: Scoped) -> None:
+def test_operator_sees_all_hosts_and_servers_in_columns(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     first, second = racks.boot_on("node-1", group), racks.boot_on("node-4")
     racks.set_host("node-2", status="disabled", disabled_reason="fan")
@@ -36,12 +36,12 @@ def test_an_operator_sees_every_host_and_server_in_columns(racks: Scoped) -> Non
     assert seen["groups"] == [{"id": group, "name": "g"}]
 
 
-def test_a_host_that_is_in_no_domain(racks: Scoped) -> None:
+def test_host_without_a_domain(racks: Scoped) -> None:
     assert dashboard(racks.admin).get("/data/fleet", scope="row").json["hosts"]["domain"] == [0, 1, 1, 1, -1]
     assert dashboard(racks.admin).get("/data/fleet", scope="host").json["hosts"]["domain"] == [0, 1, 2, 3, 4]
 
 
-def test_a_tenant_sees_their_own_servers_and_no_host_by_its_name(racks: Scoped) -> None:
+def test_tenant_sees_own_servers_and_no_host_names(racks: Scoped) -> None:
     group = racks.group("soft-affinity")
     mine = [racks.boot_on("node-1", group), racks.boot_on("node-2", group), racks.boot_on("node-5")]
     racks.boot(racks.bob)
@@ -55,7 +55,7 @@ def test_a_tenant_sees_their_own_servers_and_no_host_by_its_name(racks: Scoped) 
     assert all(seen["hosts"][column] == [] for column in empty)
 
 
-def test_what_was_got_ready_is_not_read_again_for_the_first_visitor(racks: Scoped) -> None:
+def test_preloaded_fleet_serves_the_first_request(racks: Scoped) -> None:
     racks.assembled.live.warm_up()
     asked: list[str] = []
     sa.event.listen(racks.connection, "before_cursor_execute", lambda *told: asked.append(told[2]))
@@ -64,7 +64,7 @@ def test_what_was_got_ready_is_not_read_again_for_the_first_visitor(racks: Scope
     assert not [statement for statement in asked if "inventories" in statement]
 
 
-def test_the_map_is_kept_while_nothing_changes_and_never_longer(racks: Scoped) -> None:
+def test_map_is_cached_until_the_fleet_changes(racks: Scoped) -> None:
     admin = dashboard(racks.admin)
     group = racks.group("affinity")
     server = racks.boot(group=group)
@@ -94,13 +94,13 @@ def test_the_map_is_kept_while_nothing_changes_and_never_longer(racks: Scoped) -
     changed_by("a rack's name")
 
 
-def test_a_scope_that_there_is_not(racks: Scoped) -> None:
+def test_unknown_scope_is_rejected(racks: Scoped) -> None:
     answer = dashboard(racks.alice).get("/data/fleet", scope="moon")
     assert answer.status == 400
     assert answer.message.startswith("Scope 'moon' does not exist; use one of host, ")
 
 
-def test_one_host(racks: Scoped) -> None:
+def test_host_details(racks: Scoped) -> None:
     server = racks.boot_on("node-1", name="held")
     seen = dashboard(racks.admin).get("/data/hosts/node-1").json
     assert seen["domains"] == {"rack": "rack-a", "zone": "zone-a", "row": "row-a"}
@@ -110,7 +110,7 @@ def test_one_host(racks: Scoped) -> None:
     assert dashboard(racks.admin).get("/data/hosts/nowhere").status == 404
 
 
-def test_health_tells_what_is_wrong(racks: Scoped) -> None:
+def test_health_reports_problems(racks: Scoped) -> None:
     racks.set_host("node-2", status="disabled", disabled_reason="fan")
     racks.set_down("node-3")
     racks.ask_for(racks.alice)
@@ -127,7 +127,7 @@ def test_health_tells_what_is_wrong(racks: Scoped) -> None:
     assert dashboard(racks.admin).get("/data/health").json["jobs"]["waiting"] == 0
 
 
-def test_health_counts_claims_that_others_overtook(racks: Scoped) -> None:
+def test_health_counts_claim_conflicts(racks: Scoped) -> None:
     racks.ask_for(racks.alice)  # so the fleet is in memory
     with racks.connection.begin() as connection:  # then four hosts lose all their room, and the log does not tell
         full = "UPDATE inventories SET used = total WHERE provider_id IN (SELECT id FROM hosts WHERE name <> 'node-5')"
@@ -139,6 +139,6 @@ def test_health_counts_claims_that_others_overtook(racks: Scoped) -> None:
 
 
 @pytest.mark.parametrize("path", ["/data/hosts/node-1", "/data/hosts/nowhere", "/data/health"])
-def test_tenants_learn_nothing_of_hosts(racks: Scoped, path: str) -> None:
+def test_tenants_cannot_read_hosts(racks: Scoped, path: str) -> None:
     answer = dashboard(racks.alice).get(path)
     assert (answer.status, answer.message) == (403, "Policy doesn't allow covey:dashboard:operate to be performed.")

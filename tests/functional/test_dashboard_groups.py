@@ -1,4 +1,4 @@
-"""Groups on the dashboard, and why servers were refused."""
+"""Groups on the dashboard, and the explanations of refused servers."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def dashboard(client: Client) -> Client:
     return client.below("/dashboard")
 
 
-def test_groups_with_their_policies_in_words_and_what_does_not_hold(racks: Scoped) -> None:
+def test_groups_show_policies_in_words_and_violations(racks: Scoped) -> None:
     kept = racks.group("anti-affinity:rack", "soft-affinity:zone", max_server_per_rack=2)
     broken = racks.group("anti-affinity:rack", "soft-anti-affinity")
     bobs = racks.group("affinity", client=racks.bob)
@@ -42,7 +42,7 @@ def test_groups_with_their_policies_in_words_and_what_does_not_hold(racks: Scope
     assert again[kept]["hard_violations"] == 1
 
 
-def test_a_tenants_words_name_a_place_as_the_tenant_knows_it(racks: Scoped) -> None:
+def test_policy_words_use_the_tenants_identifiers(racks: Scoped) -> None:
     zone = racks.zone("zone-a")
     group = racks.group(f"affinity:zone:{zone}", "soft-anti-affinity:row:" + racks.domains["row"]["row-b"])
     seen = dashboard(racks.alice).get(f"/data/groups/{group}").json
@@ -51,7 +51,7 @@ def test_a_tenants_words_name_a_place_as_the_tenant_knows_it(racks: Scoped) -> N
     assert dashboard(racks.admin).get(f"/data/groups/{group}").json["words"].startswith(f"only in zone {real};")
 
 
-def test_one_group_in_full(racks: Scoped) -> None:
+def test_group_details(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     first, second = racks.boot_on("node-1", group, name="a"), racks.boot_on("node-2", group, name="b")
     seen = dashboard(racks.admin).get(f"/data/groups/{group}").json
@@ -77,7 +77,7 @@ def test_one_group_in_full(racks: Scoped) -> None:
     assert dashboard(racks.bob).get(f"/data/groups/{group}").status == 404
 
 
-def test_other_policies_can_be_tried_on_and_change_nothing(racks: Scoped) -> None:
+def test_policy_preview_changes_nothing(racks: Scoped) -> None:
     group = racks.group("affinity")
     members = {racks.boot_on("node-1", group), racks.boot_on("node-1", group)}
     before = all_rows(racks.connection)
@@ -107,7 +107,7 @@ def why(client: Client, server: str) -> dict[str, Any]:
     return told
 
 
-def test_a_refusal_is_counted_and_the_smallest_change_is_told(racks: Scoped) -> None:
+def test_refusal_shows_counted_reasons_and_smallest_changes(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     for host in ("node-1", "node-3"):
         racks.boot_on(host, group)
@@ -133,20 +133,18 @@ def test_a_refusal_is_counted_and_the_smallest_change_is_told(racks: Scoped) -> 
     assert now["reasons"][-1] == {"reason": "would take it now", "hosts": 1}
 
 
-def test_a_server_that_is_a_little_too_large(racks: Scoped) -> None:
+def test_smallest_change_of_a_slightly_too_large_server(racks: Scoped) -> None:
     assert why(racks.alice, refused(racks, flavorRef="giant"))["smallest_changes"] == ["with 1 VCPU less"]
 
 
-def test_why_a_server_is_where_it_is(racks: Scoped) -> None:
+def test_placement_of_a_server_is_explained(racks: Scoped) -> None:
     told = why(racks.admin, racks.boot_on("node-2"))
     assert (told["refused"], told["placement"]["host"]) == (False, "node-2")
     assert dashboard(racks.alice).get(f"/data/servers/{NOBODY}/why").status == 404
 
 
 @pytest.mark.parametrize(("tells", "reasons"), [("reasons", [{"reason": "lack VCPUs", "hosts": None}]), ("none", [])])
-def test_tenants_are_told_no_more_than_the_operator_wants(
-    build_cloud: BuildCloud, tells: str, reasons: list[dict[str, Any]]
-) -> None:
+def test_explain_to_tenants_limits_reasons(build_cloud: BuildCloud, tells: str, reasons: list[dict[str, Any]]) -> None:
     cloud = build_cloud(3, ("api", "explain_to_tenants", tells))
     server = refused(cloud, flavorRef="giant")
     told = why(cloud.alice, server)

@@ -1,4 +1,4 @@
-"""The dashboard's page, its files, and how one signs in."""
+"""The dashboard's page, its files, and sign-in."""
 
 import gzip
 from typing import Any
@@ -18,7 +18,7 @@ def dashboard(client: Client) -> Client:
     return client.below("/dashboard")
 
 
-def test_anybody_gets_the_page_and_nothing_may_be_run_in_it_that_is_not_from_here(service: Service) -> None:
+def test_page_is_public_with_a_strict_content_security_policy(service: Service) -> None:
     anybody = dashboard(service.as_(None))
     for path in ("", "/"):
         page = anybody.get(path)
@@ -32,7 +32,7 @@ def test_anybody_gets_the_page_and_nothing_may_be_run_in_it_that_is_not_from_her
         assert inline not in page.text
 
 
-def test_what_a_browser_has_is_not_sent_again(service: Service) -> None:
+def test_unchanged_file_is_304(service: Service) -> None:
     anybody = dashboard(service.as_(None))
     first = anybody.get("/")
     again = anybody.sending(If_None_Match=first.headers["etag"]).get("/")
@@ -40,20 +40,20 @@ def test_what_a_browser_has_is_not_sent_again(service: Service) -> None:
     assert anybody.sending(If_None_Match='"other"').get("/").status == 200
 
 
-def test_files_that_are_not_there(service: Service) -> None:
+def test_unknown_files_are_404(service: Service) -> None:
     anybody = dashboard(service.as_(None))
     for path in ("/assets/nothing.js", "/assets/../session.py", "/assets/..%2fsession.py", "/assets/a/b/c.js", "/no"):
         assert anybody.get(path).status in {401, 404}, path
     assert anybody.get("/assets/nothing.js").message == "No file 'nothing.js'."
 
 
-def test_data_wants_an_identity_and_makes_no_browser_ask_for_it(service: Service) -> None:
+def test_data_requires_authentication_without_a_browser_prompt(service: Service) -> None:
     refused = dashboard(service.as_(None)).get("/data/me")
     assert refused.status == 401
     assert not refused.headers["www-authenticate"].lower().startswith(("basic", "digest", "negotiate"))
 
 
-def test_the_page_learns_how_to_sign_in(service: Service) -> None:
+def test_session_returns_the_auth_strategy(service: Service) -> None:
     anybody = dashboard(service.as_(None))
     assert anybody.get("/session").json["auth"] == "none"
     tokenless = anybody.post("/session", {"name": "n", "password": "p", "project": "q"})
@@ -61,21 +61,21 @@ def test_the_page_learns_how_to_sign_in(service: Service) -> None:
     assert "send credentials with every request" in tokenless.message
 
 
-def test_who_somebody_is(cloud: Cloud) -> None:
+def test_me_returns_the_current_user(cloud: Cloud) -> None:
     mine = dashboard(cloud.alice).get("/data/me").json
     assert mine.items() >= {"user": "alice", "project": "web", "is_admin": False, "auth": "none"}.items()
     assert mine["scopes"] == ["host"]
     assert dashboard(cloud.admin).get("/data/me").json["is_admin"] is True
 
 
-def test_it_is_there_beside_all_apis_only_and_unless_it_is_switched_off(build: Build) -> None:
+def test_dashboard_is_served_with_all_apis_unless_disabled(build: Build) -> None:
     assert build(only_api="compute").as_("admin").below("/dashboard").get("/data/me").status != 200
     without = build(("dashboard", "enabled", False)).as_("admin")
     assert without.below("/dashboard").get("/data/me").status == 404
     assert "dashboard" not in without.below("").get("/").json["covey"]
 
 
-def test_an_answer_is_packed_for_who_takes_that(cloud: Cloud) -> None:
+def test_response_is_compressed_on_request(cloud: Cloud) -> None:
     for number in range(20):
         cloud.group("anti-affinity", client=cloud.admin if number % 2 else cloud.bob)
     action_requests = dashboard(cloud.admin).sending(Accept_Encoding="gzip, deflate")
@@ -90,14 +90,14 @@ def test_an_answer_is_packed_for_who_takes_that(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"policies": "affinity"}, {"policies": ["x"]}, {"policies": [], "more": 1}])
-def test_a_wrong_body_is_named(cloud: Cloud, body: Any) -> None:
+def test_invalid_body_is_named(cloud: Cloud, body: Any) -> None:
     answer = dashboard(cloud.alice).post(f"/data/groups/{cloud.group('affinity')}/preview-policies", body)
     assert answer.status == 400
     assert any(word in answer.message for word in ("policies", "policy", "more"))
 
 
 @pytest.mark.parametrize("query", ["limit=x", "limit=100000", "offset=-1"])
-def test_a_wrong_number_is_named(cloud: Cloud, query: str) -> None:
+def test_invalid_number_is_named(cloud: Cloud, query: str) -> None:
     answer = dashboard(cloud.alice).ask("GET", "/data/groups", query_string=query)
     assert answer.status == 400
     assert query.partition("=")[0] in answer.message

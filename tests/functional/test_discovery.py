@@ -1,4 +1,4 @@
-"""What a client asks before it knows anything: versions, links, health, metrics."""
+"""Discovery: versions, links, health and metrics."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ NO_DOMAIN = ("database", "connection", "postgresql://covey@127.0.0.1:1/covey?con
 
 @pytest.fixture
 def stranger(lasting: Service) -> Client:
-    """Somebody without any identity, at the root of the service."""
+    """An unauthenticated client, at the root of the service."""
     return lasting.as_(None).below("")
 
 
@@ -38,13 +38,13 @@ def version(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["/compute", "/compute/"])
-def test_the_compute_root_lists_the_one_version(stranger: Client, path: str) -> None:
+def test_compute_root_lists_one_version(stranger: Client, path: str) -> None:
     answer = stranger.get(path)
     assert (answer.status, answer.json) == (200, {"versions": [version()]})
 
 
 @pytest.mark.parametrize("path", ["/compute/v2.1", "/compute/v2.1/"])
-def test_the_version_says_more_of_itself(stranger: Client, path: str) -> None:
+def test_version_document_has_details(stranger: Client, path: str) -> None:
     answer = stranger.get(path)
     guide = {"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/api-ref/compute/"}
     links = [{"rel": "self", "href": f"{HOST}/compute/v2.1/"}, guide]
@@ -55,12 +55,12 @@ def test_the_version_says_more_of_itself(stranger: Client, path: str) -> None:
     assert answer.headers["openstack-api-version"] == "compute 2.1"
 
 
-def test_a_version_document_out_of_range_is_406(stranger: Client) -> None:
+def test_version_document_out_of_range_is_406(stranger: Client) -> None:
     assert stranger.at("2.1001").get("/compute/v2.1/").status == 406
 
 
 @pytest.mark.parametrize("path", ["/foo", "/v2/flavors", "/v3"])
-def test_an_unknown_first_segment_gets_choices(stranger: Client, path: str) -> None:
+def test_unknown_first_segment_returns_choices(stranger: Client, path: str) -> None:
     answer = stranger.get(f"/compute{path}")
     links = [{"rel": "self", "href": f"{HOST}/compute/v2.1{path}"}]
     choice = {"id": "v2.1", "status": "CURRENT", "links": links, "media-types": MEDIA_TYPES}
@@ -82,7 +82,7 @@ def test_an_unknown_first_segment_gets_choices(stranger: Client, path: str) -> N
         pytest.param("POST", "", id="POST to the version itself"),
     ],
 )
-def test_what_is_no_route_is_404_in_html(operator: Client, method: str, path: str) -> None:
+def test_unknown_route_is_404_in_html(operator: Client, method: str, path: str) -> None:
     answer = operator.ask(method, path)
     assert answer.status == 404
     assert answer.headers["content-type"].startswith("text/html")
@@ -91,14 +91,14 @@ def test_what_is_no_route_is_404_in_html(operator: Client, method: str, path: st
     assert answer.headers["x-openstack-request-id"].startswith("req-")
 
 
-def test_what_is_no_route_is_not_told_to_strangers(lasting: Service) -> None:
+def test_unknown_route_requires_authentication(lasting: Service) -> None:
     assert lasting.as_(None).get("/nonexist").status == 401
 
 
 @pytest.mark.parametrize(
     ("path", "status"), [("/image", 300), ("/image/", 300), ("/image/v2", 200), ("/image/v2/", 200)]
 )
-def test_the_image_api_has_one_version(stranger: Client, path: str, status: int) -> None:
+def test_image_api_has_one_version(stranger: Client, path: str, status: int) -> None:
     answer = stranger.get(path)
     links = [{"rel": "self", "href": f"{HOST}/image/v2/"}]
     assert (answer.status, answer.json) == (
@@ -107,7 +107,7 @@ def test_the_image_api_has_one_version(stranger: Client, path: str, status: int)
     )
 
 
-def test_the_identity_api_has_one_version(stranger: Client) -> None:
+def test_identity_api_has_one_version(stranger: Client) -> None:
     root, one = stranger.get("/identity/"), stranger.get("/identity/v3")
     assert (root.status, one.status) == (300, 200)
     assert root.json == {"versions": {"values": [one.json["version"]]}}
@@ -115,7 +115,7 @@ def test_the_identity_api_has_one_version(stranger: Client) -> None:
     assert one.json["version"]["status"] == "stable"
 
 
-def test_no_document_needs_the_database(build: Build) -> None:
+def test_version_documents_do_not_use_the_database(build: Build) -> None:
     service = build(NO_DOMAIN)
     for path in ("/", "/compute/", "/compute/v2.1", "/image/v2", "/identity/v3", "/healthcheck/live", "/metrics"):
         assert service.as_(None).below("").get(path).status in {200, 300}, path
@@ -143,24 +143,24 @@ def test_links_begin_with_the_public_url(build: Build) -> None:
     ]
 
 
-def test_the_root_says_what_is_here(stranger: Client) -> None:
+def test_root_lists_the_apis(stranger: Client) -> None:
     here = stranger.get("/").json["covey"]
     assert {"compute", "image", "identity", "healthcheck", "metrics"} <= here.keys()
     assert here["compute"] == f"{HOST}/compute/"
 
 
-def test_what_is_nowhere_is_404_in_json(stranger: Client) -> None:
+def test_unknown_root_path_is_404_in_json(stranger: Client) -> None:
     answer = stranger.get("/nowhere")
     assert (answer.status, answer.message) == (404, "The resource could not be found.")
 
 
-def test_the_service_is_ready_and_alive(stranger: Client) -> None:
+def test_service_is_ready_and_live(stranger: Client) -> None:
     assert stranger.get("/healthcheck").json == {"status": "ok", "database": "ok"}
     assert stranger.get("/healthcheck/").status == 200
     assert stranger.get("/healthcheck/live").json == {"status": "ok"}
 
 
-def test_without_its_database_the_service_lives_but_is_not_ready(build: Build) -> None:
+def test_service_without_a_database_is_live_but_not_ready(build: Build) -> None:
     service = build(NO_DOMAIN)
     stranger = service.as_(None).below("")
     message = "The database does not answer. Try again in a moment."

@@ -1,4 +1,4 @@
-"""What a flavor asks of hosts beyond its size."""
+"""The extra specs of flavors."""
 
 import pytest
 
@@ -9,7 +9,7 @@ PATH = "/flavors/small/os-extra_specs"
 
 @pytest.fixture
 def admin(admin: Client) -> Client:
-    """An administrator, in a world with one flavor."""
+    """An administrator of a service with one flavor."""
     flavor = {"name": "small", "id": "small", "ram": 512, "vcpus": 1, "disk": 1}
     assert admin.post("/flavors", {"flavor": flavor}).status == 200
     return admin
@@ -23,13 +23,13 @@ def test_extra_specs_are_added_and_merged(admin: Client) -> None:
     assert admin.get(PATH).json == {"extra_specs": {"a": "2", "b": "3", "trait:CUSTOM_X": "required"}}
 
 
-def test_no_extra_specs_at_all_change_nothing(admin: Client) -> None:
+def test_empty_extra_specs_change_nothing(admin: Client) -> None:
     admin.post(PATH, {"extra_specs": {"a": "1"}})
     assert admin.post(PATH, {"extra_specs": {}}).json == {"extra_specs": {}}
     assert admin.get(PATH).json == {"extra_specs": {"a": "1"}}
 
 
-def test_one_is_shown_changed_and_deleted(admin: Client) -> None:
+def test_extra_spec_is_shown_changed_and_deleted(admin: Client) -> None:
     admin.post(PATH, {"extra_specs": {"hw:cpu_policy": "shared", "other": "x"}})
     assert admin.get(f"{PATH}/hw:cpu_policy").json == {"hw:cpu_policy": "shared"}
     changed = admin.put(f"{PATH}/hw:cpu_policy", {"hw:cpu_policy": "dedicated"})
@@ -39,12 +39,12 @@ def test_one_is_shown_changed_and_deleted(admin: Client) -> None:
     assert admin.get(PATH).json == {"extra_specs": {"other": "x"}}
 
 
-def test_one_may_be_made_by_put(admin: Client) -> None:
+def test_put_creates_an_extra_spec(admin: Client) -> None:
     assert admin.put(f"{PATH}/new", {"new": "1"}).status == 200
     assert admin.get(PATH).json == {"extra_specs": {"new": "1"}}
 
 
-def test_numbers_are_kept_as_text(admin: Client) -> None:
+def test_numbers_are_stored_as_text(admin: Client) -> None:
     admin.post(PATH, {"extra_specs": {"n": 4, "x": 1.5}})
     assert admin.get(PATH).json == {"extra_specs": {"n": "4", "x": "1.5"}}
 
@@ -57,13 +57,13 @@ def test_flavors_show_them_from_2_61_on(admin: Client, alice: Client) -> None:
         assert client.at("2.61").get("/flavors/detail").json["flavors"][0]["extra_specs"] == {"a": "1"}
 
 
-def test_members_may_look(admin: Client, alice: Client) -> None:
+def test_members_can_read(admin: Client, alice: Client) -> None:
     admin.post(PATH, {"extra_specs": {"a": "1"}})
     assert alice.get(PATH).json == {"extra_specs": {"a": "1"}}
     assert alice.get(f"{PATH}/a").json == {"a": "1"}
 
 
-def test_whoever_is_no_reader_sees_none(admin: Client, alice: Client) -> None:
+def test_extra_specs_require_the_reader_role(admin: Client, alice: Client) -> None:
     admin.post(PATH, {"extra_specs": {"a": "1"}})
     guest = alice.sending(X_Roles="guest").at("2.61")
     assert "extra_specs" not in guest.get("/flavors/small").json["flavor"]
@@ -71,7 +71,7 @@ def test_whoever_is_no_reader_sees_none(admin: Client, alice: Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_key_that_is_not_there_is_404(admin: Client, method: str) -> None:
+def test_unknown_key_is_404(admin: Client, method: str) -> None:
     answer = admin.ask(method, f"{PATH}/none")
     assert (answer.status, answer.message) == (404, "Flavor small has no extra specs with key none.")
 
@@ -87,7 +87,7 @@ def test_a_key_that_is_not_there_is_404(admin: Client, method: str) -> None:
         ("DELETE", "/a", None),
     ],
 )
-def test_a_flavor_that_is_not_there_is_404(admin: Client, method: str, path: str, body: object) -> None:
+def test_unknown_flavor_is_404(admin: Client, method: str, path: str, body: object) -> None:
     answer = admin.ask(method, f"/flavors/none/os-extra_specs{path}", json=body)
     assert (answer.status, answer.message) == (404, "Flavor none could not be found.")
 
@@ -110,7 +110,7 @@ def test_body_and_path_name_the_same_key(admin: Client) -> None:
         pytest.param("2.86", "whatever", "maybe", 200, id="words of one's own are free"),
     ],
 )
-def test_traits_are_checked_from_2_86_on(admin: Client, version: str, key: str, value: str, status: int) -> None:
+def test_traits_are_validated_from_2_86_on(admin: Client, version: str, key: str, value: str, status: int) -> None:
     answer = admin.at(version).post(PATH, {"extra_specs": {key: value}})
     assert answer.status == status
     assert admin.get(PATH).json["extra_specs"] == ({key: value} if status == 200 else {})
@@ -121,7 +121,7 @@ def test_traits_are_checked_from_2_86_on(admin: Client, version: str, key: str, 
         )
 
 
-def test_a_deleted_flavor_takes_them_along(admin: Client) -> None:
+def test_deleting_a_flavor_deletes_its_extra_specs(admin: Client) -> None:
     admin.post(PATH, {"extra_specs": {"a": "1"}})
     admin.delete("/flavors/small")
     admin.post("/flavors", {"flavor": {"name": "small", "id": "small", "ram": 1, "vcpus": 1, "disk": 0}})

@@ -1,4 +1,4 @@
-"""Who is asking, what the service makes of it, and how an operator changes who may do what."""
+"""Authentication strategies, project lookups, and policy files."""
 
 import base64
 import time
@@ -24,33 +24,33 @@ MALFORMED = "The Authorization header is malformed. Send: Basic base64(user:pass
 class TestTrusting:
     """auth_strategy=none."""
 
-    def test_a_request_without_a_token_is_401(self, lasting: Service) -> None:
+    def test_request_without_a_token_is_401(self, lasting: Service) -> None:
         answer = lasting.as_(None).get("/flavors")
         fault = {"code": 401, "message": "Send a header X-Auth-Token: USER[:PROJECT]."}
         assert (answer.status, answer.json) == (401, {"unauthorized": fault})
         assert answer.headers["www-authenticate"] == 'Token realm="covey"'
         assert "openstack-api-version" not in answer.headers
 
-    def test_other_apis_say_so_in_their_own_way(self, lasting: Service) -> None:
+    def test_other_apis_have_their_own_error_bodies(self, lasting: Service) -> None:
         for path in ("/image/v2/images", "/identity/v3/projects"):
             answer = lasting.as_(None).below("").get(path)
             assert (answer.status, answer.json["error"]["title"]) == (401, "Unauthorized")
 
-    def test_the_user_admin_is_an_administrator(self, lasting: Service) -> None:
+    def test_user_admin_is_an_administrator(self, lasting: Service) -> None:
         assert lasting.as_("admin").get("/os-aggregates").status == 200
         assert lasting.as_("alice").get("/os-aggregates").status == 403
 
-    def test_roles_and_projects_are_believed(self, lasting: Service) -> None:
+    def test_role_and_project_headers_are_trusted(self, lasting: Service) -> None:
         alice = lasting.as_("alice:web")
         assert alice.sending(X_Roles="member, admin").get("/os-aggregates").status == 200
         assert lasting.as_("admin").sending(X_Roles="member").get("/os-aggregates").status == 403
         assert alice.sending(X_Project_Id="mail").get("/mail/limits").status == 200
 
-    def test_a_project_is_named_in_the_token_or_like_the_user(self, lasting: Service) -> None:
+    def test_project_comes_from_the_token_or_the_user_name(self, lasting: Service) -> None:
         assert lasting.as_("alice:web").get("/web/limits").status == 200
         assert lasting.as_("alice").get("/alice/limits").status == 200
 
-    def test_any_project_can_be_looked_up_by_an_administrator(self, lasting: Service) -> None:
+    def test_administrator_can_look_up_any_project(self, lasting: Service) -> None:
         identity = lasting.as_("admin").below("/identity/v3")
         assert identity.get("/projects/mail").json["project"]["name"] == "mail"
         assert [p["id"] for p in identity.get("/projects", name="mail").json["projects"]] == ["mail"]
@@ -79,7 +79,7 @@ def changing(build: Build, users: Path) -> Service:
 
 @pytest.fixture(scope="module")
 def basic(lasting_database: str, tmp_path_factory: pytest.TempPathFactory, two_users: dict[str, Any]) -> Service:
-    """The service with a users file that stays as it is."""
+    """The service with a users file that does not change."""
     path = tmp_path_factory.mktemp("basic") / "users.yaml"
     write(path, two_users)
     options = (("api", "auth_strategy", "basic"), ("api", "users_file", str(path)))
@@ -89,18 +89,18 @@ def basic(lasting_database: str, tmp_path_factory: pytest.TempPathFactory, two_u
 class TestBasic:
     """auth_strategy=basic, while the users file stays as it is."""
 
-    def test_the_right_password_opens(self, basic: Service) -> None:
+    def test_correct_password_is_accepted(self, basic: Service) -> None:
         assert login(basic, "alice", "wonderland").get("/flavors").status == 200
         assert login(basic, "root", "toor").get("/os-aggregates").status == 200
         assert login(basic, "alice", "wonderland").get("/os-aggregates").status == 403
 
-    def test_a_wrong_password_and_an_unknown_user_look_alike(self, basic: Service) -> None:
+    def test_wrong_password_and_unknown_user_look_alike(self, basic: Service) -> None:
         for user in ("alice", "nobody"):
             answer = login(basic, user, "looking-glass").get("/flavors")
             assert (answer.status, answer.message) == (401, WRONG)
             assert answer.headers["www-authenticate"] == 'Basic realm="covey", charset="UTF-8"'
 
-    def test_no_password_at_all_is_401(self, basic: Service) -> None:
+    def test_missing_password_is_401(self, basic: Service) -> None:
         answer = basic.as_("admin").get("/flavors")
         assert answer.status == 401
         assert "requires authentication" in answer.message
@@ -117,11 +117,11 @@ class TestBasic:
             pytest.param("Basic " + base64.b64encode(b"alice:" + b"x" * 1000).decode(), id="far too much"),
         ],
     )
-    def test_a_header_that_makes_no_sense_is_401(self, basic: Service, header: str) -> None:
+    def test_malformed_authorization_header_is_401(self, basic: Service, header: str) -> None:
         answer = basic.as_(None).sending(Authorization=header).get("/flavors")
         assert (answer.status, answer.message) == (401, MALFORMED)
 
-    def test_what_a_caller_says_of_itself_counts_for_nothing(self, basic: Service) -> None:
+    def test_identity_headers_of_the_caller_are_ignored(self, basic: Service) -> None:
         alice = login(basic, "alice", "wonderland").sending(X_Roles="admin", X_Project_Id="p-ops", X_Auth_Token="admin")
         assert alice.get("/os-aggregates").status == 403
         assert alice.get("/p-web/limits").status == 200
@@ -131,7 +131,7 @@ class TestBasic:
         stranger = basic.as_(None).below("")
         assert [stranger.get(path).status for path in ("/compute/v2.1", "/identity/v3", "/healthcheck")] == [200] * 3
 
-    def test_members_look_up_their_own_project_only(self, basic: Service) -> None:
+    def test_members_find_their_own_project_only(self, basic: Service) -> None:
         alice = login(basic, "alice", "wonderland").below("/identity/v3")
         assert found(alice) == {"web"}
         assert found(alice, name="web") == {"web"}
@@ -140,7 +140,7 @@ class TestBasic:
         hidden = alice.get("/projects/p-ops")
         assert (hidden.status, hidden.message) == (404, "Could not find project: p-ops.")
 
-    def test_administrators_look_up_every_project(self, basic: Service) -> None:
+    def test_administrator_finds_every_project(self, basic: Service) -> None:
         root = login(basic, "root", "toor").below("/identity/v3")
         assert found(root) == {"web", "ops"}
         assert found(root, name="web") == {"web"}
@@ -152,13 +152,13 @@ class TestBasic:
 class TestUsersFile:
     """auth_strategy=basic, while the users file changes."""
 
-    def test_a_new_password_is_noticed_and_the_old_one_forgotten(self, changing: Service, users: Path) -> None:
+    def test_changed_password_replaces_the_old_one(self, changing: Service, users: Path) -> None:
         assert login(changing, "alice", "wonderland").get("/flavors").status == 200
         write(users, with_user(yaml.safe_load(users.read_text()), "alice", "web", ("member",), "looking-glass"))
         eventually(lambda: login(changing, "alice", "looking-glass").get("/flavors").status == 200)
         assert login(changing, "alice", "wonderland").get("/flavors").status == 401
 
-    def test_a_remembered_password_is_not_checked_again_until_its_user_is_gone(
+    def test_cached_password_is_not_verified_again_until_its_user_is_removed(
         self, changing: Service, users: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         alice = login(changing, "alice", "wonderland")
@@ -170,7 +170,7 @@ class TestUsersFile:
         write(users, document | {"users": [user for user in document["users"] if user["name"] != "alice"]})
         eventually(lambda: alice.get("/flavors").status == 401)
 
-    def test_a_password_is_checked_each_time_if_none_is_remembered(
+    def test_password_is_verified_each_time_without_a_cache(
         self, build: Build, users: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         never = (("api", "auth_strategy", "basic"), ("api", "users_file", str(users)), ("api", "password_cache_s", 0))
@@ -183,14 +183,14 @@ class TestUsersFile:
 class TestProjectInThePath:
     """/v2.1/{project_id}/… means the same as without."""
 
-    def test_ones_own_project_works(self, admin: Client) -> None:
+    def test_own_project_in_the_path_is_accepted(self, admin: Client) -> None:
         flavor = {"flavor": {"name": "f", "id": "f", "ram": 1, "vcpus": 1, "disk": 0}}
         assert admin.post("/operators/flavors", flavor).status == 200
         assert admin.get("/operators/flavors/f").json == admin.get("/flavors/f").json
         assert admin.delete("/operators/flavors/f").status == 202
 
     @pytest.mark.parametrize("token", ["alice:web", "admin:web"], ids=["for a member", "for an administrator too"])
-    def test_another_project_is_400(self, service: Service, token: str) -> None:
+    def test_other_project_in_the_path_is_400(self, service: Service, token: str) -> None:
         answer = service.as_(token).get("/mail/flavors")
         message = "Malformed request URL: URL's project_id 'mail' doesn't match Context's project_id 'web'"
         assert (answer.status, answer.json) == (400, {"badRequest": {"code": 400, "message": message}})
@@ -199,23 +199,23 @@ class TestProjectInThePath:
 class TestPolicyFile:
     """policy.yaml says otherwise than the defaults."""
 
-    def test_an_operator_opens_a_route_to_members(self, build: Build, tmp_path: Path) -> None:
+    def test_operator_can_allow_a_route_to_members(self, build: Build, tmp_path: Path) -> None:
         alice = build(override(tmp_path, "os_compute_api:os-aggregates:index", "role:reader")).as_("alice:web")
         assert alice.get("/os-aggregates").status == 200
         assert alice.get("/os-aggregates/1").status == 403
 
-    def test_an_operator_closes_a_route_to_everybody(self, build: Build, tmp_path: Path) -> None:
+    def test_operator_can_forbid_a_route(self, build: Build, tmp_path: Path) -> None:
         admin = build(override(tmp_path, "os_compute_api:os-aggregates:index", "!")).as_("admin")
         answer = admin.get("/os-aggregates")
         message = "Policy doesn't allow os_compute_api:os-aggregates:index to be performed."
         assert (answer.status, answer.json) == (403, {"forbidden": {"code": 403, "message": message}})
 
-    def test_a_broken_rule_forbids(self, build: Build, tmp_path: Path) -> None:
+    def test_invalid_rule_forbids(self, build: Build, tmp_path: Path) -> None:
         admin = build(override(tmp_path, "os_compute_api:os-aggregates:index", "role:admin and (")).as_("admin")
         assert admin.get("/os-aggregates").status == 403
         assert admin.get("/os-aggregates/1").status == 404
 
-    def test_a_change_is_noticed(self, build: Build, tmp_path: Path) -> None:
+    def test_changed_policy_file_is_reloaded(self, build: Build, tmp_path: Path) -> None:
         option = override(tmp_path, "os_compute_api:os-aggregates:index", "role:admin")
         alice = build(option).as_("alice:web")
         assert alice.get("/os-aggregates").status == 403
@@ -239,7 +239,7 @@ def override(directory: Path, rule: str, check: str) -> tuple[str, str, str]:
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 5) -> None:
-    """Files are looked at once a second, so what they say counts a little later."""
+    """Wait for a condition: files are reloaded once a second."""
     until = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < until, "it never came true"

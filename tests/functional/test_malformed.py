@@ -1,4 +1,4 @@
-"""Requests that make no sense: each is refused in Nova's words, none crashes, none leaves a trace."""
+"""Malformed requests are rejected with Nova's messages, without a crash or a change."""
 
 import json
 import string
@@ -44,7 +44,7 @@ def connected(lasting_database: str) -> Iterator[sa.Engine]:
 
 @pytest.fixture(scope="module")
 def admin(lasting: Service, connected: sa.Engine) -> Client:  # noqa: ARG001
-    """Somebody who may do everything, where there is one of each thing."""
+    """An administrator of a service with one resource of each kind."""
     client = lasting.as_("admin:operators")
     assert client.post("/os-aggregates", {"aggregate": {"name": "a"}}).status == 200
     assert client.post("/flavors", {"flavor": FLAVOR | {"name": "small", "id": "small"}}).status == 200
@@ -518,7 +518,7 @@ NAME_OF_FAULT = {400: "badRequest", 404: "itemNotFound", 406: "computeFault", 41
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize(("request_line", "sent", "at", "status", "message"), CASES)
-def test_it_is_refused_and_leaves_no_trace(
+def test_malformed_request_is_rejected_without_effect(
     admin: Client, connected: sa.Engine, request_line: str, sent: dict[str, Any], at: str, status: int, message: str
 ) -> None:
     before = all_rows(connected)
@@ -529,11 +529,11 @@ def test_it_is_refused_and_leaves_no_trace(
     assert all_rows(connected) == before
 
 
-def test_there_are_sixty_cases_and_more() -> None:
+def test_at_least_sixty_cases_exist() -> None:
     assert len({param.id for param in CASES}) == len(CASES) >= 60
 
 
-def test_a_body_without_a_length_ends_at_the_same_size(admin: Client) -> None:
+def test_chunked_body_has_the_same_size_limit(admin: Client) -> None:
     answer = chunked(admin, b" " * (MOST_BYTES + 1))
     assert (answer.status, answer.json) == (
         413,
@@ -541,12 +541,12 @@ def test_a_body_without_a_length_ends_at_the_same_size(admin: Client) -> None:
     )
 
 
-def test_a_body_without_a_length_is_read_all_the_same(admin: Client) -> None:
+def test_chunked_body_is_read(admin: Client) -> None:
     answer = chunked(admin, b'{"aggregate": {"name": 5}}')
     assert (answer.status, answer.message) == (400, field("name", 5, "5 is not of type 'string'"))
 
 
-def test_a_length_that_lies_is_enough_to_be_refused(admin: Client) -> None:
+def test_declared_length_above_the_limit_is_rejected(admin: Client) -> None:
     answer = admin.ask("POST", "/os-aggregates", body="{}", headers={"Content-Length": str(10**9)})
     assert answer.status == 413
 
@@ -574,7 +574,7 @@ UNEXPECTED = "Additional properties are not allowed ('nonsense' was unexpected)"
         ),
     ],
 )
-def test_a_parameter_that_nobody_knows_is_ignored_then_refused(
+def test_unknown_parameter_is_rejected_from_the_strict_version(
     admin: Client, path: str, strict_from: str, lenient_at: str
 ) -> None:
     assert admin.at(lenient_at).get(path, nonsense="1").status == 200
@@ -583,7 +583,7 @@ def test_a_parameter_that_nobody_knows_is_ignored_then_refused(
 
 
 def chunked(client: Client, body: bytes) -> Answer:
-    """A request as chunks arrive: a stream, and no word on how long it is."""
+    """Send a chunked request: a stream without a length."""
     environ: dict[str, Any] = {
         "REQUEST_METHOD": "POST",
         "PATH_INFO": f"{client.prefix}/os-aggregates",
@@ -670,5 +670,5 @@ def test_no_query_crashes_anything(admin: Client, path: str, version: str, query
 
 
 def of_api(client: Client, path: str) -> Client:
-    """Paths of other APIs are whole; those of Compute begin below its version."""
+    """Return the whole path: paths of the Compute API are relative to its version."""
     return client.below("") if path.startswith(("/image", "/identity")) else client

@@ -1,4 +1,4 @@
-"""How a caller chooses a microversion, and how the answer tells which one it was."""
+"""Microversion negotiation, and the version headers of responses."""
 
 import pytest
 
@@ -41,17 +41,17 @@ def caller(lasting: Service) -> Client:
         pytest.param({"OpenStack-API-Version": "compute 2.1000"}, "2.1000", id="Covey's own"),
     ],
 )
-def test_the_answer_repeats_the_version_that_was_chosen(caller: Client, headers: dict[str, str], chosen: str) -> None:
+def test_response_repeats_the_selected_version(caller: Client, headers: dict[str, str], chosen: str) -> None:
     answer = caller.ask("GET", "/flavors", headers=headers)
     assert answer.status == 200
     assert told(answer.headers) == (f"compute {chosen}", chosen)
 
 
-def test_caches_are_told_that_versions_matter(caller: Client) -> None:
+def test_vary_header_names_the_version(caller: Client) -> None:
     assert caller.get("/flavors").headers["vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
 
 
-def test_errors_tell_the_version_too(caller: Client) -> None:
+def test_errors_have_version_headers(caller: Client) -> None:
     missing = caller.at("2.64").get("/flavors/none")
     assert missing.status == 404
     assert told(missing.headers) == ("compute 2.64", "2.64")
@@ -59,7 +59,7 @@ def test_errors_tell_the_version_too(caller: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/flavors", "/flavors/none", "/nonexist", "/os-aggregates/abc"])
-def test_every_answer_has_one_id_under_two_names(caller: Client, path: str) -> None:
+def test_request_id_has_two_headers(caller: Client, path: str) -> None:
     first, second = caller.get(path).headers, caller.get(path).headers
     assert first["x-openstack-request-id"] == first["x-compute-request-id"]
     assert first["x-openstack-request-id"].startswith("req-")
@@ -67,7 +67,7 @@ def test_every_answer_has_one_id_under_two_names(caller: Client, path: str) -> N
 
 
 @pytest.mark.parametrize("asked", ["2.1001", "3.0", "2.0", "1.1", "9.9"])
-def test_a_version_out_of_range_is_406(caller: Client, asked: str) -> None:
+def test_version_out_of_range_is_406(caller: Client, asked: str) -> None:
     answer = caller.at(asked).get("/flavors")
     message = f"Version {asked} is not supported by the API. Minimum is 2.1 and maximum is 2.1000."
     assert (answer.status, answer.json) == (406, {"computeFault": {"code": 406, "message": message}})
@@ -77,7 +77,7 @@ def test_a_version_out_of_range_is_406(caller: Client, asked: str) -> None:
 @pytest.mark.parametrize(
     "asked", ["abc", "2", "2.01", "2.", ".1", "2.1.1", "-2.1", "2.x", "02.1", "2.٣", "2.99999999999"]
 )
-def test_a_version_that_makes_no_sense_is_400(caller: Client, asked: str) -> None:
+def test_malformed_version_is_400(caller: Client, asked: str) -> None:
     if not asked.isascii():  # as bytes go through WSGI
         asked = asked.encode().decode("latin-1")
     answer = caller.ask("GET", "/flavors", headers={"X-OpenStack-Nova-API-Version": asked})
@@ -102,9 +102,7 @@ ID = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
         pytest.param("PUT", "/os-services/force-down", "2.11", "2.10", id="force-down comes with 2.11"),
     ],
 )
-def test_some_routes_exist_in_some_versions_only(
-    caller: Client, method: str, path: str, has: str, has_not: str
-) -> None:
+def test_routes_depend_on_the_version(caller: Client, method: str, path: str, has: str, has_not: str) -> None:
     body = {"host": "h", "binary": "nova-compute"} if "services" in path else None
     gone = caller.at(has_not).ask(method, path, json=body)
     expected = "Unknown action" if "services" in path else "The resource could not be found."

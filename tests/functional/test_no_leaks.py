@@ -1,4 +1,4 @@
-"""Whatever a tenant asks, no answer names a host, an aggregate, or what belongs to somebody else."""
+"""No response to a tenant discloses a host, an aggregate, or a resource of another project."""
 
 import itertools
 import uuid
@@ -35,7 +35,7 @@ PREFIX = "/v2.1"
 
 @dataclass
 class Walk:
-    """A tenant who asks for everything, and a list of what must never come back."""
+    """A tenant that sends every request, and a list of secrets that no response may contain."""
 
     cloud: Cloud
     secrets: set[str]
@@ -56,7 +56,7 @@ class Walk:
         assert not found, f"{what} with {found}: {told}"
 
     def ask(self, client: Client, route: str, method: str, body: Any = None, query: str = "") -> None:
-        """One route with each key that it can have."""
+        """Request one route with each possible key."""
         self.asked.add((route, method))
         for path in self._paths(route):
             answer = client.ask(method, path, json=body, query_string=query)
@@ -100,7 +100,7 @@ def _bobs_zones(cloud: Cloud) -> set[str]:
 
 
 def _add_scope(cloud: Cloud, name: str, domains: dict[int, tuple[str, list[str]]], *, allow: bool = False) -> set[str]:
-    """A scope whose domains have ids that nothing else has; tells what is secret about them."""
+    """Create a scope whose domains have unique ids, and return the secrets of it."""
     scope = Scope(ScopeId(str(uuid.uuid4())), name, allow, obfuscate_identifiers=True, namespace_uuid=str(uuid.uuid4()))
     uuids = {number: str(uuid.uuid4()) for number in domains}
     with cloud.store.write() as tx:
@@ -120,7 +120,7 @@ def _add_scope(cloud: Cloud, name: str, domains: dict[int, tuple[str, list[str]]
 
 
 def _servers(cloud: Cloud, moody: Moody, groups: Sequence[str]) -> list[str]:
-    """Servers in all kinds of states, with all kinds of pasts."""
+    """Create servers in various states, with various histories."""
     apart, targeted, together = groups
     servers = [cloud.boot(group=apart) for _ in range(4)]  # one of them tried the host that fails
     servers += [cloud.boot_on(HOSTS[0], apart), cloud.boot(group=targeted), cloud.boot(group=together)]
@@ -146,7 +146,7 @@ def _servers(cloud: Cloud, moody: Moody, groups: Sequence[str]) -> list[str]:
 
 
 def _routes(cloud: Cloud) -> list[tuple[str, str]]:
-    """Every route of the Compute API and its methods."""
+    """Return every route of the Compute API and its methods."""
     compute = cloud.service.app._below["compute"]  # all that there is, also what comes later
     found = [
         (route.path.removeprefix(PREFIX), method.method)
@@ -228,7 +228,7 @@ def _bodies(route: str, walk: Walk) -> list[Any]:
 
 
 def _look(walk: Walk, client: Client, routes: list[tuple[str, str]]) -> None:
-    """At everything that can be read, and at each step of what was done to servers."""
+    """Request everything that can be read, including the events of instance actions."""
     for route in (path for path, method in routes if method == "GET"):
         for query in ("", *QUERIES.get(route, [])):
             walk.ask(client, route, "GET", query=query)
@@ -239,7 +239,7 @@ def _look(walk: Walk, client: Client, routes: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("roles", ["member", "manager", "reader"])
-def test_nothing_that_a_tenant_asks_tells_of_hosts_aggregates_or_others(walk: Walk, roles: str) -> None:
+def test_no_tenant_response_discloses_hosts_aggregates_or_other_projects(walk: Walk, roles: str) -> None:
     cloud, alice = walk.cloud, walk.cloud.alice.sending(X_Roles=roles)
     with cloud.store.read() as tx:
         scopes = [scope.id for scope in tx.scopes.all()]
@@ -270,7 +270,7 @@ def test_nothing_that_a_tenant_asks_tells_of_hosts_aggregates_or_others(walk: Wa
         assert walk.statuses >= {202, 204, 409}
 
 
-def test_older_versions_tell_no_more(walk: Walk) -> None:
+def test_older_versions_disclose_no_more(walk: Walk) -> None:
     for version in ("2.1", "2.64", "2.104"):
         alice = replace(walk.cloud.alice, version=version)
         walk.keys = {"servers": walk.servers, "os-server-groups": walk.groups}
@@ -293,7 +293,7 @@ TRIED_ON = [
 
 
 @pytest.mark.parametrize("roles", ["member", "reader"])
-def test_the_dashboard_tells_a_tenant_no_more(walk: Walk, roles: str) -> None:
+def test_dashboard_discloses_no_more_to_a_tenant(walk: Walk, roles: str) -> None:
     alice = walk.cloud.alice.below("/dashboard").sending(X_Roles=roles)
     walk.cloud.admin.post(f"/os-server-groups/{walk.groups[0]}/action", {"rebalance": {}})
     walk.keys = {"data": [*walk.servers, *walk.groups, NOBODY]}
@@ -313,7 +313,7 @@ def test_the_dashboard_tells_a_tenant_no_more(walk: Walk, roles: str) -> None:
 
 
 def _others_have_a_day(walk: Walk) -> None:
-    """Another project's group, server and quota; hosts and aggregates, in an operator's hands."""
+    """Create another project's group, server and quota; change hosts and aggregates as an operator."""
     cloud, admin = walk.cloud, walk.cloud.admin
     group = cloud.group("affinity", client=cloud.bob)
     server = cloud.boot(cloud.bob, name="xq-bobs", group=group)
@@ -326,7 +326,7 @@ def _others_have_a_day(walk: Walk) -> None:
 
 
 def _an_operator_moves_things(walk: Walk) -> None:
-    """The tenant's own servers go elsewhere, and a group of theirs is mended."""
+    """Migrate the tenant's servers, and rebalance one of its groups."""
     cloud = walk.cloud
     for action, body in {"migrate": None, "os-migrateLive": LIVE}.items():
         walk.servers.append(cloud.boot())
@@ -335,7 +335,7 @@ def _an_operator_moves_things(walk: Walk) -> None:
     cloud.settle()
 
 
-def test_the_dashboards_events_are_of_a_tenants_own_things_only(walk: Walk) -> None:
+def test_dashboard_events_are_limited_to_the_tenants_project(walk: Walk) -> None:
     cloud = walk.cloud
     cloud.assembled.services.dashboard.changes.clock = itertools.count().__next__  # it is never too late for news
     alice, admin = listening(cloud, "alice:web"), listening(cloud, "admin:operators")
@@ -354,8 +354,8 @@ def test_the_dashboards_events_are_of_a_tenants_own_things_only(walk: Walk) -> N
     admin.close()
 
 
-def test_the_walk_would_notice(walk: Walk) -> None:
-    """An operator's answers have all those words in them."""
+def test_walk_detects_a_leak(walk: Walk) -> None:
+    """The responses to an operator contain all secrets."""
     with pytest.raises(AssertionError, match="xq-host"):
         walk.check("detail", walk.cloud.admin.get("/servers/detail", all_tenants="1"))
     with pytest.raises(AssertionError, match="98765401"):

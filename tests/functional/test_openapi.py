@@ -1,4 +1,4 @@
-"""Every operation of the OpenAPI document is answered well at least once, with the body that the document shows."""
+"""Every operation of the OpenAPI document succeeds at least once, with the documented body."""
 
 import re
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.sqlite_only
 
 @dataclass
 class Reader:
-    """Holds what the service answers against the document, and notes which operations answered well."""
+    """Validates responses against the document, and records the operations that succeeded."""
 
     document: dict[str, Any]
     answered: set[str] = field(default_factory=set)
@@ -25,7 +25,7 @@ class Reader:
         return {f"{method.upper()} {path}" for path, ways in self.document["paths"].items() for method in ways}
 
     def ask(self, client: Client, request: str, body: Any = None) -> Any:
-        """Ask, and expect what the document says. Returns what is inside the one key of the body."""
+        """Send a request, validate the response, and return the value of the body's only key."""
         method, path = request.split(" ")
         path, _, query = path.partition("?")
         answer = client.ask(method, path, json=body, query_string=query)
@@ -38,13 +38,13 @@ class Reader:
         return next(iter(answer.json.values()), None) if answer.json else None
 
     def body_checker(self, operation: str) -> jsonschema.Draft202012Validator:
-        """Says whether a body is as the document wants it."""
+        """Return whether a body is valid by the document."""
         method, template = operation.split(" ")
         told = self.document["paths"][template][method.lower()]["requestBody"]["content"]["application/json"]
         return jsonschema.Draft202012Validator(told["schema"], format_checker=jsonschema.FormatChecker(("uuid",)))
 
     def template(self, method: str, path: str) -> str:
-        """As the router does: what is spelt out comes before what is not."""
+        """Return the operation as the router does: literal segments take precedence."""
         for known in sorted(self.document["paths"], key=lambda known: known.count("{")):
             pattern = re.sub(r"{\w+}", "[^/]+", known)
             if re.fullmatch(pattern, path) and method.lower() in self.document["paths"][known]:
@@ -63,7 +63,7 @@ class Reader:
         jsonschema.Draft202012Validator(whole, format_checker=checker).validate(answer.json)
 
 
-def test_every_operation_answers_as_the_document_says(build_cloud: BuildCloud) -> None:
+def test_every_operation_responds_as_documented(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(4)
     reader = Reader(cloud.service.as_(None).get("/openapi.json").json)
     ask, admin, alice = reader.ask, cloud.admin, cloud.alice
@@ -77,7 +77,7 @@ def test_every_operation_answers_as_the_document_says(build_cloud: BuildCloud) -
     assert reader.operations - reader.answered == set()
 
 
-def test_the_document_refuses_what_the_service_refuses_in_a_sentence(build_cloud: BuildCloud) -> None:
+def test_document_rejects_what_the_service_rejects(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1)
     reader = Reader(cloud.service.as_(None).get("/openapi.json").json)
     boot = {"name": "web", "flavorRef": "small", "networks": "none"}
@@ -214,7 +214,7 @@ def _groups(reader: Reader, cloud: Cloud, group: str, server: str) -> None:
     ask(alice, f"DELETE /servers/{server}")
 
 
-def test_at_our_own_version_a_wrong_method_is_405_and_says_which_are_right(build_cloud: BuildCloud) -> None:
+def test_wrong_method_is_405_at_the_covey_version(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1)
     answer = cloud.alice.put("/servers", {})
     assert (answer.status, answer.json["badMethod"]["code"]) == (405, 405)

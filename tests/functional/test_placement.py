@@ -1,4 +1,4 @@
-"""The ledger's API beside compute: what Placement's own suites, which know no compute, do not ask."""
+"""The Placement API together with compute, which Placement's own suites do not cover."""
 
 import threading
 from typing import Any
@@ -44,7 +44,7 @@ def put(client: Client, consumer: str, generation: int | None, **by_provider: An
 
 
 def books(cloud: Cloud) -> None:
-    """What is used is what is held, of everything."""
+    """Assert that usages equal the sums of allocations."""
     held: dict[tuple[int, str], int] = {}
     for row in cloud.rows(tables.allocations):
         held[row.provider_id, row.resource_class] = held.get((row.provider_id, row.resource_class), 0) + row.used
@@ -52,7 +52,7 @@ def books(cloud: Cloud) -> None:
     assert held == {key: amount for key, amount in used.items() if amount}
 
 
-def test_a_host_is_a_root_provider_with_its_inventories(cloud: Cloud) -> None:
+def test_host_is_a_root_provider_with_its_inventories(cloud: Cloud) -> None:
     key = provider_of(cloud, "node-1")
     shown = ledger(cloud).get(f"/resource_providers/{key}").json
     assert (shown["parent_provider_uuid"], shown["root_provider_uuid"]) == (None, key)
@@ -66,7 +66,7 @@ def test_a_host_is_a_root_provider_with_its_inventories(cloud: Cloud) -> None:
     [("delete", None), ("put", {"name": "other"}), ("put", {"name": "node-1", "parent_provider_uuid": "node-2"})],
     ids=["it stays", "it keeps its name", "it stays a root"],
 )
-def test_a_host_can_not_be_taken_away_by_this_door(cloud: Cloud, verb: str, body: Any) -> None:
+def test_placement_cannot_delete_a_host(cloud: Cloud, verb: str, body: Any) -> None:
     key = provider_of(cloud, "node-1")
     if body and "parent_provider_uuid" in body:
         body = body | {"parent_provider_uuid": provider_of(cloud, "node-2")}
@@ -76,7 +76,7 @@ def test_a_host_can_not_be_taken_away_by_this_door(cloud: Cloud, verb: str, body
     assert provider_of(cloud, "node-1") == key
 
 
-def test_a_server_shows_what_it_holds_and_whose_it_is(cloud: Cloud) -> None:
+def test_allocations_of_a_server_show_its_owner(cloud: Cloud) -> None:
     server = cloud.boot()
     host = provider_of(cloud, str(cloud.host(server)))
     shown = ledger(cloud).get(f"/allocations/{server}").json
@@ -86,7 +86,7 @@ def test_a_server_shows_what_it_holds_and_whose_it_is(cloud: Cloud) -> None:
     assert usages == {"INSTANCE": {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10, "consumer_count": 1}}
 
 
-def test_a_move_holds_the_place_that_its_server_comes_from(cloud: Cloud) -> None:
+def test_migration_holds_the_source_allocation(cloud: Cloud) -> None:
     server = cloud.boot()
     source = provider_of(cloud, str(cloud.host(server)))
     before = ledger(cloud).get(f"/allocations/{server}").json["consumer_generation"]
@@ -98,7 +98,7 @@ def test_a_move_holds_the_place_that_its_server_comes_from(cloud: Cloud) -> None
     assert ledger(cloud).get(f"/allocations/{move}").json["consumer_type"] == "MIGRATION"
 
 
-def test_a_server_that_goes_gives_back_what_others_let_it_hold(cloud: Cloud) -> None:
+def test_deleting_a_server_deletes_all_its_allocations(cloud: Cloud) -> None:
     server = cloud.boot()
     held = ledger(cloud).get(f"/allocations/{server}").json
     host = next(iter(held["allocations"]))
@@ -114,7 +114,7 @@ def test_a_server_that_goes_gives_back_what_others_let_it_hold(cloud: Cloud) -> 
     assert ledger(cloud).get(f"/resource_providers/{card}/usages").json["usages"] == {"VGPU": 0}
 
 
-def test_what_is_held_through_this_door_is_missing_to_compute_at_once(build_cloud: BuildCloud) -> None:
+def test_placement_allocations_reduce_compute_capacity_immediately(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1)
     assert cloud.status(cloud.boot()) == "ACTIVE"  # so that the fleet is in memory
     host = provider_of(cloud, "node-1")
@@ -127,7 +127,7 @@ def test_what_is_held_through_this_door_is_missing_to_compute_at_once(build_clou
     assert cloud.status(cloud.boot()) == "ACTIVE"
 
 
-def test_compute_takes_no_more_than_a_new_inventory_gives(build_cloud: BuildCloud) -> None:
+def test_compute_respects_a_reduced_inventory(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1)
     first = cloud.boot()
     host = provider_of(cloud, "node-1")
@@ -139,7 +139,7 @@ def test_compute_takes_no_more_than_a_new_inventory_gives(build_cloud: BuildClou
     assert cloud.status(cloud.boot()) == "ACTIVE"
 
 
-def test_a_capacity_beyond_all_numbers_stops_nobody(build_cloud: BuildCloud) -> None:
+def test_huge_capacity_is_handled(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1)
     host = provider_of(cloud, "node-1")
     has = ledger(cloud).get(f"/resource_providers/{host}/inventories").json
@@ -148,14 +148,14 @@ def test_a_capacity_beyond_all_numbers_stops_nobody(build_cloud: BuildCloud) -> 
     assert cloud.status(cloud.boot()) == "ACTIVE"
 
 
-def test_a_ratio_of_nothing_is_refused_by_name(cloud: Cloud) -> None:
+def test_zero_allocation_ratio_is_rejected(cloud: Cloud) -> None:
     key = make(ledger(cloud), "shelf")
     body = {"resource_class": "VCPU", "total": 1, "allocation_ratio": 0}
     answer = ledger(cloud).post(f"/resource_providers/{key}/inventories", body)
     assert (answer.status, "allocation_ratio" in answer.text) == (400, True)
 
 
-def test_a_number_with_a_point_is_no_amount(cloud: Cloud) -> None:
+def test_decimal_number_is_not_an_amount(cloud: Cloud) -> None:
     key = make(ledger(cloud), "shelf")
     stock(ledger(cloud), key, VCPU=8)
     assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 1.0}}).status == 400
@@ -163,7 +163,7 @@ def test_a_number_with_a_point_is_no_amount(cloud: Cloud) -> None:
     books(cloud)
 
 
-def test_aggregates_of_compute_are_aggregates_of_placement(cloud: Cloud) -> None:
+def test_compute_aggregates_are_placement_aggregates(cloud: Cloud) -> None:
     made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": "ssd"}}).json["aggregate"]
     host = provider_of(cloud, "node-1")
     generation = ledger(cloud).get(f"/resource_providers/{host}").json["generation"]
@@ -177,7 +177,7 @@ def test_aggregates_of_compute_are_aggregates_of_placement(cloud: Cloud) -> None
     assert ledger(cloud).get(f"/resource_providers/{host}/aggregates").json["aggregates"] == []
 
 
-def test_an_aggregate_that_goes_takes_hosts_along_that_outside_hands_put_there(cloud: Cloud) -> None:
+def test_deleting_an_aggregate_removes_hosts_added_outside_covey(cloud: Cloud) -> None:
     made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": "ssd"}}).json["aggregate"]
     host, shelf = provider_of(cloud, "node-1"), make(ledger(cloud), "shelf")
     for key in (host, shelf):
@@ -187,7 +187,7 @@ def test_an_aggregate_that_goes_takes_hosts_along_that_outside_hands_put_there(c
     assert ledger(cloud).get(f"/resource_providers/{shelf}/aggregates").json["aggregates"] == [made["uuid"]]
 
 
-def test_a_host_that_goes_takes_the_providers_below_it_along(cloud: Cloud) -> None:
+def test_deleting_a_host_deletes_its_child_providers(cloud: Cloud) -> None:
     host = provider_of(cloud, "node-1")
     cell = make(ledger(cloud), "cell", host)
     stock(ledger(cloud), make(ledger(cloud), "card", cell), VGPU=1)
@@ -197,14 +197,14 @@ def test_a_host_that_goes_takes_the_providers_below_it_along(cloud: Cloud) -> No
     assert names == {"node-2", "node-3"}
 
 
-def test_traits_of_hosts_are_known_names(build_cloud: BuildCloud) -> None:
+def test_host_traits_are_known(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1", 8, 16384, 100, "CUSTOM_SSD")])
     assert ledger(cloud).get("/traits/CUSTOM_SSD").status == 204
     listed = ledger(cloud).get("/resource_providers", required="CUSTOM_SSD").json["resource_providers"]
     assert [each["name"] for each in listed] == ["node-1"]
 
 
-def test_a_class_in_use_can_be_renamed(cloud: Cloud) -> None:
+def test_resource_class_in_use_can_be_renamed(cloud: Cloud) -> None:
     client = ledger(cloud)
     with cloud.store.write() as tx:
         tx.resource_classes.add("CUSTOM_OLD", NOW)
@@ -216,7 +216,7 @@ def test_a_class_in_use_can_be_renamed(cloud: Cloud) -> None:
     books(cloud)
 
 
-def test_a_tree_is_moved_with_all_that_is_below(cloud: Cloud) -> None:
+def test_provider_tree_moves_with_its_descendants(cloud: Cloud) -> None:
     client = ledger(cloud)
     a, b = make(client, "a"), make(client, "b")
     child = make(client, "child", a)
@@ -230,7 +230,7 @@ def test_a_tree_is_moved_with_all_that_is_below(cloud: Cloud) -> None:
     assert {each["name"] for each in listed} == {"child", "grandchild"}
 
 
-def test_of_many_who_write_one_consumer_one_wins_each_generation(cloud: Cloud) -> None:
+def test_one_concurrent_writer_wins_each_consumer_generation(cloud: Cloud) -> None:
     key = make(ledger(cloud), "shelf")
     stock(ledger(cloud), key, VCPU=100)
     statuses: list[int] = []
@@ -243,7 +243,7 @@ def test_of_many_who_write_one_consumer_one_wins_each_generation(cloud: Cloud) -
     books(cloud)
 
 
-def test_of_many_who_want_the_last_of_it_nobody_gets_too_much(cloud: Cloud) -> None:
+def test_concurrent_claims_never_exceed_capacity(cloud: Cloud) -> None:
     key = make(ledger(cloud), "shelf")
     stock(ledger(cloud), key, VCPU=5)
     statuses: list[int] = []
@@ -257,7 +257,7 @@ def test_of_many_who_want_the_last_of_it_nobody_gets_too_much(cloud: Cloud) -> N
     books(cloud)
 
 
-def test_writers_who_take_the_same_things_in_other_orders_all_succeed(cloud: Cloud) -> None:
+def test_writers_with_different_lock_orders_all_succeed(cloud: Cloud) -> None:
     keys = [make(ledger(cloud), f"shelf-{n}") for n in range(4)]
     for key in keys:
         stock(ledger(cloud), key, VCPU=100, MEMORY_MB=100)
@@ -285,7 +285,7 @@ def _all_at_once(write: Any, arguments: Any) -> None:
         thread.join()
 
 
-def test_a_refused_write_leaves_no_consumer_behind(cloud: Cloud) -> None:
+def test_rejected_write_leaves_no_consumer(cloud: Cloud) -> None:
     key = make(ledger(cloud), "shelf")
     stock(ledger(cloud), key, VCPU=1)
     assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 2}}).status == 409
@@ -293,12 +293,12 @@ def test_a_refused_write_leaves_no_consumer_behind(cloud: Cloud) -> None:
     assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 1}}).status == 204
 
 
-def test_emptying_somebody_unknown_leaves_nothing_behind(cloud: Cloud) -> None:
+def test_emptying_an_unknown_consumer_creates_none(cloud: Cloud) -> None:
     assert put(ledger(cloud), NOBODY, None).status == 204
     assert cloud.rows(tables.consumers) == []
 
 
-def test_tenants_may_only_ask_what_their_own_project_uses(cloud: Cloud) -> None:
+def test_tenants_read_usages_of_their_own_project_only(cloud: Cloud) -> None:
     alice = ledger(cloud, who="alice:web")
     assert alice.get("/usages", project_id="web").status == 200
     assert alice.get("/usages", project_id="db").status == 403
@@ -306,24 +306,24 @@ def test_tenants_may_only_ask_what_their_own_project_uses(cloud: Cloud) -> None:
     assert alice.get("/allocation_candidates", resources="VCPU:1").status == 403
 
 
-def test_links_are_right_where_it_is_served_alone(build: Build) -> None:
+def test_links_work_for_a_single_api(build: Build) -> None:
     alone = build(only_api="placement").as_("admin").below("").sending(OpenStack_API_Version="placement 1.39")
     made = alone.post("/resource_providers", {"name": "shelf"})
     assert made.json["links"][0]["href"] == f"/resource_providers/{made.json['uuid']}"
     assert made.headers["location"].startswith("http")
 
 
-def test_a_body_that_is_nested_far_too_deeply_is_refused(cloud: Cloud) -> None:
+def test_deeply_nested_body_is_rejected(cloud: Cloud) -> None:
     client = ledger(cloud).sending(Content_Type="application/json")
     assert client.ask("POST", "/resource_providers", body=b"[" * 50_000).status == 400
 
 
-def test_the_schema_knows_no_provider_between_trees(cloud: Cloud) -> None:
+def test_database_rejects_a_parent_in_another_tree(cloud: Cloud) -> None:
     with pytest.raises(sa.exc.IntegrityError), cloud.connection.begin() as connection:
         connection.execute(sa.update(tables.resource_providers).values(parent_id=tables.resource_providers.c.id))
 
 
-def test_compute_respects_the_portions_in_which_hosts_give_out_what_they_have(cloud: Cloud) -> None:
+def test_compute_respects_unit_constraints_of_inventories(cloud: Cloud) -> None:
     for host, units in {"node-1": {"step_size": 2}, "node-2": {"min_unit": 2}, "node-3": {"max_unit": 1}}.items():
         path = f"/resource_providers/{provider_of(cloud, host)}/inventories"
         has = ledger(cloud).get(path).json

@@ -1,4 +1,4 @@
-"""`covey simulate`, from the command line to its summary, JSON, recording and plots."""
+"""`covey simulate`: its summary, JSON, recording and plots."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
 from tests.functional.client import Client
 
 
-def test_an_aggregate_is_created_shown_and_deleted(admin: Client) -> None:
+def test_aggregate_is_created_shown_and_deleted(admin: Client) -> None:
     created = admin.at("2.81").post("/os-aggregates", {"aggregate": {"name": "fast", "availability_zone": "z1"}})
     assert created.status == 200, created.text
     key = created.json["aggregate"]["id"]

@@ -1,4 +1,4 @@
-"""Several applications on one port: who gets which path, and how it looks to them."""
+"""Dispatch of paths to mounted applications."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def named(name: str) -> "WSGIApplication":
-    """An application that answers with its name and what it was told of the path."""
+    """An application that responds with its name and its path."""
 
     def app(environ: "WSGIEnvironment", _: "StartResponse") -> Iterable[bytes]:
         return [f"{name} {environ.get('SCRIPT_NAME')!r} {environ['PATH_INFO']!r}".encode()]
@@ -37,11 +37,11 @@ PATHS = {
 
 
 @pytest.mark.parametrize(("script", "path", "answer"), PATHS.values(), ids=PATHS)
-def test_a_path_belongs_to_the_application_that_it_begins_with(script: str, path: str, answer: str) -> None:
+def test_first_path_segment_selects_the_application(script: str, path: str, answer: str) -> None:
     assert answered({"SCRIPT_NAME": script, "PATH_INFO": path}) == answer
 
 
-def test_a_server_need_not_say_where_it_is_mounted() -> None:
+def test_missing_script_name_is_empty() -> None:
     assert answered({"PATH_INFO": "/compute/x"}) == "compute '/compute' '/x'"
 
 

@@ -1,4 +1,4 @@
-"""Reading requests: JSON that makes sense, no larger than allowed, and queries."""
+"""Requests: JSON bodies, their limits, and queries."""
 
 import falcon.testing
 import pytest
@@ -35,19 +35,19 @@ ZERO_BYTES = {
 
 
 @pytest.mark.parametrize(("body", "value"), GOOD.values(), ids=GOOD)
-def test_json_is_read(body: bytes, value: object) -> None:
+def test_json_is_parsed(body: bytes, value: object) -> None:
     assert parse_json(body) == value
 
 
 @pytest.mark.parametrize("body", BAD.values(), ids=BAD)
-def test_what_is_no_json_is_malformed(body: bytes) -> None:
+def test_invalid_json_is_malformed(body: bytes) -> None:
     with pytest.raises(Invalid) as caught:
         parse_json(body)
     assert caught.value.message == "Malformed request body"
 
 
 @pytest.mark.parametrize("body", ZERO_BYTES.values(), ids=ZERO_BYTES)
-def test_a_zero_byte_is_refused_before_a_database_sees_it(body: bytes) -> None:
+def test_zero_byte_is_rejected(body: bytes) -> None:
     with pytest.raises(Invalid, match="may not contain the character"):
         parse_json(body)
 
@@ -62,30 +62,30 @@ JSON_TYPES = ["application/json", "Application/JSON; charset=utf-8", "applicatio
 
 
 @pytest.mark.parametrize("declared", JSON_TYPES)
-def test_a_body_says_that_it_is_json(declared: str) -> None:
+def test_json_content_types_are_accepted(declared: str) -> None:
     assert read_json(a_request(b"[1]", **{"Content-Type": declared})) == [1]
 
 
-def test_a_body_that_says_nothing_is_taken_for_json() -> None:
+def test_missing_content_type_means_json() -> None:
     assert read_json(a_request(b"[1]")) == [1]
 
 
 @pytest.mark.parametrize("declared", ["text/plain", "application/xml", "application/jsonp"])
-def test_another_type_is_refused(declared: str) -> None:
+def test_other_content_types_are_rejected(declared: str) -> None:
     with pytest.raises(UnsupportedMedia, match="Unsupported Content-Type"):
         read_json(a_request(b"[1]", **{"Content-Type": declared}))
 
 
-def test_a_body_may_be_as_long_as_allowed_and_no_longer() -> None:
+def test_body_above_the_limit_is_too_large() -> None:
     assert read_json(a_request(b'"' + b"x" * 18 + b'"')) == "x" * 18
     with pytest.raises(TooLarge, match=r"Request is too large\."):
         read_json(a_request(b'"' + b"x" * 19 + b'"'))
 
 
-def test_a_query_gives_all_values_of_a_parameter_in_order_blank_ones_too() -> None:
+def test_query_returns_all_values_in_order() -> None:
     assert query_lists(a_request(query="a=1&b=&a=%20x+y&c")) == {"a": ["1", " x y"], "b": [""], "c": [""]}
 
 
-def test_a_query_of_absurdly_many_parameters_is_refused() -> None:
+def test_too_many_query_parameters_are_rejected() -> None:
     with pytest.raises(Invalid, match="the limit is 1000"):
         query_lists(a_request(query="a=1&" * 1001))

@@ -1,4 +1,4 @@
-"""Messages of refused bodies and queries, in the words that Nova's clients know."""
+"""Messages of invalid bodies and queries, as Nova's."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ BAD_ZONE = (
 
 
 def refusal(schema: JsonSchema, value: object) -> str:
-    """Why the schema refuses the value; empty when it does not."""
+    """Return the error of a value, or an empty text."""
     try:
         Schema(schema).check(value)
     except Invalid as error:
@@ -39,7 +39,7 @@ def refusal(schema: JsonSchema, value: object) -> str:
 
 
 def refusal_of_x(schema: JsonSchema, value: object) -> str:
-    """The same for a field, without what stands before the reason."""
+    """Return the reason of a field's error."""
     message = refusal({"type": "object", "properties": {"x": schema}}, {"x": value})
     return message.removeprefix(f"Invalid input for field/attribute x. Value: {value}. ")
 
@@ -77,28 +77,28 @@ REASONS: dict[str, tuple[JsonSchema, Any, str]] = {
 
 
 @pytest.mark.parametrize(("schema", "value", "reason"), REASONS.values(), ids=REASONS)
-def test_a_refusal_names_the_field_the_value_and_the_reason(schema: JsonSchema, value: Any, reason: str) -> None:
+def test_message_names_field_value_and_reason(schema: JsonSchema, value: Any, reason: str) -> None:
     message = refusal({"type": "object", "properties": {"x": schema}}, {"x": value})
     assert message == f"Invalid input for field/attribute x. Value: {value}. {reason}"
 
 
 @pytest.mark.parametrize(("schema", "value", "reason"), REASONS.values(), ids=REASONS)
-def test_a_refusal_of_the_whole_body_is_the_reason_alone(schema: JsonSchema, value: Any, reason: str) -> None:
+def test_message_about_the_whole_body_is_the_reason(schema: JsonSchema, value: Any, reason: str) -> None:
     assert refusal(schema, value) == reason
 
 
-def test_no_body_is_not_an_object() -> None:
+def test_missing_body_is_not_an_object() -> None:
     assert refusal({"type": "object"}, None) == "None is not of type 'object'"
 
 
-def test_the_field_is_the_last_step_of_the_path_and_a_place_in_a_list_is_its_number() -> None:
+def test_field_is_the_last_path_step() -> None:
     texts = {"type": "array", "items": {"type": "string"}}
     schema = {"properties": {"outer": {"properties": {"inner": texts}}}}
     message = refusal(schema, {"outer": {"inner": ["a", 5]}})
     assert message == "Invalid input for field/attribute 1. Value: 5. 5 is not of type 'string'"
 
 
-def test_the_first_wrong_field_is_told() -> None:
+def test_first_invalid_field_is_reported() -> None:
     with pytest.raises(Invalid, match=r"for field/attribute name\. Value: 5\. 5 is not of type 'string'"):
         AGGREGATE_CREATE.check({"aggregate": {"availability_zone": 5, "name": 5, "other": 5}})
 
@@ -124,7 +124,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("schema", "value", "reason"), NUMBERS.values(), ids=NUMBERS)
-def test_numbers_may_come_as_digits(schema: JsonSchema, value: Any, reason: str) -> None:
+def test_numbers_are_accepted_as_strings(schema: JsonSchema, value: Any, reason: str) -> None:
     assert refusal_of_x(schema, value) == reason
 
 
@@ -145,21 +145,21 @@ BAD_NAMES = {
 
 
 @pytest.mark.parametrize("name", GOOD_NAMES, ids=lambda name: repr(name[:9]))
-def test_a_name_has_printable_characters(name: str) -> None:
+def test_name_allows_printable_characters(name: str) -> None:
     assert refusal_of_x(NAME, name) == ""
 
 
 @pytest.mark.parametrize("name", BAD_NAMES.values(), ids=BAD_NAMES)
-def test_a_name_has_no_others_and_no_space_around_it(name: str) -> None:
+def test_name_rejects_unprintable_characters_and_outer_whitespace(name: str) -> None:
     assert refusal_of_x(NAME, name) == BAD_NAME
 
 
-def test_a_name_is_neither_empty_nor_endless() -> None:
+def test_name_length_is_limited() -> None:
     assert refusal_of_x(NAME, "") == "'' should be non-empty"
     assert refusal_of_x(NAME, "x" * 256).endswith("is too long")
 
 
-def test_a_zone_has_no_colon() -> None:
+def test_zone_name_rejects_a_colon() -> None:
     zone: JsonSchema = {"type": "string", "format": "az_name"}
     assert refusal_of_x(zone, "az-1") == ""
     assert refusal_of_x(zone, "az:1") == refusal_of_x(zone, "az-1 ") == BAD_ZONE
@@ -167,13 +167,13 @@ def test_a_zone_has_no_colon() -> None:
     assert refusal_of_x(ZONE, "az:1").endswith("is not valid under any of the given schemas")
 
 
-def test_a_description_may_have_line_breaks_and_nothing_worse() -> None:
+def test_description_allows_line_breaks_but_no_control_characters() -> None:
     assert refusal_of_x({"format": "printable"}, "a\r\n\tb") == ""
     assert refusal_of_x({"format": "printable"}, "a\x00b") == "'a\\x00b' is not a 'printable'"
 
 
 @pytest.mark.parametrize("format_", ["name", "az_name", "printable", "uuid"])
-def test_a_format_is_about_texts_only(format_: str) -> None:
+def test_format_applies_to_strings_only(format_: str) -> None:
     assert refusal_of_x({"format": format_}, 5) == ""
 
 
@@ -181,7 +181,7 @@ HOST_NAMES = {"node-1.rack_2": "", "a b": "'a b' does not match '^[a-zA-Z0-9-._]
 
 
 @pytest.mark.parametrize(("name", "reason"), HOST_NAMES.items(), ids=HOST_NAMES)
-def test_a_host_name_is_plain(name: str, reason: str) -> None:
+def test_host_name_allows_plain_characters_only(name: str, reason: str) -> None:
     assert refusal_of_x(HOST_NAME, name) == reason
 
 
@@ -199,11 +199,11 @@ UUIDS = {
 
 
 @pytest.mark.parametrize(("text", "right"), UUIDS.values(), ids=UUIDS)
-def test_a_uuid_has_32_digits_with_or_without_dashes(text: str, right: bool) -> None:
+def test_uuid_has_32_digits_with_or_without_dashes(text: str, right: bool) -> None:
     assert is_uuid(text) is right
 
 
-def test_booleans_come_in_many_words_and_no_others() -> None:
+def test_boolean_spellings() -> None:
     assert refusal_of_x(BOOLEAN, "yes") == refusal_of_x(BOOLEAN, False) == ""
     assert [is_true(value) for value in (True, "On", "1", False, "off", "0")] == [True] * 3 + [False] * 3
     assert refusal_of_x(BOOLEAN, 1) == "1 is not of type 'boolean', 'string'"
@@ -217,7 +217,7 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
-def test_a_body_nested_beyond_measure_is_malformed() -> None:
+def test_deeply_nested_body_is_malformed() -> None:
     recursive: JsonSchema = {"type": "array", "items": {"$ref": "#"}}
     assert refusal(recursive, nested(50)) == ""
     assert refusal(recursive, nested(5000)) == refusal({"type": "object"}, nested(5000)) == "Malformed request body"
@@ -227,11 +227,11 @@ QUERY = Query({"limit": NOT_NEGATIVE, "name": {"type": "string"}}, strict_from=V
 OLD, NEW = Version(2, 74), Version(2, 75)
 
 
-def test_of_a_repeated_parameter_the_last_counts() -> None:
+def test_last_value_of_a_repeated_parameter_wins() -> None:
     assert QUERY.check({"limit": ["1", "2"], "name": ["x"]}, NEW) == {"limit": "2", "name": "x"}
 
 
-def test_unknown_parameters_are_ignored_at_first_and_refused_later() -> None:
+def test_unknown_parameters_are_rejected_from_the_strict_version() -> None:
     assert QUERY.check({"other": ["1"], "limit": ["2"]}, OLD) == {"limit": "2"}
     with pytest.raises(Invalid) as caught:
         QUERY.check({"other": ["1"]}, NEW)
@@ -246,7 +246,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize(("value", "reason"), QUERIES.items(), ids=map(repr, QUERIES))
-def test_a_bad_parameter_is_refused_by_its_name_at_any_version(value: str, reason: str) -> None:
+def test_invalid_parameter_is_named_at_every_version(value: str, reason: str) -> None:
     for version in (OLD, NEW):
         with pytest.raises(Invalid) as caught:
             QUERY.check({"limit": ["1", value]}, version)

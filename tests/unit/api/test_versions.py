@@ -1,4 +1,4 @@
-"""Microversions: what one is, which one a request asks for, and what differs by it."""
+"""Microversions: parsing, negotiation, and versioned values."""
 
 import falcon
 import falcon.testing
@@ -36,13 +36,13 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("text", "version"), PARSED.items(), ids=PARSED)
-def test_a_version_is_read_and_written_alike(text: str, version: Version) -> None:
+def test_version_round_trips(text: str, version: Version) -> None:
     assert Version.parse(text) == version
     assert str(version) == text
 
 
 @pytest.mark.parametrize("text", [*NONSENSE, "2." + "9" * 10_000], ids=lambda text: repr(text[:12]))
-def test_what_is_no_version_is_none(text: str) -> None:
+def test_invalid_version_is_none(text: str) -> None:
     assert Version.parse(text) is None
 
 
@@ -50,7 +50,7 @@ def test_versions_compare_by_number() -> None:
     assert Version(2, 9) < Version(2, 10) < Version(2, 100) < Version(3, 0)
 
 
-def test_what_holds_at_a_version_is_the_newest_that_is_not_newer() -> None:
+def test_versioned_value_is_the_newest_not_newer() -> None:
     shape = Versioned({Version(2, 1): "first", Version(2, 64): "third", Version(2, 15): "second"})
     asked = [Version(2, 1), Version(2, 14), Version(2, 15), Version(2, 63), Version(2, 64), Version(2, 1000)]
     assert [shape.at(v) for v in asked] == ["first", "first", "second", "second", "third", "third"]
@@ -85,12 +85,12 @@ CHOICES = {
 
 
 @pytest.mark.parametrize(("headers", "version"), CHOICES.values(), ids=CHOICES)
-def test_a_request_chooses_its_version(headers: dict[str, str], version: str) -> None:
+def test_request_headers_select_the_version(headers: dict[str, str], version: str) -> None:
     assert str(VERSIONS.negotiate(a_request(**headers))) == version
 
 
 @pytest.mark.parametrize("text", ["2.1001", "3.0", "2.0", "1.99"])
-def test_a_version_out_of_range_is_not_acceptable(text: str) -> None:
+def test_version_out_of_range_is_not_acceptable(text: str) -> None:
     with pytest.raises(NotAcceptable) as caught:
         VERSIONS.negotiate(a_request(OpenStack_API_Version=f"compute {text}"))
     message = f"Version {text} is not supported by the API. Minimum is 2.1 and maximum is 2.1000."
@@ -99,7 +99,7 @@ def test_a_version_out_of_range_is_not_acceptable(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["2", "abc", "2.1.1", "LATEST", "2.01"])
-def test_nonsense_is_invalid(text: str) -> None:
+def test_malformed_version_is_invalid(text: str) -> None:
     with pytest.raises(Invalid) as caught:
         VERSIONS.negotiate(a_request(OpenStack_API_Version=f"compute {text}"))
     assert caught.value.message == (
@@ -107,7 +107,7 @@ def test_nonsense_is_invalid(text: str) -> None:
     )
 
 
-def test_the_answer_names_the_version_in_each_header_that_may_choose_it() -> None:
+def test_response_headers_name_the_version() -> None:
     assert VERSIONS.headers(Version(2, 64)) == {
         "OpenStack-API-Version": "compute 2.64",
         "X-OpenStack-Nova-API-Version": "2.64",
@@ -119,5 +119,5 @@ def test_the_answer_names_the_version_in_each_header_that_may_choose_it() -> Non
     }
 
 
-def test_a_service_without_an_old_header_does_not_listen_to_one() -> None:
+def test_legacy_header_is_ignored_where_unsupported() -> None:
     assert PLAIN.negotiate(a_request(X_OpenStack_Nova_API_Version="2.64")) == Version(1, 0)

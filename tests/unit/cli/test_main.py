@@ -1,4 +1,4 @@
-"""The `covey` command finds every command where the table says, and tells of them without importing any."""
+"""The `covey` command finds every subcommand, and lists them without importing any."""
 
 import subprocess
 import sys
@@ -20,14 +20,14 @@ finally:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_there(name: str) -> None:
+def test_every_command_is_registered(name: str) -> None:
     command = covey.get_command(click.Context(covey), name)
     assert command is not None
     assert command.name == name
     assert command.help
 
 
-def test_help_tells_of_all_commands_and_imports_nothing_heavy() -> None:
+def test_help_lists_all_commands_without_slow_imports() -> None:
     done = subprocess.run([sys.executable, "-c", _HELP], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "imported []" in done.stdout
@@ -36,5 +36,5 @@ def test_help_tells_of_all_commands_and_imports_nothing_heavy() -> None:
         assert purpose in done.stdout
 
 
-def test_what_is_no_command_is_told_so() -> None:
+def test_unknown_command_is_reported() -> None:
     assert covey.get_command(click.Context(covey), "nonsense") is None

@@ -1,4 +1,4 @@
-"""The stock `server group create` goes on as it was, and takes more."""
+"""The stock `server group create` with several policies."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def sent(options: str) -> tuple[Any, str | None]:
         ),
     ],
 )
-def test_what_the_stock_client_can_say_it_says_itself(options: str, more: dict[str, object]) -> None:
+def test_single_policy_is_left_to_the_stock_client(options: str, more: dict[str, object]) -> None:
     assert sent(options) == ({"name": "web"} | more, "compute 2.64")
 
 
@@ -41,20 +41,18 @@ def test_what_the_stock_client_can_say_it_says_itself(options: str, more: dict[s
         ("--policy anti-affinity:rack --rule a=1 --rule b=2", ["anti-affinity:rack"], {"a": "1", "b": "2"}),
     ],
 )
-def test_what_it_can_not_say_goes_out_at_our_version(options: str, policies: list[str], rules: dict[str, str]) -> None:
+def test_several_policies_use_the_covey_version(options: str, policies: list[str], rules: dict[str, str]) -> None:
     group = {"name": "web", "policies": policies, "rules": rules}
     assert sent(options) == (group, "compute 2.1000")
 
 
-def test_a_group_with_several_policies_is_shown_with_all_of_them() -> None:
+def test_group_shows_all_its_policies() -> None:
     shown = Wire({CREATE: ANSWERED}).run("server group create --policy affinity --policy anti-affinity:rack web")
     assert shown == {"id": "g-1", "name": "web", "policies": ["a", "b"]}
 
 
 @pytest.mark.parametrize("command", ["server group create --policy", "server group set web --policy"])
-def test_a_kind_that_there_is_not_is_refused_before_it_is_sent(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_policy_kind_is_rejected_before_the_request(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     wire = Wire({})
     with pytest.raises(SystemExit):
         wire.told(f"{command} afinity:rack web")
@@ -62,7 +60,7 @@ def test_a_kind_that_there_is_not_is_refused_before_it_is_sent(
     assert wire.asked == []
 
 
-def test_help_has_the_stock_options_and_our_example() -> None:
+def test_help_has_the_stock_options_and_the_example() -> None:
     told = help_of("server group create")
     assert told.count("--policy <policy> ") == 1
     assert "New server group name" in told

@@ -1,4 +1,4 @@
-"""What holds for every command: its help, its version, its errors, its place in the reference."""
+"""All commands: help, microversion, errors, and reference."""
 
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -13,17 +13,17 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "client.md"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_command_explains_itself_by_an_example(name: str) -> None:
+def test_every_command_has_an_example(name: str) -> None:
     assert f"Example: openstack {name} " in help_of(name)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "server group create"])
-def test_the_reference_names_the_command(name: str) -> None:
+def test_reference_names_the_command(name: str) -> None:
     assert f"| `{name} " in PAGE.read_text() or f"| `{name}`" in PAGE.read_text()
 
 
-def test_no_command_takes_the_place_of_a_stock_one() -> None:
-    """Else the client would warn its user of it, whatever the command."""
+def test_no_command_replaces_a_stock_one() -> None:
+    """A duplicate command would make the client warn at every command."""
     stock = {
         each.name.replace("_", " ")
         for group in entry_points().groups
@@ -33,7 +33,7 @@ def test_no_command_takes_the_place_of_a_stock_one() -> None:
     assert stock.isdisjoint(NAMES)
 
 
-def test_every_request_of_ours_has_our_version() -> None:
+def test_every_request_has_the_microversion() -> None:
     wire = Wire({"GET /os-policy-scopes": (200, {"policy_scopes": []})})
     wire.run("policy scope list")
     assert wire.last().version == "compute 2.1000"
@@ -50,6 +50,6 @@ def test_every_request_of_ours_has_our_version() -> None:
     ],
     ids=["in words", "not covey", "a proxy", "odd", "empty"],
 )
-def test_an_error_is_what_the_service_said(answer: Answer, told: str) -> None:
+def test_error_shows_the_message_of_the_service(answer: Answer, told: str) -> None:
     with pytest.raises(CommandError, match=told):
         Wire({"GET /os-policy-scopes": answer}).run("policy scope list")

@@ -1,4 +1,4 @@
-"""`openstack policy scope ...`: what it sends, and how it shows what comes back."""
+"""`openstack policy scope ...`: requests and output."""
 
 import pytest
 from osc_lib.exceptions import CommandError
@@ -28,7 +28,7 @@ FORBIDDEN: Answer = (403, {"forbidden": {"code": 403, "message": "Only an admini
         ),
     ],
 )
-def test_a_scope_is_created_as_it_was_asked_for_and_shown_as_it_is(options: str, sent: dict[str, object]) -> None:
+def test_scope_is_created_with_the_given_options(options: str, sent: dict[str, object]) -> None:
     wire = Wire({"POST /os-policy-scopes": ONE})
     assert wire.run(f"policy scope create rack {options}") == RACK
     assert wire.last().body == {"policy_scope": {"name": "rack"} | sent}
@@ -41,27 +41,27 @@ def test_scopes_are_listed_with_booleans() -> None:
     ]
 
 
-def test_people_see_a_table() -> None:
+def test_output_is_a_table() -> None:
     told = Wire({"GET /os-policy-scopes/rack": ONE}).told("policy scope show rack")
     assert "| name                     | rack " in told
     assert "name='rack-1'" in told
 
 
-def test_a_scope_is_shown_as_a_project_sees_it() -> None:
+def test_scope_is_shown_as_a_project_sees_it() -> None:
     projects = {"projects": [{"id": "p-1", "name": "web"}]}
     wire = Wire({"GET /os-policy-scopes/rack": ONE, "GET /identity/v3/projects": (200, projects)})
     wire.run("policy scope show rack --as-project web")
     assert wire.last().query == {"as_tenant_id": "p-1"}
 
 
-def test_who_may_not_look_projects_up_gives_the_id() -> None:
+def test_project_lookup_falls_back_to_the_id() -> None:
     refused = {f"GET /identity/v3/projects{below}": FORBIDDEN for below in ("", "/p-1")}
     wire = Wire({"GET /os-policy-scopes/rack": ONE} | refused)
     wire.run("policy scope show rack --as-project p-1")
     assert wire.last().query == {"as_tenant_id": "p-1"}
 
 
-def test_a_name_is_quoted_on_its_way() -> None:
+def test_name_is_quoted_in_the_url() -> None:
     wire = Wire({"GET /os-policy-scopes/a%2Fb": ONE})
     assert wire.run("policy scope show a/b") == RACK
 
@@ -83,21 +83,21 @@ def test_a_name_is_quoted_on_its_way() -> None:
         ),
     ],
 )
-def test_only_what_was_spoken_of_is_changed(command: str, sent: dict[str, object]) -> None:
+def test_only_given_options_are_changed(command: str, sent: dict[str, object]) -> None:
     wire = Wire({"PUT /os-policy-scopes/rack": ONE})
     assert wire.told(f"policy scope {command}") == ""
     assert wire.last().body == {"policy_scope": sent}
 
 
 @pytest.mark.parametrize("command", ["set rack", "unset rack"])
-def test_a_change_of_nothing_is_not_sent(command: str) -> None:
+def test_empty_change_is_not_sent(command: str) -> None:
     wire = Wire({"PUT /os-policy-scopes/rack": ONE})
     with pytest.raises(CommandError, match="at least one option"):
         wire.told(f"policy scope {command}")
     assert wire.asked == []
 
 
-def test_of_several_scopes_those_that_can_go_do(caplog: pytest.LogCaptureFixture) -> None:
+def test_deletable_scopes_are_deleted_despite_failures(caplog: pytest.LogCaptureFixture) -> None:
     used = (409, {"conflictingRequest": {"code": 409, "message": "rack has aggregates."}})
     gone = (204, None)
     wire = Wire({f"DELETE /os-policy-scopes/{name}": gone for name in "ab"} | {"DELETE /os-policy-scopes/rack": used})
@@ -108,7 +108,7 @@ def test_of_several_scopes_those_that_can_go_do(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("verb", ["add", "remove"])
-def test_an_aggregate_goes_by_its_number(verb: str) -> None:
+def test_aggregate_is_sent_by_id(verb: str) -> None:
     found = (200, {"aggregates": [{"id": 12, "name": "rack-1"}, {"id": 13, "name": "rack-2"}]})
     wire = Wire({"GET /os-aggregates": found, "POST /os-policy-scopes/rack/action": ONE})
     assert wire.run(f"policy scope {verb} aggregate rack rack-2") == RACK

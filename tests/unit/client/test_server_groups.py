@@ -1,4 +1,4 @@
-"""`openstack server group ...` and `server placement show`: what they send, and how they show what comes back."""
+"""`openstack server group ...` and `server placement show`: requests and output."""
 
 from typing import Any
 
@@ -40,13 +40,13 @@ def acted(name: str, document: object) -> Wire:
         ("--name api --no-rule", {"name": "api", "rules": {}}),
     ],
 )
-def test_only_what_was_spoken_of_is_changed(options: str, sent: dict[str, object]) -> None:
+def test_only_given_options_are_changed(options: str, sent: dict[str, object]) -> None:
     wire = Wire(NAMES | {"PUT /os-server-groups/g-1": DOCUMENT})
     assert wire.told(f"server group set web {options}") == ""
     assert wire.last().body == {"server_group": sent}
 
 
-def test_a_change_of_nothing_is_not_sent() -> None:
+def test_empty_change_is_not_sent() -> None:
     wire = Wire(NAMES)
     with pytest.raises(CommandError, match="at least one option"):
         wire.told("server group set web")
@@ -61,19 +61,19 @@ def test_a_change_of_nothing_is_not_sent() -> None:
         ("remove server web web-7", {"remove_instance": {"instance_id": "s-1"}}),
     ],
 )
-def test_members_come_and_go_by_name(command: str, sent: dict[str, object]) -> None:
+def test_members_are_added_and_removed_by_name(command: str, sent: dict[str, object]) -> None:
     wire = Wire(NAMES | {ACTION: DOCUMENT})
     assert wire.run(f"server group {command}") == WEB
     assert wire.last().body == sent
 
 
-def test_people_see_policies_in_the_order_that_counts() -> None:
+def test_policies_are_shown_in_their_order() -> None:
     policies = ["soft-affinity:switch", "anti-affinity:rack"]
     wire = Wire(NAMES | {ACTION: (200, {"server_group": WEB | {"policies": policies}})})
     assert "| soft-affinity:switch, anti-affinity:rack |" in wire.told("server group add server web web-7")
 
 
-def test_an_audit_lists_members_with_their_places() -> None:
+def test_audit_lists_members_with_their_domains() -> None:
     places = {"rack": "3", "switch": None}
     audit = {"server_group_id": "g-1", "members": [{"instance_id": "s-1", "placements": places}]}
     wire = Wire(NAMES | {"GET /os-server-groups/g-1/audit": (200, {"server_group_policy_audit": audit})})
@@ -82,7 +82,7 @@ def test_an_audit_lists_members_with_their_places() -> None:
     assert "rack='3'" in wire.told("server group audit web")
 
 
-def test_an_audit_lists_violations_when_asked_for_them() -> None:
+def test_audit_lists_violations_on_request() -> None:
     wrong = {
         "policy": "anti-affinity:rack",
         "scope": "rack",
@@ -104,14 +104,14 @@ def test_an_audit_lists_violations_when_asked_for_them() -> None:
         ("--flavor small --count 3 --image linux", {"flavor": "f-1", "count": 3, "image": "i-1"}),
     ],
 )
-def test_a_preview_names_what_would_be_booted(options: str, sent: dict[str, object]) -> None:
+def test_preview_sends_flavor_count_and_image(options: str, sent: dict[str, object]) -> None:
     preview = {"server_group_id": "g-1", "count": 1, "fits": True, "placements": [{"rack": "3"}], "reason": None}
     wire = acted("preview", preview)
     assert wire.run(f"server group preview web {options}") == preview
     assert wire.last().body == {"preview": sent}
 
 
-def test_headroom_is_a_number_and_how_sure_it_is() -> None:
+def test_headroom_shows_count_and_at_least() -> None:
     room = {"server_group_id": "g-1", "count": 7, "at_least": False, "reason": "of 8 racks: 7 have room"}
     wire = acted("headroom", room)
     assert wire.run("server group headroom web --flavor small") == room
@@ -124,7 +124,7 @@ def rebalance(status: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("options", "dry"), [("", False), ("--dry-run", True)])
-def test_a_rebalance_is_shown_as_it_begins(options: str, dry: bool) -> None:
+def test_started_rebalance_is_shown(options: str, dry: bool) -> None:
     wire = acted("rebalance", rebalance("running"))
     assert wire.run(f"server group rebalance web {options}") == rebalance("running")
     assert wire.last().body == {"rebalance": {"dry_run": dry}}
@@ -137,19 +137,19 @@ def waiting(monkeypatch: pytest.MonkeyPatch, *statuses: str) -> Wire:
     return Wire(NAMES | begun | {"GET /os-server-groups/g-1/rebalance": answers})
 
 
-def test_who_waits_sees_the_end_of_a_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_shows_the_finished_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = waiting(monkeypatch, "running", "running", "done")
     assert wire.run("server group rebalance web --wait")["status"] == "done"
 
 
-def test_a_rebalance_that_ends_before_its_last_move_is_an_error_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_fails_for_an_incomplete_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandError, match="ended as failed: too full"):
         waiting(monkeypatch, "running", "failed").run("server group rebalance web --wait")
     with pytest.raises(CommandError, match="ended as cancelled: see `server group rebalance show g-1`"):
         waiting(monkeypatch, "cancelled").run("server group rebalance web --wait")
 
 
-def test_a_rebalance_is_shown_and_cancelled() -> None:
+def test_rebalance_is_shown_and_cancelled() -> None:
     wire = Wire(NAMES | {"GET /os-server-groups/g-1/rebalance": (200, {"rebalance": rebalance("running")})})
     assert wire.run("server group rebalance show web") == rebalance("running")
     wire = Wire(NAMES | {ACTION: (202, None)})
@@ -157,7 +157,7 @@ def test_a_rebalance_is_shown_and_cancelled() -> None:
     assert wire.last().body == {"cancel_rebalance": {}}
 
 
-def test_a_placement_is_shown_whole() -> None:
+def test_placement_is_shown_completely() -> None:
     placement = {"server_id": "s-1", "hostId": "x", "decision": {"attempts": 1, "hosts": 24}, "group": None}
     wire = Wire(NAMES | {"GET /servers/s-1/placement": (200, {"placement": placement})})
     assert wire.run("server placement show web-7") == placement

@@ -1,4 +1,4 @@
-"""The real SDK below the commands, and below that a wire that answers what it was told to."""
+"""The commands with the real SDK on a simulated transport."""
 
 import io
 import json
@@ -35,7 +35,7 @@ Answer = tuple[int, object]
 
 @dataclass(frozen=True)
 class Asked:
-    """A request, as it came out of the client."""
+    """A request that the client has sent."""
 
     what: str
     body: Any
@@ -45,7 +45,7 @@ class Asked:
 
 @dataclass
 class Wire(BaseAdapter):
-    """Answers by method and path, each time with the next of the answers, the last one for good; all else is 404."""
+    """Responds by method and path with the next response of a list; the last one repeats. Unknown paths are 404."""
 
     answers: Mapping[str, Answer | list[Answer]]
     asked: list[Asked] = field(default_factory=list)
@@ -69,12 +69,12 @@ class Wire(BaseAdapter):
         return self.asked[-1]
 
     def run(self, command: str) -> Any:
-        """Run `openstack COMMAND -f json` and read it. Raises as the client would before it tells its user."""
+        """Run `openstack COMMAND -f json` and return its output. Raises the client's exceptions."""
         said = self.told(command, "-f", "json")
         return json.loads(said)
 
     def told(self, command: str, *options: str) -> str:
-        """Run `openstack COMMAND` and return what it wrote."""
+        """Run `openstack COMMAND` and return its output."""
         factory, name, arguments = COMMANDS.find_command(shlex.split(command))
         app = _app(self)
         running = factory(app, None, cmd_name=name)

@@ -1,4 +1,4 @@
-"""The demo fleet has the structure that the tutorial speaks of."""
+"""The demo fleet has the structure that the tutorial describes."""
 
 from collections import Counter
 from importlib.resources import files
@@ -14,7 +14,7 @@ def demo_fleet() -> FleetFile:
     return parse((files("covey") / "demo" / "fleet.yaml").read_text(encoding="utf-8"), "fleet.yaml")
 
 
-def test_it_has_24_hosts_of_one_size(fleet: FleetFile) -> None:
+def test_demo_fleet_has_24_equal_hosts(fleet: FleetFile) -> None:
     assert [host.name for host in fleet.hosts] == [f"node-{number:02}" for number in range(1, 25)]
     assert {(host.vcpus, host.memory_mb, host.disk_gb) for host in fleet.hosts} == {(32, 131072, 2000)}
 
@@ -27,11 +27,11 @@ def test_it_has_24_hosts_of_one_size(fleet: FleetFile) -> None:
         ("maintenance_zone", {f"mz-{number}": 8 for number in range(1, 4)}),
     ],
 )
-def test_every_host_is_in_a_domain_of_each_scope(fleet: FleetFile, scope: str, domains: dict[str, int]) -> None:
+def test_every_host_has_a_domain_of_each_scope(fleet: FleetFile, scope: str, domains: dict[str, int]) -> None:
     assert Counter(host.domains[scope] for host in fleet.hosts) == domains
 
 
-def test_a_rack_hangs_below_one_switch_and_reaches_into_every_maintenance_zone(fleet: FleetFile) -> None:
+def test_rack_has_one_switch_and_all_maintenance_zones(fleet: FleetFile) -> None:
     for rack in {host.domains["rack"] for host in fleet.hosts}:
         inside = [host.domains for host in fleet.hosts if host.domains["rack"] == rack]
         assert len({domains["switch"] for domains in inside}) == 1
@@ -43,7 +43,7 @@ def test_availability_zones_are_not_maintenance_zones(fleet: FleetFile) -> None:
     assert len({(host.zone, host.domains["maintenance_zone"]) for host in fleet.hosts}) == 9
 
 
-def test_only_maintenance_zones_can_be_named_and_only_in_disguise(fleet: FleetFile) -> None:
+def test_only_maintenance_zones_have_obfuscated_identifiers(fleet: FleetFile) -> None:
     assert fleet.scopes == (
         ScopeEntry("rack"),
         ScopeEntry("switch"),
@@ -63,12 +63,12 @@ def test_some_hosts_have_fast_disks(fleet: FleetFile) -> None:
     assert sum("CUSTOM_SSD" in host.traits for host in fleet.hosts) == 4
 
 
-def test_flavors_and_images_are_those_of_the_tutorial(fleet: FleetFile) -> None:
+def test_flavors_and_images_match_the_tutorial(fleet: FleetFile) -> None:
     assert [flavor.name for flavor in fleet.flavors] == ["tiny", "small", "medium", "large", "windows"]
     assert [image.name for image in fleet.images] == ["linux-server", "linux-minimal", "database", "windows-server"]
     assert fleet.flavors[-1].extra_specs == {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
     assert fleet.images[-1].properties == {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
 
 
-def test_it_survives_being_written(fleet: FleetFile) -> None:
+def test_demo_fleet_round_trips(fleet: FleetFile) -> None:
     assert parse(render(fleet), "rendered") == fleet

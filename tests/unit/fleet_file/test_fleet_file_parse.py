@@ -1,4 +1,4 @@
-"""What a good fleet file means."""
+"""The values of valid fleet files."""
 
 import time
 from textwrap import dedent
@@ -30,11 +30,11 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("text", EMPTY.values(), ids=EMPTY)
-def test_an_empty_file_is_an_empty_fleet(text: str) -> None:
+def test_empty_file_is_an_empty_fleet(text: str) -> None:
     assert read(text) == FleetFile()
 
 
-def test_every_key_finds_its_place() -> None:
+def test_every_key_is_parsed() -> None:
     assert read("""
         hosts:
           - name: node-1
@@ -75,11 +75,11 @@ def test_every_key_finds_its_place() -> None:
     )
 
 
-def test_what_is_left_out_takes_its_default() -> None:
+def test_omitted_keys_have_defaults() -> None:
     assert hosts_of("name: n") == (HostEntry("n", 1, 1, 0),)
 
 
-def test_a_size_with_a_point_and_no_fraction_is_a_whole_number() -> None:
+def test_size_without_a_fraction_is_an_integer() -> None:
     host = read("hosts: [{name: n, vcpus: 4.0, memory_mb: 1_024, disk_gb: 0}]").hosts[0]
     assert (host.vcpus, host.memory_mb) == (4, 1024)
     assert isinstance(host.vcpus, int)
@@ -110,12 +110,12 @@ PAIRS = {
 
 
 @pytest.mark.parametrize(("fields", "expected"), PAIRS.values(), ids=PAIRS)
-def test_lists_of_equal_length_pair_up(fields: str, expected: list[object]) -> None:
+def test_lists_of_equal_length_are_paired(fields: str, expected: list[object]) -> None:
     assert [(host.name, host.zone, host.domains) for host in hosts_of(fields)] == expected
 
 
 @pytest.mark.parametrize("hosts", ['"n[1-3]"', '["n[1-2]", n3]', "[n1, n2, n3]"])
-def test_an_aggregate_may_list_its_hosts_by_range(hosts: str) -> None:
+def test_aggregate_lists_hosts_by_range(hosts: str) -> None:
     fleet = read(
         f'hosts: [{{name: "n[1-3]", vcpus: 1, memory_mb: 1, disk_gb: 0}}]\naggregates: [{{name: a, hosts: {hosts}}}]'
     )
@@ -139,11 +139,11 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("written", "text"), TEXTS.items(), ids=[f"{w} is {t!r}" for w, t in TEXTS.items()])
-def test_a_property_is_the_text_that_was_written(written: str, text: str) -> None:
+def test_property_keeps_its_written_text(written: str, text: str) -> None:
     assert read(f"images: [{{name: i, properties: {{p: {written}}}}}]").images[0].properties == {"p": text}
 
 
-def test_a_key_is_the_text_that_was_written() -> None:
+def test_key_keeps_its_written_text() -> None:
     assert read("images: [{name: i, properties: {1: x, yes: y}}]").images[0].properties == {"1": "x", "yes": "y"}
 
 
@@ -161,13 +161,13 @@ def test_anchors_aliases_and_merge_keys_work() -> None:
     )
 
 
-def test_the_largest_sizes_are_allowed() -> None:
+def test_maximum_sizes_are_allowed() -> None:
     most = 2_147_483_647
     flavor = read(f"flavors: [{{name: f, vcpus: {most}, memory_mb: {most}, disk_gb: {most}}}]").flavors[0]
     assert (flavor.vcpus, flavor.memory_mb, flavor.disk_gb) == (most, most, most)
 
 
-def test_ten_thousand_hosts_take_seconds_at_most() -> None:
+def test_ten_thousand_hosts_parse_within_seconds() -> None:
     entry = "  - {{name: node-{0}, vcpus: 32, memory_mb: 1024, disk_gb: 0, zone: az, domains: {{rack: rack-{0}}}}}\n"
     text = SCOPES + "hosts:\n" + "".join(entry.format(number) for number in range(10_000))
     started_s = time.perf_counter()

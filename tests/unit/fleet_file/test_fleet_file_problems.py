@@ -1,4 +1,4 @@
-"""What is wrong with a bad fleet file, and exactly where."""
+"""The problems of invalid fleet files, with their positions."""
 
 import pytest
 
@@ -369,12 +369,12 @@ ALL = {**SYNTAX, **SHAPE, **ENTRIES, **CROSS}
 
 
 @pytest.mark.parametrize("case", ALL.values(), ids=ALL)
-def test_a_problem_is_told_with_its_place_and_what_would_be_right(case: tuple[str, ...]) -> None:
+def test_problem_has_a_position_and_a_hint(case: tuple[str, ...]) -> None:
     text, *expected = case
     assert problems_of(text) == [f"f.yaml:{line}" for line in expected]
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_problems_are_reported_in_file_order() -> None:
     text = (
         "hosts:\n- {name: a, vcpus: x}\n- {name: 'b[2-1]', vcpus: 1, memory_mb: 1, disk_gb: 1}\nimages: 3\nimages: 4\n"
     )
@@ -387,38 +387,38 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
-def test_the_error_carries_its_problems_as_values() -> None:
+def test_error_has_its_problems_as_values() -> None:
     with pytest.raises(FleetFileError) as caught:
         parse("images: 3", "f.yaml")
     assert caught.value.filename == "f.yaml"
     assert caught.value.problems == (Problem(1, 9, "images", "must be a list of images, not 3"),)
 
 
-def test_a_host_with_a_problem_does_not_make_its_aggregate_look_wrong() -> None:
+def test_host_problem_does_not_cascade_to_its_aggregate() -> None:
     text = host("name: n, traits: [qqq]") + "aggregates: [{name: a, hosts: [n, m]}]"
     assert len(problems_of(text)) == 1
 
 
-def test_a_scope_with_a_problem_does_not_make_its_domains_look_wrong() -> None:
+def test_scope_problem_does_not_cascade_to_its_domains() -> None:
     text = f"hosts: [{{name: n, {HOST}, domains: {{rack: r}}}}]\nscopes: [{{name: rack, allow: true}}]"
     assert len(problems_of(text)) == 1
 
 
-def test_a_problem_of_an_aliased_value_is_told_where_the_alias_stands() -> None:
+def test_problem_of_an_aliased_value_has_the_position_of_the_alias() -> None:
     lines = problems_of("images:\n- {name: &n a}\n- {name: *n}\n")
     assert lines == ["f.yaml:3:10: images[1].name: duplicate image 'a'; the first is on line 2"]
 
 
-def test_a_problem_inside_an_aliased_value_is_told_where_it_is_written() -> None:
+def test_problem_inside_an_aliased_value_has_the_position_of_the_anchor() -> None:
     lines = problems_of("images:\n- &i {name: a}\n- *i\n")
     assert lines == ["f.yaml:2:13: images[1].name: duplicate image 'a'; the first is on line 2"]
 
 
-def test_a_host_like_a_bad_one_is_told_too() -> None:
+def test_every_host_with_the_same_problem_is_reported() -> None:
     assert len(problems_of(hosts("name: a, zone: 1", "name: b, zone: 1"))) == 2
 
 
-def test_aliases_that_multiply_are_stopped() -> None:
+def test_multiplying_aliases_are_rejected() -> None:
     levels = "".join(f"- &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
     assert problems_of("- &a0 [x]\n" + levels) == ["f.yaml:7:23: YAML: aliases repeat more than 1,000,000 values"]
 
@@ -435,5 +435,5 @@ SHOWN = {
 
 
 @pytest.mark.parametrize(("words", "value"), SHOWN.items(), ids=SHOWN)
-def test_a_wrong_value_is_shown_in_few_words(words: str, value: Plain) -> None:
+def test_values_are_shown_briefly(words: str, value: Plain) -> None:
     assert shown(value) == words

@@ -39,18 +39,18 @@ BAD = {
 
 
 @pytest.mark.parametrize(("pattern", "names"), GOOD.values(), ids=GOOD)
-def test_a_pattern_makes_its_names_in_order(pattern: str, names: list[str]) -> None:
+def test_pattern_expands_in_order(pattern: str, names: list[str]) -> None:
     assert expand(pattern) == names
     assert count(pattern) == len(names)
 
 
 @pytest.mark.parametrize(("pattern", "message"), BAD.values(), ids=BAD)
-def test_a_bad_range_is_refused_with_what_would_be_right(pattern: str, message: str) -> None:
+def test_invalid_range_is_rejected_with_a_hint(pattern: str, message: str) -> None:
     for function in (expand, count):
         with pytest.raises(RangeError) as caught:
             function(pattern)
         assert message in str(caught.value)
 
 
-def test_a_million_names_are_just_allowed() -> None:
+def test_one_million_names_are_allowed() -> None:
     assert count("n[1-1000][1-1000]") == 1_000_000

@@ -1,4 +1,4 @@
-"""The examples of the reference page do what the page says."""
+"""The examples of the reference page work as described."""
 
 import re
 from pathlib import Path
@@ -14,11 +14,11 @@ BLOCKS = re.findall(r"```(yaml|text)\n(.*?)```", PAGE.read_text(encoding="utf-8"
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_an_example_of_the_reference_can_be_read(text: str) -> None:
+def test_reference_example_parses(text: str) -> None:
     assert parse(text, "fleet.yaml").hosts
 
 
-def test_the_errors_of_the_reference_are_the_ones_we_tell() -> None:
+def test_reference_errors_match_the_code() -> None:
     with pytest.raises(FleetFileError) as caught:
         parse(BAD, "fleet.yaml")
     assert f"{caught.value}\n" == OUTPUT

@@ -1,4 +1,4 @@
-"""What we write, we can read."""
+"""Rendered fleet files parse to the same values."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ TEXTS = st.dictionaries(KEYS, VALUES, max_size=3)
 
 @st.composite
 def fleets(draw: st.DrawFn) -> FleetFile:
-    """Draw a fleet that obeys the rules of the file: in particular, all aggregates have different names."""
+    """Draw a valid fleet; in particular, all aggregates have different names."""
     scopes = draw(st.lists(SCOPE_NAMES, unique=True, max_size=3))
     places = iter(draw(st.lists(PLACE_NAMES, unique=True, min_size=12, max_size=12)))
     zones = [None, next(places), next(places)]
@@ -58,12 +58,12 @@ def fleets(draw: st.DrawFn) -> FleetFile:
 
 
 @given(fleets())
-def test_a_fleet_that_was_written_is_read_as_the_same(fleet: FleetFile) -> None:
+def test_rendered_fleet_parses_to_the_same_values(fleet: FleetFile) -> None:
     assert parse(render(fleet), "rendered") == fleet
 
 
 @given(st.text(st.sampled_from("hosts:\n- {}[]name,&*<!'\"?|>a1") | st.characters(), max_size=60))
-def test_any_text_is_a_fleet_or_a_list_of_problems(text: str) -> None:
+def test_any_text_parses_or_has_problems(text: str) -> None:
     try:
         parse(text, "any")
     except FleetFileError as error:
@@ -74,7 +74,7 @@ def test_any_text_is_a_fleet_or_a_list_of_problems(text: str) -> None:
 
 
 @given(st.integers(0, 1200), st.integers(1, 30), st.integers(0, 4), st.integers(0, 1))
-def test_numbered_neighbours_are_written_as_a_range(first: int, size: int, width: int, others: int) -> None:
+def test_numbered_neighbours_render_as_a_range(first: int, size: int, width: int, others: int) -> None:
     host = HostEntry("n", 1, 1, 0)
     alike = [replace(host, name=f"n{number:0{width}}") for number in range(first, first + size)]
     fleet = FleetFile((*alike, replace(host, name="last", vcpus=2)) if others else tuple(alike))
@@ -83,7 +83,7 @@ def test_numbered_neighbours_are_written_as_a_range(first: int, size: int, width
     assert parse(text, "rendered") == fleet
 
 
-def test_neighbours_that_differ_are_written_apart() -> None:
+def test_different_neighbours_render_separately() -> None:
     host = HostEntry("n1", 1, 1, 0)
     fleet = FleetFile(
         (host, replace(host, name="n2", vcpus=2), replace(host, name="n4", vcpus=2), replace(host, name="x"))
@@ -97,11 +97,11 @@ def test_neighbours_that_differ_are_written_apart() -> None:
     )
 
 
-def test_an_empty_fleet_is_an_empty_text() -> None:
+def test_empty_fleet_renders_as_an_empty_text() -> None:
     assert render(FleetFile()) == ""
 
 
-def test_shared_mappings_are_written_without_anchors() -> None:
+def test_shared_mappings_render_without_anchors() -> None:
     domains = {"rack": "r1"}
     hosts = (HostEntry("a", 1, 1, 0, domains=domains), HostEntry("b", 1, 1, 0, domains=domains))
     assert "&" not in render(FleetFile(hosts, (ScopeEntry("rack"),)))

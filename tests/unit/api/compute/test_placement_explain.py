@@ -1,4 +1,4 @@
-"""A request, as placement would be asked."""
+"""The allocation candidates query of an explanation."""
 
 import pytest
 
@@ -24,5 +24,5 @@ A, B = frozenset({"A"}), frozenset({"B", "C"})
     ],
     ids=["resources", "one forbidden aggregate and no disk", "traits and two forbidden aggregates"],
 )
-def test_a_query_names_what_is_asked_and_nothing_else(query: PlacementQuery, shown: str) -> None:
+def test_query_lists_only_requested_parts(query: PlacementQuery, shown: str) -> None:
     assert show_query(query) == shown

@@ -1,4 +1,4 @@
-"""The words of refused bodies, which clients' tests know; and that the quick look never accepts what they refuse."""
+"""Messages of invalid bodies; the fast check never accepts an invalid one."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ PROVIDER = "12345678-1234-5678-1234-567812345678"
 
 
 def refusal(change: dict[str, Any], resources: object) -> str:
-    """Why a consumer's allocations are refused; empty when they are not."""
+    """Return the error of a consumer's allocations, or an empty text."""
     body = {
         "allocations": {PROVIDER: {"resources": resources}},
         "project_id": "web",
@@ -28,7 +28,7 @@ def refusal(change: dict[str, Any], resources: object) -> str:
 
 
 @pytest.mark.parametrize("amount", [1, 2**31, 10**30])
-def test_what_is_right_is_accepted(amount: int) -> None:
+def test_valid_body_is_accepted(amount: int) -> None:
     assert refusal({}, {"VCPU": amount}) == ""
 
 
@@ -47,5 +47,5 @@ def test_what_is_right_is_accepted(amount: int) -> None:
         ({"more": 1}, {"VCPU": 1}, "Additional properties are not allowed ('more' was unexpected)"),
     ],
 )
-def test_what_is_wrong_is_said_in_the_words_of_jsonschema(change: dict[str, Any], resources: object, word: str) -> None:
+def test_message_is_that_of_jsonschema(change: dict[str, Any], resources: object, word: str) -> None:
     assert word in refusal(change, resources)

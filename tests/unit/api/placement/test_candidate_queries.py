@@ -32,20 +32,20 @@ def sets(*words: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(word.split()) for word in words)
 
 
-def test_a_group_without_a_suffix() -> None:
+def test_group_without_a_suffix() -> None:
     text = f"resources=VCPU:2,MEMORY_MB:512&required=T1,!T2&member_of=in:{A},{B}&member_of=!{C}&in_tree={A}"
     assert group(text) == RequestGroup(
         "", {"VCPU": 2, "MEMORY_MB": 512}, sets("T1"), frozenset({"T2"}), sets(f"{A} {B}"), frozenset({C}), A
     )
 
 
-def test_groups_keep_the_order_in_which_they_come() -> None:
+def test_groups_keep_their_order() -> None:
     query = read("resources_B=VCPU:1&resources=DISK_GB:1&resources_A=VF:1&required_B=T&group_policy=isolate")
     assert [one.suffix for one in query.groups] == ["_B", "", "_A"]
     assert query.isolate
 
 
-def test_what_holds_for_the_whole_question() -> None:
+def test_parameters_of_the_whole_query() -> None:
     query = read("resources1=VCPU:1&resources2=VF:1&group_policy=none&root_required=T,!U&same_subtree=1,2")
     assert (query.root_required, query.root_forbidden) == sets("T", "U")
     assert query.same_subtrees == (frozenset({"1", "2"}),)
@@ -53,11 +53,11 @@ def test_what_holds_for_the_whole_question() -> None:
 
 
 @pytest.mark.parametrize(("minor", "nested"), [(28, False), (29, True)])
-def test_old_callers_know_no_trees(minor: int, *, nested: bool) -> None:
+def test_old_versions_do_not_support_trees(minor: int, *, nested: bool) -> None:
     assert read("resources=VCPU:1", minor).nested is nested
 
 
-def test_of_repeated_policies_the_first_counts() -> None:
+def test_first_group_policy_wins() -> None:
     assert read("resources=VCPU:1&group_policy=isolate&group_policy=none").isolate
     assert "'bogus' is not one of" in refused("resources=VCPU:1&group_policy=bogus&group_policy=none")
 
@@ -65,7 +65,7 @@ def test_of_repeated_policies_the_first_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "limit"), [("", None), ("&limit=7", 7), ("&limit=7&limit=8", 7), ("&limit=9" + "0" * 5000, None)]
 )
-def test_a_limit(text: str, limit: int | None) -> None:
+def test_limit_is_parsed(text: str, limit: int | None) -> None:
     assert read_query(parse_qs(f"resources=VCPU:1{text}"), LATEST)[1] == limit
 
 
@@ -78,12 +78,12 @@ def test_a_limit(text: str, limit: int | None) -> None:
         ("required=in:T1,T2&required=!T1", sets("T1 T2"), frozenset({"T1"})),
     ],
 )
-def test_traits(text: str, required: object, forbidden: object) -> None:
+def test_traits_are_parsed(text: str, required: object, forbidden: object) -> None:
     found = group(f"resources=VCPU:1&{text}")
     assert (found.required, found.forbidden) == (required, forbidden)
 
 
-def test_before_traits_could_be_repeated_the_last_one_counts() -> None:
+def test_last_required_parameter_wins_before_1_39() -> None:
     assert group("resources=VCPU:1&required=T1&required=T2", 38).required == sets("T2")
 
 
@@ -131,7 +131,7 @@ def test_before_traits_could_be_repeated_the_last_one_counts() -> None:
         ("resources=VCPU:1&root_required=in:T,U", 39, "only supported since"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_the_words_that_clients_know(text: str, minor: int, message: str) -> None:
+def test_invalid_query_has_the_message_of_placement(text: str, minor: int, message: str) -> None:
     assert message in refused(text, minor)
 
 
@@ -147,12 +147,12 @@ def test_what_makes_no_sense_is_refused_in_the_words_that_clients_know(text: str
         ("required1=T&same_subtree=1", "missing_value"),
     ],
 )
-def test_some_of_it_has_a_code_of_its_own(text: str, code: str) -> None:
+def test_some_errors_have_their_own_code(text: str, code: str) -> None:
     with pytest.raises(Invalid) as caught:
         read(text)
     assert caught.value.code == code
 
 
-def test_a_list_of_providers_takes_the_same_filters() -> None:
+def test_provider_list_accepts_the_same_filters() -> None:
     given = {"name": ["x"], "resources": ["VCPU:1"], "required": ["T"], "member_of": [A], "in_tree": [B]}
     assert read_filters(given, LATEST) == RequestGroup("", {"VCPU": 1}, sets("T"), frozenset(), sets(A), in_tree=B)
