@@ -35,7 +35,7 @@ from tests.build import NOW, a_host, an_image
 from tests.functional.client import Answer, Client, Service
 
 IMAGE = "11111111-2222-3333-4444-555555555555"
-NOBODY = "99999999-9999-9999-9999-999999999999"  # the id of nothing
+UNKNOWN_ID = "99999999-9999-9999-9999-999999999999"  # of no resource
 SIZES = {"small": (1, 1024, 10), "big": (2, 2048, 20), "whole": (8, 16384, 100), "giant": (9, 1024, 10)}
 CLASSES = tuple(ResourceClass)
 _A_MOMENT_S = 1.0
@@ -55,7 +55,7 @@ class Time:
 
 
 @dataclass
-class Moody:
+class FailingDriver:
     """A driver that records its calls, and fails on the hosts and verbs that a test names."""
 
     hosts: set[str] = field(default_factory=set)

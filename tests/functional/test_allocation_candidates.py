@@ -60,13 +60,13 @@ def test_candidate_is_a_valid_allocation(cloud: Cloud) -> None:
 
 
 def test_candidates_reflect_aggregates_traits_and_providers_immediately(cloud: Cloud) -> None:
-    everybody = names(cloud, resources=SMALL)
+    all_hosts = names(cloud, resources=SMALL)
     first = key(cloud, "node-1")
     generation = ledger(cloud).get(f"/resource_providers/{first}").json["generation"]
     body = {"aggregates": [EAST], "resource_provider_generation": generation}
     assert ledger(cloud).put(f"/resource_providers/{first}/aggregates", body).status == 200
     assert names(cloud, resources=SMALL, member_of=EAST) == {"node-1"}
-    assert names(cloud, resources=SMALL, member_of=f"!in:{EAST},{CONSUMER}") == everybody - {"node-1"}
+    assert names(cloud, resources=SMALL, member_of=f"!in:{EAST},{CONSUMER}") == all_hosts - {"node-1"}
     body = {"traits": ["HW_CPU_X86_AVX"], "resource_provider_generation": generation + 1}
     assert ledger(cloud).put(f"/resource_providers/{first}/traits", body).status == 200
     assert names(cloud, resources=SMALL, required="HW_CPU_X86_AVX") == {"node-1"}

@@ -11,7 +11,7 @@ from covey.storage import tables
 from covey.storage.rows import dump
 from tests.build import NOW
 from tests.functional.client import Client
-from tests.functional.fleets import NOBODY, BuildCloud
+from tests.functional.fleets import UNKNOWN_ID, BuildCloud
 from tests.functional.rows import all_rows
 from tests.functional.scopes import Scoped, scoped
 
@@ -151,7 +151,7 @@ def test_readers_may_and_strangers_learn_nothing(racks: Scoped) -> None:
     for stranger in (racks.bob, racks.bob.sending(X_Roles="reader")):
         answer = stranger.get(path)
         assert (answer.status, answer.message) == (404, f"Instance group {group} could not be found.")
-    assert racks.admin.get(f"/os-server-groups/{NOBODY}/audit").status == 404
+    assert racks.admin.get(f"/os-server-groups/{UNKNOWN_ID}/audit").status == 404
 
 
 @pytest.mark.sqlite_only

@@ -11,12 +11,12 @@ from covey.model.work import Job
 from covey.storage import tables
 from covey.worker import Batch
 from tests.build import a_host, an_image
-from tests.functional.fleets import BuildCloud, Cloud, Moody
+from tests.functional.fleets import BuildCloud, Cloud, FailingDriver
 
 LIVE = {"host": None, "block_migration": "auto"}
 
 
-def attempts(driver: Moody, server: str) -> list[str]:
+def attempts(driver: FailingDriver, server: str) -> list[str]:
     return [host for verb, which, host in driver.done if verb == "spawn" and which == server]
 
 
@@ -92,7 +92,7 @@ def test_host_takes_what_fits(build_cloud: BuildCloud) -> None:
 
 
 def test_failed_build_is_retried_on_another_host(build_cloud: BuildCloud) -> None:
-    driver = Moody(verbs={"spawn"})
+    driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(driver=driver)
     server = cloud.ask_for(cloud.alice).json["server"]["id"]
     first = cloud.host(server)
@@ -112,7 +112,7 @@ def test_failed_build_is_retried_on_another_host(build_cloud: BuildCloud) -> Non
 
 
 def test_build_fails_after_three_attempts(build_cloud: BuildCloud) -> None:
-    driver = Moody(verbs={"spawn"})
+    driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(5, driver=driver)
     group = cloud.group("anti-affinity")
     server = cloud.boot(group=group)
@@ -142,14 +142,14 @@ def test_build_fails_after_three_attempts(build_cloud: BuildCloud) -> None:
 )
 def test_failure_message_follows_explain_to_tenants(build_cloud: BuildCloud, telling: str, message: str) -> None:
     options = ("scheduler", "max_attempts", 1), ("api", "explain_to_tenants", telling)
-    cloud = build_cloud(5, *options, driver=Moody(verbs={"spawn"}))
+    cloud = build_cloud(5, *options, driver=FailingDriver(verbs={"spawn"}))
     fault = cloud.show(cloud.boot())["fault"]
     assert fault["message"] == f"No valid host was found. {message}"
     assert "would not spawn" in fault["details"]
 
 
 def test_build_attempts_follow_max_attempts(build_cloud: BuildCloud) -> None:
-    driver = Moody(verbs={"spawn"})
+    driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(5, ("scheduler", "max_attempts", 1), driver=driver)
     server = cloud.boot()
     assert len(attempts(driver, server)) == 1
@@ -157,7 +157,7 @@ def test_build_attempts_follow_max_attempts(build_cloud: BuildCloud) -> None:
 
 
 def test_build_fails_when_every_host_failed(build_cloud: BuildCloud) -> None:
-    driver = Moody(verbs={"spawn"})
+    driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(2, driver=driver)
     server = cloud.boot()
     assert sorted(attempts(driver, server)) == ["node-1", "node-2"]
@@ -169,7 +169,7 @@ def test_build_fails_when_every_host_failed(build_cloud: BuildCloud) -> None:
 
 @pytest.mark.parametrize("fields", [{"availability_zone": "nova:node-1"}, {"host": "node-1"}], ids=["forced", "asked"])
 def test_build_on_a_named_host_is_tried_there_only(build_cloud: BuildCloud, fields: dict[str, Any]) -> None:
-    driver = Moody(hosts={"node-1"})
+    driver = FailingDriver(hosts={"node-1"})
     cloud = build_cloud(driver=driver)
     server = cloud.boot(cloud.admin, **fields)
     assert attempts(driver, server) == ["node-1"]
@@ -178,7 +178,7 @@ def test_build_on_a_named_host_is_tried_there_only(build_cloud: BuildCloud, fiel
 
 
 def test_retried_build_respects_policies(build_cloud: BuildCloud) -> None:
-    driver = Moody()
+    driver = FailingDriver()
     cloud = build_cloud(driver=driver)
     apart, together = cloud.group("anti-affinity"), cloud.group("affinity")
     cloud.boot_on("node-1", apart)
@@ -192,7 +192,7 @@ def test_retried_build_respects_policies(build_cloud: BuildCloud) -> None:
 
 
 def test_failed_server_of_a_batch_is_rescheduled_alone(build_cloud: BuildCloud) -> None:
-    driver = Moody(hosts={"node-2"})
+    driver = FailingDriver(hosts={"node-2"})
     cloud = build_cloud(4, driver=driver)
     group = cloud.group("anti-affinity")
     cloud.boot(group=group, min_count=3)
@@ -284,7 +284,7 @@ def test_build_and_delete_can_run_twice(cloud: Cloud) -> None:
 
 
 def test_repeated_failure_counts_once(build_cloud: BuildCloud) -> None:
-    driver = Moody(verbs={"spawn"})
+    driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(driver=driver)
     server = cloud.ask_for(cloud.alice).json["server"]["id"]
     jobs = cloud.jobs()

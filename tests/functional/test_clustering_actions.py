@@ -14,7 +14,7 @@ from tests.build import NOW
 from tests.functional.client import Answer, Client
 from tests.functional.clusters import clustering_client
 from tests.functional.finished_clusters import a_cluster, a_node, finish_actions, with_profiles
-from tests.functional.fleets import NOBODY, Cloud
+from tests.functional.fleets import UNKNOWN_ID, Cloud
 
 FIELDS = {
     *("id", "name", "action", "target", "cause", "owner", "interval", "start_time", "end_time", "timeout", "status"),
@@ -123,37 +123,40 @@ def test_forced_cancellation_releases_the_lock_at_once(cloud: Cloud, alice: Clie
     [
         ({}, "Malformed request data, missing 'action' key in request body."),
         ({"action": {}}, "'status' is a required property"),
-        ({"action": {"status": "invalid"}}, f"Unknown status invalid for action {NOBODY}."),
+        ({"action": {"status": "invalid"}}, f"Unknown status invalid for action {UNKNOWN_ID}."),
         ({"action": {"status": "CANCELLED", "x": 1}}, "Additional properties are not allowed ('x' was unexpected)"),
     ],
 )
 def test_action_status_can_only_become_cancelled(lasting_cloud: Cloud, body: Any, message: str) -> None:
     alice = clustering_client(lasting_cloud.service, "alice:web")
-    assert error_of(alice.patch(f"/actions/{NOBODY}", body)) == (400, message)
-    assert error_of(alice.patch(f"/actions/{NOBODY}", CANCEL)) == (404, f"The action '{NOBODY}' could not be found.")
-    old = clustering_client(lasting_cloud.service, "alice:web", "1.11").patch(f"/actions/{NOBODY}", CANCEL)
+    assert error_of(alice.patch(f"/actions/{UNKNOWN_ID}", body)) == (400, message)
+    assert error_of(alice.patch(f"/actions/{UNKNOWN_ID}", CANCEL)) == (
+        404,
+        f"The action '{UNKNOWN_ID}' could not be found.",
+    )
+    old = clustering_client(lasting_cloud.service, "alice:web", "1.11").patch(f"/actions/{UNKNOWN_ID}", CANCEL)
     assert error_of(old) == (400, "API version '1.11' is not supported on this method.")
 
 
 def test_child_action_cannot_be_cancelled(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
     parent = stored(cloud, alice.post(f"/clusters/{cluster}/actions", {"scale_out": {}}).json["action"])
-    part = replace(parent, id=NOBODY, verb=Verb.NODE_CREATE, cause=Cause.DERIVED, parent_id=parent.id)
+    part = replace(parent, id=UNKNOWN_ID, verb=Verb.NODE_CREATE, cause=Cause.DERIVED, parent_id=parent.id)
     with cloud.store.write() as tx:
         tx.clustering.actions.add([part])
-    assert alice.get(f"/actions/{parent.id}").json["action"]["depends_on"] == [NOBODY]
-    assert alice.get(f"/actions/{NOBODY}").json["action"]["depended_by"] == [parent.id]
-    assert error_of(alice.patch(f"/actions/{NOBODY}", CANCEL))[0] == 409
+    assert alice.get(f"/actions/{parent.id}").json["action"]["depends_on"] == [UNKNOWN_ID]
+    assert alice.get(f"/actions/{UNKNOWN_ID}").json["action"]["depended_by"] == [parent.id]
+    assert error_of(alice.patch(f"/actions/{UNKNOWN_ID}", CANCEL))[0] == 409
 
 
 def test_events_are_listed_and_shown(cloud: Cloud, alice: Client) -> None:
     event = Event(
         id="11111111-0000-4000-8000-000000000000",
         timestamp=NOW,
-        object_id=NOBODY,
+        object_id=UNKNOWN_ID,
         object_name="web",
         object_type="CLUSTER",
-        cluster_id=NOBODY,
+        cluster_id=UNKNOWN_ID,
         level=Level.INFO,
         action=Verb.CLUSTER_CREATE,
         phase=Phase.START,
@@ -167,10 +170,10 @@ def test_events_are_listed_and_shown(cloud: Cloud, alice: Client) -> None:
     shown = alice.get("/events/11111111").json["event"]
     assert {key: value for key, value in shown.items() if key != "timestamp"} == {
         "id": event.id,
-        "oid": NOBODY,
+        "oid": UNKNOWN_ID,
         "oname": "web",
         "otype": "CLUSTER",
-        "cluster_id": NOBODY,
+        "cluster_id": UNKNOWN_ID,
         "level": "INFO",
         "action": "CLUSTER_CREATE",
         "status": "start",
@@ -185,7 +188,10 @@ def test_events_are_listed_and_shown(cloud: Cloud, alice: Client) -> None:
 
     assert listed(sort="level:desc") == ["2", "1"]
     assert listed(level="ERROR") == listed(level="40") == ["2"]
-    assert listed(oid=NOBODY, oname="web", otype="CLUSTER", action="CLUSTER_CREATE", cluster_id=NOBODY) == ["1", "2"]
+    assert listed(oid=UNKNOWN_ID, oname="web", otype="CLUSTER", action="CLUSTER_CREATE", cluster_id=UNKNOWN_ID) == [
+        "1",
+        "2",
+    ]
     assert listed(clustering_client(cloud.service, "admin:operators")) == ["1", "2", "3"]
     assert error_of(alice.get(f"/events/{theirs.id}")) == (404, f"The event '{theirs.id}' could not be found.")
     for query, message in (

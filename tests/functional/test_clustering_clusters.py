@@ -9,7 +9,7 @@ from covey.model.clustering.clusters import ClusterStatus
 from tests.functional.client import Answer, Client
 from tests.functional.clusters import SCALING, SERVER, clustering_client
 from tests.functional.finished_clusters import a_cluster, a_node, bind, finish_actions, set_server, with_profiles
-from tests.functional.fleets import NOBODY, BuildCloud, Cloud
+from tests.functional.fleets import UNKNOWN_ID, BuildCloud, Cloud
 
 FIELDS = {
     *("id", "name", "profile_id", "profile_name", "user", "project", "domain", "init_at", "created_at", "updated_at"),
@@ -79,7 +79,7 @@ def test_create_returns_the_cluster_and_an_action_for_its_nodes(cloud: Cloud, al
     ("fields", "message"),
     [
         ({"profile_id": None}, "'profile_id' is a required property"),
-        ({"profile_id": NOBODY}, f"The specified profile '{NOBODY}' could not be found."),
+        ({"profile_id": UNKNOWN_ID}, f"The specified profile '{UNKNOWN_ID}' could not be found."),
         (
             {"desired_capacity": 2, "min_size": 5, "max_size": 3},
             "The target capacity (2) is less than the specified min_size (5).",
@@ -360,12 +360,12 @@ def test_adding_removing_and_replacing_nodes_is_validated(cloud: Cloud, alice: C
         assert answer.status == 400
         return answer.message
 
-    assert refused("add_nodes", [free, NOBODY, bobs]) == f"Nodes not found: ['{NOBODY}', '{bobs}']."
+    assert refused("add_nodes", [free, UNKNOWN_ID, bobs]) == f"Nodes not found: ['{UNKNOWN_ID}', '{bobs}']."
     assert refused("add_nodes", [theirs]) == f"Nodes ['{theirs}'] already owned by some cluster."
     assert refused("add_nodes", [stack]) == f"Profile type of nodes ['{stack}'] does not match that of the cluster."
     assert refused("add_nodes", [free, "free"]) == "Items for 'nodes' must be unique"
     assert refused("add_nodes", [free, spare]) == "The target capacity (3) is greater than the cluster's max_size (2)."
-    assert refused("del_nodes", [NOBODY]) == f"Nodes not found: ['{NOBODY}']."
+    assert refused("del_nodes", [UNKNOWN_ID]) == f"Nodes not found: ['{UNKNOWN_ID}']."
     assert refused("del_nodes", [theirs, free]) == f"Nodes not members of specified cluster: ['{theirs}', '{free}']."
     assert refused("del_nodes", [member]) == "The target capacity (0) is less than the cluster's min_size (1)."
     assert refused("replace_nodes", {"old": free}) == "Original nodes not found: ['old']."
@@ -481,7 +481,7 @@ def test_complete_lifecycle_returns_the_action(cloud: Cloud, alice: Client) -> N
     (action,) = alice.get("/actions").json["actions"]
     answer = act(alice, cluster, "complete_lifecycle", {"lifecycle_action_token": action["id"]})
     assert (answer.json, started(alice, answer)["id"]) == ({"action": action["id"]}, action["id"])
-    assert act(alice, cluster, "complete_lifecycle", {"lifecycle_action_token": NOBODY}).status == 404
+    assert act(alice, cluster, "complete_lifecycle", {"lifecycle_action_token": UNKNOWN_ID}).status == 404
     assert len(alice.get("/actions").json["actions"]) == 1
 
 

@@ -9,18 +9,18 @@ from covey.storage import tables
 from tests.build import a_host
 from tests.functional.cluster_tenants import Tenant, a_tenant
 from tests.functional.clusters import policy
-from tests.functional.fleets import BuildCloud, Cloud, Moody
+from tests.functional.fleets import BuildCloud, Cloud, FailingDriver
 
 SPREAD = policy("affinity", servergroup={"policies": "anti-affinity"})
 
 
 @pytest.fixture
-def driver() -> Moody:
-    return Moody()
+def driver() -> FailingDriver:
+    return FailingDriver()
 
 
 @pytest.fixture
-def cloud(build_cloud: BuildCloud, driver: Moody) -> Cloud:
+def cloud(build_cloud: BuildCloud, driver: FailingDriver) -> Cloud:
     return build_cloud(driver=driver)
 
 
@@ -101,7 +101,7 @@ def test_deleted_cluster_leaves_nothing_behind(alice: Tenant, monkeypatch: pytes
     assert (last["oname"], last["action"], last["status"]) == ("web", "CLUSTER_DELETE", "end")
 
 
-def test_failed_build_leaves_a_node_in_error(alice: Tenant, driver: Moody) -> None:
+def test_failed_build_leaves_a_node_in_error(alice: Tenant, driver: FailingDriver) -> None:
     driver.verbs.add("spawn")
     made = alice.create(2)
     assert made["status"] == "FAILED"
@@ -267,7 +267,7 @@ def test_locked_server_fails_a_deletion_unless_it_is_forced(alice: Tenant) -> No
     assert (forced["status"], alice.nodes, len(alice.cloud.servers())) == ("SUCCEEDED", [], 1)
 
 
-def test_timed_out_action_fails_and_a_check_updates_the_nodes(alice: Tenant, driver: Moody) -> None:
+def test_timed_out_action_fails_and_a_check_updates_the_nodes(alice: Tenant, driver: FailingDriver) -> None:
     alice.create(timeout=100)
     answer = alice.ask("scale_out")
     alice.cloud.assembled.executor.execute(

@@ -9,7 +9,7 @@ from covey.model.clustering.clusters import NodeStatus
 from tests.functional.client import Answer, Client
 from tests.functional.clusters import SERVER, clustering_client
 from tests.functional.finished_clusters import a_cluster, a_node, finish_actions, set_server, with_profiles
-from tests.functional.fleets import NOBODY, Cloud
+from tests.functional.fleets import UNKNOWN_ID, Cloud
 
 FIELDS = {
     *("id", "name", "cluster_id", "physical_id", "profile_id", "profile_name", "user", "project", "domain", "index"),
@@ -83,7 +83,7 @@ def test_invalid_node_is_rejected(cloud: Cloud, alice: Client) -> None:
     a_cluster(cloud, alice)
     a_cluster(cloud, with_profiles(cloud, "bob:db"), "theirs")
     for fields, message in (
-        ({"profile_id": NOBODY}, f"The specified profile '{NOBODY}' could not be found."),
+        ({"profile_id": UNKNOWN_ID}, f"The specified profile '{UNKNOWN_ID}' could not be found."),
         ({"cluster_id": "theirs"}, "The specified cluster 'theirs' could not be found."),
         (
             {"cluster_id": "web", "profile_id": "stack"},

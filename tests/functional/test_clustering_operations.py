@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from tests.functional.cluster_tenants import Tenant, a_tenant
-from tests.functional.fleets import BuildCloud, Moody
+from tests.functional.fleets import BuildCloud, FailingDriver
 
 
 @pytest.fixture
-def driver() -> Moody:
-    return Moody()
+def driver() -> FailingDriver:
+    return FailingDriver()
 
 
 @pytest.fixture
-def alice(build_cloud: BuildCloud, driver: Moody) -> Tenant:
+def alice(build_cloud: BuildCloud, driver: FailingDriver) -> Tenant:
     """Return a tenant whose cluster has two nodes."""
     cloud = build_cloud(driver=driver)
     tenant = a_tenant(cloud, cloud.alice)
@@ -43,7 +43,7 @@ def test_node_operation_stops_and_starts_a_server(alice: Tenant) -> None:
     assert states(alice) == [("ACTIVE", "ACTIVE")] * 2
 
 
-def test_cluster_operation_reaches_each_node(alice: Tenant, driver: Moody) -> None:
+def test_cluster_operation_reaches_each_node(alice: Tenant, driver: FailingDriver) -> None:
     action = alice.done(alice.api.post("/clusters/web/ops", {"reboot": {"params": {"type": "HARD"}}}))
     assert action["status"] == "SUCCEEDED"
     rebooted = sorted(server for verb, server, _ in driver.done if verb == "reboot")
@@ -53,7 +53,7 @@ def test_cluster_operation_reaches_each_node(alice: Tenant, driver: Moody) -> No
     assert {unit["target"] for unit in derived} == {node["id"] for node in alice.nodes}
 
 
-def test_host_failure_is_reported_without_the_host_name(alice: Tenant, driver: Moody) -> None:
+def test_host_failure_is_reported_without_the_host_name(alice: Tenant, driver: FailingDriver) -> None:
     driver.verbs.add("reboot")
     action = alice.done(alice.api.post("/clusters/web/ops", {"reboot": {}}))
     assert (action["status"], action["status_reason"]) == (

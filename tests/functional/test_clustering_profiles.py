@@ -11,7 +11,7 @@ from covey.storage.store import Store
 from tests.build import NOW
 from tests.functional.client import Answer, Client, Service
 from tests.functional.clusters import SERVER, STACK, clustering_client
-from tests.functional.fleets import NOBODY
+from tests.functional.fleets import UNKNOWN_ID
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_body_without_its_key_is_rejected(lasting: Service, body: Any) -> None:
     for path, key in (("profiles", "profile"), ("policies", "policy")):
         for answer in (alice.post(f"/{path}", body), alice.post(f"/{path}/validate", body)):
             assert (answer.status, answer.message) == (400, f"Request body missing '{key}' key.")
-        answer = alice.patch(f"/{path}/{NOBODY}", body)
+        answer = alice.patch(f"/{path}/{UNKNOWN_ID}", body)
         message = f"Malformed request data, missing '{key}' key in request body."
         assert (answer.status, answer.message) == (400, message)
 

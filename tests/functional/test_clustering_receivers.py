@@ -10,7 +10,7 @@ from covey.services.clustering.engines import Heartbeat
 from tests.functional.client import Answer, Client
 from tests.functional.cluster_tenants import a_tenant
 from tests.functional.clusters import clustering_client
-from tests.functional.fleets import NOBODY, Cloud
+from tests.functional.fleets import UNKNOWN_ID, Cloud
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_malformed_webhook_call_is_rejected(cloud: Cloud, alice: Client) -> None
     path = f"/webhooks/{receiver['id']}/trigger"
     assert anybody.post(path).status == 400
     assert "V=2" in anybody.post(path).text
-    for key in ("hook", receiver["id"][:8], NOBODY, "%27"):  # names and short ids can be guessed
+    for key in ("hook", receiver["id"][:8], UNKNOWN_ID, "%27"):  # names and short ids can be guessed
         assert anybody.ask("POST", f"/webhooks/{key}/trigger", query_string="V=2").status == 404
     for body in ([1], "x", 1):
         assert anybody.ask("POST", path, query_string="V=2", json=body).status == 400
@@ -168,7 +168,7 @@ def test_receivers_are_hidden_from_readers(cloud: Cloud, alice: Client) -> None:
         ({"name": None}, "'name' is a required property"),
         ({"name": "two words"}, "The value for name must be"),
         ({"cluster_id": None}, "Cluster identity is required for creating webhook receiver."),
-        ({"cluster_id": NOBODY}, f"The specified cluster '{NOBODY}' could not be found."),
+        ({"cluster_id": UNKNOWN_ID}, f"The specified cluster '{UNKNOWN_ID}' could not be found."),
         ({"action": None}, "Action name is required for creating webhook receiver"),
         ({"action": "CLUSTER_ADD_NODES"}, "Value 'CLUSTER_ADD_NODES' is not acceptable for field 'action'."),
         ({"params": [1]}, "The value for params must be a map: '[1]'."),

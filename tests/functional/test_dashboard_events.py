@@ -30,7 +30,7 @@ def test_finished_job_sends_an_event(cloud: Cloud) -> None:
     cloud.settle()
     assert alice.next() == {"servers": [server]}
     cloud.delete(server)
-    assert alice.next().keys() == {"servers"}  # nobody knows any more which it was
+    assert alice.next().keys() == {"servers"}  # a deleted server has no id in the event
     alice.close()
 
 

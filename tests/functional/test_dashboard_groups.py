@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.functional.client import Client
-from tests.functional.fleets import NOBODY, BuildCloud, Cloud
+from tests.functional.fleets import UNKNOWN_ID, BuildCloud, Cloud
 from tests.functional.rows import all_rows
 from tests.functional.scopes import Scoped, scoped
 
@@ -31,8 +31,8 @@ def test_groups_show_policies_in_words_and_violations(racks: Scoped) -> None:
     assert mine[kept]["words"] == "at most 2 in one rack; in one zone if possible"
     assert (mine[kept]["violations"], mine[kept]["members"]) == (0, 1)
     assert (mine[broken]["violations"], mine[broken]["hard_violations"]) == (2, 1)
-    everybodys = dashboard(racks.admin).get("/data/groups").json
-    assert {group["id"] for group in everybodys["groups"]} == {kept, broken, bobs}
+    all_groups = dashboard(racks.admin).get("/data/groups").json
+    assert {group["id"] for group in all_groups["groups"]} == {kept, broken, bobs}
     page = dashboard(racks.admin).get("/data/groups", offset="1", limit="1").json
     assert ([group["id"] for group in page["groups"]], page["more"]) == ([broken], True)
     racks.did(racks.admin, racks.boot_on("node-2", kept), "migrate", {"host": "node-5"})
@@ -140,7 +140,7 @@ def test_smallest_change_of_a_slightly_too_large_server(racks: Scoped) -> None:
 def test_placement_of_a_server_is_explained(racks: Scoped) -> None:
     told = why(racks.admin, racks.boot_on("node-2"))
     assert (told["refused"], told["placement"]["host"]) == (False, "node-2")
-    assert dashboard(racks.alice).get(f"/data/servers/{NOBODY}/why").status == 404
+    assert dashboard(racks.alice).get(f"/data/servers/{UNKNOWN_ID}/why").status == 404
 
 
 @pytest.mark.parametrize(("tells", "reasons"), [("reasons", [{"reason": "lack VCPUs", "hosts": None}]), ("none", [])])

@@ -70,7 +70,7 @@ def test_unknown_first_segment_returns_choices(stranger: Client, path: str) -> N
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        pytest.param("GET", "/nonexist", id="a path that nobody knows"),
+        pytest.param("GET", "/nonexist", id="an unknown path"),
         pytest.param("POST", "/os-aggregates/1", id="POST to an aggregate"),
         pytest.param("PUT", "/os-aggregates", id="PUT to the list of aggregates"),
         pytest.param("DELETE", "/flavors", id="DELETE of all flavors"),

@@ -9,7 +9,7 @@ from tests.functional.client import Answer, Client
 from tests.functional.conftest import AddHosts, Build
 
 HOST = "http://falconframework.org/compute/v2.1"
-NOBODY = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
+UNKNOWN_ID = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
 SHORT = {"id", "hypervisor_hostname", "state", "status"}
 FULL = SHORT | {"hypervisor_type", "hypervisor_version", "host_ip", "service"}
 USE = {
@@ -93,7 +93,7 @@ class TestHypervisors:
 
     @pytest.mark.parametrize("path", ["", "/uptime"])
     def test_one_that_is_not_there_is_404(self, admin: Client, path: str) -> None:
-        for version, key in (("2.1", "99"), ("2.1", "abc"), ("2.53", NOBODY)):
+        for version, key in (("2.1", "99"), ("2.1", "abc"), ("2.53", UNKNOWN_ID)):
             answer = admin.at(version).get(f"/os-hypervisors/{key}{path}")
             assert (answer.status, answer.message) == (404, f"Hypervisor with ID '{key}' could not be found.")
 
@@ -120,7 +120,7 @@ class TestHypervisors:
             missing = client.get(path, hypervisor_hostname_pattern="z")
             assert (missing.status, missing.message) == (404, "No hypervisor matching 'z' could be found.")
 
-    @pytest.mark.parametrize("paging", [{"limit": "1"}, {"marker": NOBODY}])
+    @pytest.mark.parametrize("paging", [{"limit": "1"}, {"marker": UNKNOWN_ID}])
     def test_what_is_matched_is_not_paged(self, admin: Client, paging: dict[str, str]) -> None:
         answer = admin.at("2.53").get("/os-hypervisors", hypervisor_hostname_pattern="node", **paging)
         assert (answer.status, answer.message) == (
@@ -155,7 +155,7 @@ class TestHypervisors:
         assert "hypervisors_links" not in answer.json
 
     def test_a_marker_that_is_no_host_is_400(self, admin: Client) -> None:
-        for version, marker in (("2.33", "99"), ("2.33", "abc"), ("2.53", NOBODY)):
+        for version, marker in (("2.33", "99"), ("2.33", "abc"), ("2.53", UNKNOWN_ID)):
             answer = admin.at(version).get("/os-hypervisors", marker=marker)
             assert (answer.status, answer.message) == (400, f"marker [{marker}] not found")
 
@@ -246,9 +246,9 @@ class TestServices:
 
     def test_a_service_that_is_not_there_is_404(self, admin: Client) -> None:
         client = admin.at("2.53")
-        changed, deleted = put(client, NOBODY, status="enabled"), client.delete(f"/os-services/{NOBODY}")
-        assert (changed.status, changed.message) == (404, f"Service {NOBODY} could not be found.")
-        assert (deleted.status, deleted.message) == (404, f"Service {NOBODY} not found.")
+        changed, deleted = put(client, UNKNOWN_ID, status="enabled"), client.delete(f"/os-services/{UNKNOWN_ID}")
+        assert (changed.status, changed.message) == (404, f"Service {UNKNOWN_ID} could not be found.")
+        assert (deleted.status, deleted.message) == (404, f"Service {UNKNOWN_ID} not found.")
         old = admin.delete("/os-services/99")
         assert (old.status, old.message) == (404, "Service 99 not found.")
 
@@ -256,7 +256,7 @@ class TestServices:
         client = admin.at("2.53")
         for answer in (put(client, "1", status="enabled"), client.delete("/os-services/1")):
             assert (answer.status, answer.message) == (400, "Invalid uuid 1")
-        old = admin.delete(f"/os-services/{NOBODY}")
+        old = admin.delete(f"/os-services/{UNKNOWN_ID}")
         assert (old.status, old.message) == (400, "Invalid input received: id must be an integer")
 
     def test_a_deleted_service_takes_its_host_along(self, admin: Client) -> None:

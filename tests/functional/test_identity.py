@@ -16,7 +16,7 @@ from tests.functional.conftest import Build, _build
 
 pytestmark = pytest.mark.sqlite_only
 
-NOBODY: dict[str, Any] = {"projects": [{"id": "p-web", "name": "web"}, {"id": "p-ops", "name": "ops"}], "users": []}
+NO_USERS: dict[str, Any] = {"projects": [{"id": "p-web", "name": "web"}, {"id": "p-ops", "name": "ops"}], "users": []}
 WRONG = "The user name or the password is wrong."
 MALFORMED = "The Authorization header is malformed. Send: Basic base64(user:password)."
 
@@ -59,7 +59,7 @@ class TestTrusting:
 @pytest.fixture(scope="module")
 def two_users() -> dict[str, Any]:
     """Alice is a member of web, root an administrator in ops."""
-    document = with_user(NOBODY, "alice", "web", ("member",), "wonderland")
+    document = with_user(NO_USERS, "alice", "web", ("member",), "wonderland")
     return with_user(document, "root", "ops", ("admin",), "toor")
 
 
@@ -95,7 +95,7 @@ class TestBasic:
         assert login(basic, "alice", "wonderland").get("/os-aggregates").status == 403
 
     def test_wrong_password_and_unknown_user_look_alike(self, basic: Service) -> None:
-        for user in ("alice", "nobody"):
+        for user in ("alice", "unknown"):
             answer = login(basic, user, "looking-glass").get("/flavors")
             assert (answer.status, answer.message) == (401, WRONG)
             assert answer.headers["www-authenticate"] == 'Basic realm="covey", charset="UTF-8"'
@@ -163,7 +163,7 @@ class TestUsersFile:
     ) -> None:
         alice = login(changing, "alice", "wonderland")
         assert alice.get("/flavors").status == 200
-        monkeypatch.setattr(bcrypt, "checkpw", lambda *_: False)  # from now on nobody's password would be right
+        monkeypatch.setattr(bcrypt, "checkpw", lambda *_: False)  # no password matches from here on
         assert alice.get("/flavors").status == 200
         assert login(changing, "root", "toor").get("/flavors").status == 401
         document = yaml.safe_load(users.read_text())

@@ -13,7 +13,7 @@ from covey.storage import tables
 from tests.build import NOW, a_host
 from tests.functional.client import Answer, Client
 from tests.functional.conftest import Build
-from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud
+from tests.functional.fleets import IMAGE, UNKNOWN_ID, BuildCloud, Cloud
 from tests.functional.rows import all_rows
 from tests.functional.scopes import Scoped, scope, scoped
 
@@ -270,7 +270,7 @@ def test_conflicts_are_named_as_the_tenant_knows_them(racks: Scoped) -> None:
 def test_another_projects_group_is_not_there(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     before = all_rows(racks.connection)
-    server = NOBODY
+    server = UNKNOWN_ID
     path = f"/os-server-groups/{group}"
     for answer in (
         update(racks.bob, group, name="mine"),
@@ -287,13 +287,13 @@ def test_another_projects_group_is_not_there(racks: Scoped) -> None:
 
 
 @pytest.mark.sqlite_only
-@pytest.mark.parametrize("key", [NOBODY, "x" * 300, "%F0%9F%90%A6", "..%2F", "'; --"])
+@pytest.mark.parametrize("key", [UNKNOWN_ID, "x" * 300, "%F0%9F%90%A6", "..%2F", "'; --"])
 def test_a_group_that_is_nowhere_is_404_everywhere(lasting_racks: Scoped, key: str) -> None:
     alice, path = lasting_racks.alice, f"/os-server-groups/{key}"
     assert update(alice, key, name="n").status == 404
     assert alice.put(path, {"server_group": {"name": "n"}}).status == 404
-    assert add(alice, key, NOBODY).status == 404
-    assert remove(alice, key, NOBODY).status == 404
+    assert add(alice, key, UNKNOWN_ID).status == 404
+    assert remove(alice, key, UNKNOWN_ID).status == 404
     assert alice.get(f"{path}/audit").status == 404
     assert alice.post(f"{path}/action", {"preview": {"flavor": "small"}}).status == 404
 
@@ -517,7 +517,7 @@ def test_servers_of_other_projects_and_of_nobody_do_not_join(racks: Scoped) -> N
     group, bobs = racks.group("anti-affinity"), racks.boot(racks.bob)
     gone = racks.boot()
     racks.delete(gone)
-    for server in (bobs, gone, NOBODY):
+    for server in (bobs, gone, UNKNOWN_ID):
         answer = add(racks.alice, group, server)
         assert (answer.status, answer.message) == (404, f"Instance {server} could not be found.")
     by_admin = add(racks.admin, group, bobs)
@@ -545,12 +545,15 @@ def test_servers_without_a_future_do_not_join(racks: Scoped) -> None:
         ({"add_instance": None}, "None is not of type 'object'"),
         ({"add_instance": {"instance_id": "x"}}, "instance_id. Value: x"),
         ({"add_instance": {"instance_id": 5}}, "5 is not of type 'string'"),
-        ({"add_instance": {"instance_id": NOBODY, "enforce": "maybe"}}, "enforce. Value: maybe"),
-        ({"add_instance": {"instance_id": NOBODY, "enforce": None}}, "enforce. Value: None"),
-        ({"add_instance": {"instance_id": NOBODY, "more": 1}}, "('more' was unexpected)"),
-        ({"remove_instance": {"instance_id": NOBODY, "enforce": True}}, "('enforce' was unexpected)"),
+        ({"add_instance": {"instance_id": UNKNOWN_ID, "enforce": "maybe"}}, "enforce. Value: maybe"),
+        ({"add_instance": {"instance_id": UNKNOWN_ID, "enforce": None}}, "enforce. Value: None"),
+        ({"add_instance": {"instance_id": UNKNOWN_ID, "more": 1}}, "('more' was unexpected)"),
+        ({"remove_instance": {"instance_id": UNKNOWN_ID, "enforce": True}}, "('enforce' was unexpected)"),
         ({"remove_instance": {}}, "'instance_id' is a required property"),
-        ({"add_instance": {"instance_id": NOBODY}, "remove_instance": {"instance_id": NOBODY}}, "exactly one of"),
+        (
+            {"add_instance": {"instance_id": UNKNOWN_ID}, "remove_instance": {"instance_id": UNKNOWN_ID}},
+            "exactly one of",
+        ),
         ({}, "Send exactly one of add_instance, remove_instance, preview, headroom"),
         ({"explode": {}}, "Unknown action 'explode'."),
         ([], "[] is not of type 'object'"),
@@ -683,7 +686,7 @@ def test_only_members_leave(racks: Scoped) -> None:
     group, other = racks.group("anti-affinity"), racks.group("anti-affinity")
     lone, elsewhere = racks.boot(), racks.boot(group=other)
     before = all_rows(racks.connection)
-    for server in (lone, elsewhere, NOBODY):
+    for server in (lone, elsewhere, UNKNOWN_ID):
         answer = remove(racks.alice, group, server)
         assert (answer.status, answer.message) == (
             404,

@@ -451,7 +451,7 @@ URLS = [
     case("a flavor that is no text", "GET /flavors/%ff", "Flavor \ufffd could not be found.", 404),
     query("a zero byte in the path", "/flavors/a%00b", NO_ZERO_IN_URL),
     query("a zero byte in the query", "/flavors?marker=%00", NO_ZERO_IN_URL),
-    query("a zero byte in a parameter that nobody knows", "/flavors?%00=1", NO_ZERO_IN_URL),
+    query("a zero byte in an unknown parameter", "/flavors?%00=1", NO_ZERO_IN_URL),
     query("far too many parameters", "/flavors?" + "a=1&" * 1500, "Too many query parameters; the limit is 1000."),
     query("a limit below zero", "/flavors?limit=-1", in_query("limit", "-1", "'-1' does not match '^[0-9]*$'")),
     query("a limit in words", "/flavors?limit=abc", in_query("limit", "abc", "'abc' does not match '^[0-9]*$'")),

@@ -16,7 +16,7 @@ from covey.model.scopes import Scope
 from covey.storage import tables
 from tests.build import NOW, a_host
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud, Moody
+from tests.functional.fleets import IMAGE, UNKNOWN_ID, BuildCloud, Cloud, FailingDriver
 from tests.functional.scopes import surrogate
 from tests.functional.streams import listening
 
@@ -72,7 +72,7 @@ class Walk:
 
 @pytest.fixture
 def walk(build_cloud: BuildCloud) -> Walk:
-    moody = Moody(hosts={HOSTS[4]})
+    moody = FailingDriver(hosts={HOSTS[4]})
     cloud = build_cloud([a_host(name) for name in HOSTS], driver=moody)
     secrets = {*HOSTS, *_add_scope(cloud, "rack", RACKS), *_add_scope(cloud, "zone", ZONES, allow=True)}
     with cloud.store.read() as tx:
@@ -119,7 +119,7 @@ def _add_scope(cloud: Cloud, name: str, domains: dict[int, tuple[str, list[str]]
     return {scope.namespace_uuid, *uuids.values(), *map(str, domains), *names}
 
 
-def _servers(cloud: Cloud, moody: Moody, groups: Sequence[str]) -> list[str]:
+def _servers(cloud: Cloud, moody: FailingDriver, groups: Sequence[str]) -> list[str]:
     """Create servers in various states, with various histories."""
     apart, targeted, together = groups
     servers = [cloud.boot(group=apart) for _ in range(4)]  # one of them tried the host that fails
@@ -162,7 +162,7 @@ GROUP_ACTIONS: list[dict[str, Any]] = [
     *({verb: {"flavor": size, "count": 9}} for verb in ("preview",) for size in ("small", "whole", "giant", "none")),
     *({"headroom": {"flavor": size}} for size in ("small", "giant")),
     {"preview": {"flavor": "small", "availability_zone": "moon"}},
-    {"preview": {"flavor": "small", "image": NOBODY}},
+    {"preview": {"flavor": "small", "image": UNKNOWN_ID}},
     {"rebalance": {"dry_run": True}},
     {"rebalance": {}},
     {"explode": {}},
@@ -185,13 +185,13 @@ SERVER_ACTIONS: list[dict[str, Any]] = [
     {"explode": {}},
 ]
 QUERIES = {
-    "/servers/detail": ["host=elsewhere", "all_tenants=1", "status=ERROR", f"marker={NOBODY}", "name=["],
+    "/servers/detail": ["host=elsewhere", "all_tenants=1", "status=ERROR", f"marker={UNKNOWN_ID}", "name=["],
     "/servers": ["all_tenants=1", "sort_key=host", "limit=1"],
     "/os-server-groups": ["all_projects=1", "limit=1"],
     "/os-server-groups/{key}/audit": ["violations=true", "violations=nonsense"],
     "/os-policy-scopes": ["as_tenant_id=db"],
     "/os-policy-scopes/{key}": ["as_tenant_id=db"],
-    "/os-migrations": ["instance_uuid=" + NOBODY],
+    "/os-migrations": ["instance_uuid=" + UNKNOWN_ID],
     "/limits": ["tenant_id=db"],
     "/os-hypervisors": ["with_servers=true"],
 }
@@ -205,11 +205,11 @@ def _bodies(route: str, walk: Walk) -> list[Any]:
     server_creation: list[Any] = [
         {"server": server | more, "os:scheduler_hints": hints}
         for more in ({}, {"flavorRef": "giant"}, {"availability_zone": "nova:elsewhere"}, {"host": "elsewhere"})
-        for hints in ({}, {"group": walk.groups[0]}, {"group": NOBODY}, {"different_host": walk.servers[:3]})
+        for hints in ({}, {"group": walk.groups[0]}, {"group": UNKNOWN_ID}, {"different_host": walk.servers[:3]})
     ]
     members = [
         {verb: {"instance_id": member} | more}
-        for member in (*walk.servers, NOBODY)
+        for member in (*walk.servers, UNKNOWN_ID)
         for verb, more in (("add_instance", {"enforce": True}), ("add_instance", {}), ("remove_instance", {}))
     ]
     known = {
@@ -244,15 +244,15 @@ def test_no_tenant_response_discloses_hosts_aggregates_or_other_projects(walk: W
     with cloud.store.read() as tx:
         scopes = [scope.id for scope in tx.scopes.all()]
     walk.keys = {
-        "servers": [*walk.servers, NOBODY],
-        "os-server-groups": [*walk.groups, NOBODY],
-        "os-policy-scopes": [*scopes, NOBODY],
+        "servers": [*walk.servers, UNKNOWN_ID],
+        "os-server-groups": [*walk.groups, UNKNOWN_ID],
+        "os-policy-scopes": [*scopes, UNKNOWN_ID],
         "flavors": ["small", "none"],
         "os-quota-sets": ["web", "db"],
         "os-quota-class-sets": ["default"],
         "os-aggregates": ["1"],
-        "os-hypervisors": [NOBODY],
-        "os-services": [NOBODY],
+        "os-hypervisors": [UNKNOWN_ID],
+        "os-services": [UNKNOWN_ID],
         "extensions": ["os-server-groups"],
     }
     routes = _routes(cloud)
@@ -296,7 +296,7 @@ TRIED_ON = [
 def test_dashboard_discloses_no_more_to_a_tenant(walk: Walk, roles: str) -> None:
     alice = walk.cloud.alice.below("/dashboard").sending(X_Roles=roles)
     walk.cloud.admin.post(f"/os-server-groups/{walk.groups[0]}/action", {"rebalance": {}})
-    walk.keys = {"data": [*walk.servers, *walk.groups, NOBODY]}
+    walk.keys = {"data": [*walk.servers, *walk.groups, UNKNOWN_ID]}
     mounted = walk.cloud.service.app._below["dashboard"]
     routes = [
         (route.path, method.method)

@@ -11,7 +11,7 @@ from covey.notifications.publisher import Publisher
 from covey.storage import engine, tables
 from covey.storage.store import Store
 from tests.build import NOW
-from tests.functional.fleets import BuildCloud, Cloud, Moody
+from tests.functional.fleets import BuildCloud, Cloud, FailingDriver
 
 LISTENING = ("notifications", "driver", "log")
 LIVE = {"host": None, "block_migration": "auto"}
@@ -122,7 +122,7 @@ def test_refused_request_emits_create_error(listened: Cloud) -> None:
 
 
 def test_failed_build_emits_create_error(build_cloud: BuildCloud) -> None:
-    moody = Moody(hosts={"node-1", "node-2", "node-3"})
+    moody = FailingDriver(hosts={"node-1", "node-2", "node-3"})
     cloud = build_cloud(3, LISTENING, driver=moody)
     cloud.boot()
     ((start, begun), (error, lost)) = notes(cloud)

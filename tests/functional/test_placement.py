@@ -12,7 +12,7 @@ from tests.functional.client import Answer, Client
 from tests.functional.conftest import Build
 from tests.functional.fleets import IMAGE, BuildCloud, Cloud
 
-NOBODY = "99999999-9999-9999-9999-999999999999"
+UNKNOWN_ID = "99999999-9999-9999-9999-999999999999"
 ME = {"project_id": "web", "user_id": "alice"}
 
 
@@ -90,7 +90,7 @@ def test_migration_holds_the_source_allocation(cloud: Cloud) -> None:
     server = cloud.boot()
     source = provider_of(cloud, str(cloud.host(server)))
     before = ledger(cloud).get(f"/allocations/{server}").json["consumer_generation"]
-    cloud.did(cloud.admin, server, "migrate", {})  # until somebody confirms it, both places are held
+    cloud.did(cloud.admin, server, "migrate", {})  # until it is confirmed, it holds both hosts
     after = ledger(cloud).get(f"/allocations/{server}").json
     assert source not in after["allocations"]
     assert after["consumer_generation"] > before
@@ -118,12 +118,12 @@ def test_placement_allocations_reduce_compute_capacity_immediately(build_cloud: 
     cloud = build_cloud(1)
     assert cloud.status(cloud.boot()) == "ACTIVE"  # so that the fleet is in memory
     host = provider_of(cloud, "node-1")
-    assert put(ledger(cloud), NOBODY, None, **{host: {"VCPU": 7}}).status == 204  # all that the server left
+    assert put(ledger(cloud), UNKNOWN_ID, None, **{host: {"VCPU": 7}}).status == 204  # all that the server left
     answer = cloud.alice.post(
         "/servers", {"server": {"name": "s", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}
     )
     assert cloud.status(answer.json["server"]["id"]) == "ERROR"
-    assert ledger(cloud).delete(f"/allocations/{NOBODY}").status == 204
+    assert ledger(cloud).delete(f"/allocations/{UNKNOWN_ID}").status == 204
     assert cloud.status(cloud.boot()) == "ACTIVE"
 
 
@@ -158,8 +158,8 @@ def test_zero_allocation_ratio_is_rejected(cloud: Cloud) -> None:
 def test_decimal_number_is_not_an_amount(cloud: Cloud) -> None:
     key = make(ledger(cloud), "shelf")
     stock(ledger(cloud), key, VCPU=8)
-    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 1.0}}).status == 400
-    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 10**30}}).status == 409
+    assert put(ledger(cloud), UNKNOWN_ID, None, **{key: {"VCPU": 1.0}}).status == 400
+    assert put(ledger(cloud), UNKNOWN_ID, None, **{key: {"VCPU": 10**30}}).status == 409
     books(cloud)
 
 
@@ -210,9 +210,9 @@ def test_resource_class_in_use_can_be_renamed(cloud: Cloud) -> None:
         tx.resource_classes.add("CUSTOM_OLD", NOW)
     key = make(client, "shelf")
     stock(client, key, CUSTOM_OLD=5)
-    assert put(client, NOBODY, None, **{key: {"CUSTOM_OLD": 2}}).status == 204
+    assert put(client, UNKNOWN_ID, None, **{key: {"CUSTOM_OLD": 2}}).status == 204
     assert ledger(cloud, "1.6").put("/resource_classes/CUSTOM_OLD", {"name": "CUSTOM_NEW"}).status == 200
-    assert client.get(f"/allocations/{NOBODY}").json["allocations"][key]["resources"] == {"CUSTOM_NEW": 2}
+    assert client.get(f"/allocations/{UNKNOWN_ID}").json["allocations"][key]["resources"] == {"CUSTOM_NEW": 2}
     books(cloud)
 
 
@@ -236,7 +236,7 @@ def test_one_concurrent_writer_wins_each_consumer_generation(cloud: Cloud) -> No
     statuses: list[int] = []
 
     def write(amount: int) -> None:
-        statuses.append(put(ledger(cloud), NOBODY, None, **{key: {"VCPU": amount}}).status)
+        statuses.append(put(ledger(cloud), UNKNOWN_ID, None, **{key: {"VCPU": amount}}).status)
 
     _all_at_once(write, range(1, 9))
     assert sorted(statuses) == [204] + [409] * 7
@@ -288,13 +288,13 @@ def _all_at_once(write: Any, arguments: Any) -> None:
 def test_rejected_write_leaves_no_consumer(cloud: Cloud) -> None:
     key = make(ledger(cloud), "shelf")
     stock(ledger(cloud), key, VCPU=1)
-    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 2}}).status == 409
+    assert put(ledger(cloud), UNKNOWN_ID, None, **{key: {"VCPU": 2}}).status == 409
     assert cloud.rows(tables.consumers) == []
-    assert put(ledger(cloud), NOBODY, None, **{key: {"VCPU": 1}}).status == 204
+    assert put(ledger(cloud), UNKNOWN_ID, None, **{key: {"VCPU": 1}}).status == 204
 
 
 def test_emptying_an_unknown_consumer_creates_none(cloud: Cloud) -> None:
-    assert put(ledger(cloud), NOBODY, None).status == 204
+    assert put(ledger(cloud), UNKNOWN_ID, None).status == 204
     assert cloud.rows(tables.consumers) == []
 
 

@@ -13,7 +13,7 @@ from covey.model.scopes import IMPLICIT_SCOPE
 from covey.storage import engine
 from covey.storage.store import Store
 from tests.functional.client import Answer, Client, Service
-from tests.functional.fleets import NOBODY, Cloud
+from tests.functional.fleets import UNKNOWN_ID, Cloud
 from tests.functional.rows import all_rows
 
 SCOPES = "/os-policy-scopes"
@@ -134,7 +134,7 @@ class TestCreate:
         assert all_rows(connected) == before
 
     @pytest.mark.sqlite_only
-    @pytest.mark.parametrize("name", ["r", "R-1_2.x", "x" * 255, NOBODY])
+    @pytest.mark.parametrize("name", ["r", "R-1_2.x", "x" * 255, UNKNOWN_ID])
     def test_good_names(self, admin: Client, name: str) -> None:
         assert create(admin, name)["name"] == name
 
@@ -157,7 +157,7 @@ class TestCreate:
             ({"name": "new", "obfuscate_identifiers": 1}, "obfuscate_identifiers"),
             ({"name": "new", "obfuscate_namespace_uuid": "abc"}, "obfuscate_namespace_uuid"),
             ({"name": "new", "obfuscate_namespace_uuid": 5}, "obfuscate_namespace_uuid"),
-            ({"name": "new", "id": NOBODY}, "id"),
+            ({"name": "new", "id": UNKNOWN_ID}, "id"),
             ({"name": "new", "aggregates": []}, "aggregates"),
         ],
     )
@@ -228,7 +228,7 @@ class TestAdministrators:
         assert show(admin, double["id"]) == double
 
     def test_a_scope_that_is_not_there_is_404(self, admin: Client) -> None:
-        for key in (NOBODY, "rack", "%00"):
+        for key in (UNKNOWN_ID, "rack", "%00"):
             assert admin.get(f"{SCOPES}/{key}").status in {404, 400 if key == "%00" else 404}
         body = {"policy_scope": {"name": "x"}}
         answers = [
@@ -472,7 +472,7 @@ class TestDomains:
         assert (members(admin, "rack"), members(admin, "switch")) == ({"r1": []}, {})
 
     @pytest.mark.sqlite_only
-    @pytest.mark.parametrize("key", [99, "99", "0", 2**31, "9" * 50, "9" * 5000, NOBODY])
+    @pytest.mark.parametrize("key", [99, "99", "0", 2**31, "9" * 50, "9" * 5000, UNKNOWN_ID])
     @pytest.mark.parametrize("verb", ["add_aggregate", "remove_aggregate"])
     def test_an_aggregate_that_is_not_there_is_404(self, admin: Client, verb: str, key: object) -> None:
         create(admin)

@@ -9,7 +9,7 @@ from covey.model.ids import ImageId
 from covey.model.images import Visibility
 from tests.build import a_host, an_image
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud
+from tests.functional.fleets import IMAGE, UNKNOWN_ID, BuildCloud, Cloud
 from tests.functional.rows import all_rows
 from tests.functional.scopes import Scoped, scoped
 
@@ -210,7 +210,7 @@ def test_zones_images_and_their_traits(build_cloud: BuildCloud) -> None:
         ({"flavor": "unheard-of"}, "Flavor unheard-of could not be found."),
         ({"flavor": ""}, "'' should be non-empty"),
         ({"flavor": None}, "flavor. Value: None"),
-        ({"image": NOBODY}, "Can not find requested image"),
+        ({"image": UNKNOWN_ID}, "Can not find requested image"),
         ({"image": ""}, "'' should be non-empty"),
         ({"availability_zone": "moon"}, "The requested availability zone is not available"),
         ({"availability_zone": "nova:node-1"}, "The requested availability zone is not available"),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.contract.crowds import at_once
 from tests.functional.client import Answer
-from tests.functional.fleets import BuildCloud, Cloud, Moody
+from tests.functional.fleets import BuildCloud, Cloud, FailingDriver
 
 
 def refusal(answer: Answer) -> str:
@@ -169,7 +169,7 @@ def test_a_server_that_is_deleted_between_two_sizes_leaves_nothing_counted(
 
 
 def test_a_resize_that_fails_gives_its_quota_back(build_cloud: BuildCloud) -> None:
-    cloud = build_cloud(driver=Moody(verbs={"move"}))
+    cloud = build_cloud(driver=FailingDriver(verbs={"move"}))
     server = cloud.boot()
     cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
     assert cloud.use() == (1, 2, 2048)

@@ -9,7 +9,7 @@ import pytest
 from covey.assembly import Assembled
 from covey.model.work import JobKind
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import NOBODY, BuildCloud, Cloud, Moody
+from tests.functional.fleets import UNKNOWN_ID, BuildCloud, Cloud, FailingDriver
 
 APART = "anti-affinity"
 
@@ -169,7 +169,7 @@ def test_rebalance_continues_after_a_worker_dies(crowded: Crowded) -> None:
 def dying(cloud: Cloud) -> Assembled:
     """A process that is killed as soon as it moves a server."""
 
-    class Killed(Moody):
+    class Killed(FailingDriver):
         def move(self, *_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
@@ -246,7 +246,7 @@ def test_step_of_a_deleted_server_is_left_out(crowded: Crowded) -> None:
 
 
 def test_repeatedly_failing_step_fails_the_rebalance_with_a_reason(build_cloud: BuildCloud) -> None:
-    cloud = build_cloud(2, driver=Moody(verbs={"live"}))
+    cloud = build_cloud(2, driver=FailingDriver(verbs={"live"}))
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(2)]
     started(cloud, group)
@@ -316,8 +316,8 @@ def test_invalid_body_is_rejected_by_field_name(lasting_cloud: Cloud, body: Any,
 def test_unknown_group_returns_404(lasting_cloud: Cloud) -> None:
     actions: list[dict[str, Any]] = [{"rebalance": {"dry_run": True}}, {"rebalance": {}}, {"cancel_rebalance": {}}]
     for action in actions:
-        assert act(lasting_cloud.admin, NOBODY, **action).status == 404
-    assert lasting_cloud.admin.get(f"/os-server-groups/{NOBODY}/rebalance").status == 404
+        assert act(lasting_cloud.admin, UNKNOWN_ID, **action).status == 404
+    assert lasting_cloud.admin.get(f"/os-server-groups/{UNKNOWN_ID}/rebalance").status == 404
 
 
 def test_older_microversions_return_404(lasting_cloud: Cloud) -> None:

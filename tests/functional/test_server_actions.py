@@ -12,7 +12,7 @@ from covey.model.images import Visibility
 from covey.storage import tables
 from tests.build import an_image
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import IMAGE, BuildCloud, Cloud, Moody
+from tests.functional.fleets import IMAGE, BuildCloud, Cloud, FailingDriver
 
 LIVE = {"host": None, "block_migration": "auto"}
 
@@ -79,7 +79,7 @@ def test_hard_reboot_starts_a_stopped_server(cloud: Cloud) -> None:
 
 
 def test_failed_power_action_leaves_the_server_unchanged(build_cloud: BuildCloud) -> None:
-    driver = Moody(verbs={"stop"})
+    driver = FailingDriver(verbs={"stop"})
     cloud = build_cloud(driver=driver)
     server, other = cloud.boot(), cloud.boot()
     cloud.act(cloud.alice, server, "os-stop")
@@ -573,7 +573,7 @@ def test_null_zone_unpins_a_server(zoned: Cloud) -> None:
 
 
 def test_failed_unshelve_releases_the_room(build_cloud: BuildCloud) -> None:
-    driver = Moody()
+    driver = FailingDriver()
     cloud = build_cloud(driver=driver)
     server = cloud.boot()
     cloud.did(cloud.alice, server, "shelve")
@@ -593,7 +593,7 @@ def test_failed_unshelve_releases_the_room(build_cloud: BuildCloud) -> None:
 
 @pytest.mark.parametrize("action", ["migrate", "os-migrateLive", "resize", "evacuate"])
 def test_failed_move_leaves_the_server_on_its_host(build_cloud: BuildCloud, action: str) -> None:
-    cloud = build_cloud(driver=Moody(verbs={"move", "live"}))
+    cloud = build_cloud(driver=FailingDriver(verbs={"move", "live"}))
     server = cloud.boot_on("node-1")
     bodies = {"os-migrateLive": LIVE, "resize": {"flavorRef": "big"}, "evacuate": {}}
     if action == "evacuate":
@@ -612,7 +612,7 @@ def test_failed_move_leaves_the_server_on_its_host(build_cloud: BuildCloud, acti
 
 
 def test_failed_revert_can_be_retried(build_cloud: BuildCloud) -> None:
-    driver = Moody()
+    driver = FailingDriver()
     cloud = build_cloud(driver=driver)
     server = cloud.boot_on("node-1")
     cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import NOBODY, Cloud
+from tests.functional.fleets import UNKNOWN_ID, Cloud
 
 BAD_NAME = (
     "An invalid 'name' value was provided. "
@@ -361,7 +361,7 @@ def test_a_body_that_is_no_group_is_refused(lasting_cloud: Cloud, version: str, 
 
 def test_another_projects_group_does_not_exist(cloud: Cloud) -> None:
     group = cloud.group("affinity")
-    for client, key in ((cloud.bob, group), (cloud.alice, NOBODY), (cloud.alice, "no-uuid")):
+    for client, key in ((cloud.bob, group), (cloud.alice, UNKNOWN_ID), (cloud.alice, "no-uuid")):
         path = f"/os-server-groups/{key}"
         for answer in (client.get(path), client.delete(path)):
             assert (answer.status, answer.json) == (

@@ -7,7 +7,7 @@ import pytest
 
 from covey.storage.servers import is_quick
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud
+from tests.functional.fleets import IMAGE, UNKNOWN_ID, BuildCloud, Cloud
 
 
 def names(answer: Answer) -> list[str]:
@@ -84,7 +84,7 @@ def test_page_is_limited_to_max_limit(build_cloud: BuildCloud) -> None:
 
 
 def test_unknown_marker_returns_400(abc: Cloud) -> None:
-    for marker in (NOBODY, "nonsense", id_of(abc, "d")):
+    for marker in (UNKNOWN_ID, "nonsense", id_of(abc, "d")):
         answer = abc.alice.get("/servers", marker=marker)
         assert (answer.status, answer.json) == (
             400,
@@ -127,9 +127,9 @@ def test_unknown_parameter_is_ignored_and_later_rejected(lasting_cloud: Cloud) -
     assert lasting_cloud.alice.at("2.74").get("/servers", colour="red").status == 200
     refused = lasting_cloud.alice.at("2.75").get("/servers", colour="red")
     assert (refused.status, refused.message) == (400, "Additional properties are not allowed ('colour' was unexpected)")
-    one = lasting_cloud.alice.at("2.102").get(f"/servers/{NOBODY}", colour="red")
+    one = lasting_cloud.alice.at("2.102").get(f"/servers/{UNKNOWN_ID}", colour="red")
     assert (one.status, one.message) == (400, "Additional properties are not allowed ('colour' was unexpected)")
-    assert lasting_cloud.alice.at("2.101").get(f"/servers/{NOBODY}", colour="red").status == 404
+    assert lasting_cloud.alice.at("2.101").get(f"/servers/{UNKNOWN_ID}", colour="red").status == 404
 
 
 def test_name_filter_is_a_regular_expression(abc: Cloud) -> None:
@@ -226,7 +226,7 @@ def test_list_accepts_novas_other_filters(abc: Cloud) -> None:
     for query in (
         {"reservation_id": "r-otherone"},
         {"flavor": "big"},
-        {"image": NOBODY},
+        {"image": UNKNOWN_ID},
         {"changes-before": "2000-01-01T00:00:00Z"},
         {"vm_state": "stopped"},
         {"project_id": "nobody"},
@@ -243,8 +243,8 @@ def test_reservation_id_in_metadata_is_not_matched(cloud: Cloud) -> None:
 
 def test_image_id_in_scheduler_hints_is_not_matched(cloud: Cloud) -> None:
     cloud.boot(name="first")
-    cloud.boot(name="hinted", hints={"image_id": NOBODY})
-    assert names(cloud.alice.get("/servers", image=NOBODY)) == []
+    cloud.boot(name="hinted", hints={"image_id": UNKNOWN_ID})
+    assert names(cloud.alice.get("/servers", image=UNKNOWN_ID)) == []
     assert names(cloud.alice.get("/servers", image=IMAGE)) == ["hinted", "first"]
 
 

@@ -12,7 +12,7 @@ from covey.model.images import Visibility
 from covey.storage import tables
 from tests.build import NOW, an_image
 from tests.functional.client import Answer, Client
-from tests.functional.fleets import IMAGE, NOBODY, BuildCloud, Cloud, Moody
+from tests.functional.fleets import IMAGE, UNKNOWN_ID, BuildCloud, Cloud, FailingDriver
 
 HOST = "http://falconframework.org/compute"
 BAD_NAME = (
@@ -125,7 +125,7 @@ def test_server_is_created_built_and_deleted(cloud: Cloud, version: str) -> None
         ("2.1", {"flavorRef": ""}, "'' should be non-empty"),
         ("2.1", {"flavorRef": "none"}, "=Flavor none could not be found."),
         ("2.1", {"flavorRef": 5}, "=Flavor 5 could not be found."),
-        ("2.1", {"imageRef": NOBODY}, "=Can not find requested image"),
+        ("2.1", {"imageRef": UNKNOWN_ID}, "=Can not find requested image"),
         ("2.1", {"imageRef": ""}, "=Missing imageRef attribute"),
         (
             "2.1",
@@ -195,7 +195,7 @@ def test_body_that_is_not_a_server_is_rejected(lasting_cloud: Cloud, body: bytes
 
 
 def test_volume_replaces_image(cloud: Cloud) -> None:
-    body = {"server": {"name": "s", "flavorRef": "small", "block_device_mapping_v2": [{"uuid": NOBODY}]}}
+    body = {"server": {"name": "s", "flavorRef": "small", "block_device_mapping_v2": [{"uuid": UNKNOWN_ID}]}}
     answer = cloud.alice.at("2.1").post("/servers", body)
     assert answer.status == 202, answer.text
     assert cloud.show(answer.json["server"]["id"])["image"] == ""
@@ -241,7 +241,7 @@ def test_group_hint_may_be_a_list_of_one(cloud: Cloud) -> None:
     assert cloud.show(alone)["server_groups"] == []
 
 
-@pytest.mark.parametrize("value", ["my-group", "", None, 5, ["my-group"], {"id": NOBODY}], ids=repr)
+@pytest.mark.parametrize("value", ["my-group", "", None, 5, ["my-group"], {"id": UNKNOWN_ID}], ids=repr)
 def test_group_hint_is_a_uuid(lasting_cloud: Cloud, value: object) -> None:
     said = refusal(post(lasting_cloud.alice, {"networks": "none"}, **{"os:scheduler_hints": {"group": value}}))
     assert said == f"Invalid input for field/attribute group. Value: {value}. {value!r} {NOT_VALID}"
@@ -251,7 +251,7 @@ def test_unknown_group_returns_400(cloud: Cloud) -> None:
     others = cloud.group("affinity", client=cloud.bob)
     gone = cloud.group("affinity")
     cloud.alice.delete(f"/os-server-groups/{gone}")
-    for group in (NOBODY, others, gone):
+    for group in (UNKNOWN_ID, others, gone):
         answer = cloud.ask_for(cloud.alice, group=group)
         assert (answer.status, answer.json) == (
             400,
@@ -271,7 +271,7 @@ def test_same_host_and_different_host(cloud: Cloud) -> None:
     assert cloud.show(nowhere)["fault"]["message"] == (
         "No valid host was found. Of 3 hosts: 3 are excluded by the request."
     )
-    lonely = cloud.boot(hints={"same_host": NOBODY})
+    lonely = cloud.boot(hints={"same_host": UNKNOWN_ID})
     assert cloud.status(lonely) == "ERROR"
 
 
@@ -479,7 +479,7 @@ def test_image_properties_are_shown_from_2_98(cloud: Cloud) -> None:
 
 
 def test_image_properties_are_those_at_creation(cloud: Cloud) -> None:
-    image, properties = ImageId(NOBODY), {"hw_machine_type": "q35", "os_distro": "debian"}
+    image, properties = ImageId(UNKNOWN_ID), {"hw_machine_type": "q35", "os_distro": "debian"}
     with cloud.store.write() as tx:
         tx.images.add([an_image(id=image, visibility=Visibility.PUBLIC, properties=properties)])
     cloud.boot(imageRef=image, min_count=2)
@@ -503,7 +503,7 @@ def test_image_properties_are_those_at_creation(cloud: Cloud) -> None:
     ],
 )
 def test_flavor_below_the_images_minimum_is_rejected(cloud: Cloud, need: dict[str, Any], message: str) -> None:
-    image = ImageId(NOBODY)
+    image = ImageId(UNKNOWN_ID)
     with cloud.store.write() as tx:
         tx.images.add([an_image(id=image, visibility=Visibility.PUBLIC, **need)])
         tx.flavors.add([Flavor(FlavorId("diskless"), "diskless", 1, 2048, 0)], NOW)
@@ -562,7 +562,7 @@ def test_fault_is_shown_and_its_details_to_operators(cloud: Cloud) -> None:
 def test_server_of_another_project_returns_404(cloud: Cloud) -> None:
     server = cloud.boot(metadata={"k": "v"})
     cloud.alice.put(f"/servers/{server}/tags/t")
-    for client, key in ((cloud.bob, server), (cloud.alice, NOBODY), (cloud.alice, "no-uuid")):
+    for client, key in ((cloud.bob, server), (cloud.alice, UNKNOWN_ID), (cloud.alice, "no-uuid")):
         path = f"/servers/{key}"
         for answer in (
             client.get(path),
@@ -704,7 +704,7 @@ def test_server_in_error_can_be_deleted(cloud: Cloud) -> None:
 
 
 def test_server_can_be_deleted_in_any_state(build_cloud: BuildCloud) -> None:
-    driver = Moody()
+    driver = FailingDriver()
     cloud = build_cloud(driver=driver)
     cloud.set_quota(instances=-1, cores=-1, ram=-1)
     states: dict[str, Bring] = {

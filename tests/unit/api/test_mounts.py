@@ -29,7 +29,7 @@ PATHS = {
     "slashes that are doubled inside": ("", "/compute//v2.1", "compute '/compute' '//v2.1'"),
     "the root": ("", "/", "root '' '/'"),
     "no path at all": ("", "", "root '' ''"),
-    "a path of nobody": ("", "/metrics", "root '' '/metrics'"),
+    "a path without a mount": ("", "/metrics", "root '' '/metrics'"),
     "a name that only begins alike": ("", "/computer/v2.1", "root '' '/computer/v2.1'"),
     "another case": ("", "/Compute", "root '' '/Compute'"),
     "a slash too many before": ("", "//compute", "root '' '//compute'"),

@@ -145,9 +145,9 @@ def test_invalid_line_is_rejected_with_its_number(line: str | bytes, complaint: 
 @pytest.mark.parametrize(
     ("event", "complaint"),
     [
-        (Event(0, delete="nobody"), "The server nobody"),
+        (Event(0, delete="unknown"), "The server unknown"),
         (Event(0, fail="nowhere"), "Unknown host 'nowhere'"),
-        (Event(0, grow=grow("nobody", 2)), "The group nobody"),
+        (Event(0, grow=grow("unknown", 2)), "The group unknown"),
         (Event(0, boot("a", zone="mars")), "unknown zone 'mars'. Known: zone-a, zone-b, zone-c"),
         (Event(0, boot("a", "g", "anti-affinity:shelf")), "Unknown scope 'shelf'. Known: host, rack, zone"),
     ],
