@@ -1,4 +1,4 @@
-"""What there is to speak of in the service that schemathesis tests, seen with the eyes of whoever it asks as."""
+"""The existing resources of the service under test, as the user of schemathesis sees them."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Follows a page of the guide to the letter: types its commands into a shell, and holds what comes back against it.
+"""Runs the commands of a page of the guide in a shell, and compares their output with the page.
 
 Comments right before a block say what is special about it:
 
@@ -92,7 +92,7 @@ def blocks_of(page: Path, otherwise: Mapping[str, str]) -> list[Block]:
 
 @dataclass
 class Reader:
-    """Somebody who does what a page says, in a directory that looks like a clone."""
+    """Executes a page in a directory that looks like a clone."""
 
     directory: Path
     warm: Path
@@ -202,7 +202,7 @@ class Reader:
         )
         os.close(terminal)
         said = b""
-        with suppress(OSError):  # how a terminal tells that nobody is at its other end
+        with suppress(OSError):  # the terminal's other end is closed
             while part := os.read(ours, 4096):
                 said += part
                 if said.endswith(b": "):

@@ -25,11 +25,11 @@ COMMAND_TIMEOUT_S = 120.0
 
 
 class Failed(Exception):
-    """A process did not do what it was asked to; the message ends with what it said."""
+    """A process failed; the message ends with its output."""
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listened on a moment ago."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -44,7 +44,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended, and what it said."""
+    """The status and the output of a command."""
 
     status: int
     stdout: str
@@ -138,7 +138,7 @@ def _wait_until_healthy(running: Covey) -> None:
 
 
 def is_healthy(port: int) -> bool:
-    """Whether a service is there, and ready."""
+    """Return whether a service is ready."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/healthcheck")

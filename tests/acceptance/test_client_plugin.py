@@ -1,4 +1,4 @@
-"""What the plugin adds to the `openstack` command, from a user's words to the service and back."""
+"""The plugin's commands against a real service."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def members(session: Session, group: str) -> set[str]:
     return set(session.json(f"server group show {group}")["members"])
 
 
-def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
+def test_each_command_works_in_its_own_process(demo: Demo) -> None:
     """One process a command: the status tells, and the client has nothing to warn of."""
     member = demo.cloud("demo")
     done = member._done("server group create --policy anti-affinity --rule max_server_per_host=3 'an old group'", None)
@@ -53,7 +53,7 @@ def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.64", "2.1000"])
-def test_our_commands_and_the_stock_ones_work_at_any_version(demo: Demo, member: Session, version: str) -> None:
+def test_plugin_and_stock_commands_work_at_any_version(demo: Demo, member: Session, version: str) -> None:
     typed, at = demo.cloud("demo"), f"--os-compute-api-version {version}"
     created = typed.json(f"{at} server group create --policy anti-affinity:rack --policy affinity:switch wide")
     assert created["policies"] == ["anti-affinity:rack", "affinity:switch"]
@@ -65,7 +65,7 @@ def test_our_commands_and_the_stock_ones_work_at_any_version(demo: Demo, member:
     assert typed.json(f"{at} server group headroom wide --flavor tiny")["count"] == 2
 
 
-def test_a_scope_from_its_creation_to_its_end(admin: Session, member: Session, shelf: dict[str, Any]) -> None:
+def test_scope_lifecycle(admin: Session, member: Session, shelf: dict[str, Any]) -> None:
     namespace = "6f72348f-df5d-4e0f-a043-4be92996dbfe"
     created = admin.json(f"policy scope create shelf --obfuscate-identifiers --namespace {namespace}")
     assert created == {
@@ -101,7 +101,7 @@ def test_a_scope_from_its_creation_to_its_end(admin: Session, member: Session, s
     assert "board" in admin.refusal("policy scope show board")
 
 
-def test_a_group_is_changed(member: Session) -> None:
+def test_group_is_changed(member: Session) -> None:
     member.json("server group create --policy anti-affinity:rack --rule max_server_per_rack=2 web")
     member.run("server group set web --name api --policy anti-affinity:switch --rule max_server_per_switch=3")
     shown = member.json("server group show api")
@@ -111,7 +111,7 @@ def test_a_group_is_changed(member: Session) -> None:
     assert "max_server_per_rack" in member.refusal("server group set api --rule max_server_per_rack=2")
 
 
-def test_servers_join_and_leave_and_the_audit_tells_what_that_broke(member: Session) -> None:
+def test_audit_reports_violations_of_added_and_removed_members(member: Session) -> None:
     member.json("server group create --policy affinity together")
     member.json("server group create --policy anti-affinity apart")
     one, two = (boot(member, name, "--server-group together")["id"] for name in ("one", "two"))
@@ -134,7 +134,7 @@ def test_servers_join_and_leave_and_the_audit_tells_what_that_broke(member: Sess
     assert set(broken["Members"]) == {one, two}
 
 
-def test_a_preview_promises_what_a_boot_then_finds(member: Session) -> None:
+def test_preview_matches_the_next_boot(member: Session) -> None:
     member.json("server group create --policy anti-affinity:switch web")
     assert member.json("server group headroom web --flavor tiny")["count"] == 4
     preview = member.json("server group preview web --flavor tiny --image linux-server --count 6")
@@ -145,7 +145,7 @@ def test_a_preview_promises_what_a_boot_then_finds(member: Session) -> None:
     assert member.json("server list --name first")[0]["Name"] == "first"
 
 
-def test_a_placement_is_told_to_each_as_far_as_it_is_theirs(admin: Session, member: Session, other: Session) -> None:
+def test_placement_detail_depends_on_the_caller(admin: Session, member: Session, other: Session) -> None:
     server = boot(member, "placed")
     told = member.json("server placement show placed")
     assert (told["server_id"], told["refused"], told["decision"]["hosts"]) == (server["id"], None, 24)
@@ -154,7 +154,7 @@ def test_a_placement_is_told_to_each_as_far_as_it_is_theirs(admin: Session, memb
     assert "No Server found for" in other.refusal(f"server placement show {server['id']}")
 
 
-def test_a_group_is_put_right(admin: Session, member: Session) -> None:
+def test_group_is_rebalanced(admin: Session, member: Session) -> None:
     group = member.json("server group create --policy affinity web")["id"]
     servers = {boot(member, name, "--server-group web")["id"] for name in ("one", "two")}
     member.run("server group set web --policy anti-affinity")

@@ -1,4 +1,4 @@
-"""Pages that wait for news of a real service: in nobody's way, only so many, and gone when the service stops."""
+"""Event streams of a real service: limited, without delay of requests, and closed at shutdown."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ def next_event(stream: http.client.HTTPResponse) -> tuple[str, dict[str, list[st
     return line[7:].strip(), json.loads(stream.readline()[6:])
 
 
-def test_streams_hold_up_neither_requests_nor_the_end(tmp_path: Path, sqlite_server: SQLite) -> None:
+def test_streams_delay_neither_requests_nor_shutdown(tmp_path: Path, sqlite_server: SQLite) -> None:
     with sqlite_server.fresh(tmp_path) as database, ExitStack() as pages:
         storm.apply_fleet(tmp_path, database, storm.fleet_of(3, 8))
         with storm.serving(tmp_path, database, 1, VARIABLES) as (service,):

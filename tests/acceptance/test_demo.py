@@ -1,4 +1,4 @@
-"""`covey demo` is a cloud in one command: what it prints works, and what it made is still there the next time."""
+"""`covey demo`: its printed commands work, and a second start continues its data."""
 
 import json
 import re
@@ -75,7 +75,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
         yield demo
 
 
-def test_the_demo_prints_where_it_is_and_who_may_come_in(first: Covey) -> None:
+def test_demo_prints_its_url_and_users(first: Covey) -> None:
     assert f"http://127.0.0.1:{first.port}/" in welcome_of(first)
     users = users_in(welcome_of(first))
     assert {name: role for name, (_, role) in users.items()} == {
@@ -88,7 +88,7 @@ def test_the_demo_prints_where_it_is_and_who_may_come_in(first: Covey) -> None:
         assert answer.status_code == 200
 
 
-def test_the_commands_that_the_demo_prints_work_as_they_stand(first: Covey) -> None:
+def test_printed_commands_work(first: Covey) -> None:
     commands = commands_in(welcome_of(first))
     assert len(commands) == 3
     answers = [in_a_shell(command, first.directory) for command in commands]
@@ -99,7 +99,7 @@ def test_the_commands_that_the_demo_prints_work_as_they_stand(first: Covey) -> N
     assert "tiny" in flavors
 
 
-def test_the_demo_keeps_its_secrets_to_its_owner(first: Covey) -> None:
+def test_demo_files_are_readable_by_their_owner_only(first: Covey) -> None:
     for name in ("clouds.yaml", "users.yaml"):
         assert (first.directory / "my demo" / name).stat().st_mode & 0o777 == 0o600
     passwords = [cloud["auth"]["password"] for cloud in clouds_in(first.directory).values()]
@@ -107,7 +107,7 @@ def test_the_demo_keeps_its_secrets_to_its_owner(first: Covey) -> None:
     assert not any(password in (first.directory / "my demo" / "users.yaml").read_text() for password in passwords)
 
 
-def test_the_demo_fleet_is_24_hosts_in_three_zones_with_flavors_and_images(first: Covey) -> None:
+def test_demo_fleet_has_24_hosts_in_three_zones(first: Covey) -> None:
     database = f"sqlite:///{first.directory / 'my demo' / 'covey.sqlite'}"
     status = covey(first.directory, "status", "--json", "--database", database)
     assert status.status == 0
@@ -121,7 +121,7 @@ def test_the_demo_fleet_is_24_hosts_in_three_zones_with_flavors_and_images(first
     }
 
 
-def test_a_second_start_goes_on_where_the_first_one_stopped(tmp_path: Path) -> None:
+def test_second_start_continues_the_first(tmp_path: Path) -> None:
     with running_covey(tmp_path, *DEMO) as demo:
         assert "changes made" in demo.log
         welcome = welcome_of(demo)

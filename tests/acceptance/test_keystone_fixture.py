@@ -51,7 +51,7 @@ def what_the_service_sees(options: dict[str, Any], token: str) -> Headers:
     return seen
 
 
-def test_a_token_tells_the_service_who_is_asking(keystone: Keystone, project: str, token: str) -> None:
+def test_token_identifies_the_caller(keystone: Keystone, project: str, token: str) -> None:
     seen = what_the_service_sees({**keystone.authtoken_options(), "delay_auth_decision": True}, token)
     assert seen["HTTP_X_IDENTITY_STATUS"] == "Confirmed"
     assert seen["HTTP_X_USER_NAME"] == "rosa"
@@ -59,19 +59,17 @@ def test_a_token_tells_the_service_who_is_asking(keystone: Keystone, project: st
     assert set(seen["HTTP_X_ROLES"].split(",")) == {"member", "reader"}
 
 
-def test_a_token_of_nobody_is_invalid(keystone: Keystone) -> None:
+def test_unknown_token_is_invalid(keystone: Keystone) -> None:
     seen = what_the_service_sees({**keystone.authtoken_options(), "delay_auth_decision": True}, "garbage")
     assert seen["HTTP_X_IDENTITY_STATUS"] == "Invalid"
     assert "HTTP_X_PROJECT_ID" not in seen
 
 
-def test_a_token_of_nobody_stops_at_the_middleware_unless_told_otherwise(keystone: Keystone) -> None:
+def test_middleware_rejects_an_unknown_token_by_default(keystone: Keystone) -> None:
     assert what_the_service_sees(dict(keystone.authtoken_options()), "garbage") == {}
 
 
-def test_the_middleware_reads_its_options_from_a_configuration_file(
-    keystone: Keystone, project: str, token: str, tmp_path: Path
-) -> None:
+def test_middleware_reads_a_configuration_file(keystone: Keystone, project: str, token: str, tmp_path: Path) -> None:
     lines = [f"{name} = {value}\n" for name, value in keystone.authtoken_options().items()]
     file = tmp_path / "covey.conf"
     file.write_text("[keystone_authtoken]\n" + "".join(lines))
@@ -80,7 +78,7 @@ def test_the_middleware_reads_its_options_from_a_configuration_file(
     assert what_the_service_sees({"oslo_config_config": conf}, token)["HTTP_X_PROJECT_ID"] == project
 
 
-def test_a_written_cloud_is_one_that_the_clients_can_use(keystone: Keystone, project: str, tmp_path: Path) -> None:
+def test_clouds_yaml_works_with_the_clients(keystone: Keystone, project: str, tmp_path: Path) -> None:
     keystone.register_service("compute", "covey", "http://127.0.0.1:1/v2.1")
     file = tmp_path / "clouds.yaml"
     keystone.clouds_yaml(file, {"red": ("rosa", "rosa's password", "red")})
@@ -90,7 +88,7 @@ def test_a_written_cloud_is_one_that_the_clients_can_use(keystone: Keystone, pro
     assert cloud.endpoint_for("compute", interface="internal", region_name="RegionOne") == "http://127.0.0.1:1/v2.1"
 
 
-def test_a_step_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_failed_step_is_reported_with_its_output(tmp_path: Path) -> None:
     (tmp_path / "keystone.sqlite").write_text("This is no database.")
     with (
         pytest.raises(KeystoneFailed, match=r"(?s)file is not a database.*db_sync ended with status 1"),

@@ -27,7 +27,7 @@ def disk(tmp_path: Path) -> Path:
     return file
 
 
-def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
+def test_each_command_works_in_its_own_process(demo: Demo) -> None:
     """One process a command, as the other stories here do not take the time to."""
     admin, member = demo.cloud("admin"), demo.cloud("demo")
     created = admin.json("flavor create --ram 1024 --vcpus 2 --disk 10 --description 'for a test' typed")
@@ -38,7 +38,7 @@ def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
     admin.run("flavor delete typed")
 
 
-def test_a_flavor_from_its_creation_to_its_end(admin: Session, member: Session) -> None:
+def test_flavor_lifecycle(admin: Session, member: Session) -> None:
     size = "--ram 2048 --vcpus 2 --disk 20 --ephemeral 5 --swap 64"
     created = admin.json(f"flavor create {size} --id 42 --property hw:cpu_policy=dedicated --property tier=gold story")
     assert created["id"] == "42"
@@ -62,7 +62,7 @@ def test_a_flavor_from_its_creation_to_its_end(admin: Session, member: Session) 
     assert "No Flavor found for story" in admin.refusal("flavor show story")
 
 
-def test_a_private_flavor_is_seen_by_the_projects_that_have_it(admin: Session, member: Session, other: Session) -> None:
+def test_private_flavor_is_visible_to_its_projects(admin: Session, member: Session, other: Session) -> None:
     created = admin.json("flavor create --ram 512 --vcpus 1 --disk 1 --private --project other secret")
     assert created["os-flavor-access:is_public"] is False
     assert "secret" in by_name(other.json("flavor list"))
@@ -78,7 +78,7 @@ def test_a_private_flavor_is_seen_by_the_projects_that_have_it(admin: Session, m
     admin.run("flavor delete secret")
 
 
-def test_an_image_from_its_creation_to_its_end(admin: Session, member: Session, disk: Path) -> None:
+def test_image_lifecycle(admin: Session, member: Session, disk: Path) -> None:
     created = member.json(f"image create --file {disk} --property trait:CUSTOM_SSD=required --property os=linux story")
     assert (created["status"], created["size"]) == ("active", 4096)
     assert created["properties"]["trait:CUSTOM_SSD"] == "required"
@@ -100,7 +100,7 @@ def test_an_image_from_its_creation_to_its_end(admin: Session, member: Session, 
     assert "No Image found for renamed" in member.refusal("image show renamed")
 
 
-def test_an_image_takes_its_data_from_standard_input(demo: Demo) -> None:
+def test_image_data_is_read_from_standard_input(demo: Demo) -> None:
     """Where standard input is no terminal, the client sends it without being told to."""
     cloud = demo.cloud("demo")
     created = cloud.json("image create --disk-format qcow2 --property 'note=two words' piped", stdin=b"some data")
@@ -109,7 +109,7 @@ def test_an_image_takes_its_data_from_standard_input(demo: Demo) -> None:
     cloud.run("image delete piped")
 
 
-def test_images_are_listed_a_page_at_a_time(member: Session) -> None:
+def test_images_are_paginated(member: Session) -> None:
     names = [row["Name"] for row in member.json("image list --public")]
     assert sorted(names) == ["database", "linux-minimal", "linux-server", "windows-server"]
     first = member.json("image list --public --limit 2")
@@ -121,7 +121,9 @@ def test_images_are_listed_a_page_at_a_time(member: Session) -> None:
     assert [(row["Name"], row["Visibility"]) for row in licensed] == [("windows-server", "public")]
 
 
-def test_a_private_image_is_its_projects_own(admin: Session, member: Session, other: Session, disk: Path) -> None:
+def test_private_image_is_visible_to_its_project_only(
+    admin: Session, member: Session, other: Session, disk: Path
+) -> None:
     created = other.json(f"image create --file {disk} --private hidden")
     assert "hidden" not in by_name(member.json("image list"))
     assert "No Image found for hidden" in member.refusal("image show hidden")
@@ -137,7 +139,7 @@ def test_a_private_image_is_its_projects_own(admin: Session, member: Session, ot
     other.run("image delete hidden")
 
 
-def test_an_aggregate_from_its_creation_to_its_end(admin: Session) -> None:
+def test_aggregate_lifecycle(admin: Session) -> None:
     created = admin.json("aggregate create --zone az-9 --property shelf=3 story")
     assert (created["availability_zone"], created["properties"]["shelf"]) == ("az-9", "3")
     assert admin.json("aggregate add host story node-20")["hosts"] == ["node-20"]
@@ -181,7 +183,7 @@ def test_hosts_are_hypervisors(admin: Session, demo: Demo) -> None:
     assert (older["vcpus"], older["memory_mb"], older["local_gb"]) == (32, 131072, 2000)
 
 
-def test_a_host_is_taken_out_of_service_and_brought_back(admin: Session) -> None:
+def test_host_is_disabled_and_enabled(admin: Session) -> None:
     def service() -> tuple[str, str, str | None]:
         (row,) = admin.json("compute service list --long --host node-05 --service nova-compute")
         return row["Status"], row["State"], row["Disabled Reason"]
@@ -200,7 +202,7 @@ def test_a_host_is_taken_out_of_service_and_brought_back(admin: Session) -> None
     assert service() == ("enabled", "up", None)
 
 
-def test_operators_see_who_is_in_a_zone_and_others_see_the_zones(admin: Session, member: Session) -> None:
+def test_only_operators_see_the_hosts_of_zones(admin: Session, member: Session) -> None:
     rows = admin.json("availability zone list --compute --long")
     assert Counter(row["Zone Name"] for row in rows) == {"az-1": 8, "az-2": 8, "nova": 8}
     assert {row["Service Name"] for row in rows} == {"nova-compute"}
@@ -212,7 +214,7 @@ def test_operators_see_who_is_in_a_zone_and_others_see_the_zones(admin: Session,
     ]
 
 
-def test_a_projects_quota_is_set_and_given_back(admin: Session, member: Session) -> None:
+def test_project_quota_is_set_and_reset(admin: Session, member: Session) -> None:
     before = limits(admin.json("quota show --compute demo"))
     admin.run("quota set --server-groups 5 --server-group-members 7 --cores -1 demo")
     assert limits(member.json("quota show --compute demo")) == {
@@ -227,7 +229,7 @@ def test_a_projects_quota_is_set_and_given_back(admin: Session, member: Session)
     assert limits(admin.json("quota show --compute demo")) == before
 
 
-def test_everybodys_quota_is_set_at_once(admin: Session, member: Session) -> None:
+def test_default_quota_applies_to_all_projects(admin: Session, member: Session) -> None:
     before = limits(admin.json("quota show --compute --default demo"))
     admin.run("quota set --default --server-groups 12")
     try:
@@ -237,7 +239,7 @@ def test_everybodys_quota_is_set_at_once(admin: Session, member: Session) -> Non
     assert limits(member.json("quota show --compute demo")) == before
 
 
-def test_what_older_clients_ask_for_is_there(member: Session) -> None:
+def test_legacy_resources_exist(member: Session) -> None:
     assert member.json("keypair list") == []
     aliases = {row["Alias"] for row in member.json("extension list --compute")}
     assert {"os-aggregates", "os-hypervisors", "os-quota-sets"} <= aliases
@@ -260,17 +262,17 @@ def test_what_older_clients_ask_for_is_there(member: Session) -> None:
         ("image create --public --file {disk} no", "image:publicize_image"),
     ],
 )
-def test_a_member_is_told_which_rule_stands_in_the_way(member: Session, disk: Path, command: str, rule: str) -> None:
+def test_forbidden_command_names_the_rule(member: Session, disk: Path, command: str, rule: str) -> None:
     said = member.refusal(command.format(disk=disk))
     assert FORBIDDEN in said
     assert f"{rule} to be performed." in said
 
 
-def test_another_projects_quota_is_nobodys_business(member: Session) -> None:
+def test_quota_of_another_project_is_forbidden(member: Session) -> None:
     assert "No Project found for other" in member.refusal("quota show --compute other")
 
 
-def test_a_wrong_password_is_told_as_such(demo: Demo, tmp_path: Path) -> None:
+def test_wrong_password_is_reported(demo: Demo, tmp_path: Path) -> None:
     copied = tmp_path / "clouds.yaml"
     right = demo.cloud("demo")
     copied.write_text(right.file.read_text().replace(right.credentials()["password"], "not-it"))

@@ -37,13 +37,13 @@ def shelves(ledger: Session) -> Iterator[list[str]]:
         ledger.run(f"resource provider delete {each}")
 
 
-def test_the_hosts_of_the_fleet_are_providers(demo: Demo) -> None:
+def test_hosts_are_providers(demo: Demo) -> None:
     rows = demo.cloud("admin").json(f"{V} resource provider list")
     assert len(rows) >= 24
     assert all(row["root_provider_uuid"] == row["uuid"] for row in rows)
 
 
-def test_a_provider_from_its_creation_to_its_end(demo: Demo) -> None:
+def test_provider_lifecycle(demo: Demo) -> None:
     admin = demo.cloud("admin")
     made = admin.json(f"{V} resource provider create shelf")["uuid"]
     admin.run(f"{V} resource provider inventory set {made} --resource VGPU=4 --resource VGPU:max_unit=3")
@@ -62,7 +62,7 @@ def test_a_provider_from_its_creation_to_its_end(demo: Demo) -> None:
     admin.run(f"{V} trait delete CUSTOM_BLUE")
 
 
-def test_a_tenant_is_told_nothing_of_providers(member: Session) -> None:
+def test_tenant_cannot_read_providers(member: Session) -> None:
     assert "403" in member.refusal("resource provider list")
 
 
@@ -100,7 +100,7 @@ def test_candidates_by_aggregates_and_forbidden_traits(ledger: Session, shelves:
     ledger.run("trait delete CUSTOM_OSC_RED")
 
 
-def test_resource_classes_that_operators_name(ledger: Session) -> None:
+def test_custom_resource_classes(ledger: Session) -> None:
     ledger.run("resource class create CUSTOM_OSC_SEAT")
     assert "409" in ledger.refusal("resource class create CUSTOM_OSC_SEAT")
     ledger.run("resource class set CUSTOM_OSC_SEAT")
@@ -115,7 +115,7 @@ def test_resource_classes_that_operators_name(ledger: Session) -> None:
     assert "400" in ledger.refusal("resource class set SEAT")
 
 
-def test_traits_that_operators_name(ledger: Session, shelves: list[str]) -> None:
+def test_custom_traits(ledger: Session, shelves: list[str]) -> None:
     ledger.run("trait create CUSTOM_OSC_BLUE")
     assert ledger.json("trait show CUSTOM_OSC_BLUE") == {"name": "CUSTOM_OSC_BLUE"}
     ours = "trait list --name startswith:CUSTOM_OSC_"
@@ -131,7 +131,7 @@ def test_traits_that_operators_name(ledger: Session, shelves: list[str]) -> None
     assert "400" in ledger.refusal("trait create BLUE")
 
 
-def test_the_inventory_of_one_class(ledger: Session, shelves: list[str]) -> None:
+def test_inventory_of_one_class(ledger: Session, shelves: list[str]) -> None:
     changed = ledger.json(f"resource provider inventory class set {shelves[0]} VGPU --total 6 --reserved 1")
     assert (changed["total"], changed["reserved"], changed["max_unit"]) == (6, 1, 2147483647)
     assert ledger.json(f"resource provider inventory show {shelves[0]} VGPU")["total"] == 6
@@ -144,7 +144,7 @@ def test_the_inventory_of_one_class(ledger: Session, shelves: list[str]) -> None
     assert "404" in ledger.refusal(f"resource provider inventory show {shelves[0]} PGPU")
 
 
-def test_allocations_that_are_taken_back_one_by_one(ledger: Session, shelves: list[str]) -> None:
+def test_allocations_are_removed_one_by_one(ledger: Session, shelves: list[str]) -> None:
     who, (first, second) = str(uuid4()), shelves
     ledger.json(
         f"resource provider allocation set {who} --allocation rp={first},VGPU=2,PGPU=3 --allocation rp={second},VGPU=1 "
@@ -166,7 +166,7 @@ def test_allocations_that_are_taken_back_one_by_one(ledger: Session, shelves: li
     assert used() == [{"VGPU": 0, "PGPU": 0}] * 2
 
 
-def test_the_usage_of_a_project(demo: Demo, ledger: Session, shelves: list[str]) -> None:
+def test_project_usage(demo: Demo, ledger: Session, shelves: list[str]) -> None:
     who = str(uuid4())
     ledger.json(
         f"resource provider allocation set {who} --allocation rp={shelves[0]},VGPU=2 "

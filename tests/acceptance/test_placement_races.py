@@ -1,6 +1,6 @@
 """Eight clients write allocations to the same few providers, while others boot on those that are hosts.
 
-Whatever they do, one capacity serves both: it is never exceeded, and nobody is refused what there was room for.
+Whatever they do, one capacity serves both: it is never exceeded, and no request that fits is refused.
 """
 
 import random
@@ -102,7 +102,7 @@ class Books:
             self.wrong.append(sentence)
 
     def unfounded(self) -> list[str]:
-        """Refusals of what there was room for, even if everybody held the most that they can have held just then."""
+        """Refusals of what there was room for, even if all_servers held the most that they can have held just then."""
         return [f"{refusal} had room at {place}" for refusal in self.refusals if (place := self._room(refusal))]
 
     def _room(self, refusal: Refusal) -> tuple[str, str] | None:
@@ -161,7 +161,7 @@ class Clerk:
                 self.books.at_work -= 1
 
     def put(self) -> None:
-        self.write({self._somebody(): self._wish()})
+        self.write({self._random_consumer(): self._wish()})
 
     def put_many(self) -> None:
         """Some get something, and one of them may give up all it has: room that goes from one to another."""
@@ -184,7 +184,7 @@ class Clerk:
         self.write({self.dice.choice(self.own): {}})
 
     def delete(self) -> None:
-        who = self._somebody()
+        who = self._random_consumer()
         sent = time.monotonic()
         answer = self.ask("delete", "DELETE", f"/placement/allocations/{who}")
         if answer.status == 204:
@@ -206,7 +206,7 @@ class Clerk:
         host = shown["OS-EXT-SRV-ATTR:host"]
         with self.books.lock:
             self.books.tally["placed" if host else "not placed"] += 1
-            if host:  # for ever, as far as refusals are concerned: nobody tells when its room is given back
+            if host:  # for the rest of the test: no response reports when it is released
                 self.books.held[server].append(Held(sent, answered, {self.books.hosts[host]: NEW_SERVER}))
             else:
                 places = [(provider, "VCPU") for provider in self.books.hosts.values()]
@@ -245,7 +245,7 @@ class Clerk:
             with self.books.lock:
                 self.books.tally["overtaken"] += 1
                 if not wishes.keys() & set(SHARED):
-                    self.books.wrong.append(f"nobody else writes {list(wishes)}: {error['detail']}")
+                    self.books.wrong.append(f"no other client writes {list(wishes)}: {error['detail']}")
         self.books.complain(f"{wishes} was overtaken {TRIES} times")
         return False
 
@@ -269,7 +269,7 @@ class Clerk:
     def _written(self, wishes: Wishes, before: Mapping[str, dict[str, Any]], sent: float, answered: float) -> None:
         counted = {provider for request in wishes.values() for provider in request}
         for who, request in wishes.items():
-            if not request:  # what was given up counts too; only one's own is given up so, which nobody else changes
+            if not request:  # a released allocation counts too; only this client changes its own
                 counted |= before[who]["allocations"].keys()
         with self.books.lock:
             self.books.writes.update(counted)
@@ -281,7 +281,7 @@ class Clerk:
             if after.get("consumer_generation") != expected or resources(after) != wishes[who]:
                 self.books.complain(f"{who} should hold {wishes[who]} as generation {expected}, and has {after}")
 
-    def _somebody(self) -> str:
+    def _random_consumer(self) -> str:
         return self.dice.choice(self.own * 2 + SHARED)
 
     def _wish(self) -> Amounts:
@@ -471,13 +471,13 @@ def race(directory: Path, database: str, processes: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [20260301, 20260302])
-def test_eight_clients_of_four_processes_on_postgresql(
+def test_eight_clients_race_on_four_postgresql_processes(
     tmp_path: Path, postgresql_server: PostgreSQL, seed: int
 ) -> None:
     with postgresql_server.fresh() as database:
         race(tmp_path, database, 4, seed)
 
 
-def test_eight_clients_of_one_process_on_sqlite(tmp_path: Path, sqlite_server: SQLite) -> None:
+def test_eight_clients_race_on_one_sqlite_process(tmp_path: Path, sqlite_server: SQLite) -> None:
     with sqlite_server.fresh(tmp_path) as database:
         race(tmp_path, database, 1, 20260303)

@@ -43,7 +43,7 @@ def provider(admin: Connection) -> Iterator[Any]:
     admin.placement.delete_resource_provider(made, ignore_missing=False)
 
 
-def test_a_provider_from_its_creation_to_its_end(admin: Connection) -> None:
+def test_provider_lifecycle(admin: Connection) -> None:
     chosen = str(uuid4())
     made = admin.placement.create_resource_provider(name="sdk", id=chosen)
     assert (made.id, made.name, made.generation, made.root_provider_id) == (chosen, "sdk", 0, chosen)
@@ -72,7 +72,7 @@ def test_a_provider_from_its_creation_to_its_end(admin: Connection) -> None:
         admin.placement.get_resource_provider(chosen)
 
 
-def test_the_hosts_of_the_fleet_are_providers_that_stay(admin: Connection, member: Connection) -> None:
+def test_hosts_are_providers_that_cannot_be_deleted(admin: Connection, member: Connection) -> None:
     found = admin.placement.find_resource_provider("node-07")
     assert found.id in {each.id for each in admin.placement.resource_providers(resources="VCPU:1,MEMORY_MB:512")}
     inventories = {each.resource_class: each for each in admin.placement.resource_provider_inventories(found)}
@@ -83,7 +83,7 @@ def test_the_hosts_of_the_fleet_are_providers_that_stay(admin: Connection, membe
         list(member.placement.resource_providers())
 
 
-def test_aggregates_of_a_provider(admin: Connection, provider: Any) -> None:
+def test_provider_aggregates(admin: Connection, provider: Any) -> None:
     wanted = [str(uuid4()), str(uuid4())]
     assert admin.placement.fetch_resource_provider_aggregates(provider).aggregates == []
     changed = admin.placement.set_resource_provider_aggregates(provider, *wanted)
@@ -97,7 +97,7 @@ def test_aggregates_of_a_provider(admin: Connection, provider: Any) -> None:
     assert admin.placement.fetch_resource_provider_aggregates(provider.id).aggregates == []
 
 
-def test_inventories_of_a_provider(admin: Connection, provider: Any) -> None:
+def test_provider_inventories(admin: Connection, provider: Any) -> None:
     made = admin.placement.create_resource_provider_inventory(provider, "VGPU", total=8, max_unit=4)
     assert (made.resource_class, made.total, made.max_unit, made.reserved) == ("VGPU", 8, 4, 0)
     with pytest.raises(exceptions.ConflictException):
@@ -129,7 +129,7 @@ def test_inventories_of_a_provider(admin: Connection, provider: Any) -> None:
     assert list(admin.placement.resource_provider_inventories(provider)) == []
 
 
-def test_traits_and_those_of_a_provider(admin: Connection, provider: Any) -> None:
+def test_provider_traits(admin: Connection, provider: Any) -> None:
     made = admin.placement.create_trait("CUSTOM_SDK_BLUE")
     assert made.name == "CUSTOM_SDK_BLUE"
     admin.placement.create_trait("CUSTOM_SDK_BLUE")  # it is there, and that is all that was asked for
@@ -176,7 +176,7 @@ def test_resource_classes(admin: Connection, provider: Any) -> None:
         admin.placement.delete_resource_class("VCPU")
 
 
-def test_allocations_from_a_candidate_to_its_end(admin: Connection, provider: Any) -> None:
+def test_allocation_lifecycle(admin: Connection, provider: Any) -> None:
     placement, who = admin.placement, str(uuid4())
     placement.create_resource_provider_inventory(provider, "VGPU", total=4, max_unit=3)
     (candidate,) = placement.allocation_candidates(resources="VGPU:2", in_tree=provider.id)
@@ -220,7 +220,7 @@ def test_allocations_from_a_candidate_to_its_end(admin: Connection, provider: An
     assert list(placement.resource_provider_allocations(provider)) == []
 
 
-def test_what_the_library_has_no_words_for_is_there_all_the_same(admin: Connection, provider: Any) -> None:
+def test_requests_without_sdk_methods(admin: Connection, provider: Any) -> None:
     placement = admin.placement
     placement.create_trait("CUSTOM_SDK_GREEN")
     aggregate = str(uuid4())

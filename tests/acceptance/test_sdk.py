@@ -65,7 +65,7 @@ def test_flavors_with_extra_specs_and_access(admin: Connection, member: Connecti
     assert admin.compute.find_flavor("sdk") is None
 
 
-def test_flavors_a_page_at_a_time(member: Connection) -> None:
+def test_flavors_are_paginated(member: Connection) -> None:
     names = [flavor.name for flavor in member.compute.flavors(limit=2)]
     assert sorted(names) == ["large", "medium", "small", "tiny", "windows"]
     with pytest.raises(exceptions.ForbiddenException, match="os-flavor-manage:create"):
@@ -138,7 +138,7 @@ def test_quotas_and_limits(admin: Connection, member: Connection) -> None:
         member.compute.update_quota_set(project, cores=1000)
 
 
-def test_an_image_record_with_properties_and_tags(member: Connection, other: Connection) -> None:
+def test_image_record_with_properties_and_tags(member: Connection, other: Connection) -> None:
     created = member.image.create_image("sdk", data=b"a few bytes", tags=["one"], meta={"trait:CUSTOM_SSD": "required"})
     uploaded = member.image.get_image(created.id)
     assert (uploaded.status, uploaded.size) == ("active", 11)
@@ -162,7 +162,7 @@ def test_an_image_record_with_properties_and_tags(member: Connection, other: Con
         member.image.get_image(created.id)
 
 
-def test_images_a_page_at_a_time(admin: Connection, member: Connection) -> None:
+def test_images_are_paginated(admin: Connection, member: Connection) -> None:
     made = [member.image.create_image(f"page-{number}", allow_duplicates=True) for number in range(7)]
     for limit in (1, 2, 3, 7, 100):
         names = Counter(image.name for image in member.image.images(limit=limit, visibility="shared"))

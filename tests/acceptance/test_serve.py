@@ -1,4 +1,4 @@
-"""`covey serve` and the commands around it, as an operator meets them: starting, refusing to, stopping, telling."""
+"""`covey serve` and related commands: start, errors, shutdown, logs and status."""
 
 import json
 import re
@@ -51,20 +51,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
         yield running
 
 
-def test_a_fleet_file_is_applied_before_serving(served: Covey) -> None:
+def test_fleet_file_is_applied_before_serving(served: Covey) -> None:
     found = get(f"{served.url}/compute/v2.1/os-hypervisors").json()["hypervisors"]
     assert [host["hypervisor_hostname"] for host in found] == ["host-1", "host-2", "host-3"]
     assert "changes made" in served.log
 
 
-def test_the_index_names_what_is_served(served: Covey) -> None:
+def test_index_lists_the_apis(served: Covey) -> None:
     index = get(f"{served.url}/").json()["covey"]
     assert index["compute"] == f"{served.url}/compute/"
     for name in ("compute", "image", "identity"):
         assert get(index[name]).status_code in {200, 300}
 
 
-def test_one_api_is_served_alone_at_the_root(tmp_path: Path) -> None:
+def test_single_api_is_served_at_the_root(tmp_path: Path) -> None:
     with running_covey(tmp_path, "serve", "--api", "compute", *database_in(tmp_path), variables=TRUSTING) as running:
         assert get(f"{running.url}/v2.1/flavors").json() == {"flavors": []}
         assert get(f"{running.url}/").json()["versions"][-1]["links"][0]["href"] == f"{running.url}/v2.1/"
@@ -72,7 +72,7 @@ def test_one_api_is_served_alone_at_the_root(tmp_path: Path) -> None:
         assert get(f"{running.url}/healthcheck").json()["status"] == "ok"
 
 
-def test_several_processes_count_their_requests_together(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
+def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     counted = re.compile(r'^covey_http_requests_total\{.*route="/v2.1/flavors",status="200"\} (\d+)', re.MULTILINE)
     (tmp_path / "metrics").mkdir()
     variables = {**TRUSTING, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics")}
@@ -121,7 +121,7 @@ def test_several_processes_count_their_requests_together(tmp_path: Path, postgre
         pytest.param(("--config-file", "port.conf"), TRUSTING, "Value for option port from", id="no number"),
     ],
 )
-def test_what_can_not_be_served_is_refused_in_a_sentence(
+def test_invalid_settings_are_reported(
     tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], sentence: str
 ) -> None:
     (tmp_path / "users.txt").write_text("This is no database.")
@@ -134,7 +134,7 @@ def test_what_can_not_be_served_is_refused_in_a_sentence(
     assert "sesame" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_changed(tmp_path: Path, served: Covey) -> None:
+def test_used_port_is_reported_before_any_change(tmp_path: Path, served: Covey) -> None:
     (tmp_path / "fleet.yaml").write_text(FLEET)
     arguments = ("serve", "--port", str(served.port), "--fleet", "fleet.yaml", *database_in(tmp_path))
     done = covey(tmp_path, *arguments, **TRUSTING)
@@ -143,7 +143,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_changed(tmp_path: Path,
     assert not (tmp_path / "covey.sqlite").exists()
 
 
-def test_a_request_under_way_is_answered_before_the_service_stops(tmp_path: Path) -> None:
+def test_running_request_completes_before_shutdown(tmp_path: Path) -> None:
     with running_covey(tmp_path, "serve", *database_in(tmp_path), variables=TRUSTING) as running:
         created = requests.post(f"{running.url}/image/v2/images", json={}, headers=ADMIN, timeout=TIMEOUT_S).json()
         with socket.create_connection(("127.0.0.1", running.port), timeout=TIMEOUT_S) as caller:
@@ -159,7 +159,7 @@ def test_a_request_under_way_is_answered_before_the_service_stops(tmp_path: Path
     assert log_lines(running)[-1]["event"] == "serve.stopped"
 
 
-def test_every_request_leaves_a_line_with_its_id_and_no_secret(tmp_path: Path) -> None:
+def test_every_request_is_logged_with_its_id_and_without_secrets(tmp_path: Path) -> None:
     added = covey(tmp_path, "user", "add", "alice", "--project", "web", "--role", "admin", "--password", "open sesame")
     assert added.status == 0, added.stderr
     variables = {"OS_LOG__LEVEL": "debug"}
@@ -179,7 +179,7 @@ def test_every_request_leaves_a_line_with_its_id_and_no_secret(tmp_path: Path) -
     assert wrong.request.headers["Authorization"].split()[1] not in running.log
 
 
-def test_users_are_added_while_the_service_runs(tmp_path: Path) -> None:
+def test_users_are_added_at_run_time(tmp_path: Path) -> None:
     file = tmp_path / "users.yaml"
     assert covey(tmp_path, "user", "add", "alice", "--project", "web", stdin="one\none\n").status == 0
     assert file.stat().st_mode & 0o777 == 0o600
@@ -201,7 +201,7 @@ def test_users_are_added_while_the_service_runs(tmp_path: Path) -> None:
     assert "it must have 1 to 72" in too_long.stderr
 
 
-def test_the_database_is_upgraded_once(tmp_path: Path) -> None:
+def test_database_is_upgraded_once(tmp_path: Path) -> None:
     database = database_in(tmp_path)
     before = covey(tmp_path, "db", "current", *database)
     assert before.stdout.startswith("database: empty\nthis version: ")
@@ -210,7 +210,7 @@ def test_the_database_is_upgraded_once(tmp_path: Path) -> None:
     assert covey(tmp_path, "db", "upgrade", *database).stdout == f"{newest}: up to date\n"
 
 
-def test_status_tells_what_wants_attention(tmp_path: Path) -> None:
+def test_status_reports_warnings(tmp_path: Path) -> None:
     database = database_in(tmp_path)
     empty = covey(tmp_path, "status", *database)
     assert empty.status == 1
@@ -230,7 +230,7 @@ def test_status_tells_what_wants_attention(tmp_path: Path) -> None:
     assert "sesame" not in away.stdout + away.stderr
 
 
-def test_the_sample_of_options_has_them_all_and_can_be_used_as_it_is(tmp_path: Path) -> None:
+def test_config_sample_is_complete_and_usable(tmp_path: Path) -> None:
     sample = covey(tmp_path, "config", "sample")
     assert sample.status == 0, sample.stderr
     sections = re.split(r"^\[(\w+)\]$", sample.stdout, flags=re.MULTILINE)
@@ -247,7 +247,7 @@ def test_the_sample_of_options_has_them_all_and_can_be_used_as_it_is(tmp_path: P
         _ = config.load([str(file)]).api.nonsense
 
 
-def test_the_sample_of_access_rules_has_them_all(tmp_path: Path) -> None:
+def test_policy_sample_is_complete(tmp_path: Path) -> None:
     sample = covey(tmp_path, "policy", "sample")
     assert sample.status == 0, sample.stderr
     uncommented = re.sub(r'^#(?=")', "", sample.stdout, flags=re.MULTILINE)

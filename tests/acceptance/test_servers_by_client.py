@@ -74,7 +74,7 @@ def _everything_is_left_as_it_was(admin: Session) -> Iterator[None]:
         told(admin, f"server delete {' '.join(servers)}")
 
 
-def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
+def test_each_command_works_in_its_own_process(demo: Demo) -> None:
     """One process a command, as the other stories here do not take the time to."""
     member = demo.cloud("demo")
     group = member.json("server group create --policy anti-affinity --rule max_server_per_host=3 'a typed group'")
@@ -95,7 +95,7 @@ def test_each_command_works_as_a_person_types_it(demo: Demo) -> None:
     member.run("server delete --wait typed nowhere")
 
 
-def test_a_group_from_its_creation_to_its_end(admin: Session, member: Session, other: Session) -> None:
+def test_group_lifecycle(admin: Session, member: Session, other: Session) -> None:
     created = member.json("server group create --policy anti-affinity --rule max_server_per_host=3 story")
     project = created["project_id"]
     assert created == {
@@ -137,20 +137,20 @@ def test_a_group_from_its_creation_to_its_end(admin: Session, member: Session, o
         ("--policy soft-affinity --rule max_server_per_host=3", "Only anti-affinity policy supports rules."),
     ],
 )
-def test_a_group_that_makes_no_sense_is_refused(member: Session, options: str, why: str) -> None:
+def test_invalid_group_is_rejected(member: Session, options: str, why: str) -> None:
     said = member.refusal(f"server group create {options} senseless")
     assert "400" in said
     assert why in said
 
 
-def test_two_groups_may_share_a_name_but_not_be_told_apart_by_it(member: Session) -> None:
+def test_duplicate_group_name_is_ambiguous(member: Session) -> None:
     first, second = (member.json("server group create --policy affinity twin") for _ in range(2))
     assert "More than one ServerGroup exists with the name 'twin'." in member.refusal("server group show twin")
     member.run(f"server group delete {first['id']}")
     assert member.json("server group show twin") == second
 
 
-def test_many_servers_are_spread_as_their_group_says(admin: Session, member: Session) -> None:
+def test_servers_follow_the_policies_of_their_group(admin: Session, member: Session) -> None:
     group = member.json("server group create --policy anti-affinity spread")
     first = member.json(f"{BOOT} --server-group spread --availability-zone az-1 --max 6 --wait many")
     assert (first["status"], first["name"]) == ("ACTIVE", "many-1")
@@ -180,7 +180,7 @@ def test_many_servers_are_spread_as_their_group_says(admin: Session, member: Ses
     assert uses(member, "demo")["instances"] == 9
 
 
-def test_servers_that_belong_together_share_a_host_and_stay_there(admin: Session, member: Session) -> None:
+def test_affinity_group_shares_a_host(admin: Session, member: Session) -> None:
     member.json("server group create --policy affinity together")
     member.json(f"{BOOT} --server-group together --max 3 mate")
     mates = all_at_rest(member, "mate")
@@ -195,7 +195,7 @@ def test_servers_that_belong_together_share_a_host_and_stay_there(admin: Session
     assert column(member.json(f"server event list {mate['id']}"), "Action") == ["migrate", "create"]
 
 
-def test_as_many_as_there_is_room_for_but_no_fewer_than_the_least(admin: Session) -> None:
+def test_min_count_and_max_count(admin: Session) -> None:
     admin.json("server group create --policy anti-affinity --rule max_server_per_host=2 couple")
     admin.json(f"{BOOT} --server-group couple --host node-03 --min 2 --max 3 couple")
     couple = all_at_rest(admin, "couple")
@@ -207,7 +207,7 @@ def test_as_many_as_there_is_room_for_but_no_fewer_than_the_least(admin: Session
     assert "min instances should be <= max instances" in admin.refusal(f"{BOOT} --min 3 --max 2 none")
 
 
-def test_what_is_said_of_a_server_at_its_creation_and_later(member: Session) -> None:
+def test_server_attributes_are_set_and_changed(member: Session) -> None:
     dressed = "--property tier=gold --property shelf=3 --tag red --tag blue --description old"
     server = boot(member, "dressed", dressed)
     assert server["properties"] == {"tier": "gold", "shelf": "3"}
@@ -226,7 +226,7 @@ def test_what_is_said_of_a_server_at_its_creation_and_later(member: Session) -> 
     assert "No Server found for dressed" in member.refusal("server show dressed")
 
 
-def test_servers_are_listed_by_what_they_are(admin: Session, member: Session, other: Session) -> None:
+def test_server_list_filters(admin: Session, member: Session, other: Session) -> None:
     for name, options in (("web-1", "--tag front"), ("web-2", ""), ("db", "--tag front --tag back")):
         boot(member, name, options)
     boot(other, "theirs")
@@ -252,12 +252,12 @@ def test_servers_are_listed_by_what_they_are(admin: Session, member: Session, ot
     assert newest == ["db", "web-2"]
     assert names(member, f"--limit 2 --marker {listed['web-2']['ID']}") == {"web-1"}
 
-    everybody = admin.json("server list --all-projects --long")
-    assert {row["Name"] for row in everybody} == {"web-1", "web-2", "db", "theirs"}
-    assert {row["Host Status"] for row in everybody} == {"UP"}
+    all_servers = admin.json("server list --all-projects --long")
+    assert {row["Name"] for row in all_servers} == {"web-1", "web-2", "db", "theirs"}
+    assert {row["Host Status"] for row in all_servers} == {"UP"}
     assert names(admin, "") == set()
     assert names(admin, "--project other") == {"theirs"}
-    where = Counter(column(everybody, "Host"))
+    where = Counter(column(all_servers, "Host"))
     for node, count in where.items():
         assert re.fullmatch(r"node-\d\d", node)
         assert len(admin.json(f"server list --all-projects --host {node}")) == count
@@ -294,7 +294,7 @@ def test_power_and_locks(member: Session) -> None:
     assert (shown["action"], shown["message"]) == ("create", None)
 
 
-def test_operators_may_say_where(admin: Session, member: Session) -> None:
+def test_operators_can_force_a_host(admin: Session, member: Session) -> None:
     assert boot(admin, "here", "--host node-03")["OS-EXT-SRV-ATTR:host"] == "node-03"
     assert boot(admin, "there", "--hypervisor-hostname node-04")["OS-EXT-SRV-ATTR:host"] == "node-04"
     forced = boot(admin, "forced", "--availability-zone az-1:node-05")
@@ -314,7 +314,7 @@ def test_operators_may_say_where(admin: Session, member: Session) -> None:
     assert admin.json("server list") == []
 
 
-def test_a_cold_migration_is_confirmed_or_reverted(admin: Session, member: Session) -> None:
+def test_cold_migration_is_confirmed_or_reverted(admin: Session, member: Session) -> None:
     server = boot(member, "moving")
     first = host(admin, server)
     assert told(admin, f"server migrate --wait {server['id']}") == MOVED
@@ -341,7 +341,7 @@ def test_a_cold_migration_is_confirmed_or_reverted(admin: Session, member: Sessi
     assert uses(member, "demo")["instances"] == 1
 
 
-def test_a_live_migration(admin: Session, member: Session) -> None:
+def test_live_migration(admin: Session, member: Session) -> None:
     server = boot(member, "live")
     first = host(admin, server)
     assert told(admin, f"server migrate --live-migration --wait {server['id']}") == MOVED
@@ -356,7 +356,7 @@ def test_a_live_migration(admin: Session, member: Session) -> None:
     assert set(column(moves, "Status")) == {"completed"}
 
 
-def test_a_resize_is_confirmed_or_reverted(member: Session) -> None:
+def test_resize_is_confirmed_or_reverted(member: Session) -> None:
     boot(member, "growing")
     assert "400" in member.refusal("server resize --flavor tiny growing")
     assert told(member, "server resize --flavor medium --wait growing") == DONE
@@ -375,7 +375,7 @@ def test_a_resize_is_confirmed_or_reverted(member: Session) -> None:
     assert actions == ["revertResize", "resize", "confirmResize", "resize", "create"]
 
 
-def test_a_shelved_server_leaves_its_host_and_comes_back(admin: Session, member: Session) -> None:
+def test_shelved_server_is_offloaded_and_unshelved(admin: Session, member: Session) -> None:
     group = member.json("server group create --policy anti-affinity shelf")
     server = boot(member, "book", "--server-group shelf --availability-zone az-1")
     assert told(member, "server shelve --wait book") == ""
@@ -387,7 +387,7 @@ def test_a_shelved_server_leaves_its_host_and_comes_back(admin: Session, member:
     assert member.json("server group show shelf")["members"] == [server["id"]]
 
 
-def test_servers_of_a_host_that_is_down_are_evacuated(admin: Session) -> None:
+def test_servers_of_a_down_host_are_evacuated(admin: Session) -> None:
     server = boot(admin, "stranded", "--host node-24")
     assert "is still in use" in admin.refusal("server evacuate stranded")
     admin.run("compute service set --down node-24 nova-compute")
@@ -416,14 +416,14 @@ def test_servers_of_a_host_that_is_down_are_evacuated(admin: Session) -> None:
         ("server migration list", "os_compute_api:os-migrations:index"),
     ],
 )
-def test_a_member_is_told_which_rule_stands_in_the_way(member: Session, command: str, rule: str) -> None:
+def test_forbidden_command_names_the_rule(member: Session, command: str, rule: str) -> None:
     server = member.json(f"{BOOT} mine") if "{id}" in command else {"id": ""}
     said = member.refusal(command.format(id=server["id"]))
     assert "403" in said
     assert f"{rule} to be performed." in said
 
 
-def test_servers_and_groups_are_their_projects_own(member: Session, other: Session) -> None:
+def test_servers_and_groups_are_project_resources(member: Session, other: Session) -> None:
     group = member.json("server group create --policy affinity private")
     server = boot(member, "private", "--server-group private")
     assert other.json("server list") == []
@@ -443,7 +443,7 @@ def test_servers_and_groups_are_their_projects_own(member: Session, other: Sessi
     assert at_rest(member, "private")["name"] == "private"
 
 
-def test_a_project_takes_no_more_than_its_quota(admin: Session, member: Session) -> None:
+def test_quota_limits_a_project(admin: Session, member: Session) -> None:
     admin.run("quota set --instances 3 --server-group-members 1 demo")
     try:
         member.json("server group create --policy soft-anti-affinity small")

@@ -59,7 +59,7 @@ def at_rest(nova: Nova, server: str) -> Any:
     return found
 
 
-def test_hard_policies_from_the_first_version_on(nova: Callable[[str, str], Nova], linux: str) -> None:
+def test_hard_policies_at_the_first_version(nova: Callable[[str, str], Nova], linux: str) -> None:
     member = nova("demo", OLD)
     created = member.server_groups.create(name="old", policies=["anti-affinity"])
     assert (created.policies, created.members, created.metadata) == (["anti-affinity"], [], {})
@@ -98,8 +98,8 @@ def test_soft_policies_and_owners(nova: Callable[[str, str], Nova], linux: str) 
     assert (created.policies, created.user_id) == (["soft-affinity"], "demo")
     servers = [at_rest(member, boot(member, linux, f"soft-{number}", created.id).id) for number in range(2)]
     assert len({server.hostId for server in servers}) == 1
-    everybodys = nova("admin", SOFT).server_groups.list(all_projects=True)
-    assert [group.id for group in everybodys] == [created.id]
+    all_groups = nova("admin", SOFT).server_groups.list(all_projects=True)
+    assert [group.id for group in all_groups] == [created.id]
     with pytest.raises(exceptions.BadRequest):
         member.server_groups.create(name="unknown", policies=["far-apart"])
 
@@ -121,7 +121,7 @@ def test_one_policy_with_rules(nova: Callable[[str, str], Nova], linux: str) -> 
 
 
 @pytest.mark.parametrize("version", [OLD, SOFT, RULES])
-def test_an_operator_moves_servers(nova: Callable[[str, str], Nova], linux: str, version: str) -> None:
+def test_operator_migrates_servers(nova: Callable[[str, str], Nova], linux: str, version: str) -> None:
     admin, member = nova("admin", version), nova("demo", version)
     policy = {"policy": "anti-affinity"} if version == RULES else {"policies": ["anti-affinity"]}
     group = member.server_groups.create(name="moved", **policy)

@@ -80,7 +80,7 @@ def host(admin: Connection, server: Any) -> str | None:
     return where
 
 
-def test_a_group_and_its_members(admin: Connection, member: Connection, other: Connection) -> None:
+def test_group_and_its_members(admin: Connection, member: Connection, other: Connection) -> None:
     created = member.compute.create_server_group(name="sdk", policy="anti-affinity", rules={"max_server_per_host": 2})
     assert (created.policy, created.rules, created.member_ids) == ("anti-affinity", {"max_server_per_host": 2}, [])
     assert member.compute.find_server_group("sdk").id == created.id
@@ -116,7 +116,7 @@ def test_servers_are_found_and_listed(admin: Connection, member: Connection, oth
     assert list(member.compute.servers(status="ERROR")) == []
     assert len(list(admin.compute.servers(all_projects=True))) == 3
     assert len(list(admin.compute.servers(all_projects=True, project_id=servers["a"].project_id))) == 3
-    assert list(admin.compute.servers(all_projects=True, project_id="nobody")) == []
+    assert list(admin.compute.servers(all_projects=True, project_id="unknown")) == []
     here = host(admin, servers["a"])
     assert servers["a"].id in {server.id for server in admin.compute.servers(all_projects=True, compute_host=here)}
     assert list(other.compute.servers()) == []
@@ -136,7 +136,7 @@ def test_servers_are_found_and_listed(admin: Connection, member: Connection, oth
     assert (limits.instances_used, limits.total_cores_used, limits.total_ram_used) == (3, 3, 1536)
 
 
-def test_a_server_that_finds_no_place(member: Connection) -> None:
+def test_server_without_a_valid_host(member: Connection) -> None:
     created = member.compute.create_server(
         name="none",
         flavor_id=member.compute.find_flavor("tiny").id,
@@ -151,7 +151,7 @@ def test_a_server_that_finds_no_place(member: Connection) -> None:
     assert "details" not in fault
 
 
-def test_moves(admin: Connection, member: Connection) -> None:
+def test_migrations(admin: Connection, member: Connection) -> None:
     server = boot(member, "mover")
     first = host(admin, server)
     with pytest.raises(exceptions.ForbiddenException, match="os-migrate-server:migrate"):
@@ -183,7 +183,7 @@ def test_moves(admin: Connection, member: Connection) -> None:
     assert actions == ["revertResize", "resize", "live-migration", "confirmResize", "migrate", "create"]
 
 
-def test_power_locks_and_the_shelf(admin: Connection, member: Connection) -> None:
+def test_power_lock_and_shelve(admin: Connection, member: Connection) -> None:
     server = boot(member, "lever")
     member.compute.stop_server(server)
     at_rest(member, server, "SHUTOFF")
@@ -206,7 +206,7 @@ def test_power_locks_and_the_shelf(admin: Connection, member: Connection) -> Non
     assert member.compute.find_server("lever") is None
 
 
-def test_an_evacuation(admin: Connection) -> None:
+def test_evacuation(admin: Connection) -> None:
     server = boot(admin, "stranded", host="node-24")
     (service,) = admin.compute.services(host="node-24")
     with pytest.raises(exceptions.BadRequestException, match="still in use"):

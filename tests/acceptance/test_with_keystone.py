@@ -1,4 +1,4 @@
-"""With auth_strategy=keystone, a real Keystone says who is asking, and its catalogue says where Covey is."""
+"""auth_strategy=keystone with a real Keystone and its catalogue."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -100,7 +100,7 @@ def names(rows: list[dict[str, str]]) -> set[str]:
     return {row["Name"] for row in rows}
 
 
-def test_an_operators_day(admin: Session) -> None:
+def test_operator_workflow(admin: Session) -> None:
     catalogue = {row["Name"]: row["Type"] for row in admin.json("catalog list")}
     assert catalogue["covey"] == "compute"
     assert len(admin.json("hypervisor list")) == 4
@@ -120,7 +120,7 @@ def test_an_operators_day(admin: Session) -> None:
     admin.run("flavor delete keystone")
 
 
-def test_a_password_buys_a_token_for_the_dashboard(region: Region) -> None:
+def test_dashboard_exchanges_a_password_for_a_token(region: Region) -> None:
     form = {"name": "demo", "password": PASSWORDS["demo"], "project": "demo", "domain": "Default"}
     page = f"{region.covey.url}/dashboard"
     assert requests.get(f"{page}/session", timeout=TIMEOUT_S).json()["auth"] == "keystone"
@@ -136,7 +136,7 @@ def test_a_password_buys_a_token_for_the_dashboard(region: Region) -> None:
 
 
 @pytest.mark.needs_program("chromium")
-def test_people_sign_in_by_the_form_stay_signed_in_and_sign_out(region: Region) -> None:
+def test_browser_signs_in_reloads_and_signs_out(region: Region) -> None:
     with chromium() as browser:
         tab = Tab(region.covey.url, browser.new_page())
         page, signed_in = tab.page, tab.page.get_by_role("heading", name="Where your servers are")
@@ -168,7 +168,7 @@ def test_people_sign_in_by_the_form_stay_signed_in_and_sign_out(region: Region) 
         assert not tab.complaints
 
 
-def test_a_members_day(region: Region, member: Session) -> None:
+def test_member_workflow(region: Region, member: Session) -> None:
     assert names(member.json("flavor list")) == {"tiny"}
     assert names(member.json("image list")) == {"linux"}
     assert [row["Zone Name"] for row in member.json("availability zone list --compute")] == ["az-1"]
@@ -182,7 +182,7 @@ def test_a_members_day(region: Region, member: Session) -> None:
         assert "Policy doesn't allow os_compute_api:os-" in said
 
 
-def test_quotas_and_limits_know_the_callers_project(admin: Session, member: Session) -> None:
+def test_quotas_and_limits_use_the_project_of_the_token(admin: Session, member: Session) -> None:
     admin.run("quota set --server-groups 5 demo")
     quota = {row["Resource"]: row["Limit"] for row in member.json("quota show")}
     assert quota["server-groups"] == 5
@@ -193,7 +193,7 @@ def test_quotas_and_limits_know_the_callers_project(admin: Session, member: Sess
     assert quota["server-groups"] == 10
 
 
-def test_projects_keep_out_of_each_others_things(admin: Session, member: Session, other: Session) -> None:
+def test_projects_are_isolated(admin: Session, member: Session, other: Session) -> None:
     admin.json("flavor create --ram 64 --vcpus 1 --disk 1 --private --project other secret")
     other.json(f"image create --private --file {__file__} hidden")
     assert "secret" in names(other.json("flavor list"))
@@ -205,13 +205,13 @@ def test_projects_keep_out_of_each_others_things(admin: Session, member: Session
     other.run("image delete hidden")
 
 
-def test_clusters_are_found_in_the_catalogue(region: Region) -> None:
+def test_clustering_endpoint_is_in_the_catalogue(region: Region) -> None:
     member = clustering(region.cloud("demo"))
     assert member.json("cluster list") == []
     assert "403" in member.refusal("cluster service list")
 
 
-def test_without_a_token_nobody_comes_in(region: Region) -> None:
+def test_request_without_a_token_is_401(region: Region) -> None:
     for path in ("/compute/v2.1/flavors", "/image/v2/images"):
         answer = region.get(path)
         assert answer.status_code == 401
@@ -220,7 +220,7 @@ def test_without_a_token_nobody_comes_in(region: Region) -> None:
     assert region.get("/compute/v2.1").status_code == 200
 
 
-def test_identity_headers_of_the_caller_count_for_nothing(region: Region) -> None:
+def test_identity_headers_of_the_caller_are_ignored(region: Region) -> None:
     forged = {
         "X_Identity_Status": "Confirmed",
         "X_Roles": "admin",
@@ -236,14 +236,14 @@ def test_identity_headers_of_the_caller_count_for_nothing(region: Region) -> Non
     assert region.get("/compute/v2.1/os-hypervisors", X_Auth_Token=region.token("admin")).status_code == 200
 
 
-def test_the_log_has_nobodys_secrets(region: Region) -> None:
+def test_log_has_no_secrets(region: Region) -> None:
     token = region.token("demo")
     assert region.get("/compute/v2.1/flavors", X_Auth_Token=token).status_code == 200
     secrets = (token, region.keystone.admin_password, region.keystone.service_password, *PASSWORDS.values())
     assert not [secret for secret in secrets if secret in region.covey.log]
 
 
-def test_without_keystone_the_service_says_whose_fault_it_is(region: Region) -> None:
+def test_unreachable_keystone_is_503(region: Region) -> None:
     """The last story of this file: what is left after it has no Keystone."""
     seen, unseen = region.token("demo"), region.token("other")
     assert region.get("/compute/v2.1/flavors", X_Auth_Token=seen).status_code == 200
