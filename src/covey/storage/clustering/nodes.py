@@ -1,6 +1,6 @@
 """Nodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import delete, select
 
@@ -30,11 +30,6 @@ class Nodes(Collection[Node]):
         statement = _ROWS.where(nodes.c.id.in_(ids)).order_by(nodes.c.id)
         rows = self._connection.execute(statement.with_for_update(of=nodes) if lock else statement)
         return [_node(row) for row in rows]
-
-    def of_servers(self, ids: Sequence[ServerId]) -> Mapping[ServerId, str]:
-        """Return the node ids of servers."""
-        statement = select(nodes.c.server_id, nodes.c.id).where(nodes.c.server_id.in_(ids))
-        return {ServerId(row.server_id): row.id for row in self._connection.execute(statement)}
 
     def add(self, new: Sequence[Node]) -> None:
         rows = [_columns(node) for node in new]

@@ -30,20 +30,20 @@ def by(kind: str, number: float, **more: object) -> dict[str, object]:
 
 
 GOALS = {
-    "exactly so many": (AdjustmentType.EXACT, 7, 3, 0, 7),
-    "exactly none": (AdjustmentType.EXACT, 0, 3, 0, 0),
-    "more": (AdjustmentType.BY_NUMBER, 2, 3, 0, 5),
-    "fewer than none": (AdjustmentType.BY_NUMBER, -5, 3, 0, -2),
-    "none is none, whatever was desired": (AdjustmentType.BY_NUMBER, 2, 0, 0, 2),
-    "a part, cut off": (AdjustmentType.BY_PERCENTAGE, 50, 5, 0, 7),
-    "a part less, cut off": (AdjustmentType.BY_PERCENTAGE, -50, 5, 0, 3),
-    "a part of one is one": (AdjustmentType.BY_PERCENTAGE, 10, 3, 0, 4),
-    "a part of one less is one": (AdjustmentType.BY_PERCENTAGE, -10, 3, 0, 2),
-    "at least the step": (AdjustmentType.BY_PERCENTAGE, 10, 3, 2, 5),
-    "at least the step less": (AdjustmentType.BY_PERCENTAGE, -10, 3, 2, 1),
-    "a part of nothing": (AdjustmentType.BY_PERCENTAGE, 50, 0, 0, 0),
-    "a step up from nothing": (AdjustmentType.BY_PERCENTAGE, 50, 0, 2, 2),
-    "no part of something": (AdjustmentType.BY_PERCENTAGE, 0, 3, 2, 3),
+    "exact size": (AdjustmentType.EXACT, 7, 3, 0, 7),
+    "exact size zero": (AdjustmentType.EXACT, 0, 3, 0, 0),
+    "add a number": (AdjustmentType.BY_NUMBER, 2, 3, 0, 5),
+    "remove more than exist": (AdjustmentType.BY_NUMBER, -5, 3, 0, -2),
+    "add to an empty cluster": (AdjustmentType.BY_NUMBER, 2, 0, 0, 2),
+    "percentage, rounded down": (AdjustmentType.BY_PERCENTAGE, 50, 5, 0, 7),
+    "negative percentage, rounded towards zero": (AdjustmentType.BY_PERCENTAGE, -50, 5, 0, 3),
+    "percentage below one node": (AdjustmentType.BY_PERCENTAGE, 10, 3, 0, 4),
+    "negative percentage below one node": (AdjustmentType.BY_PERCENTAGE, -10, 3, 0, 2),
+    "min_step": (AdjustmentType.BY_PERCENTAGE, 10, 3, 2, 5),
+    "min_step downwards": (AdjustmentType.BY_PERCENTAGE, -10, 3, 2, 1),
+    "percentage of zero nodes": (AdjustmentType.BY_PERCENTAGE, 50, 0, 0, 0),
+    "min_step from zero nodes": (AdjustmentType.BY_PERCENTAGE, 50, 0, 2, 2),
+    "zero percent": (AdjustmentType.BY_PERCENTAGE, 0, 3, 2, 3),
 }
 
 
@@ -103,7 +103,7 @@ FITTED = {
     "to the cluster's minimum": (by(EXACT, 0), ResizePlan(2, 5, 2, -1)),
     "to a new maximum": ({"max_size": 2}, ResizePlan(2, 2, 2, -1)),
     "to a new minimum": ({"min_size": 4}, ResizePlan(4, 5, 4, 1)),
-    "to what any cluster may have": (by(EXACT, 5000, max_size=-1), ResizePlan(2, -1, 1000, 997)),
+    "to the operator's limit": (by(EXACT, 5000, max_size=-1), ResizePlan(2, -1, 1000, 997)),
 }
 
 

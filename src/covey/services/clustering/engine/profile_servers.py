@@ -58,10 +58,10 @@ class ProfileServers:
         request_id: str,
         now: datetime,
     ) -> ServerRequest:
-        wanted = placement(nodes[0])
-        requested_zone = wanted.get("zone") or template.zone
+        place = placement(nodes[0])
+        requested_zone = place.get("zone") or template.zone
         zone, forced = (None, None) if requested_zone is None else parse_availability_zone(requested_zone)
-        group = wanted.get("servergroup") or self._group(actor, template.hints.get("group"))
+        group = place.get("servergroup") or self._group(actor, template.hints.get("group"))
         return ServerRequest(
             project_id=actor.project_id,
             user_id=actor.user_id,
