@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import ScopeId
-from covey.scheduler.decide import decide
-from covey.scheduler.decision import Decision
+from covey.scheduler.decide import Decision, decide
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
 from tests.bench import fleets

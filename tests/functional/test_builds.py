@@ -73,7 +73,7 @@ def test_aggregate_isolates_its_hosts_for_its_tenants(cloud: Cloud) -> None:
     assert set(cloud.hosts([cloud.boot(cloud.bob) for _ in range(3)])) <= {"node-1", "node-2", "node-3"}
     lost = cloud.boot(flavorRef="whole")
     assert cloud.show(lost)["fault"]["message"] == (
-        "No valid host was found. Of 3 hosts: 2 are kept for other projects, 1 lacks VCPUs."
+        "No valid host was found. Of 3 hosts: 2 are reserved for other projects, 1 lacks VCPUs."
     )
 
 

@@ -199,8 +199,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"policies": []}, "[] should be non-empty"),
     ({"policies": ["affinity"] * 2}, "has non-unique elements"),
     ({"policies": ["affinity"], "policy": "affinity"}, "('policy' was unexpected)"),
-    ({"policies": ["affinity", "affinity:host"]}, "The policies affinity and affinity say the same kind of thing"),
-    ({"policies": ["affinity:rack", "soft-affinity:rack"]}, "affinity:rack and soft-affinity:rack say the same kind"),
+    ({"policies": ["affinity", "affinity:host"]}, "The policies affinity and affinity repeat each other"),
+    ({"policies": ["affinity:rack", "soft-affinity:rack"]}, "affinity:rack and soft-affinity:rack repeat each other"),
     ({"policies": ["anti-affinity:rack", "affinity:rack"]}, "anti-affinity:rack and affinity:rack contradict"),
     ({"policies": ["anti-affinity", "affinity:host"]}, "The policies anti-affinity and affinity contradict"),
     ({"policy": "affinity:rack"}, "'affinity:rack' is not one of"),
@@ -259,10 +259,10 @@ def test_conflicts_are_named_as_the_tenant_knows_them(racks: Scoped) -> None:
     pair = [f"affinity:zone:{mine}", f"soft-affinity:zone:{mine}"]
     said = create(racks.alice, policies=pair)
     assert said.status == 400
-    assert f"{pair[0]} and {pair[1]} say the same kind of thing" in said.message
+    assert f"{pair[0]} and {pair[1]} repeat each other" in said.message
     assert f"zone:{real} " not in f"{said.message} "
     by_admin = create(racks.admin, policies=[f"affinity:zone:{real}", f"soft-affinity:zone:{real}"])
-    assert f"affinity:zone:{real} and soft-affinity:zone:{real} say" in by_admin.message
+    assert f"affinity:zone:{real} and soft-affinity:zone:{real} repeat" in by_admin.message
     both = [f"affinity:zone:{mine}", f"anti-affinity:zone:{racks.zone('zone-b')}", f"soft-anti-affinity:zone:{mine}"]
     assert shown(create(racks.alice, policies=both))["policies"] == both, "of several places, there is no conflict"
 
@@ -600,7 +600,7 @@ def test_targets_and_hosts_without_a_domain_are_enforced(racks: Scoped) -> None:
     keeps, avoids = racks.zone("zone-a"), racks.zone("zone-b")
     server = racks.boot_on("node-5")
     for policy, reason in (
-        (f"affinity:zone:{keeps}", "its host is outside the zone that the group asks for"),
+        (f"affinity:zone:{keeps}", "its host is outside the zone that the group requires"),
         (f"anti-affinity:zone:{avoids}", "its host is in the zone that the group avoids"),
         ("affinity:row", "its host is in no row"),
         ("anti-affinity:row", "its host is in no row"),

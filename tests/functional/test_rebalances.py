@@ -266,7 +266,7 @@ def test_rebalance_without_further_moves_fails_with_the_remaining_violation(buil
     cloud.set_host("node-2", status="disabled")
     over = finish(cloud, group)
     assert over["status"] == "failed"
-    assert over["reason"].startswith("No further move ends the remaining violation: 2 members are in one host")
+    assert over["reason"].startswith("No further move ends the remaining violation: 2 members are on one host")
 
 
 def test_deleting_a_group_ends_its_rebalance(crowded: Crowded) -> None:

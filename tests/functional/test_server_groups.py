@@ -319,7 +319,7 @@ def not_one_of(value: str, kinds: str) -> str:
         ("2.1000", {"name": "g", "policies": ["nearby"]}, "nearby"),
         ("2.1000", {"name": "g", "policies": ["affinity:shelf"]}, "Policy scope 'shelf' does not exist."),
         ("2.1000", {"name": "g", "policies": ["affinity", "anti-affinity"]}, "contradict each other"),
-        ("2.1000", {"name": "g", "policies": ["affinity", "soft-affinity"]}, "say the same kind of thing"),
+        ("2.1000", {"name": "g", "policies": ["affinity", "soft-affinity"]}, "repeat each other"),
         ("2.1000", {"name": "g", "policies": ["affinity"], "policy": "affinity"}, "('policy' was unexpected)"),
         ("2.1000", {"name": "g", "policies": ["affinity"], "metadata": {}}, "('metadata' was unexpected)"),
         ("2.1000", None, "None is not of type 'object'"),

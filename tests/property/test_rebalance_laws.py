@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
-from covey.scheduler.rebalancing import Member, Move, Plan, places_of, plan
+from covey.scheduler.rebalancing import Member, Move, Plan, hosts_after, plan
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.scheduler.violations import violations
 from tests.property import reference
@@ -36,7 +36,7 @@ class World:
         return Fleet(self.hosts, self.aggregates)
 
     def plan(self, seed: int = 1) -> Plan:
-        return plan(self.policies, self.members, self.fleet(), seed, patience_s=60)
+        return plan(self.policies, self.members, self.fleet(), seed, timeout_s=60)
 
     # The design's words, in loops.
 
@@ -96,7 +96,7 @@ class World:
 
     def best(self) -> tuple[Values, int]:
         """Of every end that can be had by moving each member once at the most."""
-        start, ids = places_of(self.members), [member.id for member in self.members]
+        start, ids = hosts_after(self.members), [member.id for member in self.members]
         ends = (dict(zip(ids, hosts, strict=True)) for hosts in product([h.id for h in self.hosts], repeat=len(ids)))
         ranked = sorted(
             (self.rank(self.values(end)), sum(end[i] != start[i] for i in ids), n, end) for n, end in enumerate(ends)
@@ -181,7 +181,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def steps(world: World, found: Plan) -> Iterator[tuple[Destinations, Move]]:
-    places = dict(places_of(world.members))
+    places = dict(hosts_after(world.members))
     for move in found.moves:
         yield dict(places), move
         places[move.member] = move.destination
@@ -191,7 +191,7 @@ def steps(world: World, found: Plan) -> Iterator[tuple[Destinations, Move]]:
 @given(worlds())
 def test_no_other_way_ends_more_or_needs_fewer_moves(world: World) -> None:
     found = world.plan()
-    after = world.values(places_of(world.members, found.moves))
+    after = world.values(hosts_after(world.members, found.moves))
     best, moves = world.best()
     if found.left:
         assert (world.rank(after), len(found.moves)) >= (best, moves)
@@ -205,8 +205,8 @@ def test_no_other_way_ends_more_or_needs_fewer_moves(world: World) -> None:
 @given(worlds())
 def test_every_step_is_legal(world: World) -> None:
     found = world.plan()
-    end = world.values(places_of(world.members, (*found.moves, *found.left)))
-    bounds = tuple(map(max, world.values(places_of(world.members)), end))
+    end = world.values(hosts_after(world.members, (*found.moves, *found.left)))
+    bounds = tuple(map(max, world.values(hosts_after(world.members)), end))
     assert all(world.allows(places, move, bounds) for places, move in steps(world, found))
     moved = [move.member for move in found.moves]
     assert len(moved) == len(set(moved))
@@ -217,8 +217,8 @@ def test_every_step_is_legal(world: World) -> None:
 def test_nothing_is_wrong_just_where_the_audit_finds_nothing(world: World) -> None:
     found = world.plan()
     for places, told in (
-        (places_of(world.members), found.before),
-        (places_of(world.members, found.moves), found.after),
+        (hosts_after(world.members), found.before),
+        (hosts_after(world.members, found.moves), found.after),
     ):
         assert list(told) == violations(world.policies, places, world.fleet())
         broken = {str(policy) for policy, value in zip(world.policies, world.values(places), strict=True) if value}

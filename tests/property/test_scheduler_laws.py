@@ -13,7 +13,7 @@ from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRe
 from covey.model.ids import HostId, ProjectId, ScopeId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.scheduler.decide import allowed, decide
-from covey.scheduler.explain import explain, violations
+from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.property import reference
@@ -380,7 +380,7 @@ def test_what_a_tenant_reads_names_no_host_and_no_aggregate(world: World, seed: 
 def test_verdicts_are_against_those_who_may_not(world: World) -> None:
     fleet = world.fleet()
     may = world.feasible()
-    told = violations(world.spec, fleet)
+    told = host_reasons(world.spec, fleet)
     assert list(told) == [host.name for host in world.hosts]
     assert {host.id for host in world.hosts if told[host.name] is None} == may
     assert "" not in told.values()
@@ -419,7 +419,7 @@ def test_a_forced_ask_needs_nothing_but_room_on_the_host_that_it_names(world: Wo
     fits *= all(units.allow(wanted) for units, wanted in zip(host.units, spec.amounts, strict=True))
     decision = decide(spec, world.fleet(), seed)
     assert decision.fitting == (host.id,) * min(spec.count, fits)
-    verdict = violations(spec, world.fleet())[host.name]
+    verdict = host_reasons(spec, world.fleet())[host.name]
     assert (verdict is None) == (fits > 0)
 
 

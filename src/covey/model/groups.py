@@ -1,17 +1,24 @@
-"""Server groups and their policies: what belongs together, and what must stay apart."""
+"""Server groups and their policies."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from covey.model.errors import Invalid
 from covey.model.ids import GroupId, ProjectId, ScopeId, ServerId, UserId
 from covey.model.scopes import HOST_SCOPE
 
 
+class Direction(Enum):
+    """Whether a policy spreads the members of a group over domains, or gathers them in one."""
+
+    SPREAD = auto()
+    GATHER = auto()
+
+
 class PolicyKind(StrEnum):
-    """Together or apart; must or should."""
+    """The kinds of policy by their names in the API; `covey.scheduler.policies` has a module for each."""
 
     ANTI_AFFINITY = "anti-affinity"
     AFFINITY = "affinity"
@@ -20,13 +27,32 @@ class PolicyKind(StrEnum):
 
     @property
     def is_soft(self) -> bool:
-        """Whether it ranks hosts rather than ruling some out."""
-        return self in {PolicyKind.SOFT_ANTI_AFFINITY, PolicyKind.SOFT_AFFINITY}
+        """Whether the kind ranks hosts; a hard one rules hosts out."""
+        return self.startswith("soft-")
+
+    @property
+    def direction(self) -> Direction:
+        """Whether the kind spreads members or gathers them."""
+        return _DIRECTIONS[self]
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether a rule (max_server_per_SCOPE) sets how many members a domain holds."""
+        return self in _LIMITED
+
+
+_DIRECTIONS = {
+    PolicyKind.ANTI_AFFINITY: Direction.SPREAD,
+    PolicyKind.AFFINITY: Direction.GATHER,
+    PolicyKind.SOFT_ANTI_AFFINITY: Direction.SPREAD,
+    PolicyKind.SOFT_AFFINITY: Direction.GATHER,
+}
+_LIMITED = {PolicyKind.ANTI_AFFINITY}
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeRef:
-    """A scope as a policy speaks of it; the implicit host scope has no id."""
+    """A scope as a policy refers to it; the implicit host scope has no id."""
 
     id: ScopeId | None = None
     name: str = HOST_SCOPE
@@ -39,21 +65,21 @@ _RULE_PREFIX = "max_server_per_"
 
 @dataclass(frozen=True, slots=True)
 class GroupPolicy:
-    """One policy of a group, with the most members that a domain may hold where that matters."""
+    """One policy of a group."""
 
     kind: PolicyKind
     scope: ScopeRef = HOST
-    target: str | None = None  # the real identifier of a domain; None means whichever
-    limit: int = 1
-    limited: bool = False  # a tenant set the limit, also where it is the usual one
+    target: str | None = None  # the real identifier of a domain; None if the policy names none
+    limit: int = 1  # members that a domain holds at most, for kinds that have a limit
+    limited: bool = False  # a tenant set the limit, possibly to the default
 
     @property
     def has_rule(self) -> bool:
-        """Whether the limit is worth telling."""
+        """Whether the limit is shown as a rule."""
         return self.limited or self.limit != 1
 
     def __str__(self) -> str:
-        """The canonical form, which leaves the host scope out where it can."""
+        """The canonical form, without the host scope where it is implied."""
         if self.target is not None:
             return f"{self.kind}:{self.scope.name}:{self.target}"
         return str(self.kind) if self.scope == HOST else f"{self.kind}:{self.scope.name}"
@@ -61,7 +87,7 @@ class GroupPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A server group. The version changes with its policies, its members and their places."""
+    """A server group. Its version changes with its policies, its members and their hosts."""
 
     id: GroupId
     name: str
@@ -74,33 +100,33 @@ class Group:
 
     @property
     def rules(self) -> dict[str, int]:
-        """The rules that a tenant set: how many servers a domain may hold, where that is not one."""
+        """The rules that a tenant set, by name, and any limit other than one."""
         return {rule_name(policy): policy.limit for policy in self.policies if policy.has_rule}
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What a decision needs to know of a group: its policies, and how many members hold a place on each host.
+    """The part of a group that a decision uses: its policies, and how many members hold a place on each host.
 
-    A member that moves holds both its places, and nobody knows yet which of the two it will keep.
+    A member that moves holds a place on both its hosts until the move ends.
     """
 
     policies: tuple[GroupPolicy, ...] = ()
-    places: Mapping[int, int] = field(default_factory=dict)  # a new one for each change: it is remembered as it is
+    places: Mapping[int, int] = field(default_factory=dict)  # never changed in place: the fleet caches it by identity
     movers: tuple[tuple[int, int], ...] = ()  # the two hosts of each member that moves
 
 
 def rule_name(policy: GroupPolicy) -> str:
-    """What a tenant calls the limit of a policy."""
+    """Return the name of the rule that sets the limit of a policy."""
     return f"{_RULE_PREFIX}{policy.scope.name}"
 
 
 def with_rules(policies: tuple[GroupPolicy, ...], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
-    """The policies with their limits set. Raises Invalid for a rule that no policy can have."""
+    """Return the policies with the limits that the rules set. Raises Invalid for a rule without a policy."""
     limits = dict(rules)
     limited = tuple(
         replace(policy, limit=limits.pop(rule_name(policy)), limited=True)
-        if policy.kind is PolicyKind.ANTI_AFFINITY and policy.target is None and rule_name(policy) in limits
+        if policy.kind.has_limit and policy.target is None and rule_name(policy) in limits
         else policy
         for policy in policies
     )
@@ -120,7 +146,7 @@ def _no_such_rule(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A group at one version: its policies, its members' places, and how many members each user has."""
+    """A group at one version: its policies, its members' places, and the number of members of each user."""
 
     version: int
     project_id: ProjectId
@@ -130,15 +156,15 @@ class GroupState:
     movers: tuple[tuple[int, int], ...] = ()
 
     def view(self) -> GroupView:
-        """What a decision looks at."""
+        """Return the part that a decision uses."""
         return GroupView(self.policies, self.places, self.movers)
 
     def next(self) -> "GroupState":
-        """The same, one version on: what a claim of its own made of it."""
+        """Return the same state at the next version."""
         return GroupState(self.version + 1, self.project_id, self.policies, self.places, self.users, self.movers)
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
-        """The state after one more member on each of the hosts."""
+        """Return the state with one more member on each of the hosts."""
         places = dict(self.places)
         for host in hosts:
             places[host] = places.get(host, 0) + 1
@@ -147,16 +173,15 @@ class GroupState:
 
 
 def check_policies(policies: Sequence[GroupPolicy], say: Callable[[GroupPolicy], object] = str) -> None:
-    """Raises Invalid, naming both as the tenant knows them, for two policies that contradict or repeat each other."""
-    seen: dict[tuple[bool, ScopeRef, str | None], GroupPolicy] = {}
+    """Raise Invalid for two policies that repeat or contradict each other; `say` shows a policy to the tenant."""
+    seen: dict[tuple[Direction, ScopeRef, str | None], GroupPolicy] = {}
     for policy in policies:
-        together = policy.kind in {PolicyKind.AFFINITY, PolicyKind.SOFT_AFFINITY}
-        place = policy.scope, policy.target
-        other = seen.get((together, *place))
-        if other is not None:
-            both = f"{say(other)} and {say(policy)}"
-            raise Invalid(f"The policies {both} say the same kind of thing of one place; keep one.")
-        seen[together, *place] = policy
-        opposite = seen.get((not together, policy.scope, policy.target))
+        direction, place = policy.kind.direction, (policy.scope, policy.target)
+        same = seen.get((direction, *place))
+        if same is not None:
+            both = f"{say(same)} and {say(policy)}"
+            raise Invalid(f"The policies {both} repeat each other; keep one.")
+        seen[direction, *place] = policy
+        opposite = seen.get((Direction.GATHER if direction is Direction.SPREAD else Direction.SPREAD, *place))
         if opposite and policy.target is None and not policy.kind.is_soft and not opposite.kind.is_soft:
             raise Invalid(f"The policies {say(opposite)} and {say(policy)} contradict each other; keep one.")

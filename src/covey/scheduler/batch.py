@@ -1,59 +1,74 @@
-"""Many equal servers in one decision: each sees the ones before it, and none costs a full pass.
+"""Many equal servers in one decision: each sees the ones before it, and none costs a full pass over the fleet.
 
-The outcome is that of deciding one after another, except that a batch which has to be together begins where most of
-it fits. What makes it quick is that a placement changes little: one host's room and weight, and for each policy the
-count of one domain. So every host is looked at once, and its cost to the soft policies and its weight are noted
-(`batch_state`). After that, hosts stand in small blocks that share their domains, each block knows its best host, and
-heaps above know the best block (`leaders`). A placement changes one host's note, and the way up from there. Nothing is
-estimated: the best by those heaps is the best of all.
+The outcome equals deciding one server after another, except that a batch which must be together starts where most of
+it fits. A placement changes little: the room and weight of one host, and one domain's count for each policy. So each
+candidate's cost and weight are computed once (`batch_state`). Candidates then form small blocks that share their
+domains; each block knows its best host, and heaps above know the best block (`ranking`). A placement updates one host
+and the path above it. The result is exact: the top of the heaps is the best of all candidates.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.scheduler.batch_state import State, begin
+from covey.scheduler.batch_state import BatchState
+from covey.scheduler.constraints.room import count_fits
 from covey.scheduler.fleet import Fleet, Rows
+from covey.scheduler.policies import hard_policies, soft_policies
+from covey.scheduler.policies.protocol import BatchCost
 from covey.scheduler.ranking import Ranking
 from covey.scheduler.request_spec import RequestSpec
-from covey.scheduler.tie_breaking import TieKeys
+from covey.scheduler.tie_breaking import TieBreaker
 
 
-def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, draw: TieKeys) -> list[int]:
-    """The rows for as many servers as fit, up to the ask's count."""
-    state = begin(spec, fleet, rows, draw.lots(fleet.ids[rows]))
+def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> list[int]:
+    """Return a row for each server that fits, up to the request's count; `rows` are the candidates for the first."""
+    state = _initial_state(spec, fleet, rows, tie_breaker)
     if state.together and spec.count > 1:
-        most = rows[_take_most(state, spec.count)]
-        state = begin(spec, fleet, most, draw.lots(fleet.ids[most]))
+        state = _initial_state(spec, fleet, rows[_where_most_fit(state, spec.count)], tie_breaker)
     ranking = Ranking(state, fleet.weight_after(spec.amounts))
-    chosen: list[int] = []
+    subset, chosen = tie_breaker.subset, list[int]()
     for step in range(spec.count):
-        best = ranking.best() if draw.subset == 1 else draw.one_of(ranking.few(draw.subset), step)
+        best = ranking.best() if subset == 1 else tie_breaker.choose(ranking.top(subset), step)
         if best is None:
             break
         chosen.append(ranking.place(best))
     return chosen
 
 
-def _take_most(state: State, count: int) -> Rows:
-    """Candidates in the domains that take the most of the batch, if all of it has to be in one.
+def _initial_state(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> BatchState:
+    value = np.zeros(rows.size, dtype=np.complex128)
+    value.imag = fleet.weight[rows]
+    state = BatchState(rows, tie_breaker.keys(fleet.ids[rows]), count_fits(spec, fleet)[rows], value)
+    if spec.forced:
+        return state
+    for hard, policy in hard_policies(spec.group):
+        hard.constrain_batch(policy, spec.group, fleet, state)
+    unit = 1
+    for soft, policy in reversed(soft_policies(spec.group)):
+        unit *= soft.rank_batch(policy, spec.group, fleet, state, BatchCost(spec.count, unit))
+    return state
 
-    Exact unless the group stays apart by several scopes wider than a host, which may get in each other's way.
+
+def _where_most_fit(state: BatchState, count: int) -> Rows:
+    """Return the candidates in the domains that take the most of a batch that must be in one domain.
+
+    Exact unless the group has anti-affinity in several scopes wider than a host, whose limits may overlap.
     """
     home = state.together[0]
     for other in state.together[1:]:
         _, home = np.unique(home * (other.max() + 1) + other, return_inverse=True)
     fits = np.minimum(state.fits, count)
-    most = np.minimum(_sums(home, fits), count)
+    most = np.minimum(_sum_by_key(home, fits), count)
     for limit in state.limits:
         left = np.array([domain.left for domain in limit.domains])
         parts, part = np.unique(home * left.size + limit.of, return_inverse=True)
-        room = np.minimum(_sums(part, fits), left[parts % left.size])
-        most = np.minimum(most, _sums(parts // left.size, room))
+        room = np.minimum(_sum_by_key(part, fits), left[parts % left.size])
+        most = np.minimum(most, _sum_by_key(parts // left.size, room))
     return np.flatnonzero(most[home] == most.max())
 
 
-def _sums(keys: NDArray[np.intp], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The amounts of each key, which are numbers from zero, together."""
-    found = np.zeros(int(keys.max()) + 1, dtype=np.int64)
-    np.add.at(found, keys, amounts)
-    return found
+def _sum_by_key(keys: NDArray[np.intp], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sum of the amounts of each key; keys are numbers from zero."""
+    sums = np.zeros(int(keys.max()) + 1, dtype=np.int64)
+    np.add.at(sums, keys, amounts)
+    return sums

@@ -1,63 +1,79 @@
-"""The pipeline: constrain, prefer, pick. One server or a batch; equal inputs decide equally."""
+"""The scheduler's pipeline: filter the hosts, rank the candidates, choose. Equal inputs give equal decisions."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from covey.model.ids import HostId
-from covey.scheduler import batch, preferences
-from covey.scheduler.constraints import DYNAMIC, STATIC, Constraint
-from covey.scheduler.constraints.named_hosts import NamedHosts
-from covey.scheduler.constraints.room import Room
-from covey.scheduler.decision import Decision
-from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler import batch
+from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, Constraint
+from covey.scheduler.fleet import Fleet, Mask, Rows, best_rows
+from covey.scheduler.policies import soft_policies
 from covey.scheduler.request_spec import RequestSpec
-from covey.scheduler.tie_breaking import TieKeys, pick
+from covey.scheduler.tie_breaking import TieBreaker, pick
 
-_REMEMBERED = 256  # standing masks
+_MAX_STATIC_MASKS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The chosen hosts, one for each server, and the seed that leads to the same choice again."""
+
+    chosen: tuple[HostId, ...]  # empty when fewer servers fit than the minimum
+    fitting: tuple[HostId, ...]  # the same, whatever the minimum
+    candidates: int  # hosts that admit the first server
+    seed: int
 
 
 def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decision:
-    """Choose a host for each server of the ask: as many as fit up to its count, none below its minimum.
+    """Choose a host for each server of the request: as many as fit up to its count, none below its minimum.
 
-    `subset` is how many of the best hosts one is drawn from, as Nova's host_subset_size.
+    Each host is picked randomly among the `subset` top-ranked ones, as with Nova's host_subset_size.
     """
-    may = allowed(spec, fleet)
-    candidates = int(np.count_nonzero(may))
+    mask = allowed(spec, fleet)
+    candidates = int(np.count_nonzero(mask))
     chosen: list[int] = []
     if candidates and spec.count == 1 and subset == 1:
-        chosen = [pick(preferences.best(spec, fleet, may), seed)]
+        chosen = [pick(_best(spec, fleet, mask), seed)]
     elif candidates:
-        rows = np.flatnonzero(may)
-        chosen = batch.choose(spec, fleet, rows, TieKeys(seed, subset))
+        chosen = batch.choose(spec, fleet, np.flatnonzero(mask), TieBreaker(seed, subset))
     hosts = tuple(HostId(host) for host in fleet.ids[chosen].tolist()) if chosen else ()
     return Decision(hosts if len(hosts) >= spec.minimum else (), hosts, candidates, seed)
 
 
 def allowed(spec: RequestSpec, fleet: Fleet) -> Mask:
-    """Who may: the product of all constraints."""
+    """Return the hosts that every constraint admits."""
     if spec.forced:
-        return _product(spec, fleet, (NamedHosts(), Room()))
-    may = _standing(spec, fleet)
+        return _product(spec, fleet, FORCED)
+    mask = _static_mask(spec, fleet)
     for constraint in DYNAMIC:
         column = constraint.allows(spec, fleet)
         if column is not None:
-            may = may & column
-    return may
+            mask = mask & column
+    return mask
 
 
-def _standing(spec: RequestSpec, fleet: Fleet) -> Mask:
-    """The part that holds until the fleet's structure changes is worked out once."""
-    known = fleet.static_masks.get(spec.requirements)
-    if known is None:
-        if len(fleet.static_masks) >= _REMEMBERED:
+def _best(spec: RequestSpec, fleet: Fleet, mask: Mask) -> Rows:
+    """Return the candidates that rank first: by the soft policies in their order, then by the weighers."""
+    for kind, policy in soft_policies(spec.group):
+        mask = kind.best(policy, spec.group, fleet, mask)
+    return best_rows(fleet.weight, mask)
+
+
+def _static_mask(spec: RequestSpec, fleet: Fleet) -> Mask:
+    """Return the product of the static constraints, which the fleet caches."""
+    cached = fleet.static_masks.get(spec.requirements)
+    if cached is None:
+        if len(fleet.static_masks) >= _MAX_STATIC_MASKS:
             fleet.static_masks.clear()
-        known = fleet.static_masks[spec.requirements] = _product(spec, fleet, STATIC)
-    return known
+        cached = fleet.static_masks[spec.requirements] = _product(spec, fleet, STATIC)
+    return cached
 
 
 def _product(spec: RequestSpec, fleet: Fleet, constraints: tuple[Constraint, ...]) -> Mask:
-    may: Mask = np.ones(len(fleet), dtype=np.bool_)
+    mask: Mask = np.ones(len(fleet), dtype=np.bool_)
     for constraint in constraints:
         column = constraint.allows(spec, fleet)
         if column is not None:
-            may &= column
-    return may
+            mask &= column
+    return mask

@@ -1,13 +1,11 @@
-"""Why nothing fitted, counted; and, for administrators, why each host may not."""
+"""Explanations: why no host admits a server, counted for tenants, and host by host for administrators."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from covey.model.ids import HostId
-from covey.scheduler.constraints import DYNAMIC, STATIC, Constraint
-from covey.scheduler.constraints.named_hosts import NamedHosts
-from covey.scheduler.constraints.room import Room
+from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, Constraint
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
@@ -15,7 +13,7 @@ from covey.scheduler.request_spec import RequestSpec
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The hosts that there are, and what each was lost to; in the order in which the constraints are asked."""
+    """The number of hosts, and the reasons why they were ruled out, the most frequent first."""
 
     hosts: int
     reasons: tuple[Reason, ...]
@@ -23,55 +21,57 @@ class Explanation:
     wanted: int = 1
 
     def sentence(self) -> str:
-        """Counted reasons, most first. It names no host, so that a tenant may read it."""
+        """Return the counted reasons in a sentence that names no host, so that a tenant may read it."""
         if not self.hosts:
             return "there are no hosts"
         lost = ", ".join(str(reason) for reason in self.reasons)
-        told = f"of {self.hosts} host{'s' if self.hosts > 1 else ''}: {lost or 'all may'}"
-        return told if not self.placed else f"{self.placed} of {self.wanted} fit, then {told}"
+        counted = f"of {self.hosts} host{'s' if self.hosts > 1 else ''}: {lost or 'all are suitable'}"
+        return counted if not self.placed else f"{self.placed} of {self.wanted} fit, then {counted}"
 
     def without_numbers(self) -> str:
-        """The same for operators who keep the size of their fleet to themselves."""
-        return "hosts " + ", ".join(reason.many for reason in self.reasons) if self.reasons else "no host may"
+        """Return the same without numbers, for operators who hide the size of their fleet."""
+        if not self.reasons:
+            return "no host is suitable"
+        return "hosts " + ", ".join(reason.many for reason in self.reasons)
 
 
 def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = ()) -> Explanation:
-    """Why no host takes another server of the ask, after those of its batch that did fit."""
+    """Explain why no host admits another server of the request, after those of its batch that were placed."""
     spec, fleet = _after(spec, fleet, placed)
-    alive = np.ones(len(fleet), dtype=np.bool_)
+    remaining = np.ones(len(fleet), dtype=np.bool_)
     found: list[Reason] = []
-    for constraint in _asked(spec):
+    for constraint in _constraints(spec):
         column = constraint.allows(spec, fleet)
         if column is None:
             continue
-        lost = alive & ~column
+        lost = remaining & ~column
         if lost.any():
             found += [reason for reason in constraint.reasons(spec, fleet, lost) if reason.count]
-            alive &= column
+            remaining &= column
     found.sort(key=lambda reason: -reason.count)
     return Explanation(len(fleet), tuple(found), len(placed), spec.count)
 
 
-def violations(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
-    """For each host by name: None if it may, else the first sentence against it."""
-    told: dict[str, str | None] = {host.name: None for host in fleet.hosts}
-    alive = np.ones(len(fleet), dtype=np.bool_)
-    for constraint in _asked(spec):
+def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
+    """Return for each host, by name, the first reason that rules it out; None if it is suitable."""
+    reasons: dict[str, str | None] = {host.name: None for host in fleet.hosts}
+    remaining = np.ones(len(fleet), dtype=np.bool_)
+    for constraint in _constraints(spec):
         column = constraint.allows(spec, fleet)
         if column is None:
             continue
-        for row in np.flatnonzero(alive & ~column).tolist():
-            told[fleet.hosts[row].name] = constraint.why_not(spec, fleet, row)
-        alive &= column
-    return told
+        for row in np.flatnonzero(remaining & ~column).tolist():
+            reasons[fleet.hosts[row].name] = constraint.why_not(spec, fleet, row)
+        remaining &= column
+    return reasons
 
 
-def _asked(spec: RequestSpec) -> tuple[Constraint, ...]:
-    return (NamedHosts(), Room()) if spec.forced else (*STATIC, *DYNAMIC)
+def _constraints(spec: RequestSpec) -> tuple[Constraint, ...]:
+    return FORCED if spec.forced else (*STATIC, *DYNAMIC)
 
 
 def _after(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...]) -> tuple[RequestSpec, Fleet]:
-    """The question as the next server of the batch would put it."""
+    """Return the request and the fleet that the next server of the batch sees."""
     if not placed:
         return spec, fleet
     later = fleet.copy()

@@ -19,8 +19,7 @@ from covey.model.servers import (
     Task,
     VmState,
 )
-from covey.scheduler.decide import decide
-from covey.scheduler.decision import Decision
+from covey.scheduler.decide import Decision, decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec

@@ -1,4 +1,4 @@
-"""Reasons: why hosts were ruled out, counted for tenants and told one by one to administrators."""
+"""Reasons: why hosts were ruled out, counted."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from covey.scheduler.fleet import Mask
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Hosts that were lost for one cause; the words fit one host and many, and name none."""
+    """Hosts ruled out for one cause, in words for one host and for many; they name no host."""
 
     lost: Mask
     one: str

@@ -1,4 +1,4 @@
-"""Ask: what is wanted of a host, immutable."""
+"""RequestSpec: what a request asks of hosts; immutable."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ __all__ = ["HostRequirements", "RequestSpec"]
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """A number of equal servers to place: all of them, and at least a minimum, or none."""
+    """Equal servers to place: as many as fit up to `count`, or none if fewer than `minimum` fit."""
 
     vcpus: int
     memory_mb: int
@@ -19,9 +19,9 @@ class RequestSpec:
     minimum: int = 1
     requirements: HostRequirements = field(default_factory=HostRequirements)
     group: GroupView = field(default_factory=GroupView)
-    forced: bool = False  # an operator named the host: room is needed, nothing else is asked
+    forced: bool = False  # an operator forces the host: only its room is checked
 
     @property
     def amounts(self) -> tuple[int, int, int]:
-        """What one server takes, in the order of the fleet's columns."""
+        """What one server takes, in the order of RESOURCES."""
         return self.vcpus, self.memory_mb, self.disk_gb

@@ -9,8 +9,8 @@ from covey.model.groups import GroupView
 from covey.model.ids import GroupId, ProjectId
 from covey.model.servers import PlacementRequest, Server
 from covey.ports import Access
-from covey.scheduler.constraints.isolation import forbidden
-from covey.scheduler.explain import explain, violations
+from covey.scheduler.constraints.static import forbidden_aggregates
+from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.live_fleet import LiveFleet
@@ -76,7 +76,7 @@ class Explanations:
             spec = RequestSpec(*amounts_of(flavor), requirements=requirements, group=view)
             with self.live.fresh(tx) as snapshot:
                 sentence = explain(spec, snapshot.fleet).sentence()
-                return PlacementExplanation(sentence, violations(spec, snapshot.fleet), _query(spec, snapshot.fleet))
+                return PlacementExplanation(sentence, host_reasons(spec, snapshot.fleet), _query(spec, snapshot.fleet))
 
     def query_for(self, actor: Actor, server: Server) -> PlacementQuery | None:
         """Return the query for a move of the server, or None if the actor may not see explanations."""
@@ -88,4 +88,4 @@ class Explanations:
 
 
 def _query(spec: RequestSpec, fleet: Fleet) -> PlacementQuery:
-    return PlacementQuery(spec, tuple(sorted(aggregate.uuid for aggregate in forbidden(spec, fleet))))
+    return PlacementQuery(spec, tuple(sorted(aggregate.uuid for aggregate in forbidden_aggregates(spec, fleet))))

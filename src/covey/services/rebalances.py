@@ -15,7 +15,7 @@ from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
 from covey.scheduler.fleet import Fleet
-from covey.scheduler.rebalancing import Member, Move, Plan, plan, still_right
+from covey.scheduler.rebalancing import Member, Move, Plan, is_still_valid, plan
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, obfuscation_for
@@ -53,7 +53,7 @@ class GroupSnapshot:
         ids = {host.name: host.id for host in self.fleet.hosts}
         gone = HostId(0)
         moves = [Move(s.server_id, ids.get(s.source, gone), ids.get(s.destination, gone)) for s in steps]
-        return still_right(self.group.policies, self.members, self.fleet, moves)
+        return is_still_valid(self.group.policies, self.members, self.fleet, moves)
 
     def _name(self, host: HostId) -> str:
         return self.fleet.hosts[self.fleet.row_of[host]].name
@@ -80,7 +80,7 @@ class Planner:
         """Return the fewest moves. Planning holds no request slot and no transaction."""
         with self.request_slots.aside(), cpu_affinity.unpinned():
             return plan(
-                snapshot.group.policies, snapshot.members, snapshot.fleet, self.seed(), patience_s=self.timeout_s
+                snapshot.group.policies, snapshot.members, snapshot.fleet, self.seed(), timeout_s=self.timeout_s
             )
 
     def _member(self, server: Server) -> Member:

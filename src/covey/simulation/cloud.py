@@ -8,8 +8,7 @@ import numpy as np
 from covey.model.errors import Invalid
 from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
-from covey.scheduler.decide import decide
-from covey.scheduler.decision import Decision
+from covey.scheduler.decide import Decision, decide
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.simulation.events import Boot, Grow

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.model.groups import HOST, PolicyKind
+from covey.model.groups import HOST, Direction
 from covey.scheduler.fleet import RESOURCES
 from covey.simulation.cloud import SimulatedCloud
 
 Columns = NDArray[np.float64]
-
-_SPREADING = {PolicyKind.ANTI_AFFINITY, PolicyKind.SOFT_ANTI_AFFINITY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def _skew(cloud: SimulatedCloud, scope: str) -> tuple[float, float]:
     spread = np.zeros(len(cloud.groups), dtype=np.bool_)
     for group in cloud.groups.values():
         spread[group.number] = any(
-            policy.kind in _SPREADING and policy.target is None and policy.scope.name == scope
+            policy.kind.direction is Direction.SPREAD and policy.target is None and policy.scope.name == scope
             for policy in group.view.policies
         )
     skews = cloud.member_table.skews(spread, cloud.fleet, None if scope == HOST.name else cloud.start.scopes[scope])

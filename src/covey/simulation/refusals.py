@@ -7,7 +7,7 @@ import numpy as np
 
 from covey.model.ids import HostId
 from covey.scheduler.constraints import DYNAMIC
-from covey.scheduler.constraints.zone import Zone
+from covey.scheduler.constraints.static import Zone
 from covey.scheduler.explain import explain
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason

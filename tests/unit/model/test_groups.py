@@ -139,7 +139,7 @@ def test_policies_that_go_together(policies: tuple[GroupPolicy, ...]) -> None:
 def test_two_policies_that_say_the_same_kind_of_thing_are_both_named(one: GroupPolicy, other: GroupPolicy) -> None:
     with pytest.raises(Invalid) as refused:
         check_policies([one, GroupPolicy(SOFT_APART, SWITCH), other])
-    assert f"The policies {one} and {other} say the same kind of thing" in refused.value.message
+    assert f"The policies {one} and {other} repeat each other" in refused.value.message
 
 
 def test_one_and_the_same_policy_listed_twice_is_listed_twice() -> None:

@@ -9,16 +9,19 @@ from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.scheduler.constraints import DYNAMIC, STATIC, Constraint
-from covey.scheduler.constraints.affinity import Affinity
-from covey.scheduler.constraints.anti_affinity import AntiAffinity
-from covey.scheduler.constraints.isolation import ForbiddenAggregates, TenantIsolation
-from covey.scheduler.constraints.named_hosts import NamedHosts
+from covey.scheduler.constraints.group_policies import GroupPolicies
 from covey.scheduler.constraints.room import Room
-from covey.scheduler.constraints.state import Enabled, Up
-from covey.scheduler.constraints.traits import Traits
-from covey.scheduler.constraints.zone import Zone
+from covey.scheduler.constraints.static import (
+    Enabled,
+    ForbiddenAggregates,
+    NamedHosts,
+    TenantIsolation,
+    Traits,
+    Up,
+    Zone,
+)
 from covey.scheduler.decide import allowed
-from covey.scheduler.explain import explain, violations
+from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
 from tests.unit.scheduler.fleets import (
@@ -143,11 +146,11 @@ CASES = {
         requirements(project_id="web"),
         KEPT,
         {1, 2, 4},
-        ["1 is kept for other projects"],
-        {3: "an aggregate keeps it for other projects"},
+        ["1 is reserved for other projects"],
+        {3: "an aggregate reserves it for other projects"},
     ),
     "hosts kept for nobody": Case(
-        TenantIsolation(), requirements(project_id="bank"), KEPT, {4}, ["3 are kept for other projects"]
+        TenantIsolation(), requirements(project_id="bank"), KEPT, {4}, ["3 are reserved for other projects"]
     ),
     "hosts of no aggregate that requires what was not asked for": Case(
         ForbiddenAggregates(),
@@ -167,10 +170,10 @@ CASES = {
         {1},
         ["2 lack VCPUs", "1 lacks memory", "1 lacks disk"],
         {
-            2: "0 VCPUs are free, 1 asked for",
-            3: "192 MB of memory are free, 1024 asked for",
-            4: "0 GB of disk are free, 10 asked for",
-            5: "0 VCPUs are free, 1 asked for; 0 MB of memory are free, 1024 asked for",
+            2: "0 VCPUs are free, 1 requested",
+            3: "192 MB of memory are free, 1024 requested",
+            4: "0 GB of disk are free, 10 requested",
+            5: "0 VCPUs are free, 1 requested; 0 MB of memory are free, 1024 requested",
         },
     ),
     "a server without a disk fits where disks are over-full": Case(
@@ -182,7 +185,7 @@ CASES = {
         fleet(host(1), host(2, used=(8, 0, 200))),
         {1},
         ["1 lacks VCPUs"],
-        {2: "0 VCPUs are free, 1 asked for"},
+        {2: "0 VCPUs are free, 1 requested"},
     ),
     "hosts that give out such amounts": Case(
         Room(),
@@ -194,46 +197,46 @@ CASES = {
             host(4, used=(6, 0, 0), units=(AllocationUnits(min_unit=4), NO_UNIT_LIMITS, NO_UNIT_LIMITS)),
         ),
         {1},
-        ["1 lacks VCPUs", "2 give out no such amounts"],
+        ["1 lacks VCPUs", "2 do not allow this allocation size"],
         {
-            2: "VCPUs are given out from 1 to 2 in steps of 1, 3 asked for",
-            4: "2 VCPUs are free, 3 asked for; VCPUs are given out from 4 to 2147483647 in steps of 1, 3 asked for",
+            2: "VCPUs are allocated from 1 to 2 in steps of 1, 3 requested",
+            4: "2 VCPUs are free, 3 requested; VCPUs are allocated from 4 to 2147483647 in steps of 1, 3 requested",
         },
     ),
     "room to the last unit": Case(Room(), spec(vcpus=8, memory_mb=8192, disk_gb=100), fleet(host(1)), {1}),
     "apart in hosts": Case(
-        AntiAffinity(),
+        GroupPolicies(),
         spec(apart(), places={1: 1, 99: 5}),
         THREE,
         {2, 3},
         ["1 already holds 1 of the group"],
-        {1: "the host n1 holds 1 of the group, at most 1 may"},
+        {1: "the host n1 holds 1 of the group; the limit is 1"},
     ),
     "apart by threes": Case(
-        AntiAffinity(),
+        GroupPolicies(),
         spec(apart(limit=3), places={1: 3, 2: 4, 3: 2}),
         THREE,
         {3},
         ["2 already hold 3 of the group"],
-        {2: "the host n2 holds 4 of the group, at most 3 may"},
+        {2: "the host n2 holds 4 of the group; the limit is 3"},
     ),
     "apart in racks": Case(
-        AntiAffinity(),
+        GroupPolicies(),
         spec(apart(RACK), places={1: 1, 5: 1}),
         RACKS,
         {3, 4},
         ["1 is in no rack", "3 already hold 1 of the group in their rack"],
-        {2: "the rack 1 holds 1 of the group, at most 1 may", 6: "it is in no rack"},
+        {2: "the rack 1 holds 1 of the group; the limit is 1", 6: "it is in no rack"},
     ),
     "apart in racks by twos": Case(
-        AntiAffinity(),
+        GroupPolicies(),
         spec(apart(RACK, limit=2), places={1: 1, 2: 1, 3: 1, 5: 2}),
         fleet(*RACKS.hosts, *RACKS.aggregates[1:]),
         {3, 4},
         ["3 are in no rack", "1 already holds 2 of the group in its rack"],
     ),
     "outside of a rack, or in none": Case(
-        AntiAffinity(),
+        GroupPolicies(),
         spec(apart(RACK, "2"), places={1: 4}),
         RACKS,
         {1, 2, 5, 6},
@@ -241,30 +244,30 @@ CASES = {
         {3: "the group avoids the rack 2"},
     ),
     "not on a host": Case(
-        AntiAffinity(),
+        GroupPolicies(),
         spec(apart(target="n2")),
         THREE,
         {1, 3},
         ["1 is in the host that the group avoids"],
         {2: "the group avoids the host n2"},
     ),
-    "outside of what is not there": Case(AntiAffinity(), spec(apart(RACK, "99")), RACKS, {1, 2, 3, 4, 5, 6}),
+    "outside of what is not there": Case(GroupPolicies(), spec(apart(RACK, "99")), RACKS, {1, 2, 3, 4, 5, 6}),
     "apart in two ways, each lost host counted once": Case(
-        AntiAffinity(),
+        GroupPolicies(),
         spec(apart(), apart(RACK, limit=2), places={1: 1, 3: 1, 4: 1}),
         RACKS,
         {2, 5},
         ["3 already hold 1 of the group", "1 is in no rack"],
-        {3: "the host n3 holds 1 of the group, at most 1 may", 6: "it is in no rack"},
+        {3: "the host n3 holds 1 of the group; the limit is 1", 6: "it is in no rack"},
     ),
     "together, the first anywhere that is somewhere": Case(
-        Affinity(), spec(together(RACK)), RACKS, {1, 2, 3, 4, 5}, ["1 is in no rack"], {6: "it is in no rack"}
+        GroupPolicies(), spec(together(RACK)), RACKS, {1, 2, 3, 4, 5}, ["1 is in no rack"], {6: "it is in no rack"}
     ),
     "together, a member that is nowhere binds nobody": Case(
-        Affinity(), spec(together(RACK), places={6: 2, 99: 1}), RACKS, {1, 2, 3, 4, 5}
+        GroupPolicies(), spec(together(RACK), places={6: 2, 99: 1}), RACKS, {1, 2, 3, 4, 5}
     ),
     "together in the rack of the others": Case(
-        Affinity(),
+        GroupPolicies(),
         spec(together(RACK), places={3: 1}),
         RACKS,
         {3, 4},
@@ -272,7 +275,7 @@ CASES = {
         {1: "the group is in the rack 2", 6: "it is in no rack"},
     ),
     "together in one of the racks of the others": Case(
-        Affinity(),
+        GroupPolicies(),
         spec(together(RACK), places={1: 1, 3: 1}),
         RACKS,
         {1, 2, 3, 4},
@@ -280,7 +283,7 @@ CASES = {
         {5: "the group is in the rack 1, 2"},
     ),
     "together on a host": Case(
-        Affinity(),
+        GroupPolicies(),
         spec(together(), places={2: 1}),
         THREE,
         {2},
@@ -288,10 +291,10 @@ CASES = {
         {1: "the group is in the host n2"},
     ),
     "together on the other host": Case(
-        Affinity(), spec(together(), places={2: 1}), fleet(*hosts(2)), {2}, ["1 is not the group's host"]
+        GroupPolicies(), spec(together(), places={2: 1}), fleet(*hosts(2)), {2}, ["1 is not the group's host"]
     ),
     "together with the only one, while it moves": Case(
-        Affinity(),
+        GroupPolicies(),
         spec(together(RACK), places={1: 1, 3: 1}, movers=((1, 3),)),
         RACKS,
         set(),
@@ -303,19 +306,19 @@ CASES = {
         {1: "the rack 1 holds only members of the group that are moving", 5: "the group is in the rack 1, 2"},
     ),
     "together with the only one, while it moves inside of its rack": Case(
-        Affinity(), spec(together(RACK), places={1: 1, 2: 1}, movers=((1, 2),)), RACKS, {1, 2}
+        GroupPolicies(), spec(together(RACK), places={1: 1, 2: 1}, movers=((1, 2),)), RACKS, {1, 2}
     ),
     "together with the only one, while it comes from nowhere": Case(
-        Affinity(), spec(together(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, {3, 4}
+        GroupPolicies(), spec(together(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, {3, 4}
     ),
     "together with those who stay, while another moves": Case(
-        Affinity(), spec(together(RACK), places={1: 2, 3: 1}, movers=((1, 3),)), RACKS, {1, 2}
+        GroupPolicies(), spec(together(RACK), places={1: 2, 3: 1}, movers=((1, 3),)), RACKS, {1, 2}
     ),
     "together with two who swap places": Case(
-        Affinity(), spec(together(), places={1: 2, 2: 2}, movers=((1, 2), (2, 1))), THREE, set()
+        GroupPolicies(), spec(together(), places={1: 2, 2: 2}, movers=((1, 2), (2, 1))), THREE, set()
     ),
     "together on a host that the only one may leave": Case(
-        Affinity(),
+        GroupPolicies(),
         spec(together(), places={1: 1, 2: 1}, movers=((2, 1),)),
         THREE,
         set(),
@@ -323,26 +326,26 @@ CASES = {
         {2: "the host n2 holds only members of the group that are moving"},
     ),
     "in the rack that was asked for": Case(
-        Affinity(),
+        GroupPolicies(),
         spec(together(RACK, "2"), places={1: 1}),
         RACKS,
         {3, 4},
-        ["1 is in no rack", "3 are outside the rack that the group asks for"],
-        {1: "the group asks for the rack 2", 6: "it is in no rack"},
+        ["1 is in no rack", "3 are outside the rack that the group requires"],
+        {1: "the group requires the rack 2", 6: "it is in no rack"},
     ),
     "on the host that was asked for": Case(
-        Affinity(),
+        GroupPolicies(),
         spec(together(target="n1")),
         fleet(*hosts(2)),
         {1},
-        ["1 is outside the host that the group asks for"],
+        ["1 is outside the host that the group requires"],
     ),
-    "a host in two racks is in none to be apart in": Case(AntiAffinity(), spec(apart(RACK)), TORN, {1, 2}),
-    "a host in two racks is in none to be together in": Case(Affinity(), spec(together(RACK)), TORN, {1, 2}),
-    "a host in two racks is not the one of them": Case(Affinity(), spec(together(RACK, "1")), TORN, {1}),
-    "a host in two racks is not outside of one of them": Case(AntiAffinity(), spec(apart(RACK, "1")), TORN, {2}),
+    "a host in two racks is in none to be apart in": Case(GroupPolicies(), spec(apart(RACK)), TORN, {1, 2}),
+    "a host in two racks is in none to be together in": Case(GroupPolicies(), spec(together(RACK)), TORN, {1, 2}),
+    "a host in two racks is not the one of them": Case(GroupPolicies(), spec(together(RACK, "1")), TORN, {1}),
+    "a host in two racks is not outside of one of them": Case(GroupPolicies(), spec(apart(RACK, "1")), TORN, {2}),
     "a host in two racks is no matter to other scopes": Case(
-        AntiAffinity(), spec(apart()), fleet(*TORN.hosts, *TORN.aggregates, domain(7, 1, scope=SWITCH)), {1, 2, 3}
+        GroupPolicies(), spec(apart()), fleet(*TORN.hosts, *TORN.aggregates, domain(7, 1, scope=SWITCH)), {1, 2, 3}
     ),
 }
 
@@ -388,4 +391,4 @@ def test_whoever_asks_for_nothing_special_goes_anywhere(constraint: Constraint) 
 @pytest.mark.parametrize("policy", [apart(RACK), together(RACK), apart(RACK, "1")], ids=str)
 def test_a_host_in_two_racks_is_refused_for_that_and_not_for_being_in_none(policy: GroupPolicy) -> None:
     assert "no rack" not in explain(spec(policy), TORN).sentence()
-    assert "no rack" not in (violations(spec(policy), TORN)["n3"] or "")
+    assert "no rack" not in (host_reasons(spec(policy), TORN)["n3"] or "")

@@ -4,7 +4,7 @@ import pytest
 
 from covey.model.ids import HostId
 from covey.scheduler.decide import decide
-from covey.scheduler.explain import explain, violations
+from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.unit.scheduler.fleets import RACK, apart, domain, fleet, host, hosts, spec, together
@@ -19,8 +19,8 @@ MIXED = fleet(
 )
 
 SENTENCES = {
-    "there is nobody": (spec(), fleet(), "there are no hosts", "no host may"),
-    "everybody may": (spec(), fleet(*hosts(2)), "of 2 hosts: all may", "no host may"),
+    "there is nobody": (spec(), fleet(), "there are no hosts", "no host is suitable"),
+    "everybody may": (spec(), fleet(*hosts(2)), "of 2 hosts: all are suitable", "no host is suitable"),
     "one host": (spec(vcpus=9), fleet(host(1)), "of 1 host: 1 lacks VCPUs", "hosts lack VCPUs"),
     "one reason for each host, the first against it; most first": (
         spec(apart(RACK), places={5: 1}),
@@ -58,7 +58,7 @@ def test_what_did_not_fit_of_a_batch_is_told_after_what_did() -> None:
     assert decision.chosen == ()
     told = explain(wanted, two, decision.fitting)
     assert told.sentence() == "6 of 8 fit, then of 2 hosts: 2 already hold 3 of the group"
-    assert explain(wanted, two).sentence() == "of 2 hosts: all may"  # nothing was placed in truth
+    assert explain(wanted, two).sentence() == "of 2 hosts: all are suitable"  # nothing was placed in truth
 
 
 def test_a_batch_that_filled_its_hosts_ran_out_of_room() -> None:
@@ -70,10 +70,10 @@ def test_a_batch_that_filled_its_hosts_ran_out_of_room() -> None:
 
 def test_verdicts_tell_administrators_the_first_sentence_against_each_host() -> None:
     wanted = spec(together(RACK), places={6: 1}, requirements=HostRequirements(zone="nova"))
-    assert violations(wanted, MIXED) == {
+    assert host_reasons(wanted, MIXED) == {
         "n1": "it is disabled",
         "n2": "it is down",
-        "n3": "0 VCPUs are free, 1 asked for",
+        "n3": "0 VCPUs are free, 1 requested",
         "n4": "it is in zone az-1, not nova",
         "n5": None,
         "n6": None,

@@ -8,7 +8,7 @@ import pytest
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId, ProjectId
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
-from covey.scheduler.rebalancing import Member, Move, Plan, places_of, plan, still_right
+from covey.scheduler.rebalancing import Member, Move, Plan, hosts_after, is_still_valid, plan
 from covey.scheduler.request_spec import HostRequirements
 from tests.unit.scheduler.fleets import (
     RACK,
@@ -39,12 +39,12 @@ def members(
 
 
 def planned(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> Plan:
-    return plan(policies, group, where, 7, patience_s=60)
+    return plan(policies, group, where, 7, timeout_s=60)
 
 
 def racks_after(found: Plan, group: list[Member], size: int = 4) -> list[int]:
     """How many of the group each rack holds in the end."""
-    count = Counter((on - 1) // size for on in places_of(group, found.moves).values())
+    count = Counter((on - 1) // size for on in hosts_after(group, found.moves).values())
     return [count[rack] for rack in range(4)]
 
 
@@ -64,7 +64,7 @@ def test_a_rack_that_is_back_takes_sixteen_of_sixty_four(policy: GroupPolicy) ->
 
 def test_its_hosts_share_them_if_they_rather_would() -> None:
     found = planned([rather_apart(RACK), rather_apart()], LOST, SIXTEEN)
-    count = Counter(places_of(LOST, found.moves).values())
+    count = Counter(hosts_after(LOST, found.moves).values())
     assert racks_after(found, LOST) == [16, 16, 16, 16]
     assert max(count.values()) - min(count.values()) <= 1
     assert found.optimal
@@ -121,7 +121,7 @@ def test_rather_together() -> None:
 def test_two_policies_hold_together() -> None:
     group = members(1, 1, 2, 5)
     found = planned([together(RACK), apart()], group, SIXTEEN)
-    after = places_of(group, found.moves)
+    after = hosts_after(group, found.moves)
     assert set(after.values()) == {1, 2, 3, 4}
     assert (len(found.moves), found.optimal, found.after) == (2, True, ())
 
@@ -312,8 +312,8 @@ def test_a_thousand_members_over_a_thousand_hosts(policies: list[GroupPolicy], m
 def test_a_plan_is_gone_on_with_while_it_is_right() -> None:
     group = members(1, 1, 1)
     moves = [Move("m0000", HostId(1), HostId(2)), Move("m0001", HostId(1), HostId(3))]
-    assert still_right([apart()], group, fleet(*hosts(3)), moves)
-    assert still_right([apart()], group, fleet(*hosts(3)), moves[1:])
+    assert is_still_valid([apart()], group, fleet(*hosts(3)), moves)
+    assert is_still_valid([apart()], group, fleet(*hosts(3)), moves[1:])
 
 
 @pytest.mark.parametrize(
@@ -332,4 +332,4 @@ def test_a_plan_is_gone_on_with_while_it_is_right() -> None:
     ids=["it is right already", "it is elsewhere", "taken", "stuck", "full", "disabled", "gone", "worse", "no member"],
 )
 def test_a_plan_is_not_gone_on_with_when(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> None:
-    assert not still_right(policies, group, where, [Move("m0000", HostId(1), HostId(3))])
+    assert not is_still_valid(policies, group, where, [Move("m0000", HostId(1), HostId(3))])

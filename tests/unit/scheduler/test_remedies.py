@@ -51,7 +51,7 @@ RACKS = (host(1), host(2), host(3), domain(7, 1, 2), domain(8, 3))
         (
             requirements(only_hosts=frozenset({HostId(2)})),
             [host(1), host(2, up=False)],
-            ["on any host, not just where it was asked for", "if n2 were up"],
+            ["on any host, not only the requested ones", "if n2 were up"],
         ),
         (
             requirements(other_hosts=frozenset({HostId(1)})),
@@ -68,7 +68,7 @@ RACKS = (host(1), host(2), host(3), domain(7, 1, 2), domain(8, 3))
         (
             requirements(project_id=ProjectId("web")),
             [host(1), domain(7, 1, scope=None, projects=frozenset({ProjectId("db")}))],
-            ["if hosts that are kept for other projects were open to it"],
+            ["if hosts reserved for other projects were open to it"],
         ),
         (
             requirements(),

@@ -10,7 +10,7 @@ from covey.api.dashboard.responses import as_json, number, send
 from covey.api.requests import Json, Request, read_body
 from covey.api.validation import JsonSchema, Schema
 from covey.model.groups import Group
-from covey.model.policy_words import in_words
+from covey.scheduler.policies import describe
 from covey.services.dashboard.groups import Counts, DashboardGroups, GroupDetails
 
 _POLICIES: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 600}, "maxItems": 32}
@@ -54,7 +54,7 @@ def _show(group: Group) -> Json:
         "id": group.id,
         "policies": [str(policy) for policy in group.policies],
         "rules": group.rules,
-        "words": in_words(group.policies),
+        "words": describe(group.policies),
     }
 
 

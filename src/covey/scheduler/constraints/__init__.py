@@ -1,34 +1,37 @@
-"""Which hosts may? A boolean column each. To add one, write it beside these and name it here."""
+"""Constraints: each returns the hosts that it admits as a boolean column. To add one, name it in a tuple below."""
 
 from typing import Protocol
 
-from covey.scheduler.constraints.affinity import Affinity
-from covey.scheduler.constraints.anti_affinity import AntiAffinity
-from covey.scheduler.constraints.isolation import ForbiddenAggregates, TenantIsolation
-from covey.scheduler.constraints.named_hosts import NamedHosts
+from covey.scheduler.constraints.group_policies import GroupPolicies
 from covey.scheduler.constraints.room import Room
-from covey.scheduler.constraints.state import Enabled, Up
-from covey.scheduler.constraints.traits import Traits
-from covey.scheduler.constraints.zone import Zone
+from covey.scheduler.constraints.static import (
+    Enabled,
+    ForbiddenAggregates,
+    NamedHosts,
+    TenantIsolation,
+    Traits,
+    Up,
+    Zone,
+)
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
 
 
 class Constraint(Protocol):
-    """Looks at nothing but its arguments, answers for all hosts at once, and can say why."""
+    """Looks at nothing but its arguments, and answers for all hosts at once."""
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
-        """Who may; None when it has nothing against anybody."""
+        """Return the hosts that the constraint admits; None when it admits all."""
 
     def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
-        """Why the lost ones may not: every lost host in one reason."""
+        """Explain why the lost hosts are ruled out: every lost host is in one reason."""
 
     def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        """The same for one host that was refused, with its numbers, for an administrator."""
+        """Explain one host that is ruled out, with its numbers, for an administrator."""
 
 
-# These hold until the fleet's structure changes, so their product is remembered for each Standing.
+# These hold until the fleet's structure changes: their product is cached for each HostRequirements.
 STATIC: tuple[Constraint, ...] = (
     Enabled(),
     Up(),
@@ -38,5 +41,7 @@ STATIC: tuple[Constraint, ...] = (
     ForbiddenAggregates(),
     Traits(),
 )
-# These change with every server that comes or goes.
-DYNAMIC: tuple[Constraint, ...] = (Room(), AntiAffinity(), Affinity())
+# These change with every server that is placed, moved or deleted.
+DYNAMIC: tuple[Constraint, ...] = (Room(), GroupPolicies())
+# An operator who forces a host skips all others.
+FORCED: tuple[Constraint, ...] = (NamedHosts(), Room())

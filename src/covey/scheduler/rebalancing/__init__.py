@@ -1,82 +1,97 @@
-"""Rebalancing: the fewest moves that put a group right, in an order in which each of them may be made."""
+"""Rebalancing: the fewest moves that repair a group's policies, in an order in which each move is allowed."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from covey.model.extras import requires
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing.assignments import name_hosts
-from covey.scheduler.rebalancing.host_classes import find_spots
-from covey.scheduler.rebalancing.order import MovePlan, in_order, may_go_on
-from covey.scheduler.rebalancing.plans import Move, Plan
-from covey.scheduler.rebalancing.problem import Member, Problem, look_at
-from covey.scheduler.violations import violations
+from covey.scheduler.rebalancing.host_classes import classify_hosts
+from covey.scheduler.rebalancing.order import MovePlan, may_continue, order_moves
+from covey.scheduler.rebalancing.problem import Member, Move, Problem, build_problem
+from covey.scheduler.violations import Violation, violations
 
-__all__ = ["Member", "Move", "Plan", "places_of", "plan", "still_right"]
+__all__ = ["Member", "Move", "Plan", "hosts_after", "is_still_valid", "plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Moves in an order in which each is allowed, and the violations before and after them.
+
+    An optimal plan repairs as much as possible, and no plan repairs as much by fewer moves: `bound` is their number.
+    Otherwise it is the best plan found, and `bound` a lower bound for the number of moves.
+    """
+
+    moves: tuple[Move, ...]
+    bound: int
+    optimal: bool
+    before: tuple[Violation, ...]
+    after: tuple[Violation, ...]
+    left: tuple[Move, ...] = ()  # would repair more, but no order of them is allowed
 
 
 def plan(
-    policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet, seed: int, *, patience_s: float
+    policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet, seed: int, *, timeout_s: float
 ) -> Plan:
-    """What to move so that as little as possible is wrong: first by the hard policies, then by the soft ones.
+    """Return the moves after which the penalty is smallest: of the hard policies first, then of the soft ones.
 
-    The fleet's use is left as it is. Equal inputs give equal plans, unless the patience ends before the search does.
+    The fleet's use does not change. Equal inputs give equal plans, unless the timeout ends the search.
     """
-    places = places_of(members)
-    before = tuple(violations(policies, places, fleet))
-    case = look_at(policies, members, _own(fleet))
-    if not before or not case.crews:
+    before = tuple(violations(policies, hosts_after(members), fleet))
+    problem = build_problem(policies, members, _private_copy(fleet))
+    if not before or not problem.move_groups:
         return Plan((), 0, optimal=True, before=before, after=before)
-    found = _search(case, seed, patience_s)
+    found = _search(problem, seed, timeout_s)
     if found is None:
         return Plan((), 0, optimal=False, before=before, after=before)
-    way, bound, proved = found
-    after = tuple(violations(policies, places_of(members, way.moves), fleet))
-    optimal = proved and not way.left
-    return Plan(way.moves, bound if optimal else min(bound, len(way.moves)), optimal, before, after, way.left)
+    best, bound, proved = found
+    after = tuple(violations(policies, hosts_after(members, best.moves), fleet))
+    optimal = proved and not best.left
+    return Plan(best.moves, bound if optimal else min(bound, len(best.moves)), optimal, before, after, best.left)
 
 
-def still_right(
+def is_still_valid(
     policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet, moves: Sequence[Move]
 ) -> bool:
-    """Whether the first of some planned moves may be made now, and all of them still make something better."""
-    return may_go_on(look_at(policies, members, _own(fleet)), moves)
+    """Return whether the first of the planned moves is allowed now, and all of them together still reduce a penalty."""
+    return may_continue(build_problem(policies, members, _private_copy(fleet)), moves)
 
 
-def places_of(members: Iterable[Member], moves: Iterable[Move] = ()) -> Mapping[str, HostId]:
-    """Where the members are, after some moves."""
+def hosts_after(members: Iterable[Member], moves: Iterable[Move] = ()) -> Mapping[str, HostId]:
+    """Return the host of each member after some moves."""
     return {member.id: member.host for member in members} | {move.member: move.destination for move in moves}
 
 
-def _search(case: Problem, seed: int, patience_s: float) -> tuple[MovePlan, int, bool] | None:
-    """The best way that is found, the fewest moves to its end, and whether that is proved.
+def _search(problem: Problem, seed: int, timeout_s: float) -> tuple[MovePlan, int, bool] | None:
+    """Return the best plan found, a lower bound for its number of moves, and whether it is proved to be optimal.
 
-    Lots of hosts that promised too much are looked at one by one the next time.
+    Host classes that take less than their sum of room promised are split into single hosts, and the search repeats.
     """
     with requires("solver", "Rebalancing"):
         from covey.scheduler.rebalancing.solve import solve  # noqa: PLC0415 -- optional, and slow to import
 
-    alone: set[int] = set()
+    single: set[int] = set()
     best: tuple[MovePlan, int, bool] | None = None
-    while patience_s > 0:
-        spots = find_spots(case, alone)
-        end = solve(case, spots, seed, patience_s)
-        if end is None:
+    while timeout_s > 0:
+        host_classes = classify_hosts(problem, single)
+        solution = solve(problem, host_classes, seed, timeout_s)
+        if solution is None:
             break
-        errands, doubtful = name_hosts(case, spots, end, seed)
-        way = in_order(case, errands)
-        if best is None or way.worth <= best[0].worth:
-            best = way, end.bound, end.proved and not doubtful
+        assignment, doubtful = name_hosts(problem, host_classes, solution, seed)
+        move_plan = order_moves(problem, assignment)
+        if best is None or move_plan.objective <= best[0].objective:
+            best = move_plan, solution.bound, solution.proved and not doubtful
         if not doubtful:
             break
-        alone |= doubtful
-        patience_s -= end.spent_s
+        single |= doubtful
+        timeout_s -= solution.spent_s
     return best
 
 
-def _own(fleet: Fleet) -> Fleet:
-    """The same fleet, which remembers what is asked of it by itself."""
+def _private_copy(fleet: Fleet) -> Fleet:
+    """Return the same fleet with caches of its own."""
     own = fleet.copy()
     own.static_masks = dict(fleet.static_masks)
     return own

@@ -1,4 +1,4 @@
-"""From how many to whom: which members leave, and which hosts wait for some."""
+"""Assignments: from numbers to names. Which members leave, and which hosts receive how many."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,77 +11,79 @@ from covey.model.groups import GroupView
 from covey.model.ids import HostId
 from covey.scheduler.decide import decide
 from covey.scheduler.rebalancing.host_classes import HostClass
-from covey.scheduler.rebalancing.measures import ranked
 from covey.scheduler.rebalancing.problem import MoveGroup, Problem
 
 if TYPE_CHECKING:
-    from covey.scheduler.rebalancing.solve import End  # not otherwise: the solver is slow to import
+    from covey.scheduler.rebalancing.solve import Solution  # the solver is optional, and slow to import
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who leaves, and the hosts that wait for some of each kind; who goes where is not yet said."""
+    """The members that leave, and how many of each class each host receives; which member goes where is still open."""
 
-    leaving: tuple[MoveGroup, ...]  # only those who do
-    waiting: dict[int, Counter[int]]  # by kind: how many each row waits for
+    leaving: tuple[MoveGroup, ...]  # only the members that leave
+    receiving: dict[int, Counter[int]]  # by member class: the number of members for each row
 
-    def values(self, case: Problem) -> tuple[int, ...]:
-        """How badly each policy is broken when all have arrived."""
-        gone: Counter[int] = Counter()
-        for crew in self.leaving:
-            gone[crew.row] += len(crew.ids)
-        now = Counter(case.rows.tolist()) - gone + sum(self.waiting.values(), Counter[int]())
-        rows = np.array(list(now.elements()), dtype=np.intp)
-        return tuple(measure.of(measure.counts(rows)) for measure in case.measures)
+    def penalties(self, problem: Problem) -> tuple[int, ...]:
+        """Return the penalty of each policy after all moves."""
+        left: Counter[int] = Counter()
+        for group in self.leaving:
+            left[group.row] += len(group.ids)
+        after = Counter(problem.rows.tolist()) - left + sum(self.receiving.values(), Counter[int]())
+        rows = np.array(list(after.elements()), dtype=np.intp)
+        return problem.penalties([scoped.counts(rows) for scoped in problem.scoped])
 
 
-def name_hosts(case: Problem, spots: Sequence[HostClass], end: "End", seed: int) -> tuple[Assignment, set[int]]:
-    """Let the scheduler choose among the hosts of each lot.
+def name_hosts(
+    problem: Problem, host_classes: Sequence[HostClass], solution: "Solution", seed: int
+) -> tuple[Assignment, set[int]]:
+    """Let the scheduler choose among the hosts of each class.
 
-    Tells also the hosts of lots that could not take as many, or not as evenly, as they were thought to.
+    Returns also the rows of host classes that took fewer members, or less evenly, than the solution assumes.
     """
-    waiting: dict[int, Counter[int]] = {kind: Counter() for kind in range(len(case.kinds))}
-    fleet = case.fleet.copy()
-    places = Counter(case.fleet.ids[case.rows].tolist())
+    receiving: dict[int, Counter[int]] = {number: Counter() for number in range(len(problem.member_classes))}
+    fleet = problem.fleet.copy()
+    places = Counter(problem.fleet.ids[problem.rows].tolist())
     doubtful: set[int] = set()
     used: set[int] = set()
-    for (number, kind), count in sorted(end.arriving.items(), key=lambda item: _size(case, item[0][1]), reverse=True):
-        spot = spots[number]
-        if spot.rows.size == 1:
-            waiting[kind][spot.row] += count
+
+    def size(arrival: tuple[tuple[int, int], int]) -> tuple[int, int, int]:
+        return problem.member_classes[arrival[0][1]].amounts
+
+    for (number, member_class), count in sorted(solution.arriving.items(), key=size, reverse=True):
+        host_class = host_classes[number]
+        if host_class.rows.size == 1:
+            receiving[member_class][host_class.row] += count
             continue
-        hosts = frozenset(map(HostId, fleet.ids[spot.rows].tolist()))
-        spec = case.kinds[kind].spec(GroupView(case.host_policies, dict(places)), count, hosts)
+        hosts = frozenset(map(HostId, fleet.ids[host_class.rows].tolist()))
+        group = GroupView(problem.host_policies, dict(places))
+        spec = problem.member_classes[member_class].spec(group, count, hosts)
         chosen = decide(spec, fleet, seed).fitting
         if chosen:
             fleet.take_for(chosen, spec.amounts)
         places.update(chosen)
-        waiting[kind].update(fleet.row_of[host] for host in chosen)
-        used.update(spot.rows.tolist())
+        receiving[member_class].update(fleet.row_of[host] for host in chosen)
+        used.update(host_class.rows.tolist())
         if len(chosen) < count:
-            doubtful.update(spot.rows.tolist())
-    errands = _even(case, end, waiting)
-    value = ranked(case.measures, errands.values(case))[: len(end.values)]
-    return errands, doubtful or (used if value > end.values else set())
+            doubtful.update(host_class.rows.tolist())
+    assignment = _balance(problem, solution, receiving)
+    objective = problem.objective(assignment.penalties(problem))[: len(solution.objective)]
+    return assignment, doubtful or (used if objective > solution.objective else set())
 
 
-def _size(case: Problem, kind: int) -> tuple[int, int, int]:
-    return case.kinds[kind].amounts
-
-
-def _even(case: Problem, end: "End", waiting: dict[int, Counter[int]]) -> Assignment:
-    """As many leave as are waited for, and nobody for where it is already."""
+def _balance(problem: Problem, solution: "Solution", receiving: dict[int, Counter[int]]) -> Assignment:
+    """Let as many members leave as hosts receive, and none for the host that it is on."""
     leaving = []
-    for kind, hosts in waiting.items():
+    for member_class, hosts in receiving.items():
         left = hosts.total()
-        for crew, number in zip(case.crews, end.leaving, strict=True):
-            if crew.kind == kind and number:
-                back = min(number, hosts[crew.row])
-                hosts[crew.row] -= back
-                left -= back
-                going = min(number - back, left)
+        for group, number in zip(problem.move_groups, solution.leaving, strict=True):
+            if group.member_class == member_class and number:
+                staying = min(number, hosts[group.row])
+                hosts[group.row] -= staying
+                left -= staying
+                going = min(number - staying, left)
                 left -= going
                 if going:
-                    leaving.append(replace(crew, ids=crew.ids[:going]))
-        waiting[kind] = +hosts
-    return Assignment(tuple(leaving), waiting)
+                    leaving.append(replace(group, ids=group.ids[:going]))
+        receiving[member_class] = +hosts
+    return Assignment(tuple(leaving), receiving)

@@ -1,4 +1,4 @@
-"""Who leaves and who arrives, as integer variables: conserved kind by kind, and within the room of every spot."""
+"""Flows: how many members leave and arrive, as integer variables, within the room of every host class."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,87 +8,91 @@ from ortools.sat.python.cp_model import CpModel, IntVar, LinearExpr
 
 from covey.model.groups import HOST
 from covey.scheduler.fleet import RESOURCES
+from covey.scheduler.policies.scopes import Counts, ScopedPolicy
 from covey.scheduler.rebalancing.host_classes import HostClass
-from covey.scheduler.rebalancing.measures import Counts, Measure
 from covey.scheduler.rebalancing.problem import Problem
 
 Term = LinearExpr | int
 
 
 @dataclass(slots=True)
-class Traffic:
-    """What comes and goes in the domains of one scope."""
+class DomainFlows:
+    """The members that leave and arrive, by the domains of one policy's scope."""
 
     counts: Counts  # before
     leaving: dict[int, list[IntVar]] = field(default_factory=lambda: defaultdict(list))
     arriving: dict[int, list[IntVar]] = field(default_factory=lambda: defaultdict(list))
-    lots: list[tuple[HostClass, list[IntVar]]] = field(default_factory=list)  # empty hosts, each a domain of its own
+    host_classes: list[tuple[HostClass, list[IntVar]]] = field(default_factory=list)  # empty hosts, each a domain
 
     @property
     def busy(self) -> list[int]:
-        """The domains that members are in or may come to, lots aside."""
+        """The domains that hold members or may receive some, without `host_classes`."""
         return sorted({*(self.counts[:-1].nonzero()[0].tolist()), *(d for d in self.arriving if d >= 0)})
 
     def after(self, domain: int) -> Term:
-        """How many are there in the end."""
+        """Return the number of members in the domain after the moves."""
         return int(self.counts[domain]) + sum(self.arriving[domain]) - sum(self.leaving[domain])
 
 
 class Flows:
-    """The variables. Members of a kind are alike, so nothing says who goes where."""
+    """The variables. Members of a class are interchangeable, so no variable names a member."""
 
-    def __init__(self, model: CpModel, case: Problem, spots: Sequence[HostClass]) -> None:
-        self.case, self.spots = case, spots
-        self.leave = [model.new_int_var(0, len(crew.ids), "") for crew in case.crews]
+    def __init__(self, model: CpModel, problem: Problem, host_classes: Sequence[HostClass]) -> None:
+        self.problem, self.host_classes = problem, host_classes
+        self.leave = [model.new_int_var(0, len(group.ids), "") for group in problem.move_groups]
         self.arrive = {
-            (number, kind): model.new_int_var(0, most, "")
-            for number, spot in enumerate(spots)
-            for kind, most in enumerate(spot.most)
+            (number, member_class): model.new_int_var(0, most, "")
+            for number, host_class in enumerate(host_classes)
+            for member_class, most in enumerate(host_class.most)
             if most
         }
-        for kind in range(len(case.kinds)):
-            leaving = [self.leave[number] for number, crew in enumerate(case.crews) if crew.kind == kind]
-            model.add(sum(leaving) == sum(v for (_, each), v in self.arrive.items() if each == kind))
-        self._keep_to_the_room(model)
+        groups = list(zip(problem.move_groups, self.leave, strict=True))
+        for number in range(len(problem.member_classes)):
+            leaving = [variable for group, variable in groups if group.member_class == number]
+            arriving = [variable for (_, member_class), variable in self.arrive.items() if member_class == number]
+            model.add(sum(leaving) == sum(arriving))
+        self._limit_to_room(model)
 
     @property
     def variables(self) -> list[IntVar]:
         return [*self.leave, *self.arrive.values()]
 
-    def traffic(self, measure: Measure) -> Traffic:
-        """The same by the domains that a policy speaks of."""
-        domain_of = measure.domains.of_host
-        traffic = Traffic(measure.counts(self.case.rows))
-        for crew, variable in zip(self.case.crews, self.leave, strict=True):
-            traffic.leaving[int(domain_of[crew.row])].append(variable)
-        for number, variables in self._by_spot().items():
-            spot = self.spots[number]
-            if measure.policy.scope == HOST and spot.rows.size > 1:
-                traffic.lots.append((spot, list(variables.values())))
+    def by_domain(self, scoped: ScopedPolicy) -> DomainFlows:
+        """Return the flows by the domains of a policy."""
+        domain_of = scoped.domains.of_host
+        flows = DomainFlows(scoped.counts(self.problem.rows))
+        for group, variable in zip(self.problem.move_groups, self.leave, strict=True):
+            flows.leaving[int(domain_of[group.row])].append(variable)
+        for number, variables in self._arrivals().items():
+            host_class = self.host_classes[number]
+            if scoped.policy.scope == HOST and host_class.rows.size > 1:
+                flows.host_classes.append((host_class, list(variables.values())))
             else:
-                traffic.arriving[int(domain_of[spot.row])] += variables.values()
-        return traffic
+                flows.arriving[int(domain_of[host_class.row])] += variables.values()
+        return flows
 
-    def _keep_to_the_room(self, model: CpModel) -> None:
-        kinds = self.case.kinds
+    def _limit_to_room(self, model: CpModel) -> None:
+        classes = self.problem.member_classes
         leaving = defaultdict(list)
-        for crew, variable in zip(self.case.crews, self.leave, strict=True):
-            leaving[crew.row].append((kinds[crew.kind].amounts, variable))
-        for number, arriving in self._by_spot().items():
-            spot = self.spots[number]
+        for group, variable in zip(self.problem.move_groups, self.leave, strict=True):
+            leaving[group.row].append((classes[group.member_class].amounts, variable))
+        for number, arriving in self._arrivals().items():
+            host_class = self.host_classes[number]
             for resource in range(len(RESOURCES)):
-                wanted = sum(kinds[kind].amounts[resource] * variable for kind, variable in arriving.items())
-                if isinstance(wanted, int):
-                    continue  # nobody asks for any
-                given_back = sum(a[resource] * v for a, v in leaving[spot.row]) if spot.rows.size == 1 else 0
-                fits = model.add(wanted <= spot.free[resource] + given_back)
-                if spot.free[resource] < 0:  # over-full: room first, or nobody who asks for any
-                    some = model.new_bool_var("")
-                    fits.only_enforce_if(some)
-                    model.add(wanted == 0).only_enforce_if(~some)
+                taken = sum(classes[each].amounts[resource] * variable for each, variable in arriving.items())
+                if isinstance(taken, int):
+                    continue  # no member that may arrive takes any
+                single = host_class.rows.size == 1
+                freed = sum(amounts[resource] * left for amounts, left in leaving[host_class.row]) if single else 0
+                fits = model.add(taken <= host_class.free[resource] + freed)
+                if host_class.free[resource] < 0:  # over-full: enough leaves, or nothing arrives that takes any
+                    has_room = model.new_bool_var("")
+                    fits.only_enforce_if(has_room)
+                    model.add(taken == 0).only_enforce_if(~has_room)
 
-    def _by_spot(self) -> dict[int, dict[int, IntVar]]:
+    def _arrivals(self) -> dict[int, dict[int, IntVar]]:
+        """Return the variables of arriving members, by host class and member class."""
         found: dict[int, dict[int, IntVar]] = defaultdict(dict)
-        for (spot, kind), variable in self.arrive.items():
-            found[spot][kind] = variable
+        for (host_class, member_class), variable in self.arrive.items():
+            found[host_class][member_class] = variable
         return found

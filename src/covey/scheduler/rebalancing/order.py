@@ -1,4 +1,4 @@
-"""An order for the errands: one step after another, each of them one that the scheduler allows and no policy minds."""
+"""The order of moves: one after another, each allowed by the scheduler and by every policy at its time."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,19 +8,19 @@ from covey.model.groups import GroupView
 from covey.model.ids import HostId
 from covey.scheduler.decide import allowed
 from covey.scheduler.rebalancing.assignments import Assignment
-from covey.scheduler.rebalancing.measures import ranked
-from covey.scheduler.rebalancing.plans import Move
-from covey.scheduler.rebalancing.problem import Problem
+from covey.scheduler.rebalancing.problem import Move, Problem
 
 _TRIES = 8
 
+Objective = tuple[tuple[int, ...], int]  # the penalties by precedence, and the number of moves; less is better
+
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """One who leaves."""
+class _Leaving:
+    """A member that leaves its host."""
 
     member: str
-    kind: int
+    member_class: int
     row: int
 
 
@@ -30,131 +30,133 @@ class MovePlan:
 
     moves: tuple[Move, ...]
     left: tuple[Move, ...]
-    worth: tuple[tuple[int, ...], int]  # what is wrong in the end, and the number of moves; less is better
+    objective: Objective
 
 
-def in_order(case: Problem, errands: Assignment) -> MovePlan:
-    """As much of the errands as there is an order for.
+def order_moves(problem: Problem, assignment: Assignment) -> MovePlan:
+    """Return as much of the assignment as has an allowed order.
 
-    A hard policy never gets worse on the way. A soft one gets no worse than it was or will be, unless the step makes
-    something better that comes before it. Who was left over is first the next time, a few times. Moves that turn out
-    to be in vain are not made.
+    The penalty of a hard policy never grows. That of a soft policy stays within the larger of its start and its end,
+    unless the move reduces a penalty of higher precedence. Members left over are tried first the next time, a few
+    times. Moves after the best point are dropped.
     """
-    tasks = [_Task(member, crew.kind, crew.row) for crew in errands.leaving for member in crew.ids]
-    best, left = _Walk(case, errands), tasks
+    members = [_Leaving(member, group.member_class, group.row) for group in assignment.leaving for member in group.ids]
+    best, left = _Sequence(problem, assignment), members
     for _ in range(_TRIES):
-        walk = _Walk(case, errands)
-        left = walk.go(tasks)
-        best = min(best, walk, key=lambda each: each.worth())
+        sequence = _Sequence(problem, assignment)
+        left = sequence.run(members)
+        best = min(best, sequence, key=lambda candidate: candidate.objective())
         if not left:
             break
         late = set(left)
-        tasks = [*left, *(task for task in tasks if task not in late)]
-    return MovePlan(best.moves(), best.left(tasks), best.worth())
+        members = [*left, *(member for member in members if member not in late)]
+    return MovePlan(best.moves(), best.left(members), best.objective())
 
 
-def may_go_on(case: Problem, moves: Sequence[Move]) -> bool:
-    """Whether the first of the moves may be made now, and all of them together still make something better."""
-    errands = _errands(case, moves)
-    if errands is None:
+def may_continue(problem: Problem, moves: Sequence[Move]) -> bool:
+    """Return whether the first move is allowed now, and all moves together still reduce the penalties."""
+    assignment = _assignment(problem, moves)
+    if assignment is None:
         return False
-    worth = ranked(case.measures, errands.values(case))
-    first, row = moves[0], case.fleet.row_of[moves[0].destination]
-    crew = next(crew for crew in errands.leaving if first.member in crew.ids)
-    walk = _Walk(case, errands)
-    return worth < ranked(case.measures, case.before) and walk.step(_Task(first.member, crew.kind, crew.row), [row])
+    objective = problem.objective(assignment.penalties(problem))
+    first, row = moves[0], problem.fleet.row_of[moves[0].destination]
+    group = next(group for group in assignment.leaving if first.member in group.ids)
+    leaving = _Leaving(first.member, group.member_class, group.row)
+    is_better = objective < problem.objective(problem.penalties_before)
+    return is_better and _Sequence(problem, assignment).move(leaving, [row])
 
 
-def _errands(case: Problem, moves: Sequence[Move]) -> Assignment | None:
-    """The moves as errands; None if some of them can't be made any more."""
-    crew_of = {member: crew for crew in case.crews for member in crew.ids}
-    row_of = case.fleet.row_of
-    leaving, waiting = [], {kind: Counter[int]() for kind in range(len(case.kinds))}
+def _assignment(problem: Problem, moves: Sequence[Move]) -> Assignment | None:
+    """Return the moves as an assignment; None if some of them are not possible any more."""
+    group_of = {member: group for group in problem.move_groups for member in group.ids}
+    row_of = problem.fleet.row_of
+    leaving, receiving = [], {number: Counter[int]() for number in range(len(problem.member_classes))}
     for move in moves:
-        crew = crew_of.get(move.member)
-        if crew is None or row_of.get(move.source) != crew.row or move.destination not in row_of:
+        group = group_of.get(move.member)
+        if group is None or row_of.get(move.source) != group.row or move.destination not in row_of:
             return None
-        leaving.append(replace(crew, ids=(move.member,)))
-        waiting[crew.kind][row_of[move.destination]] += 1
-    return Assignment(tuple(leaving), waiting)
+        leaving.append(replace(group, ids=(move.member,)))
+        receiving[group.member_class][row_of[move.destination]] += 1
+    return Assignment(tuple(leaving), receiving)
 
 
-class _Walk:
-    """The group on its way."""
+class _Sequence:
+    """Moves made so far, and the group after them."""
 
-    def __init__(self, case: Problem, errands: Assignment) -> None:
-        self._case = case
-        self._fleet = case.fleet.copy()
-        self._waiting = {kind: Counter(rows) for kind, rows in errands.waiting.items()}
-        self._places = Counter(case.fleet.ids[case.rows].tolist())
-        self._counts = [measure.counts(case.rows) for measure in case.measures]
-        self._values = case.before
-        self._bounds = tuple(map(max, case.before, errands.values(case)))
-        self._made: list[tuple[_Task, int]] = []
-        self._worth = [ranked(case.measures, self._values)]
+    def __init__(self, problem: Problem, assignment: Assignment) -> None:
+        self._problem = problem
+        self._fleet = problem.fleet.copy()
+        self._receiving = {number: Counter(rows) for number, rows in assignment.receiving.items()}
+        self._places = Counter(problem.fleet.ids[problem.rows].tolist())
+        self._counts = [scoped.counts(problem.rows) for scoped in problem.scoped]
+        self._penalties = problem.penalties_before
+        self._bounds = tuple(map(max, self._penalties, assignment.penalties(problem)))
+        self._made: list[tuple[_Leaving, int]] = []
+        self._objectives = [problem.objective(self._penalties)]
 
-    def go(self, tasks: Sequence[_Task]) -> list[_Task]:
-        """Take every step that can be taken, as long as there is one; tells what is left."""
-        left, before = list(tasks), len(tasks) + 1
+    def run(self, members: Sequence[_Leaving]) -> list[_Leaving]:
+        """Make every move that is allowed until none is, and return the members left over."""
+        left, before = list(members), len(members) + 1
         while left and len(left) < before:
             before = len(left)
-            left = [task for task in left if not self.step(task, list(self._waiting[task.kind]))]
+            left = [member for member in left if not self.move(member, list(self._receiving[member.member_class]))]
         return left
 
-    def worth(self) -> tuple[tuple[int, ...], int]:
-        """The best that it comes to, and after how many steps."""
-        return min((worth, steps) for steps, worth in enumerate(self._worth))
+    def objective(self) -> Objective:
+        """Return the best objective on the way, and the number of moves to it."""
+        return min((objective, moves) for moves, objective in enumerate(self._objectives))
 
     def moves(self) -> tuple[Move, ...]:
-        """The steps that are worth it."""
-        return tuple(self._move(task, row) for task, row in self._made[: self.worth()[1]])
+        """Return the moves up to the best point."""
+        return tuple(self._move(member, row) for member, row in self._made[: self.objective()[1]])
 
-    def left(self, tasks: Sequence[_Task]) -> tuple[Move, ...]:
-        """The others."""
-        made, in_vain = self._made[: self.worth()[1]], self._made[self.worth()[1] :]
-        waiting = {kind: list(rows.elements()) for kind, rows in self._waiting.items()}
-        for task, row in in_vain:
-            waiting[task.kind].append(row)
-        done = {task for task, _ in made}
-        return tuple(self._move(task, waiting[task.kind].pop()) for task in tasks if task not in done)
+    def left(self, members: Sequence[_Leaving]) -> tuple[Move, ...]:
+        """Return the other moves."""
+        made, dropped = self._made[: self.objective()[1]], self._made[self.objective()[1] :]
+        receiving = {number: list(rows.elements()) for number, rows in self._receiving.items()}
+        for member, row in dropped:
+            receiving[member.member_class].append(row)
+        done = {member for member, _ in made}
+        return tuple(self._move(m, receiving[m.member_class].pop()) for m in members if m not in done)
 
-    def step(self, task: _Task, rows: Iterable[int]) -> bool:
-        """Go to the first of these hosts that may be gone to, if there is one."""
-        kind, here = self._case.kinds[task.kind], self._id(task.row)
-        self._places[here] -= 1  # it never counts against itself
-        may = allowed(kind.spec(GroupView(self._case.policies, +self._places)), self._fleet)
+    def move(self, member: _Leaving, rows: Iterable[int]) -> bool:
+        """Move the member to the first of these hosts that is allowed; return whether there is one."""
+        member_class, source = self._problem.member_classes[member.member_class], self._id(member.row)
+        self._places[source] -= 1  # a member does not count against itself
+        spec = member_class.spec(GroupView(self._problem.policies, +self._places))
+        mask = allowed(spec, self._fleet)
         for row in rows:
-            if may[row] and self._fits_the_policies(task.row, row):
-                self._waiting[task.kind] = self._waiting[task.kind] - Counter([row])
+            if mask[row] and self._count_if_allowed(member.row, row):
+                self._receiving[member.member_class] = self._receiving[member.member_class] - Counter([row])
                 self._places[self._id(row)] += 1
-                self._fleet.take(task.row, [-amount for amount in kind.amounts])
-                self._fleet.take(row, kind.amounts)
-                self._made.append((task, row))
-                self._worth.append(ranked(self._case.measures, self._values))
+                self._fleet.take(member.row, [-amount for amount in spec.amounts])
+                self._fleet.take(row, spec.amounts)
+                self._made.append((member, row))
+                self._objectives.append(self._problem.objective(self._penalties))
                 return True
-        self._places[here] += 1
+        self._places[source] += 1
         return False
 
-    def _fits_the_policies(self, source: int, destination: int) -> bool:
-        """Counts the step in, unless some policy minds it."""
+    def _count_if_allowed(self, source: int, destination: int) -> bool:
+        """Count the move in, unless it increases a penalty that may not grow."""
         self._count(source, destination)
-        measures, before = self._case.measures, self._values
-        values = tuple(measure.of(counts) for measure, counts in zip(measures, self._counts, strict=True))
-        better = ranked(measures, values) < ranked(measures, before)
-        for measure, now, then, bound in zip(measures, before, values, self._bounds, strict=True):
-            if then > now and not (measure.policy.kind.is_soft and (better or then <= bound)):
+        problem, before = self._problem, self._penalties
+        after = problem.penalties(self._counts)
+        is_better = problem.objective(after) < problem.objective(before)
+        for policy, old, new, bound in zip(problem.policies, before, after, self._bounds, strict=True):
+            if new > old and not (policy.kind.is_soft and (is_better or new <= bound)):
                 self._count(destination, source)
                 return False
-        self._values = values
+        self._penalties = after
         return True
 
     def _count(self, source: int, destination: int) -> None:
-        for measure, counts in zip(self._case.measures, self._counts, strict=True):
-            counts[measure.domains.of_host[source]] -= 1
-            counts[measure.domains.of_host[destination]] += 1
+        for scoped, counts in zip(self._problem.scoped, self._counts, strict=True):
+            counts[scoped.domains.of_host[source]] -= 1
+            counts[scoped.domains.of_host[destination]] += 1
 
-    def _move(self, task: _Task, row: int) -> Move:
-        return Move(task.member, self._id(task.row), self._id(row))
+    def _move(self, member: _Leaving, row: int) -> Move:
+        return Move(member.member, self._id(member.row), self._id(row))
 
     def _id(self, row: int) -> HostId:
-        return HostId(int(self._case.fleet.ids[row]))
+        return HostId(int(self._problem.fleet.ids[row]))

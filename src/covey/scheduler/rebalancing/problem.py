@@ -1,4 +1,4 @@
-"""A group that is to be put right, in numbers: who is like whom, and which hosts could ever take them."""
+"""The problem that a rebalance solves: members that are alike, the hosts that admit them, and the penalties now."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
+from covey.model.groups import HOST, GroupPolicy, GroupView
 from covey.model.ids import HostId
 from covey.scheduler.decide import allowed
-from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask
-from covey.scheduler.rebalancing.measures import Measure, measures_of
+from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.policies import HARD, kind_of
+from covey.scheduler.policies.scopes import Counts, ScopedPolicy, scoped
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A server of the group: where it is, and what it asks of a host."""
+    """A server of the group: its host, and what it requires of one."""
 
     id: str
     host: HostId
@@ -26,82 +27,104 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Members that any host serves alike, and the hosts that could ever take one, whatever their use."""
+class Move:
+    """One member goes from one host to another."""
+
+    member: str
+    source: HostId
+    destination: HostId
+
+
+@dataclass(frozen=True, slots=True)
+class MemberClass:
+    """Members of one size and one set of requirements, and the hosts that admit them, whatever their use."""
 
     amounts: tuple[int, int, int]
     requirements: HostRequirements
-    may: Mask
+    mask: Mask
 
-    def spec(self, view: GroupView, count: int = 1, only: frozenset[HostId] | None = None) -> RequestSpec:
-        """A place for some of them."""
+    def spec(self, group: GroupView, count: int = 1, only: frozenset[HostId] | None = None) -> RequestSpec:
+        """Return a request for some of the members."""
         requirements = self.requirements if only is None else replace(self.requirements, only_hosts=only)
-        return RequestSpec(*self.amounts, count=count, minimum=count, requirements=requirements, group=view)
+        return RequestSpec(*self.amounts, count=count, minimum=count, requirements=requirements, group=group)
 
 
 @dataclass(frozen=True, slots=True)
 class MoveGroup:
-    """Movable members of one kind on one host: it does not matter which of them moves."""
+    """Movable members of one class on one host: they are interchangeable."""
 
     row: int
-    kind: int
+    member_class: int
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The group as it stands."""
+    """The group as it is now."""
 
     policies: tuple[GroupPolicy, ...]
     fleet: Fleet
     members: tuple[Member, ...]  # those on hosts of the fleet
     rows: NDArray[np.intp]  # of each member's host
-    kinds: tuple[Kind, ...]
-    crews: tuple[MoveGroup, ...]
-    measures: tuple[Measure, ...]
+    member_classes: tuple[MemberClass, ...]
+    move_groups: tuple[MoveGroup, ...]
+    scoped: tuple[ScopedPolicy, ...]  # the policies with their domains
 
     @property
-    def before(self) -> tuple[int, ...]:
-        """How badly each policy is broken."""
-        return tuple(measure.of(measure.counts(self.rows)) for measure in self.measures)
+    def penalties_before(self) -> tuple[int, ...]:
+        """The penalty of each policy now."""
+        return self.penalties([policy.counts(self.rows) for policy in self.scoped])
 
     @property
     def host_policies(self) -> tuple[GroupPolicy, ...]:
-        """Those that tell equal hosts of one place apart."""
+        """The policies of the host scope."""
         return tuple(policy for policy in self.policies if policy.scope == HOST)
 
+    def penalties(self, counts: Sequence[Counts]) -> tuple[int, ...]:
+        """Return the penalty of each policy for members counted by its domains."""
+        pairs = zip(self.scoped, counts, strict=True)
+        return tuple(kind_of(policy.policy).penalty(policy, counted) for policy, counted in pairs)
 
-def look_at(policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet) -> Problem:
-    """Sort the members by what matters about them."""
+    def objective(self, penalties: Sequence[int]) -> tuple[int, ...]:
+        """Return the penalties by precedence: the sum of the hard ones, then the soft ones in their order."""
+        pairs = list(zip(self.policies, penalties, strict=True))
+        hard = sum(penalty for policy, penalty in pairs if not policy.kind.is_soft)
+        return hard, *(penalty for policy, penalty in pairs if policy.kind.is_soft)
+
+
+def build_problem(policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet) -> Problem:
+    """Classify the members, and the hosts that admit them."""
     known = tuple(sorted((member for member in members if member.host in fleet.row_of), key=lambda member: member.id))
     rows = fleet.rows(member.host for member in known)
-    measures = measures_of(policies, fleet)
     numbers: dict[tuple[tuple[int, int, int], HostRequirements], int] = {}
-    crews: dict[tuple[int, int], list[str]] = {}
+    ids: dict[tuple[int, int], list[str]] = {}
     for member, row in zip(known, rows.tolist(), strict=True):
         if member.movable:
-            kind = numbers.setdefault((member.amounts, member.requirements), len(numbers))
-            crews.setdefault((row, kind), []).append(member.id)
-    kinds = _kinds(numbers, GroupView(tuple(policies)), _open(measures, rows, len(fleet)), fleet)
-    gathered = tuple(MoveGroup(row, kind, tuple(ids)) for (row, kind), ids in crews.items())
-    return Problem(tuple(policies), fleet, known, rows, kinds, gathered, measures)
+            number = numbers.setdefault((member.amounts, member.requirements), len(numbers))
+            ids.setdefault((row, number), []).append(member.id)
+    with_domains = tuple(scoped(policy, fleet) for policy in policies)
+    destinations = _destinations(with_domains, rows, len(fleet))
+    member_classes = _member_classes(numbers, GroupView(tuple(policies)), destinations, fleet)
+    move_groups = tuple(MoveGroup(row, number, tuple(found)) for (row, number), found in ids.items())
+    return Problem(tuple(policies), fleet, known, rows, member_classes, move_groups, with_domains)
 
 
-def _kinds(
-    found: Iterable[tuple[tuple[int, int, int], HostRequirements]], view: GroupView, may: Mask, fleet: Fleet
-) -> tuple[Kind, ...]:
-    """Hosts that could ever take one: those that would, were they empty and the group nowhere."""
+def _member_classes(
+    classes: Iterable[tuple[tuple[int, int, int], HostRequirements]], empty: GroupView, mask: Mask, fleet: Fleet
+) -> tuple[MemberClass, ...]:
+    """Return the classes with the hosts that admit them if all hosts and the group were empty."""
     return tuple(
-        Kind(amounts, requirements, may & allowed(RequestSpec(0, 0, 0, requirements=requirements, group=view), fleet))
-        for amounts, requirements in found
+        MemberClass(amounts, needs, mask & allowed(RequestSpec(0, 0, 0, requirements=needs, group=empty), fleet))
+        for amounts, needs in classes
     )
 
 
-def _open(measures: Sequence[Measure], rows: NDArray[np.intp], size: int) -> Mask:
-    """Together means where some of the group are; only one that is alone, or nowhere yet, may begin elsewhere."""
-    may: Mask = np.ones(size, dtype=np.bool_)
-    for measure in measures:
-        counts = measure.counts(rows)
-        if measure.policy.kind is PolicyKind.AFFINITY and measure.target is None and counts[:NO_DOMAIN].sum() > 1:
-            may &= measure.domains.spread(counts > 0)
-    return may
+def _destinations(policies: Sequence[ScopedPolicy], rows: NDArray[np.intp], size: int) -> Mask:
+    """Return the hosts to which the hard policies let a rebalance move members."""
+    mask: Mask = np.ones(size, dtype=np.bool_)
+    for policy in policies:
+        for kind in HARD:
+            if kind.kind is policy.policy.kind:
+                admitted = kind.destinations(policy, policy.counts(rows))
+                mask = mask if admitted is None else mask & admitted
+    return mask

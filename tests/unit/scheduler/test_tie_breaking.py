@@ -6,35 +6,35 @@ import numpy as np
 import pytest
 
 from covey.scheduler.decide import decide
-from covey.scheduler.tie_breaking import tie_breaking
+from covey.scheduler.tie_breaking import hash_ids
 from tests.unit.scheduler.fleets import fleet, host, hosts, spec
 
 IDS = np.arange(1, 101, dtype=np.int64)
 
 
 def test_the_same_seed_brings_the_same_luck_and_another_brings_another() -> None:
-    assert np.array_equal(tie_breaking(IDS, 5), tie_breaking(IDS, 5))
-    assert not np.array_equal(tie_breaking(IDS, 5), tie_breaking(IDS, 6))
+    assert np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 5))
+    assert not np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 6))
 
 
 def test_nobody_is_as_lucky_as_another() -> None:
-    assert len(set(tie_breaking(IDS, 5).tolist())) == IDS.size
+    assert len(set(hash_ids(IDS, 5).tolist())) == IDS.size
 
 
 def test_a_hosts_luck_depends_on_no_other_host() -> None:
-    assert np.array_equal(tie_breaking(IDS[::-1], 5)[::-1], tie_breaking(IDS, 5))
-    assert np.array_equal(tie_breaking(IDS[10:20], 5), tie_breaking(IDS, 5)[10:20])
+    assert np.array_equal(hash_ids(IDS[::-1], 5)[::-1], hash_ids(IDS, 5))
+    assert np.array_equal(hash_ids(IDS[10:20], 5), hash_ids(IDS, 5)[10:20])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64 + 5, -1])
 def test_any_number_is_a_seed(seed: int) -> None:
-    assert tie_breaking(IDS, seed).dtype == np.uint64
-    assert np.array_equal(tie_breaking(IDS, seed), tie_breaking(IDS, seed % 2**64))
+    assert hash_ids(IDS, seed).dtype == np.uint64
+    assert np.array_equal(hash_ids(IDS, seed), hash_ids(IDS, seed % 2**64))
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_over_many_seeds_luck_is_fair(size: int) -> None:
-    winners = Counter(int(tie_breaking(IDS[:size], seed).argmax()) for seed in range(3000))
+    winners = Counter(int(hash_ids(IDS[:size], seed).argmax()) for seed in range(3000))
     assert all(abs(winners[row] - 3000 / size) < 200 for row in range(size))
 
 

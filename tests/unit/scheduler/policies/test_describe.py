@@ -4,7 +4,7 @@ import pytest
 
 from covey.model.groups import GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import ScopeId
-from covey.model.policy_words import in_words
+from covey.scheduler.policies import describe
 
 
 def a_policy(text: str, limit: int = 1) -> GroupPolicy:
@@ -29,10 +29,10 @@ def a_policy(text: str, limit: int = 1) -> GroupPolicy:
     ],
 )
 def test_each_kind_has_its_words(policy: str, words: str) -> None:
-    assert in_words([a_policy(policy)]) == words
+    assert describe([a_policy(policy)]) == words
 
 
 def test_several_in_their_order_with_their_limits() -> None:
     wanted = [a_policy("anti-affinity:rack", 2), a_policy("soft-affinity:switch")]
-    assert in_words(wanted) == "at most 2 in one rack; behind one switch if possible"
-    assert in_words([]) == ""
+    assert describe(wanted) == "at most 2 in one rack; behind one switch if possible"
+    assert describe([]) == ""

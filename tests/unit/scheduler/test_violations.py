@@ -126,15 +126,15 @@ def test_every_policy_is_judged_in_the_order_of_the_list() -> None:
 @pytest.mark.parametrize(
     ("policy", "places", "sentence"),
     [
-        (apart(limit=2), (1, 1, 1), "3 members are in one host, which may hold 2 at the most"),
+        (apart(limit=2), (1, 1, 1), "3 members are on one host; the limit is 2"),
         (apart(RACK), (5,), "1 member is in no rack"),
-        (together(RACK), (1, 2, 3), "1 member is outside of the rack where most of the group are"),
-        (together(RACK, "71"), (3, 4), "2 members are outside of the rack that the group keeps to"),
+        (together(RACK), (1, 2, 3), "1 member is outside the rack that holds most of the group"),
+        (together(RACK, "71"), (3, 4), "2 members are outside the rack that the group requires"),
         (apart(RACK, "71"), (1,), "1 member is in the rack that the group avoids"),
         (
             rather_apart(RACK),
             (1, 1),
-            "the fullest rack holds 2 of the group, the emptiest that could take some 0",
+            "the fullest rack holds 2 of the group; the emptiest usable one holds 0",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_sentences_count_and_name_no_place(policy: GroupPolicy, places: tuple[in
         ([together(RACK)], {3: 1}, 1, ["its host is not in the rack of the group"]),
         ([together(RACK)], {1: 1}, 3, ["its host is not in the rack of the group"]),
         ([together(RACK)], {1: 1, 3: 1}, 4, []),
-        ([together(RACK, "72")], {}, 1, ["its host is outside the rack that the group asks for"]),
+        ([together(RACK, "72")], {}, 1, ["its host is outside the rack that the group requires"]),
         ([rather_apart(), rather_together(RACK, "72")], {1: 5}, 1, []),
         (
             [together(RACK), apart()],

@@ -1,0 +1,149 @@
+"""Constraints that hold until the fleet's structure changes: host state, names, zones, aggregates and traits."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covey.scheduler.fleet import AggregateRecord, Fleet, Mask
+from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """The host's compute service is enabled."""
+
+    def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
+        return np.array([host.enabled for host in fleet.hosts], dtype=np.bool_)
+
+    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
+        return [Reason(lost, "is disabled", "are disabled")]
+
+    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+        return "it is disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """The host's compute service is up."""
+
+    def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
+        return np.array([host.up for host in fleet.hosts], dtype=np.bool_)
+
+    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
+        return [Reason(lost, "is down", "are down")]
+
+    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+        return "it is down"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHosts:
+    """The request names the host or does not exclude it: a destination, a hint, the host that a server leaves."""
+
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
+        only, other = spec.requirements.only_hosts, spec.requirements.other_hosts
+        if only is None and not other:
+            return None
+        mask = np.ones(len(fleet), dtype=np.bool_) if only is None else fleet.mask_of(only)
+        mask[fleet.rows(other)] = False
+        return mask
+
+    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
+        excluded = lost & fleet.mask_of(spec.requirements.other_hosts)
+        return [
+            Reason(excluded, "is excluded by the request", "are excluded by the request"),
+            Reason(lost & ~excluded, "is not the one asked for", "are not the ones asked for"),
+        ]
+
+    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+        excluded = fleet.hosts[row].id in spec.requirements.other_hosts
+        return "the request excludes it" if excluded else "the request asks for another host"
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """The host is in the requested availability zone; a host without a zone is in the default one."""
+
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
+        zone = spec.requirements.zone
+        if zone is None:
+            return None
+        return np.array([fleet.zone_of(host) == zone for host in fleet.hosts], dtype=np.bool_)
+
+    def reasons(self, spec: RequestSpec, _: Fleet, lost: Mask) -> list[Reason]:
+        zone = spec.requirements.zone
+        return [Reason(lost, f"is not in zone {zone}", f"are not in zone {zone}")]
+
+    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+        return f"it is in zone {fleet.zone_of(fleet.hosts[row])}, not {spec.requirements.zone}"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantIsolation:
+    """Hosts of an aggregate with filter_tenant_id metadata admit only the projects that it lists."""
+
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
+        reserved = [aggregate for aggregate in fleet.aggregates if aggregate.projects]
+        if not reserved:
+            return None
+        closed = np.zeros(len(fleet), dtype=np.bool_)
+        opened = np.zeros(len(fleet), dtype=np.bool_)
+        for aggregate in reserved:
+            listed = spec.requirements.project_id in aggregate.projects
+            (opened if listed else closed)[fleet.rows(aggregate.hosts)] = True
+        return ~closed | opened
+
+    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
+        return [Reason(lost, "is reserved for other projects", "are reserved for other projects")]
+
+    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+        return "an aggregate reserves it for other projects"
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenAggregates:
+    """Hosts of an aggregate that requires traits admit only requests that require them all."""
+
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
+        closed = forbidden_aggregates(spec, fleet)
+        return ~fleet.mask_of(host for aggregate in closed for host in aggregate.hosts) if closed else None
+
+    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
+        one = "is in an aggregate that requires traits the request does not ask for"
+        return [Reason(lost, one, one.replace("is in", "are in"))]
+
+    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+        return "it is in an aggregate that requires traits the request does not ask for"
+
+
+def forbidden_aggregates(spec: RequestSpec, fleet: Fleet) -> list[AggregateRecord]:
+    """Return the aggregates whose required traits the request does not all require."""
+    return [aggregate for aggregate in fleet.aggregates if not aggregate.traits <= spec.requirements.required_traits]
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """The host has all required traits, and none of the forbidden ones."""
+
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
+        required, forbidden = spec.requirements.required_traits, spec.requirements.forbidden_traits
+        if not required and not forbidden:
+            return None
+        fits = (required <= host.traits and not forbidden & host.traits for host in fleet.hosts)
+        return np.fromiter(fits, dtype=np.bool_, count=len(fleet))
+
+    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
+        required = spec.requirements.required_traits
+        lacks = np.fromiter((not required <= h.traits for h in fleet.hosts), dtype=np.bool_, count=len(fleet)) & lost
+        return [
+            Reason(lacks, "lacks a required trait", "lack a required trait"),
+            Reason(lost & ~lacks, "has a forbidden trait", "have a forbidden trait"),
+        ]
+
+    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+        traits = fleet.hosts[row].traits
+        missing = sorted(spec.requirements.required_traits - traits)
+        if missing:
+            return f"it lacks the required trait {', '.join(missing)}"
+        return f"it has the forbidden trait {', '.join(sorted(spec.requirements.forbidden_traits & traits))}"

@@ -1,0 +1,188 @@
+"""Affinity: all members are in one domain, or in the domain that the policy names."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
+from covey.model.ids import HostId
+from covey.scheduler.batch_state import BatchState
+from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask, counts_by_domain
+from covey.scheduler.policies import targets
+from covey.scheduler.policies.protocol import Relaxation
+from covey.scheduler.policies.scopes import (
+    Counts,
+    MemberPlaces,
+    ScopedPolicy,
+    Violation,
+    count_members,
+    in_one,
+    in_target,
+    reasons_without_domain,
+    why_without_domain,
+)
+from covey.scheduler.reasons import Reason
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel
+
+    from covey.scheduler.rebalancing.flows import DomainFlows, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """Keep members together."""
+
+    kind = PolicyKind.AFFINITY
+
+    def describe(self, policy: GroupPolicy) -> str:
+        return f"all {in_one(policy.scope.name)}" if policy.target is None else f"only {in_target(policy)}"
+
+    def mask(self, policy: GroupPolicy, group: GroupView, fleet: Fleet) -> Mask:
+        if policy.target is not None:
+            return targets.inside(policy, fleet)
+        domains = fleet.domains(policy.scope.id)
+        return domains.spread(_open_domains(domains, group, fleet))
+
+    def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, lost: Mask) -> list[Reason]:
+        domains, scope = fleet.domains(policy.scope.id), policy.scope.name
+        without_domain = lost & (domains.of_host == NO_DOMAIN)
+        rest = lost & ~without_domain
+        found = reasons_without_domain(domains, scope, without_domain)
+        if policy.target is not None:
+            required = f"outside the {scope} that the group requires"
+            return [*found, Reason(rest, f"is {required}", f"are {required}")]
+        moving = rest & domains.spread(counts_by_domain(domains, fleet, group.places) > 0)
+        return [*found, Reason(rest & ~moving, *_elsewhere(policy)), Reason(moving, *_only_moving(policy))]
+
+    def why_not(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
+        domains, scope = fleet.domains(policy.scope.id), policy.scope.name
+        domain = domains.of_host[row]
+        if domain == NO_DOMAIN:
+            return why_without_domain(domains, scope, row)
+        if policy.target is not None:
+            return f"the group requires the {scope} {policy.target}"
+        counts = counts_by_domain(domains, fleet, group.places)[:NO_DOMAIN]
+        if counts[domain]:
+            return f"the {scope} {domains.names[domain]} holds only members of the group that are moving"
+        occupied = ", ".join(domains.names[number] for number in np.flatnonzero(counts))
+        return f"the group is in the {scope} {occupied}"
+
+    def constrain_batch(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState) -> None:
+        if policy.target is not None:
+            return  # the mask rules all other domains out for the whole batch
+        domains = fleet.domains(policy.scope.id)
+        if not counts_by_domain(domains, fleet, group.places)[:NO_DOMAIN].any():
+            state.together.append(domains.of_host[state.rows])
+
+    def relax(self, policy: GroupPolicy, _: GroupView, __: Fleet, ___: Mask) -> Relaxation | None:
+        domain = in_one(policy.scope.name) if policy.target is None else f"in that {policy.scope.name}"
+        return Relaxation(f"if the group did not have to be {domain}", None)
+
+    def violations(self, places: MemberPlaces) -> Iterator[Violation]:
+        return scattered_members(places)
+
+    def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
+        return count_scattered(scoped, counts)
+
+    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
+        return scattered_term(model, scoped, flows, steady=steady)
+
+    def most_on_host(self, _: GroupPolicy) -> int | None:
+        return None
+
+    def destinations(self, scoped: ScopedPolicy, counts: Counts) -> Mask | None:
+        """Domains that hold members, unless the group is a single member, which may start elsewhere."""
+        if scoped.target is not None or counts[:NO_DOMAIN].sum() <= 1:
+            return None
+        return scoped.domains.spread(counts > 0)
+
+
+def scattered_members(places: MemberPlaces) -> Iterator[Violation]:
+    """Yield the violations by members outside the domain that holds most of the group."""
+    if places.policy.target is not None:
+        yield from targets.members_outside(places)
+        return
+    yield from places.without_domain()
+    counts = places.counts
+    if np.count_nonzero(counts) > 1:
+        fullest = int(counts.argmax())
+        away = ~places.inside(fullest) & ~places.inside(NO_DOMAIN)
+        sentence = f"{count_members(away)} outside the {places.policy.scope.name} that holds most of the group"
+        yield places.violation(fullest, away, sentence)
+
+
+def count_scattered(scoped: ScopedPolicy, counts: Counts) -> int:
+    """Count the members outside the domain that holds most of the group, or that the policy names."""
+    if scoped.target is not None:
+        return int(counts.sum()) - targets.count_inside(scoped, counts)
+    return int(counts.sum()) - int(counts[:NO_DOMAIN].max(initial=0))
+
+
+def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
+    """Return the same after a rebalance: one of the domains is chosen as the group's."""
+    counts, total = flows.counts, int(flows.counts.sum())
+    if scoped.target is not None:
+        return total - targets.flow_inside(scoped, flows)
+    if not flows.busy:
+        return total
+    away = model.new_int_var(0, total, "")
+    before = total - int(counts[:NO_DOMAIN].max())
+    worst = model.new_int_var(before, total, "")
+    model.add_max_equality(worst, [away, before])
+    chosen = {domain: model.new_bool_var("") for domain in flows.busy}
+    model.add_exactly_one(chosen.values())
+    gone = {domain: sum(variables) for domain, variables in flows.leaving.items()}
+    fullest = max(flows.busy, key=lambda domain: int(counts[domain]))
+    # Implied by the rest; it lets the solver see at once that each member outside the chosen domain has to move there.
+    model.add(sum(gone.values()) + away >= sum((total - int(counts[d])) * is_it for d, is_it in chosen.items()))
+    for domain, is_it in chosen.items():
+        model.add(away >= total - flows.after(domain)).only_enforce_if(is_it)
+        if counts[domain] == counts[fullest] or not steady:
+            continue
+        # Members of third domains move first: the penalty would grow if those of the fullest domain left before.
+        others = sum(number for other, number in gone.items() if other not in {domain, fullest})
+        grown = int(counts[domain]) + others + int(counts[fullest])
+        model.add(grown >= 2 * (total - worst) - 1).only_enforce_if(is_it)
+    return away
+
+
+def _open_domains(domains: Domains, group: GroupView, fleet: Fleet) -> Mask:
+    """Return the domains where a new member is with the group, whether the moves in progress succeed or fail."""
+    counts = counts_by_domain(domains, fleet, group.places)
+    open_domains = counts - _count_moving(domains, group, fleet) > 0
+    if not open_domains[:NO_DOMAIN].any():
+        open_domains = counts > 0  # every member moves: they end together if they hold places in one domain alone
+        if np.count_nonzero(open_domains[:NO_DOMAIN]) != 1:
+            open_domains[:] = not open_domains[:NO_DOMAIN].any()  # the first member may start in any domain
+    open_domains[NO_DOMAIN] = False
+    return open_domains
+
+
+def _count_moving(domains: Domains, group: GroupView, fleet: Fleet) -> NDArray[np.int64]:
+    """Count, for each domain, the places held by members that move between two domains."""
+    pairs = [[_domain(domains, fleet, host) for host in mover] for mover in group.movers]
+    places = [domain for source, destination in pairs if source != destination for domain in (source, destination)]
+    counts = np.zeros(len(domains.names) + 1, dtype=np.int64)
+    np.add.at(counts, np.array(places, dtype=np.intp), 1)
+    return counts
+
+
+def _domain(domains: Domains, fleet: Fleet, host: int) -> int:
+    row = fleet.row_of.get(HostId(host))
+    return NO_DOMAIN if row is None else int(domains.of_host[row])
+
+
+def _elsewhere(policy: GroupPolicy) -> tuple[str, str]:
+    where = "the group's host" if policy.scope == HOST else f"in the {policy.scope.name} of the group"
+    return f"is not {where}", f"are not {where}"
+
+
+def _only_moving(policy: GroupPolicy) -> tuple[str, str]:
+    held = "only members of the group that are moving"
+    if policy.scope == HOST:
+        return f"holds {held}", f"hold {held}"
+    return f"is in a {policy.scope.name} that holds {held}", f"are in a {policy.scope.name} that holds {held}"

@@ -1,0 +1,130 @@
+"""What the policy kinds share: a policy with the domains of its scope, and the reasons of hosts without a domain."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.model.groups import GroupPolicy
+from covey.model.ids import HostId
+from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask
+from covey.scheduler.reasons import Reason
+
+Counts = NDArray[np.int64]  # members in each domain; the last entry counts those in no domain
+
+_PREPOSITIONS = {"host": "on", "switch": "behind"}  # every other scope: in
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedPolicy:
+    """A policy and the domains of its scope."""
+
+    policy: GroupPolicy
+    domains: Domains
+    usable: Mask  # domains that have a host that is enabled and up
+
+    @property
+    def target(self) -> int | None:
+        """The number of the domain that the policy names; None if it names none."""
+        return None if self.policy.target is None else self.domains.number(self.policy.target)
+
+    def counts(self, rows: NDArray[np.intp]) -> Counts:
+        """Count members by domain; `rows` holds the host of each member."""
+        counts = np.zeros(len(self.domains.names) + 1, dtype=np.int64)
+        np.add.at(counts, self.domains.of_host[rows], 1)
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A policy that does not hold: in which domain, by which members, and a sentence that names no host."""
+
+    policy: GroupPolicy
+    domain: str | None  # the real identifier of the domain; None where no single domain is meant
+    members: tuple[str, ...]
+    soft: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlaces:
+    """The members of a group in the domains of one policy's scope."""
+
+    scoped: ScopedPolicy
+    members: NDArray[np.object_]
+    rows: NDArray[np.intp]  # of each member's host
+
+    @property
+    def policy(self) -> GroupPolicy:
+        return self.scoped.policy
+
+    @property
+    def counts(self) -> Counts:
+        """Members in each domain; those in no domain are left out."""
+        return self.scoped.counts(self.rows)[:NO_DOMAIN]
+
+    @property
+    def ambiguous(self) -> NDArray[np.bool_]:
+        """Members whose host belongs to two domains."""
+        return self.scoped.domains.ambiguous[self.rows]
+
+    def inside(self, domain: int) -> NDArray[np.bool_]:
+        """The members in a domain, as a mask."""
+        mask: NDArray[np.bool_] = self.scoped.domains.of_host[self.rows] == domain
+        return mask
+
+    def violation(self, domain: int | str | None, members: NDArray[np.bool_], sentence: str) -> Violation:
+        """The policy is violated by these members; a domain is given by its number or its identifier."""
+        name = self.scoped.domains.names[domain] if isinstance(domain, int) else domain
+        return Violation(self.policy, name, tuple(self.members[members].tolist()), self.policy.kind.is_soft, sentence)
+
+    def without_domain(self) -> Iterator[Violation]:
+        """The violation by members that are in no domain of the scope."""
+        outside = self.inside(NO_DOMAIN)
+        if outside.any():
+            yield self.violation(None, outside, f"{count_members(outside)} in no {self.policy.scope.name}")
+
+
+def scoped(policy: GroupPolicy, fleet: Fleet) -> ScopedPolicy:
+    """Return the policy with the domains of its scope."""
+    domains = fleet.domains(policy.scope.id)
+    usable = np.zeros(len(domains.names) + 1, dtype=np.bool_)
+    usable[domains.of_host[fleet.takes]] = True
+    return ScopedPolicy(policy, domains, usable[:NO_DOMAIN])
+
+
+def member_places(policies: Sequence[GroupPolicy], hosts: Mapping[str, HostId], fleet: Fleet) -> Iterator[MemberPlaces]:
+    """Yield the members' places policy by policy; members on hosts that the fleet does not have are left out."""
+    known = {member: host for member, host in hosts.items() if host in fleet.row_of}
+    members, rows = np.array(list(known), dtype=object), fleet.rows(known.values())
+    return (MemberPlaces(scoped(policy, fleet), members, rows) for policy in policies if known)
+
+
+def reasons_without_domain(domains: Domains, scope: str, lost: Mask) -> list[Reason]:
+    """Why hosts that are in no domain, or in two, were ruled out."""
+    return [
+        Reason(lost & ~domains.ambiguous, f"is in no {scope}", f"are in no {scope}"),
+        Reason(lost & domains.ambiguous, f"is in two {scope} domains", f"are in two {scope} domains"),
+    ]
+
+
+def why_without_domain(domains: Domains, scope: str, row: int) -> str:
+    """The same for one host."""
+    return f"it is in two {scope} domains at once" if domains.ambiguous[row] else f"it is in no {scope}"
+
+
+def in_one(scope: str) -> str:
+    """Say that several are in the same domain: on one host, in one rack."""
+    return f"{_PREPOSITIONS.get(scope, 'in')} one {scope}"
+
+
+def in_target(policy: GroupPolicy) -> str:
+    """Say that one is in the domain that the policy names: behind switch 7, in rack 3."""
+    return f"{_PREPOSITIONS.get(policy.scope.name, 'in')} {policy.scope.name} {policy.target}"
+
+
+def count_members(members: NDArray[np.bool_]) -> str:
+    """Begin a sentence with the number of members."""
+    number = int(np.count_nonzero(members))
+    return "1 member is" if number == 1 else f"{number} members are"

@@ -1,0 +1,60 @@
+"""Policies that name a domain: `anti-affinity:rack:1` avoids it, `affinity:rack:1` requires it; soft ones prefer so."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from covey.model.groups import GroupPolicy
+from covey.scheduler.batch_state import BatchState, DomainState, PolicyDomains
+from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask
+from covey.scheduler.policies.protocol import BatchCost
+from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation, count_members
+
+if TYPE_CHECKING:
+    from covey.scheduler.rebalancing.flows import DomainFlows, Term
+
+
+def inside(policy: GroupPolicy, fleet: Fleet) -> Mask:
+    """Return the hosts in the named domain."""
+    domains = fleet.domains(policy.scope.id)
+    mask: Mask = domains.of_host == domains.number(policy.target or "")
+    return mask
+
+
+def outside(policy: GroupPolicy, fleet: Fleet) -> Mask:
+    """Return the hosts outside the named domain: also those in no domain, but not those in two."""
+    return ~inside(policy, fleet) & ~fleet.domains(policy.scope.id).ambiguous
+
+
+def members_inside(places: MemberPlaces) -> Iterator[Violation]:
+    """Yield the violation by members in the domain to avoid."""
+    wrong = places.inside(places.scoped.target or 0) | places.ambiguous
+    if wrong.any():
+        sentence = f"{count_members(wrong)} in the {places.policy.scope.name} that the group avoids"
+        yield places.violation(places.policy.target, wrong, sentence)
+
+
+def members_outside(places: MemberPlaces) -> Iterator[Violation]:
+    """Yield the violation by members outside the required domain."""
+    wrong = ~places.inside(places.scoped.target or 0)
+    if wrong.any():
+        sentence = f"{count_members(wrong)} outside the {places.policy.scope.name} that the group requires"
+        yield places.violation(places.policy.target, wrong, sentence)
+
+
+def count_inside(scoped: ScopedPolicy, counts: Counts) -> int:
+    """Count the members in the named domain."""
+    return int(counts[:NO_DOMAIN][scoped.target]) if scoped.target is not None and scoped.target >= 0 else 0
+
+
+def flow_inside(scoped: ScopedPolicy, flows: "DomainFlows") -> "Term":
+    """Return the members in the named domain after a rebalance."""
+    return flows.after(scoped.target) if scoped.target is not None and scoped.target >= 0 else 0
+
+
+def rank_batch(better: Mask, state: BatchState, batch: BatchCost) -> int:
+    """Make the candidates that are not among the better hosts cost one unit more."""
+    worse = ~better[state.rows]
+    state.preferences.append(PolicyDomains(worse.astype(np.intp), [DomainState(), DomainState(batch.unit)]))
+    return 2
