@@ -6,11 +6,11 @@ SITE   := .environments/site
 PORT   ?= 8774
 DATA   ?= .demo
 
-# Container images set it. Without cached bytecode every start of covey or a client costs seconds instead of a half.
+# Container images set it. Without cached bytecode every start of covey or of a client compiles all modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs tables programs test conformance conformance-clustering bench lint types layers check lock format clean
+.PHONY: help setup demo docs tables programs test test-quick soak conformance conformance-clustering bench lint types layers check lock format clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-23s %s\n", $$1, $$2}'
@@ -33,20 +33,29 @@ setup: $(VENV)/.dev  ## Prepare .venv with everything that development needs
 demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=.demo)
 	$(BIN)/covey demo --port $(PORT) --data-dir $(DATA)
 
-# One process for each core; slow tests are listed at the end.
+# A test process for each core. Properties try a third of their examples in `make test`, and all of them in `make soak`.
 WORKERS ?= auto
+SOAK    ?= 1
 PYTEST  := $(BIN)/pytest --numprocesses=$(WORKERS) --durations=20
+QUICK   := tests/unit tests/property $(patsubst %,tests/functional/test_%.py,smoke servers server_groups hosts flavors)
 
 programs: setup  ## Install what some tests need and no wheel holds (Chromium, RabbitMQ, curl), where that is allowed
 	@$(BIN)/python -m tests.programs
 
-test: programs  ## Run the whole suite, on SQLite and on a PostgreSQL that it starts itself (WORKERS=auto)
-	$(PYTEST)
+test: programs  ## Run the suite, on SQLite and on a PostgreSQL that it starts itself (WORKERS=auto)
+	EXAMPLES=0.3 $(PYTEST)
+
+test-quick: setup  ## For the edit loop: unit tests, properties in short, a part of the API on SQLite
+	EXAMPLES=0.05 $(PYTEST) -k "not postgresql" $(QUICK)
+
+soak: setup  ## Run storms, kills and schemathesis against real processes, and properties in full (SOAK=1 is a share)
+	SOAK=$(SOAK) $(BIN)/pytest --durations=20 -m soak tests/acceptance
+	EXAMPLES=$(SOAK) $(PYTEST) tests/property
 
 conformance: setup  ## Run Placement's own suites against Covey, on both databases (CONFORMANCE="--help")
 	$(BIN)/python -m tests.conformance $(CONFORMANCE)
 
-conformance-clustering: setup  ## Run Senlin's own API tests against Covey beside a real Keystone
+conformance-clustering: setup  ## Run Senlin's own API tests beside a real Keystone; not a part of check
 	$(BIN)/python -m tests.conformance.clustering $(CONFORMANCE)
 
 bench: setup  ## Measure decisions, Nova and Placement beside them, and boots over HTTP (BENCH="--help")
@@ -62,7 +71,7 @@ types: setup  ## mypy --strict
 layers: setup  ## Which way imports may point
 	$(BIN)/lint-imports
 
-check: lint types layers test conformance conformance-clustering  ## Everything that CI runs
+check: lint types layers test soak conformance  ## What CI runs, there with SOAK=0.3
 
 $(SITE)/installed: requirements/docs.txt | $(BIN)/uv
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(SITE)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from covey.storage import engine
 from covey.storage.store import Store
@@ -22,6 +24,7 @@ _NOT_INSTALLED = "{} is not installed"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs_program(name): skip the test unless this program is installed")
+    config.addinivalue_line("markers", "soak: a long run under load; `make soak` runs it, `make test` does not")
     config.addinivalue_line("markers", "sqlite_only: do not repeat the test on PostgreSQL, since no SQL decides it")
 
 
@@ -31,8 +34,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in item.iter_markers("needs_program"):
             if PROGRAMS[marker.args[0]].path() is None:
                 item.add_marker(pytest.mark.skip(_NOT_INSTALLED.format(marker.args[0])))
-        if "acceptance" in item.path.parts:  # the tests of such a file share processes, and some build on one another
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+class AcceptanceByFile(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Hands out tests one by one, but a file of acceptance tests whole: its tests share processes and data."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if "/acceptance/" in file else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> AcceptanceByFile:
+    return AcceptanceByFile(config, log)
 
 
 def _is_on_postgresql(item: pytest.Item) -> bool:
@@ -58,7 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for program in absent:
         terminalreporter.line(f"{_NOT_INSTALLED.format(program.name)}, so these did not run:")
         for nodeid in skipped[program]:
-            terminalreporter.line(f"  {nodeid.partition('@')[0]}")
+            terminalreporter.line(f"  {nodeid}")
     terminalreporter.line("On Debian and Ubuntu, this installs what is missing; then run them again:")
     terminalreporter.line(f"  sudo {' '.join(install_command(absent))}")
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from tests.acceptance import processes
 from tests.acceptance.processes import Cloud, Covey, Session, running_covey
+from tests.acceptance.warm import warm_commands
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,14 @@ class Demo:
 
     def cloud(self, user: str) -> Cloud:
         return Cloud(self.covey.directory / "data" / "clouds.yaml", user)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with `covey` and `openstack`, which tests that run commands use in place of the installed ones."""
+    with warm_commands(tmp_path_factory.mktemp("warm")) as commands, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "COMMANDS", commands)
+        yield commands
 
 
 @pytest.fixture(scope="session")

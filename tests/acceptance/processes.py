@@ -19,6 +19,7 @@ from typing import Any, Self
 import yaml
 
 BESIDE_PYTHON = Path(sys.executable).parent
+COMMANDS = BESIDE_PYTHON  # of what runs to its end; conftest.py has commands here that skip their slow start
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 COMMAND_TIMEOUT_S = 120.0
@@ -54,7 +55,7 @@ class Result:
 def covey(directory: Path, *arguments: str, stdin: str = "", **more: str) -> Result:
     """Run `covey ...` in the directory to its end; further keywords are environment variables."""
     done = subprocess.run(
-        [BESIDE_PYTHON / "covey", *arguments],
+        [COMMANDS / "covey", *arguments],
         cwd=directory,
         env=environment(directory, **more),
         input=stdin,
@@ -155,7 +156,7 @@ class Cloud:
 
     file: Path
     name: str
-    client: Path = BESIDE_PYTHON / "openstack"
+    client: Path | None = None  # by default, the one of this environment
 
     def run(self, command: str, stdin: bytes | None = None) -> str:
         """Run `openstack COMMAND` and return what it wrote. Raises Failed."""
@@ -185,7 +186,7 @@ class Cloud:
 
     def _done(self, command: str, stdin: bytes | None) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [self.client, *shlex.split(command)],
+            [self.client or COMMANDS / "openstack", *shlex.split(command)],
             env=self.environment(),
             input=stdin or b"",
             capture_output=True,
@@ -207,7 +208,7 @@ class Session:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [self.cloud.client],
+            [self.cloud.client or BESIDE_PYTHON / "openstack"],
             env=self.cloud.environment(PYTHONUNBUFFERED="1"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from covey.storage import tables
 from covey.storage.rows import load
 from tests.acceptance import storm
 from tests.acceptance.invariants import violations
+from tests.budgets import operations
 from tests.databases import PostgreSQL, SQLite
+
+pytestmark = pytest.mark.soak
 
 SEED = 1923
 MAX_NODES = 6
@@ -197,10 +201,10 @@ def test_twenty_clusters_survive_killed_workers_on_postgresql(tmp_path: Path, po
         idle = VARIABLES | {"OS_WORKER__THREADS": "0"}
         server = storm.Mortal(tmp_path / "serve", database, idle)
         workers = [storm.Mortal(tmp_path / f"worker-{i}", database, VARIABLES, serves=False) for i in range(4)]
-        run_load(tmp_path, database, 20, server, workers, kills=8)
+        run_load(tmp_path, database, 20, server, workers, kills=operations(8))
 
 
 def test_clusters_survive_kills_of_the_only_process_on_sqlite(tmp_path: Path, sqlite_server: SQLite) -> None:
     with sqlite_server.fresh(tmp_path) as database:
         server = storm.Mortal(tmp_path / "serve", database, VARIABLES)
-        run_load(tmp_path, database, 6, server, [server], kills=3)
+        run_load(tmp_path, database, 6, server, [server], kills=operations(3))

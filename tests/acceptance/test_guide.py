@@ -12,7 +12,6 @@ import pytest
 from tests.acceptance.keystone import DOMAIN, Keystone, running_keystone
 from tests.acceptance.pages import ROOT, Reader, blocks_of
 from tests.acceptance.processes import BESIDE_PYTHON, Cloud, Covey, free_port, running_covey
-from tests.acceptance.warm import warm_commands
 from tests.databases import PostgreSQL
 
 SITE = Path(".environments/site")
@@ -31,12 +30,6 @@ REFERENCE = [
     if page.stem not in EXCLUDED and SHOWING.search(page.read_text())
 ]
 MAX_NOT_RUN = 3  # examples that need another machine or a package registry
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with warm_commands(tmp_path_factory.mktemp("warm")) as commands:
-        yield commands
 
 
 @pytest.fixture(scope="module")

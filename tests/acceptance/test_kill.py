@@ -8,11 +8,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance import storm
 from tests.acceptance.invariants import read, violations
+from tests.budgets import operations
 from tests.databases import PostgreSQL, SQLite
 
-KILLS = 8
+pytestmark = pytest.mark.soak
+
+KILLS = operations(8)
 CLIENTS = 8
 SEED = 1848
 HASTE_S = 0.02  # how long an impatient client waits before it asks again

@@ -12,9 +12,12 @@ import pytest
 
 from tests.acceptance import storm
 from tests.acceptance.invariants import read, violations
+from tests.budgets import operations
 from tests.databases import PostgreSQL, SQLite
 
-BOOTS = 200
+pytestmark = pytest.mark.soak
+
+BOOTS = operations(200)
 BOOTERS = 4
 WAVE = 9  # servers for each group, once nobody changes anything any more
 SEEDS = (7, 1789)

@@ -10,10 +10,14 @@ import pytest
 import yaml
 
 from tests.acceptance.processes import BESIDE_PYTHON, Covey, environment, running_covey
+from tests.budgets import operations
+
+pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "quick to check"
 RUN_TIMEOUT_S = 400
+EXAMPLES = 8  # of each operation, in each phase
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,7 @@ def test_schemathesis_finds_no_failure(service: Covey, tmp_path: Path, user: str
         [
             *(BESIDE_PYTHON / "st", "run", f"{service.url}/compute/v2.1/openapi.json"),
             *("--auth", f"{user}:{PASSWORD}", "--checks", "all"),
+            *("--max-examples", str(operations(EXAMPLES))),
         ],
         cwd=ROOT,
         env=environment(tmp_path),

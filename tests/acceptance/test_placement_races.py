@@ -19,10 +19,13 @@ import sqlalchemy as sa
 from covey.storage import tables
 from tests.acceptance import storm
 from tests.acceptance.invariants import violations
+from tests.budgets import operations
 from tests.databases import PostgreSQL, SQLite
 
+pytestmark = pytest.mark.soak
+
 CLIENTS = 8
-OPERATIONS = 40  # of each client
+OPERATIONS = operations(40)  # of each client
 TRIES = 200
 HOSTS, VCPUS = 4, 8
 SHELF = "5e1f0000-0000-4000-8000-000000000000"  # a provider that is no host

@@ -4,11 +4,16 @@ import http.client
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance import storm
 from tests.acceptance.invariants import read, violations
+from tests.budgets import operations
 from tests.databases import PostgreSQL, SQLite
 
-OPERATIONS = 500
+pytestmark = pytest.mark.soak
+
+OPERATIONS = operations(500)
 CLIENTS = 16
 SEED = 20260131
 # A small fleet, a backend that takes its time, and one step in ten that fails: so places are decided on again.

@@ -1,4 +1,4 @@
-"""The `openstack` and the `covey` that pages use by the dozen, without their slow start.
+"""The `openstack` and the `covey` that tests run by the hundred, without their slow start.
 
 Importing either takes seconds, so a child imports both once, and forks for each command: a process of its own, with the
 caller's arguments, directory, environment and streams. The child runs this same file as a script.

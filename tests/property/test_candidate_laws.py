@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.scheduler.candidates import Candidate, CandidateQuery, Providers, RequestGroup, find
+from tests.budgets import examples
 from tests.property.candidates_reference import SHARES, Answer, Reference
 
-law = settings(max_examples=100, deadline=None, derandomize=True)
+law = settings(max_examples=examples(100), deadline=None, derandomize=True)
 a_seed = st.integers(0, 2**32)  # forests grow from it: chosen bit by bit, most of them would be bare
 ROUNDS = 40
 

@@ -15,6 +15,7 @@ from covey.model.inventory import ResourceClass
 from covey.services.fleets import Fleets
 from covey.storage import engine
 from covey.storage.store import Store
+from tests.budgets import examples
 from tests.build import NOW
 from tests.databases import SQLite
 
@@ -85,7 +86,7 @@ def nothing_is_left_to_do(fleets: Fleets, file: FleetFile, *, prune: bool = Fals
     assert fleets.compare(parse(render(exported), "fleet.yaml"), prune=True).size == 0
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(file=fleet_files())
 def test_what_was_applied_is_so_and_what_was_exported_changes_nothing(sqlite_server: SQLite, file: FleetFile) -> None:
     with an_empty_fleet(sqlite_server) as fleets:
@@ -95,7 +96,7 @@ def test_what_was_applied_is_so_and_what_was_exported_changes_nothing(sqlite_ser
         nothing_is_left_to_do(fleets, file)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(first=fleet_files(), second=fleet_files())
 def test_any_file_may_follow_any_other(sqlite_server: SQLite, first: FleetFile, second: FleetFile) -> None:
     with an_empty_fleet(sqlite_server) as fleets:
@@ -104,7 +105,7 @@ def test_any_file_may_follow_any_other(sqlite_server: SQLite, first: FleetFile, 
         nothing_is_left_to_do(fleets, second)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(first=fleet_files(), second=fleet_files())
 def test_a_file_that_prunes_leaves_nothing_else(sqlite_server: SQLite, first: FleetFile, second: FleetFile) -> None:
     with an_empty_fleet(sqlite_server) as fleets:

@@ -14,10 +14,11 @@ from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
 from covey.scheduler.rebalancing import Member, Move, Plan, hosts_after, plan
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.scheduler.violations import violations
+from tests.budgets import examples
 from tests.property import reference
 from tests.property.test_scheduler_laws import SCOPES
 
-law = settings(max_examples=300, deadline=None, derandomize=True)
+law = settings(max_examples=examples(300), deadline=None, derandomize=True)
 
 Destinations = Mapping[str, HostId]
 Values = tuple[int, ...]

@@ -16,10 +16,11 @@ from covey.scheduler.decide import allowed, decide
 from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
+from tests.budgets import examples
 from tests.property import reference
 
-law = settings(max_examples=200, deadline=None, derandomize=True)
-wide_law, slow_law = settings(law, max_examples=400), settings(law, max_examples=80)
+law = settings(max_examples=examples(200), deadline=None, derandomize=True)
+wide_law, slow_law = settings(law, max_examples=examples(400)), settings(law, max_examples=examples(80))
 
 SCOPES = [ScopeRef(ScopeId(f"id-of-{name}"), name) for name in ("rack", "switch", "row")]
 PROJECTS = [ProjectId("web"), ProjectId("shop")]
