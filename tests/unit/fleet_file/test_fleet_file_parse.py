@@ -170,6 +170,6 @@ def test_maximum_sizes_are_allowed() -> None:
 def test_ten_thousand_hosts_parse_within_seconds() -> None:
     entry = "  - {{name: node-{0}, vcpus: 32, memory_mb: 1024, disk_gb: 0, zone: az, domains: {{rack: rack-{0}}}}}\n"
     text = SCOPES + "hosts:\n" + "".join(entry.format(number) for number in range(10_000))
-    started_s = time.perf_counter()
+    started_s = time.process_time()
     assert len(read(text).hosts) == 10_000
-    assert time.perf_counter() - started_s < 10  # far above what it takes, so that only a blunder fails here
+    assert time.process_time() - started_s < 10  # far above what it takes, so that only a blunder fails here
