@@ -1,4 +1,4 @@
-"""What holds of the rows whatever happened before: policies, room, allocations, quotas, and nothing left half-done."""
+"""Invariants of the rows: policies, capacity, allocations, quotas, and no unfinished work."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _READ = (
 
 @dataclass(frozen=True)
 class Rows:
-    """The tables that placement lives in, at one moment."""
+    """The tables of placement, in one snapshot."""
 
     of: dict[str, Sequence[Any]]
 
@@ -44,16 +44,16 @@ class Rows:
 
 
 def read(connected: sa.Engine) -> Rows:
-    """All rows, as one moment of the database has them."""
+    """Read all rows in one snapshot."""
     level = {"isolation_level": "REPEATABLE READ"} if connected.dialect.name == "postgresql" else {}
     with connected.connect().execution_options(**level) as connection, connection.begin():
         return Rows({table.name: connection.execute(sa.select(table)).all() for table in _READ})
 
 
 def violations(connected: sa.Engine, *, idle: bool = False, changed: bool = False) -> list[str]:
-    """A sentence for each thing that is wrong; an idle service also has nothing left to do.
+    """Yield a sentence for each violation; an idle service also has no unfinished work.
 
-    Where groups were changed under their members, policies need not hold.
+    Policies need not hold for groups that changed after their members were placed.
     """
     rows = read(connected)
     found = [*_room(rows), *_allocations(rows), *_mirror(rows), *_members(rows), *_quotas(rows)]
@@ -117,7 +117,7 @@ def _room(rows: Rows) -> Iterator[str]:
 
 
 def _allocations(rows: Rows) -> Iterator[str]:
-    """Exactly what the servers and their moves should hold, where they should hold it; what others hold is theirs."""
+    """Servers and migrations have exactly their allocations; other consumers are ignored."""
     held: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
     others = {row.uuid for row in rows.consumers if row.consumer_type not in {"INSTANCE", "MIGRATION"}}
     for row in rows.allocations:
@@ -182,7 +182,7 @@ def _members(rows: Rows) -> Iterator[str]:
 
 
 def _quotas(rows: Rows) -> Iterator[str]:
-    """A server between two sizes counts as the larger."""
+    """A server that is being resized counts with the larger flavor."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     moves = {row.server_id: row for row in rows.migrations if row.status in UNDER_WAY}
     for row in rows.servers:

@@ -1,4 +1,4 @@
-"""Many clients of several real processes at once: who they are, what they do, and what they remember of it."""
+"""The storm: concurrent clients of several real processes, their operations and their records."""
 
 import http.client
 import json
@@ -33,7 +33,7 @@ IMAGE = "11111111-2222-3333-4444-555555555555"
 SIZES = {"small": (1, 512, 1), "big": (2, 1024, 2)}
 PROJECTS = ("web", "db")
 UNLIMITED = dict.fromkeys(("INSTANCES", "CORES", "RAM", "SERVER_GROUPS", "SERVER_GROUP_MEMBERS"), "-1")
-PLENTY = dict.fromkeys(UNLIMITED, "100000000")  # there is a limit to look after, though nobody comes near it
+PLENTY = dict.fromkeys(UNLIMITED, "100000000")  # a limit to check, far above the usage
 OVERTAKEN = "Another request changed the same resource at the same time."
 GROUPS: tuple[tuple[tuple[str, ...], dict[str, int]], ...] = (
     *[(("anti-affinity",), {})] * 5,
@@ -49,7 +49,7 @@ GROUPS: tuple[tuple[tuple[str, ...], dict[str, int]], ...] = (
 
 
 def settings(quota: Mapping[str, str], **more: str) -> dict[str, str]:
-    """The environment of a service that believes everybody; further options are GROUP__OPTION."""
+    """The environment of a service without authentication; further options are GROUP__OPTION."""
     given = {f"QUOTA__{name}": limit for name, limit in quota.items()} | more
     return {"OS_API__AUTH_STRATEGY": "none", "OS_LOG__LEVEL": "warning"} | {f"OS_{k}": v for k, v in given.items()}
 
@@ -92,9 +92,9 @@ def serving(directory: Path, database: str, processes: int, variables: Mapping[s
 
 @dataclass
 class Mortal:
-    """A `covey serve` with a process group of its own, so that all of it can be killed at once, and started anew.
+    """A `covey serve` with a process group of its own, so that all of it can be killed and restarted.
 
-    Or a `covey worker`, which answers nobody.
+    Or a `covey worker`, which serves no requests.
     """
 
     directory: Path
@@ -162,7 +162,7 @@ class Answer:
 
 
 class Client:
-    """One thread's connections, one to each process. Whoever it speaks for is an administrator of that project."""
+    """One thread's connections, one to each process. Its user is an administrator of that project."""
 
     def __init__(self, ports: Sequence[int], project: str = "web", timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._ports = ports
@@ -171,7 +171,7 @@ class Client:
         self._open: dict[int, http.client.HTTPConnection] = {}
 
     def ask(self, method: str, path: str, body: object = None, *, of: int = 0, key: str | None = None) -> Answer:
-        """Ask the process of that number. Raises OSError or HTTPException when it dies meanwhile, or is gone."""
+        """Ask the process of that number. Raises OSError or HTTPException when the process dies or is dead."""
         port = self._ports[of % len(self._ports)]
         headers = {
             "X-Auth-Token": f"admin:{self._project}",
@@ -225,7 +225,7 @@ def at_once(tasks: Sequence[Callable[[], None]], patience_s: float = PATIENCE_S)
         thread.join(max(0.0, deadline - time.monotonic()))
     if errors:
         raise errors[0]
-    assert not any(thread.is_alive() for thread in threads), "somebody still waits for an answer"
+    assert not any(thread.is_alive() for thread in threads), "a client still waits for an answer"
 
 
 @dataclass
@@ -236,7 +236,7 @@ class Town:
     booted: dict[str, str] = field(default_factory=dict)  # names, and the servers that were acknowledged
     group_commit: dict[str, tuple[int, int]] = field(default_factory=dict)  # names, fewest, most; acknowledged
     made_groups: set[str] = field(default_factory=set)
-    doomed: dict[str, str] = field(default_factory=dict)  # what somebody asked to delete, whatever came of it; names
+    doomed: dict[str, str] = field(default_factory=dict)  # names of servers with a delete request, whatever its result
     tally: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -262,7 +262,7 @@ class Town:
 
 
 Say = Callable[..., Answer | None]
-"""Asks, and asks again where that may be done; None when nobody knows what came of it."""
+"""Send a request, with retries where that is safe; None when the result is unknown."""
 
 
 @dataclass
@@ -280,7 +280,7 @@ class Resident:
         self.dice = random.Random(self.seed * 1000 + self.number)  # noqa: S311 -- chance, not secrecy
 
     def act(self) -> None:
-        """One operation, after a moment's thought: so that others happen meanwhile, and there is something to move."""
+        """One operation after a random pause, so that operations overlap."""
         time.sleep(self.dice.uniform(0, 2 * THOUGHT_S))
         verbs: dict[Callable[[], None], int] = {
             self.boot: 28,
@@ -353,7 +353,7 @@ class Resident:
         self._act_on(self._listed(project, "SHELVED_OFFLOADED"), "unshelve", {"unshelve": None}, project)
 
     def switch_host(self) -> None:
-        """Off, and soon on again, so that there is always something to boot on."""
+        """Disable a host, and enable it again soon."""
         services = self.say("list", "GET", "/compute/v2.1/os-services", project="web")
         if services is None or services.status != 200:
             return
@@ -390,7 +390,7 @@ class Resident:
             self.say(what, "POST", f"/compute/v2.1/servers/{found[0]}/action", body, project=project)
 
     def _new(self) -> tuple[str, str, str | None]:
-        """A name that nobody else has, a project, and mostly a group of it."""
+        """A unique name, a project, and mostly a group of it."""
         self._made += 1
         which = self.dice.randrange(len(PROJECTS))
         mine = self.town.groups[which :: len(PROJECTS)]
@@ -415,7 +415,7 @@ class Resident:
 def reaper(
     mortals: Sequence[Mortal], kills: int, pause_s: tuple[float, float], over: threading.Event
 ) -> Callable[[], None]:
-    """Kills one after another, after pauses of chance, and starts each anew; life goes on a little after the last."""
+    """Kill and restart one process after another, with random pauses."""
 
     def run() -> None:
         dice = random.Random(kills)  # noqa: S311 -- chance, not secrecy
@@ -441,7 +441,7 @@ def wait_until_idle(connected: sa.Engine) -> None:
 
 
 def deadlocks(connected: sa.Engine) -> int:
-    """How many the database itself had to break up."""
+    """The number of deadlocks that the database resolved."""
     if connected.dialect.name != "postgresql":
         return 0
     with connected.connect() as connection:
@@ -455,7 +455,7 @@ def crashes(logs: Sequence[str]) -> list[str]:
 
 
 def lost(connected: sa.Engine, town: Town) -> list[str]:
-    """What was acknowledged, is not there, and nobody asked to delete; and what is there twice."""
+    """Acknowledged servers that are missing without a delete request, and duplicates."""
     rows = read(connected)
     there = {row.id for row in rows.servers}
     names = Counter(row.name for row in rows.servers)

@@ -1,4 +1,4 @@
-"""The checker of invariants sees what is wrong, tried on rows that were spoilt on purpose."""
+"""The invariant checker reports violations in deliberately corrupted rows."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -133,7 +133,7 @@ def test_valid_rows_satisfy_the_invariants(file: Path) -> None:
         pytest.param(
             "UPDATE inventories SET used = used + 1 WHERE provider_id = 1 AND resource_class = 'VCPU'",
             "provider 1, VCPU: 7 used, but 6 allocated",
-            id="room that nobody holds",
+            id="usage without an allocation",
         ),
         pytest.param(
             "UPDATE inventories SET total = 7 WHERE provider_id = 3 AND resource_class = 'VCPU'; "
@@ -214,7 +214,7 @@ def test_valid_rows_satisfy_the_invariants(file: Path) -> None:
     ],
 )
 def test_each_violation_is_reported(file: Path, spoil: str, sentence: str) -> None:
-    with sqlite3.connect(file) as raw:  # which knows no foreign keys unless it is told to
+    with sqlite3.connect(file) as raw:  # SQLite enforces foreign keys only on request
         raw.executescript(spoil)
     raw.close()
     assert sentence in found(file, idle=False)

@@ -1,4 +1,4 @@
-"""The same storm while processes are killed at random moments: what was acknowledged stays, the rest is as if never."""
+"""The storm with random kills: acknowledged requests persist, others leave no trace."""
 
 import http.client
 import random
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.soak
 KILLS = operations(8)
 CLIENTS = 8
 SEED = 1848
-HASTE_S = 0.02  # how long an impatient client waits before it asks again
+HASTE_S = 0.02  # a client's timeout before it retries
 VARIABLES = storm.settings(
     storm.PLENTY,
     DRIVER__LATENCY_S="0.02",
@@ -31,7 +31,7 @@ VARIABLES = storm.settings(
 
 
 class Stubborn:
-    """A client whose requests may remain without an answer. What has a key it repeats until there is one."""
+    """A client that may get no answer, and retries requests with an idempotency key."""
 
     def __init__(self, town: storm.Town, ports: Sequence[int], number: int) -> None:
         self._town = town
@@ -96,7 +96,7 @@ def blow(directory: Path, database: str, processes: int) -> None:
         assert storm.lost(rows, town) == []
         assert violations(rows, idle=True) == []
         assert storm.crashes([mortal.log for mortal in mortals]) == []
-        assert town.tally["unanswered"] > 0, "somebody was in the middle of a request"
+        assert town.tally["unanswered"] > 0, "no request was interrupted"
         storm.check_memory(rows, ports)
 
 

@@ -1,4 +1,4 @@
-"""Notifications to a real RabbitMQ, heard by a listener as OpenStack's own programs have it."""
+"""Notifications through a real RabbitMQ, received by an oslo.messaging listener."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ flavors:
 
 @dataclass
 class Heard:
-    """An endpoint of a listener: what came, and how."""
+    """A listener's endpoint that records what it receives."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     arrived: threading.Condition = field(default_factory=threading.Condition)
@@ -45,7 +45,7 @@ class Heard:
         self._hear("ERROR", publisher_id, event_type, payload, metadata)
 
     def first(self, count: int) -> list[dict[str, Any]]:
-        """So many, as soon as they are there; one more would be one too many."""
+        """Wait for exactly this many notifications."""
         with self.arrived:
             self.arrived.wait_for(lambda: len(self.messages) >= count, TIMEOUT_S)
             assert len(self.messages) == count, [message["event_type"] for message in self.messages]
@@ -71,7 +71,7 @@ class Heard:
 
 @contextmanager
 def listening(url: str) -> Iterator[Heard]:
-    """Listen as a program would that was written for Nova."""
+    """Listen like a program written for Nova."""
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
     transport = oslo_messaging.get_notification_transport(conf, url)
@@ -95,7 +95,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
 
 @dataclass(frozen=True)
 class Service:
-    """A service that tells the broker, spoken to as a tenant."""
+    """A service that publishes to the broker, with a tenant's client."""
 
     covey: Covey
 
@@ -127,7 +127,7 @@ class Service:
         return str(self.ask("GET", f"/servers/{server}")["server"]["status"])
 
     def waiting(self) -> list[str]:
-        """The events of the notes that are still in the outbox."""
+        """The events that are still in the outbox."""
         with closing(sqlite3.connect(self.covey.directory / "covey.sqlite")) as connection:
             return [event for (event,) in connection.execute("SELECT event FROM outbox ORDER BY id")]
 
@@ -155,7 +155,7 @@ def serving(directory: Path, transport_url: str) -> Iterator[Service]:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """As a power cut would: the process, and those that it started to serve."""
+    """Kill the process and its serving processes, like a power cut."""
     serving = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.kill()
     process.wait()
@@ -241,7 +241,7 @@ def test_notifications_wait_and_work_continues_without_a_broker(broker: RabbitMQ
     with listening(broker.url) as heard:
         heard.first(1)
     broker.stop()
-    group = service.group("meanwhile")
+    group = service.group("during-outage")
     server = service.boot("one", group)
     until(lambda: service.status(server) == "ACTIVE")
     until(lambda: "notifications.waiting" in service.covey.log)
@@ -258,7 +258,7 @@ def test_hanging_broker_delays_no_requests_and_no_builds(broker: RabbitMQ, servi
     with listening(broker.url) as heard:
         heard.first(1)
     with broker.frozen():
-        group = service.group("meanwhile")
+        group = service.group("during-outage")
         began = time.monotonic()
         server = service.boot("one", group)
         until(lambda: service.status(server) == "ACTIVE")
@@ -270,7 +270,7 @@ def test_hanging_broker_delays_no_requests_and_no_builds(broker: RabbitMQ, servi
         until(lambda: service.waiting() == [])
         until(lambda: {message["event_type"] for message in heard.messages} == set(waiting))
         ids = {message["message_id"] for message in heard.messages}
-    assert len(ids) == len(waiting) == 4  # a note that came twice has the same id
+    assert len(ids) == len(waiting) == 4  # a repeated notification has the same id
 
 
 def test_restarted_service_publishes_the_rest(broker: RabbitMQ, tmp_path: Path) -> None:

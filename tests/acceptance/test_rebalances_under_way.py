@@ -1,4 +1,4 @@
-"""A rebalance on real processes that is interrupted in its middle: by a death, or by somebody with second thoughts."""
+"""A rebalance on real processes, interrupted by a kill or a cancel."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from tests.acceptance.processes import BESIDE_PYTHON, STOP_TIMEOUT_S, environmen
 from tests.databases import PostgreSQL
 
 SERVERS = 10
-MOVES = SERVERS - 1  # all but one have to leave the host that they share
+MOVES = SERVERS - 1  # all but one must leave their shared host
 # Each step takes a while, so that there is a middle; what a dead process held is soon taken on.
 VARIABLES = storm.settings(
     storm.UNLIMITED, DRIVER__LATENCY_S="0.2", WORKER__LEASE_S="2", WORKER__POLL_INTERVAL_S="0.05"
@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 @contextmanager
 def worker(directory: Path, database: str, variables: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
-    """A `covey worker`, until the context ends or somebody kills it."""
+    """A `covey worker`, until the context ends or the test kills it."""
     with (directory / "worker.log").open("ab") as log:
         process = subprocess.Popen(
             [BESIDE_PYTHON / "covey", "worker", "--database", database],
@@ -101,7 +101,7 @@ class Site:
         return found
 
     def all_is_well(self) -> None:
-        """Nobody is lost, and each has a host of its own."""
+        """Every server is running on a host of its own."""
         servers = read(self.rows).servers
         assert {row.id for row in servers} == self.servers
         assert {row.vm_state for row in servers} == {"active"}

@@ -1,4 +1,4 @@
-"""Five hundred mixed operations at once on a fleet that is too small for them: whatever they do, the rows are right."""
+"""Five hundred concurrent mixed operations on a fleet that is too small: the invariants hold."""
 
 import http.client
 from collections.abc import Callable
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.soak
 OPERATIONS = operations(500)
 CLIENTS = 16
 SEED = 20260131
-# A small fleet, a backend that takes its time, and one step in ten that fails: so places are decided on again.
+# A small fleet, a slow driver, and one failure in ten, so that servers are rescheduled.
 VARIABLES = storm.settings(
     storm.PLENTY,
     DRIVER__LATENCY_S="0.01",

@@ -1,4 +1,4 @@
-"""What the contract tests need besides a store: the bare database below it, and quick ones, since they need many."""
+"""Fixtures of the contract tests: fast databases, and an engine below the store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ def database(request: pytest.FixtureRequest, sqlite_server: SQLite, tmp_path: Pa
 
 @pytest.fixture
 def connected(database: str) -> Iterator[sa.Engine]:
-    """An engine of its own on the database that `store` uses."""
+    """A separate engine on the database of `store`."""
     made = engine.connect(database)
     yield made
     made.dispose()
@@ -38,7 +38,7 @@ def connected(database: str) -> Iterator[sa.Engine]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database that has no schema yet."""
+    """The URL of a database without a schema."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'empty.sqlite'}"
     else:

@@ -1,4 +1,4 @@
-"""The change log: whoever follows it counts each change once, whatever was open when they began, or looked."""
+"""The change log: a reader counts each change once, whatever transactions are open."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ USE = Use(HostId(1), 1, 512, 1)
 
 @pytest.fixture
 def postgresql(postgresql_database: str) -> sa.Engine:
-    """A second way in, for what only several transactions at once can show; SQLite has one writer."""
+    """An engine for tests with several concurrent transactions; SQLite has one writer."""
     connected = engine.connect(postgresql_database)
     with connected.begin() as connection:
         connection.execute(sa.text("TRUNCATE fleet_changes"))
@@ -53,7 +53,7 @@ def test_older_snapshot_does_not_move_the_cursor_back(postgresql: sa.Engine) -> 
     with store.read() as tx:
         cursor = tx.changes.begin()
     with store.read() as older:
-        older.hosts.find()  # its one moment is now
+        older.hosts.find()  # its snapshot begins here
         with store.write() as tx:
             tx.changes.add_uses([USE])
         with store.read() as tx:

@@ -93,7 +93,7 @@ FILTERS = {
     "everything that is not hidden": (ImageFilter(), [1, 2, 3, 4, 6]),
     "what is hidden": (ImageFilter(hidden=True), [5]),
     "what a project sees: its own, and what is public": (ImageFilter(visible_to=WEB), [1, 2, 6]),
-    "everybody's community images, when asked for": (
+    "community images of all projects, on request": (
         ImageFilter(visible_to=WEB, visibility=Visibility.COMMUNITY),
         [3],
     ),

@@ -1,4 +1,4 @@
-"""The picture of the resource providers: whatever is done to them, a look sees it, and sees it once."""
+"""The in-memory provider snapshot reflects every change, once."""
 
 from datetime import datetime
 
@@ -40,7 +40,7 @@ def take(store: Store, name: str, **amounts: int) -> None:
 
 
 def look(store: Store, live: LiveProviders) -> Providers:
-    """The picture, which has to be what the rows say."""
+    """The snapshot, which must equal the rows."""
     with store.read() as tx, live.fresh(tx) as seen:
         stored = Providers(tx.providers.records())
         assert summaries(range(len(seen)), seen) == summaries(range(len(stored)), stored)

@@ -72,8 +72,8 @@ def test_hosts_in_no_domain_are_reported_for_used_scopes(store: Store) -> None:
         "8 hosts are in no domain of the scope cell: n1, n2, n3, n4, n5 and 3 more.",
         "1 host is in no domain of the scope rack: n8.",
     )
-    everybody = tuple(f"n{n}" for n in range(1, 9))
-    assert seen.domain_problems == (DomainProblems("cell", everybody, ()), DomainProblems("rack", ("n8",), ()))
+    all_hosts = tuple(f"n{n}" for n in range(1, 9))
+    assert seen.domain_problems == (DomainProblems("cell", all_hosts, ()), DomainProblems("rack", ("n8",), ()))
 
 
 def test_fleet_with_every_host_in_a_domain_has_no_findings(store: Store) -> None:
@@ -109,7 +109,7 @@ def test_hosts_in_two_domains_are_reported_with_both(store: Store, connected: sa
 
 @contextmanager
 def keys_dropped(connected: sa.Engine) -> Iterator[sa.Connection]:
-    """Nothing keeps a host out of two domains while the block lasts."""
+    """Drop the keys that keep a host in one domain, for the block."""
     with connected.connect() as connection:
         connection.execute(sa.text("ALTER TABLE aggregate_hosts RENAME TO kept"))
         connection.execute(sa.text("CREATE TABLE aggregate_hosts AS SELECT * FROM kept"))

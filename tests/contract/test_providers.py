@@ -1,4 +1,4 @@
-"""The ledger's rows on both databases: providers and their trees, the mirror, the log, and how old rows came here."""
+"""Provider rows on both databases: trees, the mirror, the change log, and the migration of old rows."""
 
 import uuid
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Rebalances: rows in, values out, and one that runs for each group, the same on every database."""
+"""Rebalances: rows in, values out, at most one running for each group, on both databases."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""The schema: migrations make what the tables say, and the database itself refuses what breaks a rule."""
+"""The schema: migrations produce the declared tables, and the database rejects rows that violate a rule."""
 
 import uuid
 from functools import partial
@@ -50,7 +50,7 @@ def test_upgrade_of_a_current_database_changes_nothing(connected: sa.Engine) -> 
 
 
 def test_concurrent_upgrades_all_succeed(empty_database: str) -> None:
-    """Each with an engine of its own, as processes that start together have."""
+    """Each upgrade has its own engine, like a separate process."""
     made = [engine.connect(empty_database) for _ in range(4)]
     assert losers(at_once([partial(schema.upgrade, each) for each in made])) == []
     assert {schema.current(each) for each in made} == {schema.head()}
@@ -93,7 +93,7 @@ def insert(connected: sa.Engine, table: str, **values: Any) -> None:
 
 @pytest.fixture
 def peopled(connected: sa.Engine) -> sa.Engine:
-    """A database with good rows of each kind, so that one more can be wrong in one way only."""
+    """A database with a valid row of each kind, so that a further row violates one rule only."""
     for table, row in ROWS:
         insert(connected, table, **row)
     return connected
@@ -164,7 +164,7 @@ FIRST = dict(reversed(ROWS))
 
 
 def second(table: str, **fields: Any) -> tuple[str, dict[str, Any]]:
-    """The row that is there already, but for some fields."""
+    """The existing row with some other fields."""
     return table, FIRST[table] | fields
 
 
@@ -177,7 +177,7 @@ BROKEN = {
     "a provider with a parent and no root": ("resource_providers", a_provider(4, parent_id=1)),
     "portions of nothing": second("inventories", **DISK, step_size=0),
     "an aggregate joined twice": second("provider_aggregates"),
-    "an aggregate of nobody": second("provider_aggregates", provider_id=9),
+    "an aggregate without a parent": second("provider_aggregates", provider_id=9),
     "a trait named twice": second("custom_traits"),
     "a class named twice": second("custom_resource_classes"),
     "a total below zero": second("inventories", **DISK, total=-1),
@@ -185,14 +185,14 @@ BROKEN = {
     "a use below zero": second("inventories", **DISK, used=-1),
     "an allocation ratio of zero": second("inventories", **DISK, allocation_ratio=0),
     "two inventories of one class": second("inventories"),
-    "an inventory of nobody": second("inventories", provider_id=9),
+    "an inventory without a parent": second("inventories", provider_id=9),
     "a trait given twice": second("provider_traits"),
     "a host that is no provider": ("hosts", {"id": 9, "name": "n9", "updated_at": NOW}),
     "two hosts of one name": ("hosts", {"id": 3, "name": "n1", "updated_at": NOW}),
     "a host in a zone without a name": ("hosts", {"id": 3, "name": "n3", "zone": "", "updated_at": NOW}),
     "a provider's number taken": second("resource_providers", uuid="u", name="u"),
     "a host's number taken": second("hosts", name="u"),
-    "a trait of nobody": second("provider_traits", provider_id=9),
+    "a trait without a parent": second("provider_traits", provider_id=9),
     "a scope's id taken": second("instance_group_policy_scopes", name="u"),
     "an aggregate's number taken": second("aggregates", uuid="u", name="u"),
     "metadata of no aggregate": second("aggregate_metadata", aggregate_id=9),
@@ -234,7 +234,7 @@ BROKEN = {
     "a default quota below minus one": second("quota_classes", resource="ram", hard_limit=-2),
     "a default quota set twice": second("quota_classes"),
 }
-# Keys that only exist to be referred to; the primary key that they contain is found broken first.
+# Keys that only exist as foreign key targets; the primary key inside them is violated first.
 BEHIND_ANOTHER_KEY = {"uq_hosts_id_zone", "uq_aggregates_id_zone", "uq_aggregates_id_scope_id"}
 
 
@@ -252,7 +252,7 @@ def test_every_rule_of_these_tables_is_covered(peopled: sa.Engine) -> None:
 
 
 def refused(connected: sa.Engine, table: str, row: dict[str, Any]) -> str:
-    """The name of the rule that a row breaks."""
+    """The name of the rule that a row violates."""
     with pytest.raises(sa.exc.IntegrityError) as caught:
         insert(connected, table, **row)
     assert isinstance(caught.value.orig, psycopg.Error)

@@ -1,4 +1,4 @@
-"""Many operators at once change scopes, their names and their domains; losers hear which host and which aggregates."""
+"""Concurrent changes of scopes, their names and domains; a conflict names the host and the aggregates."""
 
 import re
 import uuid
@@ -119,7 +119,7 @@ def test_renaming_a_scope_while_its_groups_change_stays_consistent(store: Store,
         with store.write() as tx:
             tx.groups.add(group)
         for _ in range(5):
-            with store.write() as tx:  # as whoever changes a group's policies does
+            with store.write() as tx:  # as a change of a group's policies does
                 tx.groups.lock([key])
                 tx.groups.update(group, NOW)
                 tx.groups.bump([key])

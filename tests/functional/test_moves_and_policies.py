@@ -313,7 +313,7 @@ def test_affinity_group_cannot_grow_while_its_only_member_moves(cloud: Cloud, en
     moving, shelved = cloud.boot_on("node-1", group), cloud.boot_on("node-1", group)
     cloud.did(cloud.alice, shelved, "shelve")
     accepted = cloud.act(cloud.admin, moving, "migrate", {"host": "node-2"})
-    assert accepted.status == 202, "a shelved member binds nobody"
+    assert accepted.status == 202, "a shelved member does not constrain the group"
     why = (
         "No valid host was found. "
         "Of 3 hosts: 2 hold only members of the group that are moving, 1 is not the group's host."

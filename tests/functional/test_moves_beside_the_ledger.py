@@ -1,4 +1,4 @@
-"""Moves, while others write the same consumers' allocations through the Placement API: nobody waits in a ring."""
+"""Moves during concurrent writes of the same allocations through the Placement API: no deadlock."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ _WAITING = sa.text("SELECT COUNT(DISTINCT pid) FROM pg_locks WHERE NOT granted")
 
 
 def wait_for(connected: sa.Engine, number: int) -> None:
-    """Until so many transactions wait for others."""
+    """Wait until that many transactions are blocked."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         with connected.connect() as connection:
@@ -60,6 +60,6 @@ def test_server_with_deleted_allocations_can_move(cloud: Cloud) -> None:
     assert ledger.delete(f"/allocations/{server}").status == 204
     for body in ({"migrate": {"host": "node-2"}}, {"confirmResize": None}):
         assert cloud.admin.post(f"/servers/{server}/action", body).status in {202, 204}
-        while cloud.assembled.worker().once():  # not settle(), which finds fault with what was deleted
+        while cloud.assembled.worker().once():  # not settle(), whose check rejects the deleted allocations
             pass
-    cloud.check()  # it holds the place that it is in again
+    cloud.check()  # it has allocations on its host again

@@ -1,4 +1,4 @@
-"""What is left in the outbox for each thing that happens, and how it is carried out, on both databases."""
+"""The notifications that each event writes to the outbox, and their publication, on both databases."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ LIVE = {"host": None, "block_migration": "auto"}
 
 
 def notes(cloud: Cloud) -> list[tuple[str, dict[str, Any]]]:
-    """What waits to be told: event and data, oldest first; then it is forgotten."""
+    """Take all waiting notifications: event and data, oldest first."""
     with cloud.store.write() as tx:
         waiting: list[Any] = tx.outbox.oldest(1000)
         tx.outbox.published([note.id for note in waiting])
@@ -31,7 +31,7 @@ def events(cloud: Cloud) -> list[str]:
 
 @pytest.fixture
 def listened(build_cloud: BuildCloud) -> Cloud:
-    """Three hosts, and somebody listens."""
+    """Three hosts, with notifications enabled."""
     return build_cloud(3, LISTENING)
 
 
@@ -161,20 +161,20 @@ def test_refused_changes_emit_nothing(listened: Cloud) -> None:
     assert events(listened) == []
 
 
-# The sender
+# The publisher
 
 
 @dataclass
 class Listener:
     heard: list[str] = field(default_factory=list)
     away: bool = False
-    meanwhile: Any = None
+    during_send: Any = None
 
     def send(self, note: Notification) -> None:
         if self.away:
-            raise Unavailable("nobody is there")
-        if self.meanwhile is not None:
-            self.meanwhile()
+            raise Unavailable("no listener")
+        if self.during_send is not None:
+            self.during_send()
         self.heard.append(note.event)
 
 
@@ -215,11 +215,11 @@ def test_publisher_lock_excludes_publishers_and_no_writers(store: Store, databas
     put(store, "a", "b")
     results: list[int] = []
 
-    def meanwhile() -> None:
+    def during_send() -> None:
         results.append(Publisher(other, overheard)())
         put(other, f"later-{len(results)}")
 
-    listener = Listener(meanwhile=meanwhile)
+    listener = Listener(during_send=during_send)
     assert Publisher(store, listener)() == 2
     assert (results, overheard.heard) == ([0, 0], [])
     assert (listener.heard, left(store)) == (["a", "b"], ["later-1", "later-2"])
@@ -235,7 +235,7 @@ def test_dead_publisher_leaves_lock_and_notifications_to_others(store: Store) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Publisher(store, Listener(meanwhile=die))()
+        Publisher(store, Listener(during_send=die))()
     listener = Listener()
     assert Publisher(store, listener)() == 2
     assert listener.heard == ["a", "b"]

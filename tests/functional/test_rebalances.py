@@ -1,4 +1,4 @@
-"""A group that drifted is put right: first on paper, then server by server."""
+"""Rebalances: plan, execution, cancellation and recovery."""
 
 from collections import Counter
 from dataclasses import replace
@@ -51,7 +51,7 @@ def finish(cloud: Cloud, group: str, executor: int = 100) -> dict[str, Any]:
 
 @pytest.fixture
 def crowded(cloud: Cloud) -> tuple[Cloud, str, list[str]]:
-    """Three of a group on one host, which may hold one."""
+    """Three members of a group on one host; the limit is one."""
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(3)]
     return cloud, group, servers
@@ -147,12 +147,12 @@ def test_locked_and_busy_servers_do_not_move(crowded: Crowded) -> None:
 
 
 def test_rebalance_continues_after_a_worker_dies(crowded: Crowded) -> None:
-    """Every turn is taken by a worker, on a picture of the fleet, that was not there before."""
+    """Every step runs in a new worker with a newly loaded fleet."""
     cloud, group, servers = crowded
     started(cloud, group)
     for _ in range(60):
         with cloud.store.write() as tx:
-            tx.changes.add_structure()  # so that the fleet is read anew
+            tx.changes.add_structure()  # so that the fleet is reloaded
         jobs = {job.kind for job in cloud.jobs()}
         if not jobs:
             break
@@ -277,7 +277,7 @@ def test_deleting_a_group_ends_its_rebalance(crowded: Crowded) -> None:
     assert not cloud.jobs()
 
 
-# Who may, and what is no request
+# Access and invalid requests
 
 
 def test_tenants_may_plan_and_show_but_not_start(crowded: Crowded) -> None:

@@ -1,4 +1,4 @@
-"""What two looks at the database tell."""
+"""Events from two sets of change markers."""
 
 from covey.model.event_feed import ChangeMarker, FeedEvent, Subject, feed_events
 from covey.model.ids import ProjectId
