@@ -1,4 +1,4 @@
-"""Two hundred changes of domains at once, through four processes: no host ends in two domains of a scope."""
+"""Two hundred concurrent changes of domains in four processes leave no host in two domains of a scope."""
 
 import random
 import re
@@ -125,7 +125,7 @@ def membership(rows: sa.Engine) -> list[tuple[str, str, str | None]]:
     return [(aggregate, host, scope) for aggregate, host, scope, _ in found]
 
 
-def test_two_hundred_racing_changes_leave_no_host_in_two_domains(site: Site) -> None:
+def test_two_hundred_concurrent_changes_leave_no_host_in_two_domains(site: Site) -> None:
     before = storm.deadlocks(site.rows)
     client = storm.Client(site.ports)
     wanted = calls(client, seed=11)
@@ -146,7 +146,7 @@ def test_two_hundred_racing_changes_leave_no_host_in_two_domains(site: Site) -> 
     now = membership(site.rows)
     domains = Counter(host for _, host, scope in now if scope is not None)
     assert max(domains.values()) == 1, domains
-    assert len(domains) == HOSTS, "somebody wanted each host, so somebody has it"
+    assert len(domains) == HOSTS, "each host was requested, so each is in a domain"
     inside = {aggregate for aggregate, _, scope in now if scope is not None}
     for call, answer in answers:
         won = (call.aggregate in inside) if call.host is None else (call.aggregate, call.host) in {m[:2] for m in now}

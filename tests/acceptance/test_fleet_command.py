@@ -1,4 +1,4 @@
-"""`covey fleet`: a file becomes a fleet, a fleet becomes a file, and nothing changes that need not."""
+"""`covey fleet`: applies and exports fleet files."""
 
 import json
 import re
@@ -86,7 +86,7 @@ def fleet_of_either_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iter
         yield Fleet(tmp_path, database)
 
 
-def test_a_file_is_tried_applied_and_applied_again(fleet: Fleet) -> None:
+def test_fleet_file_is_diffed_applied_and_reapplied(fleet: Fleet) -> None:
     tried = fleet.applied(SMALL, "--dry-run")
     assert set(tried.stdout.splitlines()) == {
         "+ scope rack",
@@ -108,7 +108,7 @@ def test_a_file_is_tried_applied_and_applied_again(fleet: Fleet) -> None:
     assert (again.stdout, again.stderr) == ("", "fleet.yaml: nothing to change.\n")
 
 
-def test_what_the_file_changes_changes_and_what_it_leaves_out_stays(fleet: Fleet) -> None:
+def test_apply_changes_listed_objects_and_keeps_others(fleet: Fleet) -> None:
     fleet.applied(SMALL)
     changed = SMALL.replace("vcpus: 8", "vcpus: 16", 1).replace("disk: ssd", "disk: nvme").replace("[one]", "[two]")
     changed = changed.replace("  - {name: linux}\n", "")
@@ -129,7 +129,7 @@ def test_what_the_file_changes_changes_and_what_it_leaves_out_stays(fleet: Fleet
     assert fleet.applied("", "--prune").stderr == "fleet.yaml: nothing to change.\n"
 
 
-def test_an_exported_fleet_is_the_same_fleet_in_another_database(
+def test_exported_fleet_recreates_the_fleet_in_another_database(
     tmp_path: Path, fleet: Fleet, postgresql_server: PostgreSQL
 ) -> None:
     (tmp_path / "origin").mkdir()
@@ -142,7 +142,7 @@ def test_an_exported_fleet_is_the_same_fleet_in_another_database(
     assert as_told(fleet.export()) == as_told(exported)
 
 
-def test_programs_read_the_changes_as_json(fleet: Fleet) -> None:
+def test_changes_are_available_as_json(fleet: Fleet) -> None:
     tried = json.loads(fleet.applied(SMALL, "--dry-run", "--json").stdout)
     assert tried["applied"] is False
     assert len(tried["changes"]) == 11
@@ -150,7 +150,7 @@ def test_programs_read_the_changes_as_json(fleet: Fleet) -> None:
     assert done == {**tried, "applied": True}
 
 
-def test_mistakes_are_told_with_file_line_and_column(fleet: Fleet) -> None:
+def test_errors_show_file_line_and_column(fleet: Fleet) -> None:
     wrong = SMALL.replace("vcpus: 8", "vcpus: many", 1).replace("name: tiny", "nmae: tiny").replace("[one]", "[three]")
     done = fleet.apply(wrong)
     assert done.status == 1
@@ -161,7 +161,7 @@ def test_mistakes_are_told_with_file_line_and_column(fleet: Fleet) -> None:
     assert "host" not in fleet.export()
 
 
-def test_a_file_comes_from_standard_input_too(tmp_path: Path) -> None:
+def test_fleet_file_is_read_from_standard_input(tmp_path: Path) -> None:
     database = ("--database", f"sqlite:///{tmp_path / 'covey.sqlite'}")
     assert covey(tmp_path, "fleet", "apply", "-", *database, stdin=SMALL).status == 0
     wrong = covey(tmp_path, "fleet", "apply", "-", *database, stdin="hosts: 3")
@@ -169,7 +169,7 @@ def test_a_file_comes_from_standard_input_too(tmp_path: Path) -> None:
     assert re.match(r"\S+:1:8: hosts: ", wrong.stderr)
 
 
-def test_ten_thousand_hosts_become_a_fleet(fleet_of_either_kind: Fleet, request: pytest.FixtureRequest) -> None:
+def test_fleet_of_ten_thousand_hosts_is_applied(fleet_of_either_kind: Fleet, request: pytest.FixtureRequest) -> None:
     """Prints how long it took, which `pytest -rP` shows. The goal is under 20 seconds."""
     started = time.monotonic()
     done = fleet_of_either_kind.applied(LARGE)

@@ -1,4 +1,4 @@
-"""Licensed hosts: an operator keeps them for servers that pay for them, as the operator and a tenant would type it."""
+"""Licensed hosts accept only licensed servers, with the `openstack` client."""
 
 import json
 import time
@@ -84,7 +84,7 @@ def hosts(admin: Session, name: str) -> Counter[str]:
     return Counter(row["Host"].rpartition("-")[0] for row in rows if row["Name"].startswith(name))
 
 
-def test_servers_without_a_licence_never_cost_one(directory: Path, sessions: dict[str, Session]) -> None:
+def test_unlicensed_servers_never_use_licensed_hosts(directory: Path, sessions: dict[str, Session]) -> None:
     admin, acme = sessions["admin"], sessions["acme"]
     # Nothing is isolated yet: the better hosts take any image.
     assert boot(acme, "early", "linux") == {"ACTIVE"}

@@ -1,4 +1,4 @@
-"""Groups, scopes and domains change while servers are booted into them: the last word holds for what comes after."""
+"""Servers created while groups, scopes and domains change follow the latest policies."""
 
 import random
 import threading
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.soak
 
 BOOTS = operations(200)
 BOOTERS = 4
-WAVE = 9  # servers for each group, once nobody changes anything any more
+WAVE = 9  # servers for each group after the changes end
 SEEDS = (7, 1789)
 GROUPS = 6
 NAMES = ("rack", "row")  # that the scope has in turn
@@ -41,7 +41,7 @@ Wave = tuple[Sequence[str | None], Sequence[str | None]]
 
 @dataclass
 class Square:
-    """What everybody here knows: the groups, the domains, what came of requests, and whether it is time to stop."""
+    """Shared state of all threads: groups, domains, results of requests, and the stop signal."""
 
     ports: Sequence[int]
     seed: int
@@ -52,7 +52,7 @@ class Square:
     over: threading.Event = field(default_factory=threading.Event)
 
     def person(self, number: int, does: "Callable[[Person], None]") -> Callable[[], None]:
-        """Somebody who does one thing again and again until it is over."""
+        """Start a thread that repeats one action until the test stops."""
 
         def run() -> None:
             me = Person(self, number)
@@ -60,7 +60,7 @@ class Square:
                 while not self.over.is_set():
                     does(me)
             finally:
-                self.over.set()  # if somebody fails, nobody goes on
+                self.over.set()  # one failure stops all threads
                 me.client.close()
 
         return run
@@ -118,7 +118,7 @@ def change(me: Person) -> None:
 
 
 def enrol(me: Person) -> None:
-    """Somebody leaves a group, and joins one, whether that breaks something or not; or just tries to."""
+    """Remove a server from its group and add it to another, whether that violates a policy or not."""
     group = me.group()
     members = me.say("show", "GET", group).json["server_group"]["members"]
     candidates = [server["id"] for server in me.say("list", "GET", "/servers").json["servers"]]
@@ -137,7 +137,7 @@ def rename(me: Person) -> None:
 
 
 def carry(me: Person) -> None:
-    """A host leaves its rack, and comes into another one, unless somebody else carries it."""
+    """Move a host to another rack, unless another thread moves it."""
     host, rack = me.dice.choice(me.square.hosts), me.dice.choice(me.square.racks)
     found = me.say("racks", "GET", "/os-aggregates").json["aggregates"]
     for home in (aggregate["id"] for aggregate in found if host in aggregate["hosts"]):

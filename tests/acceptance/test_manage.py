@@ -1,4 +1,4 @@
-"""`covey manage placement`: what it tells people and programs, and how it ends."""
+"""`covey manage placement`: its text, JSON and exit status."""
 
 import json
 from pathlib import Path
@@ -81,7 +81,7 @@ def boot(store: Store) -> None:
         tx.claims.release(SERVER)
 
 
-def test_links_are_counted_and_named_when_asked(directory: Path, store: Store) -> None:
+def test_sync_aggregates_counts_links_and_lists_them_on_request(directory: Path, store: Store) -> None:
     with store.write() as tx:
         (aggregate,) = tx.aggregates.all()
         for host in tx.hosts.find():
@@ -100,14 +100,14 @@ def test_links_are_counted_and_named_when_asked(directory: Path, store: Store) -
     assert told(directory, "sync_aggregates") == {"added": [], "failed": [], "total": 2}
 
 
-def test_a_database_that_does_not_answer_ends_with_2(directory: Path) -> None:
+def test_unreachable_database_exits_with_2(directory: Path) -> None:
     nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
     done = covey(directory, "manage", "placement", "sync_aggregates", "--database", nowhere)
     assert done.status == 2
     assert done.stderr.startswith("Error: The database")
 
 
-def test_a_trait_that_cannot_be_ends_with_1_and_the_others_are_added(directory: Path) -> None:
+def test_invalid_trait_exits_with_1_and_other_traits_are_added(directory: Path) -> None:
     done = manage(directory, "sync_traits")
     assert (done.status, done.stdout.splitlines()) == (
         1,
@@ -127,7 +127,7 @@ def test_a_trait_that_cannot_be_ends_with_1_and_the_others_are_added(directory: 
     }
 
 
-def test_orphans_are_found_then_deleted_then_gone(directory: Path, store: Store) -> None:
+def test_audit_finds_and_deletes_orphaned_allocations(directory: Path, store: Store) -> None:
     none = manage(directory, "audit")
     assert (none.status, none.stdout) == (0, "0 consumers without a server or a migration found.\n")
     hold(store, LOST)
@@ -144,7 +144,7 @@ def test_orphans_are_found_then_deleted_then_gone(directory: Path, store: Store)
         assert all(not has.used for host in tx.hosts.find() for has in host.inventories.values())
 
 
-def test_healing_ends_with_what_became_of_it(directory: Path, store: Store) -> None:
+def test_heal_allocations_exit_status_reports_the_outcome(directory: Path, store: Store) -> None:
     nothing = manage(directory, "heal_allocations")
     assert (nothing.status, nothing.stdout) == (4, "0 servers healed.\n")
     boot(store)
@@ -165,6 +165,6 @@ def test_healing_ends_with_what_became_of_it(directory: Path, store: Store) -> N
 
 
 @pytest.mark.parametrize("command", ["sync_aggregates", "sync_traits", "audit", "heal_allocations"])
-def test_help_tells_how_a_command_may_end(tmp_path: Path, command: str) -> None:
+def test_help_lists_the_exit_status(tmp_path: Path, command: str) -> None:
     shown = covey(tmp_path, "manage", "placement", command, "--help")
     assert "Exit status:" in shown.stdout

@@ -1,4 +1,4 @@
-"""Twelve boots into one group at the same moment, on twelve empty hosts: the policy is exact, hard or soft."""
+"""Twelve concurrent servers of one group on twelve hosts follow hard and soft policies exactly."""
 
 import json
 import threading
@@ -68,7 +68,7 @@ def boot_together(site: Site, name: str, group: str | None = None, project: str 
 @pytest.mark.parametrize(
     ("policy", "hosts"), [("anti-affinity", BOOTS), ("soft-anti-affinity", BOOTS), ("affinity", 1)]
 )
-def test_twelve_parallel_boots_keep_to_the_policy(site: Site, policy: str, hosts: int) -> None:
+def test_twelve_parallel_creations_follow_the_policy(site: Site, policy: str, hosts: int) -> None:
     client = storm.Client(site.ports)
     for number in range(ROUNDS):
         made = client.ask("POST", "/compute/v2.1/os-server-groups", storm.group_body([policy], {}), of=number)
@@ -85,7 +85,7 @@ def test_twelve_parallel_boots_keep_to_the_policy(site: Site, policy: str, hosts
     assert storm.deadlocks(site.rows) == 0
 
 
-def test_a_quota_is_exact_however_many_ask_at_once(site: Site) -> None:
+def test_quota_is_exact_under_concurrency(site: Site) -> None:
     client, allowed = storm.Client(site.ports), 7
     quota = {"quota_set": {"instances": allowed}}
     assert client.ask("PUT", "/compute/v2.1/os-quota-sets/tight", quota).status == 200

@@ -1,4 +1,4 @@
-"""`covey status` on hosts that are not where they should be: sentences for people, data for programs."""
+"""`covey status` reports hosts without exactly one domain, as text and as JSON."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ TEAR = (
 )
 
 
-def test_people_read_of_a_few_hosts_and_programs_of_all(tmp_path: Path) -> None:
+def test_text_names_a_few_hosts_and_json_all(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path / 'covey.sqlite'}"
     assert covey(tmp_path, "db", "upgrade", "--database", database).status == 0
     assert covey(tmp_path, "fleet", "apply", "-", "--database", database, stdin=FLEET).status == 0

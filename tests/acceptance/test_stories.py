@@ -1,4 +1,4 @@
-"""The use cases that scoped and live server groups were made for, each as its people would type it."""
+"""The use cases of scoped and editable server groups, with the `openstack` client."""
 
 import time
 from collections import Counter
@@ -150,9 +150,7 @@ def add_place(admin: Session, scope: str, name: str, hosts: list[str]) -> str:
     return str(aggregate)
 
 
-def test_redundant_servers_land_in_different_maintenance_zones_that_nobody_may_pick(
-    admin: Session, acme: Session
-) -> None:
+def test_redundant_servers_run_in_different_maintenance_zones(admin: Session, acme: Session) -> None:
     """A tenant asks for separate maintenance zones, and the service picks which ones by the room that they have."""
     (zones,) = [row for row in acme.json("policy scope list") if row["Name"] == "maintenance_zone"]
     assert zones["Allow Identifiers"] is False
@@ -180,7 +178,7 @@ def test_redundant_servers_land_in_different_maintenance_zones_that_nobody_may_p
     assert spread(admin, big, "maintenance_zone") == [1, 1]
 
 
-def test_servers_that_share_an_address_stay_in_one_network_segment(admin: Session, acme: Session) -> None:
+def test_servers_with_a_shared_address_stay_in_one_network_segment(admin: Session, acme: Session) -> None:
     """An address can only move within a segment, so the servers that share it keep to one, on any of its hosts."""
     admin.json("policy scope create ip_zone")
     segments = {
@@ -199,10 +197,10 @@ def test_servers_that_share_an_address_stay_in_one_network_segment(admin: Sessio
     assert fault(acme, seventeenth).startswith("No valid host was found. Of 12 hosts: ")
 
 
-def test_a_database_cluster_keeps_its_hosts_apart_and_its_switch_if_it_can(
+def test_database_cluster_uses_separate_hosts_and_prefers_one_switch(
     admin: Session, acme: Session, clouds: Path
 ) -> None:
-    """Different hosts are a must, a common fast switch a wish: one that is full stops nobody, a missing host does."""
+    """Hosts must differ, and a common switch is preferred: a full switch is no failure, a missing host is."""
     apply_fleet(clouds.parent, switches=True)
     db = group_of(acme, "db", "--policy anti-affinity --policy soft-affinity:switch")
     boot(acme, "db", 3, "db")
@@ -225,7 +223,7 @@ def test_a_database_cluster_keeps_its_hosts_apart_and_its_switch_if_it_can(
     assert spread(admin, db, "host") == [1] * 12
 
 
-def test_a_lone_front_end_gets_company_in_other_zones(admin: Session, acme: Session) -> None:
+def test_single_front_end_is_extended_to_other_zones(admin: Session, acme: Session) -> None:
     """Who began with one server makes it the first of a group later; it stays, and the others keep away from it."""
     (lone,) = boot(acme, "lone", 1).values()
     home = host(admin, lone)
@@ -240,7 +238,7 @@ def test_a_lone_front_end_gets_company_in_other_zones(admin: Session, acme: Sess
     assert acme.json("server group audit web --violations") == []
 
 
-def test_many_servers_are_spread_evenly_over_few_zones(admin: Session, acme: Session) -> None:
+def test_many_servers_spread_evenly_over_few_zones(admin: Session, acme: Session) -> None:
     """Far more servers than zones: each zone has its share while there is room, and new ones mend what deletes tore."""
     crowd = group_of(acme, "crowd", "--policy soft-anti-affinity:maintenance_zone")
     boot(acme, "early", 20, "crowd")
@@ -253,7 +251,7 @@ def test_many_servers_are_spread_evenly_over_few_zones(admin: Session, acme: Ses
     deadline = time.monotonic() + PATIENCE_S
     while sum(spread(admin, crowd, "maintenance_zone")) != 15:
         assert time.monotonic() < deadline
-    assert spread(admin, crowd, "maintenance_zone") == [7, 6, 2]  # nobody moved for it
+    assert spread(admin, crowd, "maintenance_zone") == [7, 6, 2]  # no server moved
     boot(acme, "again", 5, "crowd")
     assert spread(admin, crowd, "maintenance_zone") == [7, 7, 6]
 
@@ -261,10 +259,8 @@ def test_many_servers_are_spread_evenly_over_few_zones(admin: Session, acme: Ses
     assert spread(admin, crowd, "maintenance_zone") == [11, 11, 8]
 
 
-def test_a_zone_is_targeted_by_an_identifier_that_only_one_tenant_knows(
-    admin: Session, acme: Session, globex: Session
-) -> None:
-    """Tenants may pick a hall, but each knows the halls by names of its own: none is everybody's first."""
+def test_zone_is_targeted_by_a_tenant_specific_identifier(admin: Session, acme: Session, globex: Session) -> None:
+    """Tenants may target a hall, but each tenant has its own identifiers of halls."""
     admin.json("policy scope create hall --allow-identifiers --obfuscate-identifiers")
     north = add_place(admin, "hall", "north-hall", ["node-01", "node-02"])
     south = add_place(admin, "hall", "south-hall", ["node-05", "node-06"])
@@ -294,7 +290,7 @@ def test_a_zone_is_targeted_by_an_identifier_that_only_one_tenant_knows(
     assert set(places(admin, elsewhere, "hall").values()) == {south}
 
 
-def test_related_servers_come_later_beside_a_lone_one_or_away_from_it(admin: Session, acme: Session) -> None:
+def test_later_servers_are_placed_near_or_apart_from_an_existing_one(admin: Session, acme: Session) -> None:
     """A server that was booted into no group is given companions afterwards: on its host, or on any other."""
     for name, policy in (("close", "affinity"), ("distant", "anti-affinity")):
         (lone,) = boot(acme, name, 1).values()
@@ -312,7 +308,7 @@ def test_related_servers_come_later_beside_a_lone_one_or_away_from_it(admin: Ses
         assert acme.json(f"server group audit {name}-group --violations") == []
 
 
-def test_servers_are_assembled_into_a_group_found_wanting_and_put_right(admin: Session, acme: Session) -> None:
+def test_group_of_existing_servers_is_audited_and_rebalanced(admin: Session, acme: Session) -> None:
     """Servers that were there first become a group; the audit tells what it breaks, and a few migrations mend it."""
     group_of(acme, "cradle", "--policy affinity")
     servers = boot(acme, "node", 6, "cradle")

@@ -43,7 +43,7 @@ def warm_commands(directory: Path) -> Iterator[Path]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # what asks for a password asks the caller, not whoever runs the tests
+            start_new_session=True,  # password prompts must not reach the terminal of the test run
         )
     try:
         _wait_for(address, child)

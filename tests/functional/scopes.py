@@ -1,4 +1,4 @@
-"""Racks and zones for a cloud, as its operator set them up, without going through the API."""
+"""A cloud with racks and zones, set up in the database."""
 
 import uuid
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Aggregates: sets of hosts, their metadata, and the availability zones that they give."""
+"""Host aggregates: hosts, metadata, availability zones and image caching."""
 
 import re
 from typing import Any
@@ -40,7 +40,7 @@ def zone_of(admin: Client, host: str) -> str:
     return zone
 
 
-def test_the_answer_to_create_has_neither_hosts_nor_metadata(admin: Client) -> None:
+def test_create_response_has_neither_hosts_nor_metadata(admin: Client) -> None:
     answer = admin.post("/os-aggregates", {"aggregate": {"name": "a", "availability_zone": "z"}})
     made = answer.json["aggregate"]
     assert TIME.fullmatch(made.pop("created_at"))
@@ -49,7 +49,7 @@ def test_the_answer_to_create_has_neither_hosts_nor_metadata(admin: Client) -> N
     assert (answer.status, made) == (200, {"name": "a", "availability_zone": "z", **nothing})
 
 
-def test_an_aggregate_is_shown_whole(admin: Client) -> None:
+def test_show_returns_all_fields(admin: Client) -> None:
     key = create(admin, "a", "z", "h2", "h1")
     shown = show(admin, key)
     assert TIME.fullmatch(shown.pop("created_at"))
@@ -65,12 +65,12 @@ def test_an_aggregate_is_shown_whole(admin: Client) -> None:
     }
 
 
-def test_without_a_zone_there_is_none_in_the_metadata(admin: Client) -> None:
+def test_metadata_without_zone_omits_availability_zone(admin: Client) -> None:
     shown = show(admin, create(admin, "a"))
     assert (shown["availability_zone"], shown["metadata"]) == (None, {})
 
 
-def test_the_uuid_is_shown_from_2_41_on(admin: Client) -> None:
+def test_uuid_is_shown_from_2_41(admin: Client) -> None:
     key = create(admin, "a")
     assert "uuid" not in admin.at("2.40").get(f"/os-aggregates/{key}").json["aggregate"]
     new = admin.at("2.41")
@@ -81,13 +81,13 @@ def test_the_uuid_is_shown_from_2_41_on(admin: Client) -> None:
     assert "uuid" in new.post("/os-aggregates", {"aggregate": {"name": "c"}}).json["aggregate"]
 
 
-def test_all_are_listed_as_they_are_shown(admin: Client) -> None:
+def test_list_items_equal_show(admin: Client) -> None:
     assert admin.get("/os-aggregates").json == {"aggregates": []}
     keys = [create(admin, "a", "z", "h1"), create(admin, "b")]
     assert admin.get("/os-aggregates").json == {"aggregates": [show(admin, key) for key in keys]}
 
 
-def test_a_name_is_taken_once(admin: Client) -> None:
+def test_duplicate_name_returns_409(admin: Client) -> None:
     create(admin, "a")
     other = create(admin, "b")
     for answer in (
@@ -110,12 +110,12 @@ def test_a_name_is_taken_once(admin: Client) -> None:
         ("POST", "/images", {"cache": [{"id": "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"}]}),
     ],
 )
-def test_one_that_is_not_there_is_404(admin: Client, method: str, path: str, body: object) -> None:
+def test_unknown_aggregate_returns_404(admin: Client, method: str, path: str, body: object) -> None:
     answer = admin.at("2.81").ask(method, f"/os-aggregates/99{path}", json=body)
     assert (answer.status, answer.message) == (404, "Aggregate 99 could not be found.")
 
 
-def test_it_is_renamed_and_rezoned(admin: Client) -> None:
+def test_update_changes_name_and_zone(admin: Client) -> None:
     key = create(admin, "a", "z1", "h1")
     changed = admin.put(f"/os-aggregates/{key}", {"aggregate": {"name": "b", "availability_zone": "z2"}})
     assert changed.status == 200
@@ -123,12 +123,12 @@ def test_it_is_renamed_and_rezoned(admin: Client) -> None:
     assert (show(admin, key)["name"], show(admin, key)["metadata"]) == ("b", {"availability_zone": "z2"})
 
 
-def test_its_own_name_is_no_conflict(admin: Client) -> None:
+def test_update_with_the_current_name_succeeds(admin: Client) -> None:
     key = create(admin, "a")
     assert admin.put(f"/os-aggregates/{key}", {"aggregate": {"name": "a"}}).status == 200
 
 
-def test_only_an_empty_one_is_deleted(admin: Client) -> None:
+def test_aggregate_with_hosts_cannot_be_deleted(admin: Client) -> None:
     key = create(admin, "a", None, "h1")
     refused = admin.delete(f"/os-aggregates/{key}")
     message = f"Cannot remove host from aggregate {key}. Reason: Host aggregate is not empty."
@@ -141,30 +141,30 @@ def test_only_an_empty_one_is_deleted(admin: Client) -> None:
 class TestHosts:
     """Hosts come and go."""
 
-    def test_a_host_is_added_and_removed(self, admin: Client) -> None:
+    def test_host_is_added_and_removed(self, admin: Client) -> None:
         key = create(admin, "a")
         added = act(admin, key, add_host={"host": "h1"})
         assert (added.status, added.json["aggregate"]["hosts"]) == (200, ["h1"])
         removed = act(admin, key, remove_host={"host": "h1"})
         assert (removed.status, removed.json["aggregate"]["hosts"]) == (200, [])
 
-    def test_a_host_is_in_once(self, admin: Client) -> None:
+    def test_adding_a_host_twice_returns_409(self, admin: Client) -> None:
         key = create(admin, "a", None, "h1")
         answer = act(admin, key, add_host={"host": "h1"})
         assert (answer.status, answer.message) == (409, f"Aggregate {key} already has host h1.")
 
-    def test_a_host_that_is_not_there_is_404(self, admin: Client) -> None:
+    def test_unknown_host_returns_404(self, admin: Client) -> None:
         key = create(admin, "a")
         answer = act(admin, key, add_host={"host": "nope"})
         assert (answer.status, answer.message) == (404, "Compute host nope could not be found.")
 
     @pytest.mark.parametrize("host", ["h2", "nope"], ids=["it is elsewhere", "it is nowhere"])
-    def test_a_host_that_is_not_in_cannot_be_removed(self, admin: Client, host: str) -> None:
+    def test_removing_a_host_that_is_no_member_returns_404(self, admin: Client, host: str) -> None:
         key = create(admin, "a", None, "h1")
         answer = act(admin, key, remove_host={"host": host})
         assert (answer.status, answer.message) == (404, f"Cannot remove host {host} in aggregate {key}")
 
-    def test_a_host_may_be_in_many_without_zones(self, admin: Client) -> None:
+    def test_host_may_be_in_many_aggregates_without_zones(self, admin: Client) -> None:
         keys = [create(admin, name, None, "h1") for name in ("a", "b")]
         keys.append(create(admin, "zoned", "z", "h1"))
         assert all(show(admin, key)["hosts"] == ["h1"] for key in keys)
@@ -174,7 +174,7 @@ class TestHosts:
 class TestMetadata:
     """set_metadata merges."""
 
-    def test_keys_are_added_changed_and_removed(self, admin: Client) -> None:
+    def test_metadata_keys_are_added_changed_and_removed(self, admin: Client) -> None:
         key = create(admin, "a")
         assert metadata(admin, key, k="1", other="2") == {"k": "1", "other": "2"}
         assert metadata(admin, key, k="3") == {"k": "3", "other": "2"}
@@ -183,23 +183,23 @@ class TestMetadata:
         assert metadata(admin, key) == {"other": "2"}
         assert show(admin, key)["metadata"] == {"other": "2"}
 
-    def test_an_empty_value_is_a_value(self, admin: Client) -> None:
+    def test_empty_metadata_value_is_kept(self, admin: Client) -> None:
         assert metadata(admin, create(admin, "a"), k="") == {"k": ""}
 
 
 class TestZones:
-    """A host has one zone, whoever wants to give it another."""
+    """A host has at most one zone."""
 
     REASON = "Reason: One or more hosts already in availability zone(s) ['zone-1']."
 
-    def test_a_second_zone_is_refused_on_add_host(self, admin: Client) -> None:
+    def test_add_host_rejects_a_second_zone(self, admin: Client) -> None:
         create(admin, "a", "zone-1", "h1")
         key = create(admin, "b", "zone-2")
         answer = act(admin, key, add_host={"host": "h1"})
         assert (answer.status, answer.message) == (409, f"Cannot add host to aggregate {key}. {self.REASON}")
         assert show(admin, key)["hosts"] == []
 
-    def test_a_second_zone_is_refused_on_put(self, admin: Client) -> None:
+    def test_update_rejects_a_second_zone(self, admin: Client) -> None:
         create(admin, "a", "zone-1", "h1")
         key = create(admin, "b", None, "h1")
         body = {"aggregate": {"name": "new", "availability_zone": "zone-2"}}
@@ -207,41 +207,41 @@ class TestZones:
         assert (answer.status, answer.message) == (400, f"Cannot update aggregate {key}. {self.REASON}")
         assert (show(admin, key)["name"], show(admin, key)["availability_zone"]) == ("b", None)
 
-    def test_a_second_zone_is_refused_on_set_metadata(self, admin: Client) -> None:
+    def test_set_metadata_rejects_a_second_zone(self, admin: Client) -> None:
         create(admin, "a", "zone-1", "h1")
         key = create(admin, "b", None, "h1")
         answer = act(admin, key, set_metadata={"metadata": {"availability_zone": "zone-2", "k": "v"}})
         assert (answer.status, answer.message) == (400, f"Cannot update metadata of aggregate {key}. {self.REASON}")
         assert show(admin, key)["metadata"] == {}
 
-    def test_the_same_zone_twice_is_fine(self, admin: Client) -> None:
+    def test_two_aggregates_may_define_the_same_zone(self, admin: Client) -> None:
         first = create(admin, "a", "z", "h1")
         create(admin, "b", "z", "h1")
         assert zone_of(admin, "h1") == "z"
         act(admin, first, remove_host={"host": "h1"})
         assert zone_of(admin, "h1") == "z"
 
-    def test_an_empty_zone_is_refused_in_metadata(self, admin: Client) -> None:
+    def test_set_metadata_rejects_an_empty_zone(self, admin: Client) -> None:
         key = create(admin, "a", "z")
         answer = act(admin, key, set_metadata={"metadata": {"availability_zone": ""}})
         reason = "Reason: Aggregate a does not support empty named availability zone."
         assert (answer.status, answer.message) == (400, f"Cannot update metadata of aggregate {key}. {reason}")
 
     @pytest.mark.parametrize("by", ["put", "metadata"])
-    def test_a_zones_new_name_moves_its_hosts(self, admin: Client, by: str) -> None:
+    def test_renaming_a_zone_moves_its_hosts(self, admin: Client, by: str) -> None:
         key = create(admin, "a", "old", "h1", "h2")
         rezone(admin, key, "new", by)
         assert [zone_of(admin, host) for host in ("h1", "h2", "h3")] == ["new", "new", "nova"]
         assert show(admin, key)["availability_zone"] == show(admin, key)["metadata"]["availability_zone"] == "new"
 
     @pytest.mark.parametrize("by", ["put", "metadata"])
-    def test_null_takes_the_zone_away(self, admin: Client, by: str) -> None:
+    def test_null_removes_the_zone(self, admin: Client, by: str) -> None:
         key = create(admin, "a", "z", "h1")
         rezone(admin, key, None, by)
         assert (show(admin, key)["availability_zone"], show(admin, key)["metadata"]) == (None, {})
         assert zone_of(admin, "h1") == "nova"
 
-    def test_a_host_that_leaves_has_no_zone_any_more(self, admin: Client) -> None:
+    def test_removed_host_loses_its_zone(self, admin: Client) -> None:
         key = create(admin, "a", "z", "h1")
         act(admin, key, remove_host={"host": "h1"})
         assert zone_of(admin, "h1") == "nova"
@@ -250,18 +250,18 @@ class TestZones:
 class TestImages:
     """POST …/images, from 2.81 on."""
 
-    def test_images_that_exist_are_accepted(self, admin: Client) -> None:
+    def test_cache_images_accepts_existing_images(self, admin: Client) -> None:
         key = create(admin, "a")
         image = admin.below("/image/v2").post("/images", {"name": "linux"}).json["id"]
         answer = cache(admin, key, image)
         assert (answer.status, answer.text) == (202, "")
 
-    def test_an_image_is_named_once(self, admin: Client) -> None:
+    def test_cache_images_rejects_duplicates(self, admin: Client) -> None:
         image = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
         answer = cache(admin, create(admin, "a"), image, image)
         assert (answer.status, answer.message) == (400, "Duplicate images in request")
 
-    def test_an_image_that_is_not_there_is_400(self, admin: Client) -> None:
+    def test_cache_images_rejects_unknown_images(self, admin: Client) -> None:
         image = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
         answer = cache(admin, create(admin, "a"), image)
         assert (answer.status, answer.message) == (400, f"Image {image} is not found or is not available.")

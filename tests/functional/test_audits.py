@@ -1,4 +1,4 @@
-"""Audits: where members are, in the scopes of the group's policies, as the caller may know it; and what is broken."""
+"""Audits: the domains of members as the caller may see them, and violations."""
 
 import uuid
 from typing import Any
@@ -47,7 +47,7 @@ def is_uuid(text: str | None) -> bool:
 # Where members are
 
 
-def test_the_updates_specifications_example(racks: Scoped) -> None:
+def test_example_of_the_updates_specification(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     servers = [racks.boot_on("node-1", group), racks.boot_on("node-2", group)]
     assert audit(racks.admin, group) == {
@@ -64,7 +64,7 @@ def test_the_updates_specifications_example(racks: Scoped) -> None:
     assert len(set(hosts)) == 2
 
 
-def test_the_scopes_specifications_example(racks: Scoped) -> None:
+def test_example_of_the_scopes_specification(racks: Scoped) -> None:
     group = racks.group("soft-affinity:zone", "anti-affinity:host")
     servers = [racks.boot_on("node-1", group), racks.boot_on("node-5", group)]
     tenants = audit(racks.alice, group)
@@ -80,7 +80,7 @@ def test_the_scopes_specifications_example(racks: Scoped) -> None:
     }
 
 
-def test_scopes_of_the_policies_and_no_others(racks: Scoped) -> None:
+def test_audit_lists_only_the_scopes_of_the_policies(racks: Scoped) -> None:
     group = racks.group(
         "affinity:rack", f"soft-affinity:row:{racks.domains['row']['row-a']}", "soft-anti-affinity:rack"
     )
@@ -92,7 +92,7 @@ def test_scopes_of_the_policies_and_no_others(racks: Scoped) -> None:
     assert placements(racks.admin, group) == {server: {"zone": racks.domains["zone"]["zone-a"]}}
 
 
-def test_each_caller_sees_the_identifiers_that_it_may_know(racks: Scoped) -> None:
+def test_identifiers_are_obfuscated_per_caller(racks: Scoped) -> None:
     group = racks.group("soft-affinity:rack", "soft-affinity:zone", "soft-affinity:row", "soft-affinity")
     near = [racks.boot_on(host, group) for host in ("node-1", "node-1", "node-2", "node-3")]
     first, again = placements(racks.alice, group), placements(racks.alice, group)
@@ -116,7 +116,7 @@ def test_each_caller_sees_the_identifiers_that_it_may_know(racks: Scoped) -> Non
     assert {real[server]["zone"] for server in near} == {racks.domains["zone"]["zone-a"]}
 
 
-def test_who_has_no_place_and_who_is_in_no_domain(racks: Scoped) -> None:
+def test_members_without_host_or_domain_have_null_domains(racks: Scoped) -> None:
     group = racks.group("soft-affinity:row", "soft-affinity")
     shelved, nowhere = racks.boot_on("node-1", group), racks.boot_on("node-5", group)
     racks.did(racks.alice, shelved, "shelve")
@@ -137,14 +137,14 @@ def test_who_has_no_place_and_who_is_in_no_domain(racks: Scoped) -> None:
     ]
 
 
-def test_an_empty_group(racks: Scoped) -> None:
+def test_empty_group_has_no_violations(racks: Scoped) -> None:
     group = racks.group("affinity:rack", "anti-affinity")
     expected: dict[str, Any] = {"server_group_id": group, "members": []}
     assert audit(racks.alice, group) == expected
     assert audit(racks.alice, group, violations="true") == expected | {"violations": []}
 
 
-def test_readers_may_and_strangers_learn_nothing(racks: Scoped) -> None:
+def test_readers_may_audit_and_other_projects_get_404(racks: Scoped) -> None:
     group = racks.group("affinity")
     path = f"/os-server-groups/{group}/audit"
     assert racks.alice.sending(X_Roles="reader").get(path).status == 200
@@ -156,7 +156,7 @@ def test_readers_may_and_strangers_learn_nothing(racks: Scoped) -> None:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("value", ["nonsense", "", "2", "null", "truefalse"])
-def test_a_wish_that_makes_no_sense(racks: Scoped, value: str) -> None:
+def test_invalid_query_returns_400(racks: Scoped, value: str) -> None:
     answer = racks.alice.ask("GET", f"/os-server-groups/{racks.group('affinity')}/audit?violations={value}")
     assert answer.status == 400
     assert "violations" in answer.message
@@ -164,7 +164,7 @@ def test_a_wish_that_makes_no_sense(racks: Scoped, value: str) -> None:
     assert answer.status == 400
 
 
-def test_looking_changes_nothing(racks: Scoped) -> None:
+def test_audit_changes_nothing(racks: Scoped) -> None:
     group = racks.group("affinity:zone")
     racks.boot_on("node-1", group)
     before = all_rows(racks.connection)
@@ -175,7 +175,7 @@ def test_looking_changes_nothing(racks: Scoped) -> None:
 # What is broken
 
 
-def test_violations_are_told_when_asked_for(racks: Scoped) -> None:
+def test_violations_are_included_on_request(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     racks.boot_on("node-1", group)
     assert "violations" not in audit(racks.alice, group)
@@ -211,7 +211,7 @@ def test_violations_are_told_when_asked_for(racks: Scoped) -> None:
         ("soft-anti-affinity:zone:zone-a", "14", "zone-a", "0", "1 member is in the zone that the group avoids"),
     ],
 )
-def test_each_kind_of_violation(
+def test_each_policy_kind_reports_its_violations(
     racks: Scoped, policy: str, hosts: str, domain: str | None, wrong: str, reason: str
 ) -> None:
     kind, scope, target = (*policy.split(":"), "host", "")[:3] if ":" not in policy else (*policy.split(":"), "")[:3]
@@ -241,7 +241,7 @@ def test_each_kind_of_violation(
     assert tenants == expected | {"policy": words(theirs)}
 
 
-def test_a_passing_name_is_the_same_throughout_one_answer(racks: Scoped) -> None:
+def test_temporary_identifier_is_constant_within_one_response(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack", "anti-affinity")
     for host in ("node-1", "node-1", "node-3"):
         racks.boot_on(host, group)
@@ -250,7 +250,7 @@ def test_a_passing_name_is_the_same_throughout_one_answer(racks: Scoped) -> None
     assert [violation["domain"] for violation in seen["violations"]] == [first["rack"], first["host"]]
 
 
-def test_what_an_update_broke_shows_and_a_migration_mends(racks: Scoped) -> None:
+def test_audit_shows_violations_of_an_update_until_a_migration_resolves_them(racks: Scoped) -> None:
     group = racks.group("affinity")
     servers = [racks.boot(group=group) for _ in range(2)]
     racks.alice.post(f"/os-server-groups/{group}", {"server_group": {"policies": ["anti-affinity"]}})
@@ -260,7 +260,7 @@ def test_what_an_update_broke_shows_and_a_migration_mends(racks: Scoped) -> None
     assert violations(racks.alice, group) == []
 
 
-def test_a_large_group_is_whole(racks: Scoped) -> None:
+def test_large_group_is_audited_completely(racks: Scoped) -> None:
     """10,000 members, two thousand on each host."""
     group = racks.group("anti-affinity:rack", "soft-anti-affinity", max_server_per_rack=4000)
     ids = _insert_members(racks, group, 10_000)

@@ -1,4 +1,4 @@
-"""Explanations: why there was no host, as much of it as the operator wants tenants to know; and why this one."""
+"""Explanations: the reasons without a valid host, and the placement of a server."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def placement(answer: Answer) -> dict[str, object]:
         ),
     ],
 )
-def test_tenants_are_told_as_much_as_the_operator_wants(
+def test_tenants_see_the_configured_level_of_detail(
     build_cloud: BuildCloud, telling: str, boot: str, move: str
 ) -> None:
     cloud = build_cloud(3, ("api", "explain_to_tenants", telling))
@@ -52,14 +52,14 @@ def test_tenants_are_told_as_much_as_the_operator_wants(
     event = cloud.last_event(first)
     assert event["details"] == move
     assert "traceback" not in event
-    # Operators are told in full, whatever tenants are.
+    # Operators always see all details.
     assert cloud.show(lost)["fault"]["details"] == "of 3 hosts: 2 already hold 1 of the group, 1 is disabled"
     told = cloud.last_event(first, cloud.admin)["traceback"]
     assert told == "of 3 hosts: 1 is disabled, 1 is excluded by the request, 1 already holds 1 of the group"
 
 
 @pytest.mark.parametrize("telling", ["reasons", "none"])
-def test_a_fleets_size_stays_the_operators_secret(build_cloud: BuildCloud, telling: str) -> None:
+def test_tenants_do_not_see_the_number_of_hosts(build_cloud: BuildCloud, telling: str) -> None:
     cloud = build_cloud(7, ("api", "explain_to_tenants", telling))
     lost = cloud.boot(flavorRef="giant", min_count=2)
     assert "7" not in cloud.show(lost, cloud.alice)["fault"]["message"]
@@ -67,20 +67,20 @@ def test_a_fleets_size_stays_the_operators_secret(build_cloud: BuildCloud, telli
 
 
 @pytest.mark.parametrize("telling", ["reasons", "none"])
-def test_the_placement_page_keeps_the_secret_too(build_cloud: BuildCloud, telling: str) -> None:
+def test_placement_endpoint_hides_the_number_of_hosts(build_cloud: BuildCloud, telling: str) -> None:
     cloud = build_cloud(7, ("api", "explain_to_tenants", telling))
     decision = placement(cloud.alice.get(f"/servers/{cloud.boot()}/placement"))["decision"]
     assert isinstance(decision, dict)
     assert 7 not in decision.values()
 
 
-def test_a_cloud_without_hosts_says_so(build_cloud: BuildCloud) -> None:
+def test_fault_reports_an_empty_fleet(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(0)
     lost = cloud.boot()
     assert cloud.show(lost, cloud.alice)["fault"]["message"] == "No valid host was found. There are no hosts."
 
 
-def test_why_a_server_is_where_it_is(cloud: Cloud) -> None:
+def test_placement_endpoint_explains_the_decision(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     first, second = cloud.boot_on("node-1", group), cloud.boot(group=group)
     seen = placement(cloud.alice.get(f"/servers/{second}/placement"))
@@ -101,7 +101,7 @@ def test_why_a_server_is_where_it_is(cloud: Cloud) -> None:
     assert "node-" not in cloud.alice.get(f"/servers/{first}/placement").text
 
 
-def test_where_a_server_is_going_is_for_operators(cloud: Cloud) -> None:
+def test_only_operators_see_the_destination_of_a_move(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.act(cloud.admin, server, "migrate", {"host": "node-2"})
     told = placement(cloud.admin.get(f"/servers/{server}/placement"))
@@ -109,14 +109,14 @@ def test_where_a_server_is_going_is_for_operators(cloud: Cloud) -> None:
     assert "node-" not in cloud.alice.get(f"/servers/{server}/placement").text
 
 
-def test_a_refused_server_says_why_it_has_no_place(cloud: Cloud) -> None:
+def test_refused_server_shows_the_reasons(cloud: Cloud) -> None:
     lost = cloud.boot(flavorRef="giant")
     seen = placement(cloud.alice.get(f"/servers/{lost}/placement"))
     assert (seen["hostId"], seen["group"]) == ("", None)
     assert seen["refused"] == "No valid host was found. Of 3 hosts: 3 lack VCPUs."
 
 
-def test_the_page_is_ours_alone(cloud: Cloud) -> None:
+def test_placement_endpoint_requires_coveys_microversion(cloud: Cloud) -> None:
     server = cloud.boot()
     older = cloud.alice.at("2.999").get(f"/servers/{server}/placement")
     assert (older.status, older.json) == (

@@ -1,4 +1,4 @@
-"""Flavors: made, shown by each version, paged, described, given to projects, deleted."""
+"""Flavors: lifecycle, microversions, listing, and access lists."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def names(answer: Answer) -> list[str]:
     return [flavor["name"] for flavor in answer.json["flavors"]]
 
 
-def test_a_flavor_is_created_shown_and_deleted(admin: Client) -> None:
+def test_flavor_is_created_shown_and_deleted(admin: Client) -> None:
     created = create(admin, "small", swap=64, **{"OS-FLV-EXT-DATA:ephemeral": 2})
     assert (created.status, created.json) == (
         200,
@@ -86,7 +86,7 @@ FIRST = {
         ),
     ],
 )
-def test_each_version_has_its_shape(
+def test_flavor_shape_follows_the_microversion(
     admin: Client, version: str, fields: set[str], swap: object, short: set[str]
 ) -> None:
     create(admin, "small")
@@ -101,20 +101,20 @@ def test_each_version_has_its_shape(
         assert client.put("/flavors/small", {"flavor": {"description": None}}).json["flavor"].keys() == fields
 
 
-def test_a_flavor_without_an_id_gets_a_uuid(admin: Client) -> None:
+def test_flavor_without_id_gets_a_uuid(admin: Client) -> None:
     for given in ({"id": None}, {}):
         body = {"flavor": {"name": f"f{len(given)}", "ram": 1, "vcpus": 1, "disk": 0} | given}
         assert len(admin.post("/flavors", body).json["flavor"]["id"]) == 36
 
 
-def test_numbers_may_come_as_strings_of_digits(admin: Client) -> None:
+def test_numbers_are_accepted_as_strings(admin: Client) -> None:
     body = {"id": 7, "ram": "512", "vcpus": "2", "disk": "0", "swap": "1", "rxtx_factor": "1.5", ACCESS: "yes"}
     made = create(admin, "small", **body).json["flavor"]
     assert (made["id"], made["ram"], made["vcpus"], made["disk"], made["swap"]) == ("7", 512, 2, 0, 1)
     assert (made["rxtx_factor"], made[ACCESS]) == (1.5, True)
 
 
-def test_a_name_or_an_id_that_is_taken_is_409(admin: Client) -> None:
+def test_duplicate_name_or_id_returns_409(admin: Client) -> None:
     create(admin, "f1")
     by_name, by_id = create(admin, "f1", id="else"), create(admin, "else", id="f1")
     assert (by_name.status, by_name.json) == (
@@ -125,7 +125,7 @@ def test_a_name_or_an_id_that_is_taken_is_409(admin: Client) -> None:
     assert names(admin.get("/flavors")) == ["f1"]
 
 
-def test_a_description_is_set_changed_and_taken_away(admin: Client) -> None:
+def test_description_is_set_changed_and_removed(admin: Client) -> None:
     client = admin.at("2.55")
     assert create(client, "small", description="for tests").json["flavor"]["description"] == "for tests"
     for text in ("for fun\nand more", None):
@@ -136,7 +136,7 @@ def test_a_description_is_set_changed_and_taken_away(admin: Client) -> None:
     assert (missing.status, missing.message) == (404, "Flavor none could not be found.")
 
 
-def test_links_lead_to_a_flavor_whose_id_has_spaces(admin: Client) -> None:
+def test_links_work_for_an_id_with_spaces(admin: Client) -> None:
     links = create(admin, "f1", id="very small").json["flavor"]["links"]
     assert [link["href"] for link in links] == [f"{HOST}/v2.1/flavors/very%20small", f"{HOST}/flavors/very%20small"]
     assert admin.get("/flavors/very%20small").json["flavor"]["id"] == "very small"
@@ -151,7 +151,7 @@ class TestListing:
             create(admin, name, ram=1024 * (5 - number), disk=number)
         return admin
 
-    def test_pages_are_followed_by_their_links(self, admin: Client) -> None:
+    def test_links_lead_through_all_pages(self, admin: Client) -> None:
         seen, path = [], "/flavors?limit=2"
         while path:
             answer = admin.ask("GET", path.partition("?")[0], query_string=path.partition("?")[2])
@@ -161,19 +161,19 @@ class TestListing:
             path = link["href"].removeprefix(f"{HOST}/v2.1")
         assert seen == [["a", "b"], ["c", "d"], ["e"]]
 
-    def test_a_marker_begins_after_a_flavor(self, admin: Client) -> None:
+    def test_marker_starts_after_a_flavor(self, admin: Client) -> None:
         assert names(admin.get("/flavors/detail", marker="c", limit="9")) == ["d", "e"]
         assert names(admin.get("/flavors", marker="e")) == []
 
-    def test_a_marker_need_not_be_among_those_that_are_wanted(self, admin: Client) -> None:
+    def test_marker_need_not_match_the_filters(self, admin: Client) -> None:
         assert names(admin.get("/flavors", marker="b", minDisk="3")) == ["d", "e"]
         assert names(admin.get("/flavors", marker="b", is_public="False")) == []
 
-    def test_links_keep_what_was_asked(self, admin: Client) -> None:
+    def test_next_link_keeps_the_query(self, admin: Client) -> None:
         (link,) = admin.get("/flavors/detail", limit="1", sort_dir="desc", is_public="None").json["flavors_links"]
         assert link["href"] == f"{HOST}/v2.1/flavors/detail?limit=1&sort_dir=desc&is_public=None&marker=e"
 
-    def test_a_marker_that_is_no_flavor_is_400(self, admin: Client) -> None:
+    def test_unknown_marker_returns_400(self, admin: Client) -> None:
         answer = admin.get("/flavors", marker="z")
         assert (answer.status, answer.message) == (400, "marker [z] not found")
 
@@ -194,11 +194,11 @@ class TestListing:
     def test_flavors_are_sorted_and_filtered(self, admin: Client, query: dict[str, str], expected: str) -> None:
         assert "".join(names(admin.get("/flavors", **query))) == expected
 
-    def test_of_a_repeated_parameter_the_last_counts(self, admin: Client) -> None:
+    def test_last_value_of_a_repeated_parameter_applies(self, admin: Client) -> None:
         assert names(admin.ask("GET", "/flavors", query_string="limit=4&limit=1")) == ["a"]
 
 
-def test_no_page_is_longer_than_the_service_allows(build: Build) -> None:
+def test_max_limit_caps_the_page_size(build: Build) -> None:
     admin = build(("api", "max_limit", 2)).as_("admin")
     for name in ("a", "b", "c"):
         create(admin, name)
@@ -229,32 +229,30 @@ class TestPrivateFlavors:
             pytest.param("no", ["private"], id="by word"),
         ],
     )
-    def test_administrators_choose_what_they_see(self, admin: Client, is_public: str, expected: list[str]) -> None:
+    def test_administrators_filter_by_is_public(self, admin: Client, is_public: str, expected: list[str]) -> None:
         assert names(admin.get("/flavors/detail", is_public=is_public)) == expected
 
-    def test_without_a_choice_the_public_ones_are_shown(self, admin: Client) -> None:
+    def test_default_listing_shows_public_flavors(self, admin: Client) -> None:
         assert names(admin.get("/flavors")) == ["public"]
 
-    def test_a_choice_that_is_none_is_400(self, admin: Client) -> None:
+    def test_invalid_is_public_returns_400(self, admin: Client) -> None:
         answer = admin.get("/flavors", is_public="maybe")
         assert (answer.status, answer.message) == (400, "Invalid is_public filter [maybe]")
 
     @pytest.mark.parametrize("is_public", ["True", "False", "None"])
-    def test_members_see_what_they_may_use_whatever_they_ask(
-        self, admin: Client, service: Service, is_public: str
-    ) -> None:
+    def test_members_see_only_usable_flavors(self, admin: Client, service: Service, is_public: str) -> None:
         give(admin, "private", "web")
         assert names(service.as_("alice:web").get("/flavors", is_public=is_public)) == ["private", "public"]
         assert names(service.as_("bob:mail").get("/flavors", is_public=is_public)) == ["public"]
 
-    def test_another_projects_flavor_does_not_exist(self, admin: Client, service: Service) -> None:
+    def test_private_flavor_of_another_project_returns_404(self, admin: Client, service: Service) -> None:
         give(admin, "private", "web")
         assert service.as_("alice:web").get("/flavors/private").status == 200
         for path in ("", "/os-extra_specs", "/os-extra_specs/k"):
             hidden = service.as_("bob:mail").get(f"/flavors/private{path}")
             assert (hidden.status, hidden.message) == (404, "Flavor private could not be found.")
 
-    def test_access_is_given_listed_and_taken(self, admin: Client) -> None:
+    def test_access_is_added_listed_and_removed(self, admin: Client) -> None:
         assert admin.get("/flavors/private/os-flavor-access").json == {"flavor_access": []}
         web, mail = ({"flavor_id": "private", "tenant_id": project} for project in ("web", "mail"))
         assert give(admin, "private", "web").json == {"flavor_access": [web]}
@@ -263,27 +261,27 @@ class TestPrivateFlavors:
         taken = admin.post("/flavors/private/action", {"removeTenantAccess": {"tenant": "web"}})
         assert (taken.status, taken.json) == (200, {"flavor_access": [mail]})
 
-    def test_access_is_given_once(self, admin: Client) -> None:
+    def test_adding_access_twice_returns_409(self, admin: Client) -> None:
         give(admin, "private", "web")
         again = give(admin, "private", "web")
         message = "Flavor access already exists for flavor private and project web combination."
         assert (again.status, again.message) == (409, message)
 
-    def test_access_that_was_not_given_cannot_be_taken(self, admin: Client) -> None:
+    def test_removing_missing_access_returns_404(self, admin: Client) -> None:
         answer = admin.post("/flavors/private/action", {"removeTenantAccess": {"tenant": "web"}})
         assert (answer.status, answer.message) == (404, "Flavor access not found for private / web combination.")
 
-    def test_a_public_flavor_has_no_list(self, admin: Client) -> None:
+    def test_public_flavor_has_no_access_list(self, admin: Client) -> None:
         listed, given = admin.get("/flavors/public/os-flavor-access"), give(admin, "public", "web")
         assert (listed.status, listed.message) == (404, "Access list not available for public flavors.")
         assert (given.status, given.message) == (409, "Can not add access to a public flavor.")
 
     @pytest.mark.parametrize("action", ["addTenantAccess", "removeTenantAccess"])
-    def test_a_flavor_that_is_not_there_is_404(self, admin: Client, action: str) -> None:
+    def test_unknown_flavor_returns_404(self, admin: Client, action: str) -> None:
         answer = admin.post("/flavors/none/action", {action: {"tenant": "web"}})
         assert (answer.status, answer.message) == (404, "Flavor none could not be found.")
 
-    def test_a_deleted_flavor_leaves_no_access_behind(self, admin: Client) -> None:
+    def test_deleting_a_flavor_removes_its_access_list(self, admin: Client) -> None:
         give(admin, "private", "web")
         admin.delete("/flavors/private")
         create(admin, "private", **{ACCESS: False})

@@ -1,4 +1,4 @@
-"""Forbidden aggregates: hosts that an operator pays a licence for take only servers that ask for it."""
+"""Forbidden aggregates: hosts of aggregates that require traits accept only servers that request them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -79,7 +79,7 @@ def explained(cloud: Cloud, **asked: Any) -> dict[str, Any]:
     return told
 
 
-def test_in_200_boots_no_other_image_lands_on_a_licensed_host(build_cloud: BuildCloud) -> None:
+def test_two_hundred_plain_servers_avoid_licensed_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     for _ in range(40):
         cloud.ask_for(cloud.alice, imageRef=LINUX)
@@ -92,21 +92,21 @@ def test_in_200_boots_no_other_image_lands_on_a_licensed_host(build_cloud: Build
     assert kinds(cloud) == {"plain"}
 
 
-def test_the_licensed_image_lands_there_and_nowhere_else(build_cloud: BuildCloud) -> None:
+def test_licensed_image_runs_only_on_licensed_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     for _ in range(5):
         cloud.boot(imageRef=WINDOWS_IMAGE)
     assert kinds(cloud) == {"licensed"}
 
 
-def test_without_the_option_the_better_hosts_take_any_image(build_cloud: BuildCloud) -> None:
+def test_disabled_option_allows_any_image_on_any_host(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, on=False)
     cloud.boot(imageRef=LINUX)
     assert kinds(cloud) == {"licensed"}
     assert "member_of" not in explained(cloud)["query"]
 
 
-def test_when_only_licensed_hosts_have_room_the_refusal_says_so(build_cloud: BuildCloud) -> None:
+def test_fault_counts_licensed_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=2)
     cloud.boot(flavorRef="big", imageRef=LINUX)
     lost = cloud.boot(imageRef=LINUX)
@@ -117,7 +117,7 @@ def test_when_only_licensed_hosts_have_room_the_refusal_says_so(build_cloud: Bui
     assert cloud.status(cloud.boot(imageRef=WINDOWS_IMAGE)) == "ACTIVE"
 
 
-def test_a_batch_takes_the_room_of_plain_hosts_and_no_more(build_cloud: BuildCloud) -> None:
+def test_batch_fills_only_plain_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=4)
     cloud.boot(imageRef=LINUX, min_count=1, max_count=10)
     assert (len(cloud.servers()), kinds(cloud)) == (4, {"plain"})
@@ -126,7 +126,7 @@ def test_a_batch_takes_the_room_of_plain_hosts_and_no_more(build_cloud: BuildClo
     assert {server["status"] for server in cloud.servers()} == {"ERROR"}
 
 
-def test_a_request_has_to_ask_for_all_that_an_aggregate_requires(build_cloud: BuildCloud) -> None:
+def test_request_must_require_every_trait_of_the_aggregate(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, XYZ)
     lost = cloud.boot(imageRef=WINDOWS_IMAGE)
     assert f"2 are {CLOSED}" in cloud.show(lost, cloud.alice)["fault"]["message"]
@@ -134,20 +134,20 @@ def test_a_request_has_to_ask_for_all_that_an_aggregate_requires(build_cloud: Bu
     assert str(cloud.host(both)).startswith("licensed")
 
 
-def test_a_trait_that_is_forbidden_is_not_asked_for(build_cloud: BuildCloud) -> None:
+def test_forbidden_trait_does_not_count_as_required(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     server = cloud.boot(imageRef=LINUX, flavorRef=flavor(cloud, "never", **{WINDOWS: "forbidden"}))
     assert str(cloud.host(server)).startswith("plain")
 
 
-def test_other_values_and_keys_keep_nobody_out(build_cloud: BuildCloud) -> None:
+def test_other_metadata_values_and_keys_do_not_restrict(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud)
     act(cloud, licensed_path(cloud), "set_metadata", {"metadata": {f"trait:{WINDOWS}": "forbidden", "os": "required"}})
     cloud.boot(imageRef=LINUX)
     assert kinds(cloud) == {"licensed"}
 
 
-def test_a_change_of_metadata_or_hosts_is_seen_at_once(build_cloud: BuildCloud) -> None:
+def test_changes_of_metadata_or_hosts_apply_to_the_next_request(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     path = licensed_path(cloud)
     require(cloud, path, **{WINDOWS: None})
@@ -160,7 +160,7 @@ def test_a_change_of_metadata_or_hosts_is_seen_at_once(build_cloud: BuildCloud) 
     assert str(cloud.host(cloud.boot(imageRef=LINUX))).startswith("plain")
 
 
-def test_a_forced_host_is_not_refused_for_it_and_a_wished_for_one_is(build_cloud: BuildCloud) -> None:
+def test_forced_host_bypasses_the_filter_and_requested_host_does_not(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     assert cloud.host(cloud.boot_on("licensed-1", imageRef=LINUX)) == "licensed-1"
     operator = cloud.alice.sending(X_Roles="admin")
@@ -185,41 +185,41 @@ class TestMoves:
             assert CLOSED in answer.message
             assert cloud.host(server) in {"plain-1", None}
 
-    def test_migrate(self, world: tuple[Cloud, bool]) -> None:
+    def test_migrate_avoids_forbidden_aggregates(self, world: tuple[Cloud, bool]) -> None:
         cloud, can = world
         server = cloud.boot_on("plain-1")
         self.moved(cloud, server, cloud.act(cloud.admin, server, "migrate"), can=can)
 
-    def test_live_migrate(self, world: tuple[Cloud, bool]) -> None:
+    def test_live_migrate_avoids_forbidden_aggregates(self, world: tuple[Cloud, bool]) -> None:
         cloud, can = world
         server = cloud.boot_on("plain-1")
         answer = cloud.act(cloud.admin, server, "os-migrateLive", {"host": None, "block_migration": "auto"})
         self.moved(cloud, server, answer, can=can)
 
-    def test_live_migrate_to_a_host_that_was_named(self, world: tuple[Cloud, bool]) -> None:
+    def test_live_migrate_to_a_forbidden_host_is_rejected(self, world: tuple[Cloud, bool]) -> None:
         cloud, _ = world
         server = cloud.boot_on("plain-1")
         request = {"host": "licensed-1", "block_migration": "auto"}
         self.moved(cloud, server, cloud.act(cloud.admin, server, "os-migrateLive", request), can=False)
 
-    def test_resize(self, world: tuple[Cloud, bool]) -> None:
+    def test_resize_avoids_forbidden_aggregates(self, world: tuple[Cloud, bool]) -> None:
         cloud, can = world
         server = cloud.boot_on("plain-1")
         self.moved(cloud, server, cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"}), can=can)
 
-    def test_resize_to_a_flavor_that_asks_for_the_traits(self, world: tuple[Cloud, bool]) -> None:
+    def test_resize_to_a_flavor_with_the_traits_uses_licensed_hosts(self, world: tuple[Cloud, bool]) -> None:
         cloud, _ = world
         server = cloud.boot_on("plain-1")
         cloud.did(cloud.alice, server, "resize", {"flavorRef": flavor(cloud, "win", **{WINDOWS: "required"})})
         assert str(cloud.host(server)).startswith("licensed")
 
-    def test_evacuate(self, world: tuple[Cloud, bool]) -> None:
+    def test_evacuate_avoids_forbidden_aggregates(self, world: tuple[Cloud, bool]) -> None:
         cloud, can = world
         server = cloud.boot_on("plain-1")
         cloud.set_down("plain-1")
         self.moved(cloud, server, cloud.act(cloud.admin, server, "evacuate", {}), can=can)
 
-    def test_unshelve(self, world: tuple[Cloud, bool]) -> None:
+    def test_unshelve_avoids_forbidden_aggregates(self, world: tuple[Cloud, bool]) -> None:
         cloud, can = world
         server = cloud.boot_on("plain-1")
         cloud.did(cloud.alice, server, "shelve")
@@ -227,7 +227,7 @@ class TestMoves:
         self.moved(cloud, server, cloud.act(cloud.alice, server, "unshelve"), can=can)
 
 
-def test_a_preview_obeys(build_cloud: BuildCloud) -> None:
+def test_preview_avoids_forbidden_aggregates(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=4)
     group = cloud.group("soft-anti-affinity")
 
@@ -241,9 +241,9 @@ def test_a_preview_obeys(build_cloud: BuildCloud) -> None:
 
 
 class TestExplanations:
-    """What an operator is told."""
+    """Explanations for operators."""
 
-    def test_the_query_names_the_forbidden_aggregates(self, build_cloud: BuildCloud) -> None:
+    def test_query_lists_the_forbidden_aggregates(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         aggregate(cloud, "more", ["plain-2"], **{XYZ: "required", WINDOWS: "required"})
         uuids = {each["name"]: each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"]}
@@ -262,7 +262,7 @@ class TestExplanations:
         )
 
     @pytest.mark.parametrize("image", [LINUX, WINDOWS_IMAGE])
-    def test_placement_answers_the_query_with_the_same_hosts(self, build_cloud: BuildCloud, image: str) -> None:
+    def test_placement_returns_the_same_hosts_for_the_query(self, build_cloud: BuildCloud, image: str) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         told = explained(cloud, imageRef=image)
         placement = cloud.service.as_("admin:operators").below("/placement")
@@ -275,7 +275,7 @@ class TestExplanations:
         assert found == {each["host"] for each in told["hosts"] if each["allowed"]}
         assert len(found) == 2
 
-    def test_a_servers_own_query_is_told_beside_its_place(self, build_cloud: BuildCloud) -> None:
+    def test_server_placement_includes_the_query(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         (uuid,) = (each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"])
         resources = "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
@@ -286,7 +286,7 @@ class TestExplanations:
         assert query(LINUX) == f"{resources}&member_of=!in:{uuid}"
         assert query(WINDOWS_IMAGE) == f"{resources}&required={WINDOWS}"
 
-    def test_is_not_for_tenants(self, build_cloud: BuildCloud) -> None:
+    def test_explanation_is_forbidden_for_tenants(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         assert cloud.alice.post("/os-placement-explain", {"explain": {"flavorRef": "small"}}).status == 403
         server = cloud.boot(imageRef=LINUX)
@@ -294,7 +294,7 @@ class TestExplanations:
             assert "member_of" not in cloud.alice.get(path).text
 
 
-def test_servers_that_a_change_left_behind_are_told(build_cloud: BuildCloud) -> None:
+def test_overview_lists_misplaced_servers(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud)
     stays = [cloud.boot_on("licensed-1", imageRef=LINUX) for _ in range(7)]
     cloud.boot_on("licensed-2", imageRef=LINUX, flavorRef=flavor(cloud, "win", **{WINDOWS: "required"}))

@@ -1,4 +1,4 @@
-"""Hosts, seen from three sides: hypervisors, compute services, availability zones."""
+"""Hosts as hypervisors, compute services and members of availability zones."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def zones(client: Client, path: str = "/os-availability-zone") -> dict[str, Any]
 class TestHypervisors:
     """Hosts as things that have room."""
 
-    def test_the_list_is_short(self, admin: Client) -> None:
+    def test_list_has_the_short_form(self, admin: Client) -> None:
         listed = admin.get("/os-hypervisors").json["hypervisors"]
         assert [item["hypervisor_hostname"] for item in listed] == ["node-1", "node-2", "rack.3"]
         assert all(item.keys() == SHORT and isinstance(item["id"], int) for item in listed)
@@ -57,7 +57,7 @@ class TestHypervisors:
             pytest.param("2.88", FULL | {"uptime"}, None, id="2.88 shows uptime instead"),
         ],
     )
-    def test_detail_and_show_have_the_versions_shape(
+    def test_detail_and_show_follow_the_microversion(
         self, admin: Client, version: str, fields: set[str], cpu_info: object
     ) -> None:
         client = admin.at(version)
@@ -68,52 +68,52 @@ class TestHypervisors:
         assert client.get(f"/os-hypervisors/{listed[0]['id']}").json == {"hypervisor": listed[0]}
         assert listed[0]["service"] == {"id": listed[0]["id"], "host": "node-1", "disabled_reason": None}
 
-    def test_ids_are_numbers_then_uuids(self, admin: Client) -> None:
+    def test_ids_are_numbers_before_2_53_and_uuids_after(self, admin: Client) -> None:
         (old, *_), (new, *_) = (admin.at(v).get("/os-hypervisors").json["hypervisors"] for v in ("2.52", "2.53"))
         assert isinstance(old["id"], int)
         assert len(new["id"]) == 36
         assert admin.at("2.52").get(f"/os-hypervisors/{old['id']}").status == 200
 
-    def test_use_is_told_in_numbers(self, admin: Client) -> None:
+    def test_usage_is_shown_in_numbers(self, admin: Client) -> None:
         shown = admin.get("/os-hypervisors/detail").json["hypervisors"][0]
         assert (shown["vcpus"], shown["memory_mb"], shown["local_gb"]) == (4, 8192, 50)
         assert (shown["vcpus_used"], shown["free_ram_mb"], shown["free_disk_gb"]) == (0, 8192, 50)
 
-    def test_statistics_sum_up_what_is_enabled(self, admin: Client) -> None:
+    def test_statistics_cover_enabled_hosts(self, admin: Client) -> None:
         put(admin, "disable", host="node-2", binary="nova-compute")
         sums = admin.get("/os-hypervisors/statistics").json["hypervisor_statistics"]
         assert (sums["count"], sums["vcpus"], sums["memory_mb"], sums["local_gb"]) == (2, 12, 24576, 150)
         assert sums.keys() == USE - {"cpu_info"} | {"count"}
 
-    def test_nobody_knows_an_uptime(self, admin: Client) -> None:
+    def test_uptime_is_not_available(self, admin: Client) -> None:
         answer = admin.get("/os-hypervisors/1/uptime")
         message = "The requested functionality is not supported."
         assert (answer.status, answer.json) == (501, {"notImplemented": {"code": 501, "message": message}})
         assert admin.at("2.88").get("/os-hypervisors/detail").json["hypervisors"][0]["uptime"] is None
 
     @pytest.mark.parametrize("path", ["", "/uptime"])
-    def test_one_that_is_not_there_is_404(self, admin: Client, path: str) -> None:
+    def test_unknown_hypervisor_returns_404(self, admin: Client, path: str) -> None:
         for version, key in (("2.1", "99"), ("2.1", "abc"), ("2.53", UNKNOWN_ID)):
             answer = admin.at(version).get(f"/os-hypervisors/{key}{path}")
             assert (answer.status, answer.message) == (404, f"Hypervisor with ID '{key}' could not be found.")
 
-    def test_from_2_53_on_an_id_is_a_uuid(self, admin: Client) -> None:
+    def test_id_must_be_a_uuid_from_2_53(self, admin: Client) -> None:
         answer = admin.at("2.53").get("/os-hypervisors/1")
         assert (answer.status, answer.message) == (400, "Invalid uuid 1")
 
     @pytest.mark.parametrize("path", ["search", "servers"])
-    def test_before_2_53_names_are_matched_in_the_path(self, admin: Client, path: str) -> None:
+    def test_path_matches_names_before_2_53(self, admin: Client, path: str) -> None:
         found = admin.at("2.52").get(f"/os-hypervisors/ode-/{path}")
         assert hypervisors(found) == ["node-1", "node-2"]
         assert found.json["hypervisors"][0].keys() == SHORT
         missing = admin.get(f"/os-hypervisors/z/{path}")
         assert (missing.status, missing.message) == (404, "No hypervisor matching 'z' could be found.")
 
-    def test_a_pattern_is_plain_text(self, admin: Client) -> None:
+    def test_name_pattern_is_plain_text(self, admin: Client) -> None:
         assert admin.get("/os-hypervisors/node%25/search").status == 404
         assert admin.get("/os-hypervisors/node_1/search").status == 404
 
-    def test_from_2_53_on_names_are_matched_in_the_query(self, admin: Client) -> None:
+    def test_query_matches_names_from_2_53(self, admin: Client) -> None:
         client = admin.at("2.53")
         for path in ("/os-hypervisors", "/os-hypervisors/detail"):
             assert hypervisors(client.get(path, hypervisor_hostname_pattern="node")) == ["node-1", "node-2"]
@@ -121,14 +121,14 @@ class TestHypervisors:
             assert (missing.status, missing.message) == (404, "No hypervisor matching 'z' could be found.")
 
     @pytest.mark.parametrize("paging", [{"limit": "1"}, {"marker": UNKNOWN_ID}])
-    def test_what_is_matched_is_not_paged(self, admin: Client, paging: dict[str, str]) -> None:
+    def test_paging_name_matches_returns_400(self, admin: Client, paging: dict[str, str]) -> None:
         answer = admin.at("2.53").get("/os-hypervisors", hypervisor_hostname_pattern="node", **paging)
         assert (answer.status, answer.message) == (
             400,
             "Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported.",
         )
 
-    def test_servers_are_told_when_asked_for(self, admin: Client) -> None:
+    def test_servers_are_included_on_request(self, admin: Client) -> None:
         for version, key in (("2.53", False), ("2.74", False), ("2.75", True)):
             client = admin.at(version)
             first = client.get("/os-hypervisors", with_servers="true").json["hypervisors"][0]
@@ -140,7 +140,7 @@ class TestHypervisors:
 
     @pytest.mark.parametrize("version", ["2.33", "2.53"])
     @pytest.mark.parametrize("path", ["/os-hypervisors", "/os-hypervisors/detail"])
-    def test_pages_are_followed_by_their_links(self, admin: Client, version: str, path: str) -> None:
+    def test_links_lead_through_all_pages(self, admin: Client, version: str, path: str) -> None:
         client, seen, query = admin.at(version), [], "limit=2"
         while query:
             answer = client.ask("GET", path, query_string=query)
@@ -149,18 +149,18 @@ class TestHypervisors:
             query = link["href"].removeprefix(f"{HOST}{path}?")
         assert seen == [["node-1", "node-2"], ["rack.3"]]
 
-    def test_before_2_33_there_are_no_pages(self, admin: Client) -> None:
+    def test_paging_is_ignored_before_2_33(self, admin: Client) -> None:
         answer = admin.at("2.32").get("/os-hypervisors", limit="1")
         assert len(hypervisors(answer)) == 3
         assert "hypervisors_links" not in answer.json
 
-    def test_a_marker_that_is_no_host_is_400(self, admin: Client) -> None:
+    def test_unknown_marker_returns_400(self, admin: Client) -> None:
         for version, marker in (("2.33", "99"), ("2.33", "abc"), ("2.53", UNKNOWN_ID)):
             answer = admin.at(version).get("/os-hypervisors", marker=marker)
             assert (answer.status, answer.message) == (400, f"marker [{marker}] not found")
 
 
-def test_no_page_of_hypervisors_is_longer_than_the_service_allows(build: Build) -> None:
+def test_max_limit_caps_the_page_size(build: Build) -> None:
     admin = build(("api", "max_limit", 2)).as_("admin").at("2.33")
     for query in ({}, {"limit": "0"}, {"limit": "9" * 5000}):
         page = admin.get("/os-hypervisors", **query)
@@ -171,7 +171,7 @@ def test_no_page_of_hypervisors_is_longer_than_the_service_allows(build: Build) 
 class TestServices:
     """Hosts as things that can be switched off."""
 
-    def test_each_version_has_its_shape(self, admin: Client) -> None:
+    def test_service_shape_follows_the_microversion(self, admin: Client) -> None:
         first = {"id", "binary", "host", "zone", "status", "state", "updated_at", "disabled_reason"}
         old = service(admin.at("2.10"), "node-1")
         assert old.keys() == first
@@ -191,10 +191,12 @@ class TestServices:
             pytest.param({"host": "", "binary": ""}, 3, id="empty filters are none"),
         ],
     )
-    def test_services_are_filtered(self, admin: Client, query: dict[str, str], expected: int) -> None:
+    def test_services_are_filtered_by_host_and_binary(
+        self, admin: Client, query: dict[str, str], expected: int
+    ) -> None:
         assert len(admin.get("/os-services", **query).json["services"]) == expected
 
-    def test_a_host_is_disabled_and_enabled_by_its_uuid(self, admin: Client) -> None:
+    def test_host_is_disabled_and_enabled_by_uuid(self, admin: Client) -> None:
         client = admin.at("2.53")
         key = service(client, "node-1")["id"]
         off = put(client, key, status="disabled", disabled_reason="disk")
@@ -206,7 +208,7 @@ class TestServices:
         on = put(client, key, status="enabled").json["service"]
         assert (on["status"], on["disabled_reason"]) == ("enabled", None)
 
-    def test_a_host_is_forced_down_and_up_by_its_uuid(self, admin: Client) -> None:
+    def test_host_is_forced_down_and_up_by_uuid(self, admin: Client) -> None:
         client = admin.at("2.53")
         key = service(client, "node-1")["id"]
         down = put(client, key, forced_down=True).json["service"]
@@ -214,7 +216,7 @@ class TestServices:
         assert client.get(f"/os-hypervisors/{key}").json["hypervisor"]["state"] == "down"
         assert put(client, key, forced_down="false").json["service"]["state"] == "up"
 
-    def test_both_can_be_changed_at_once(self, admin: Client) -> None:
+    def test_status_and_forced_down_change_in_one_request(self, admin: Client) -> None:
         client = admin.at("2.53")
         changed = put(client, service(client, "node-1")["id"], status="disabled", forced_down=True).json["service"]
         assert (changed["status"], changed["forced_down"]) == ("disabled", True)
@@ -239,12 +241,12 @@ class TestServices:
             ),
         ],
     )
-    def test_a_change_says_something_that_makes_sense(self, admin: Client, body: dict[str, Any], message: str) -> None:
+    def test_invalid_changes_return_400(self, admin: Client, body: dict[str, Any], message: str) -> None:
         client = admin.at("2.53")
         answer = put(client, service(client, "node-1")["id"], **body)
         assert (answer.status, answer.message) == (400, message)
 
-    def test_a_service_that_is_not_there_is_404(self, admin: Client) -> None:
+    def test_unknown_service_returns_404(self, admin: Client) -> None:
         client = admin.at("2.53")
         changed, deleted = put(client, UNKNOWN_ID, status="enabled"), client.delete(f"/os-services/{UNKNOWN_ID}")
         assert (changed.status, changed.message) == (404, f"Service {UNKNOWN_ID} could not be found.")
@@ -252,14 +254,14 @@ class TestServices:
         old = admin.delete("/os-services/99")
         assert (old.status, old.message) == (404, "Service 99 not found.")
 
-    def test_a_services_id_has_the_versions_form(self, admin: Client) -> None:
+    def test_service_id_follows_the_microversion(self, admin: Client) -> None:
         client = admin.at("2.53")
         for answer in (put(client, "1", status="enabled"), client.delete("/os-services/1")):
             assert (answer.status, answer.message) == (400, "Invalid uuid 1")
         old = admin.delete(f"/os-services/{UNKNOWN_ID}")
         assert (old.status, old.message) == (400, "Invalid input received: id must be an integer")
 
-    def test_a_deleted_service_takes_its_host_along(self, admin: Client) -> None:
+    def test_deleting_a_service_removes_its_host(self, admin: Client) -> None:
         key = admin.post("/os-aggregates", {"aggregate": {"name": "a"}}).json["aggregate"]["id"]
         for host in ("node-1", "node-2"):
             admin.post(f"/os-aggregates/{key}/action", {"add_host": {"host": host}})
@@ -292,7 +294,7 @@ class TestServices:
             ),
         ],
     )
-    def test_before_2_53_a_verb_is_in_the_path(
+    def test_path_names_the_action_before_2_53(
         self, admin: Client, verb: str, more: dict[str, Any], told: dict[str, Any], shown: dict[str, Any]
     ) -> None:
         client, named = admin.at("2.11"), {"host": "node-1", "binary": "nova-compute"}
@@ -324,7 +326,7 @@ class TestServices:
             ),
         ],
     )
-    def test_before_2_53_a_verb_can_be_wrong_too(
+    def test_unknown_action_in_the_path_is_rejected(
         self, admin: Client, verb: str, body: dict[str, Any], status: int, message: str
     ) -> None:
         answer = put(admin.at("2.11"), verb, **{"host": "node-1", "binary": "nova-compute"} | body)
@@ -343,13 +345,13 @@ class TestZones:
         admin.post("/os-aggregates", {"aggregate": {"name": "b", "availability_zone": "empty"}})
         return admin
 
-    def test_anybody_lists_the_zones_that_have_hosts(self, admin: Client, alice: Client) -> None:
+    def test_every_role_may_list_zones_with_hosts(self, admin: Client, alice: Client) -> None:
         expected = {
             name: {"zoneName": name, "zoneState": {"available": True}, "hosts": None} for name in ("nova", "z1")
         }
         assert zones(alice) == zones(admin) == expected
 
-    def test_the_detailed_list_has_the_hosts(self, admin: Client) -> None:
+    def test_detailed_zone_list_includes_hosts(self, admin: Client) -> None:
         detailed = zones(admin, "/os-availability-zone/detail")
         assert {name: set(zone["hosts"]) for name, zone in detailed.items()} == {
             "nova": {"node-2", "rack.3"},
@@ -359,20 +361,20 @@ class TestZones:
         assert (told.keys(), told["nova-compute"].keys()) == ({"nova-compute"}, {"available", "active", "updated_at"})
         assert (told["nova-compute"]["available"], told["nova-compute"]["active"]) == (True, True)
 
-    def test_a_zone_is_available_while_a_host_in_it_is_enabled(self, admin: Client) -> None:
+    def test_zone_is_available_while_one_host_is_enabled(self, admin: Client) -> None:
         for host in ("node-1", "node-2"):
             put(admin, "disable", host=host, binary="nova-compute")
         for path in ("/os-availability-zone", "/os-availability-zone/detail"):
             found = zones(admin, path)
             assert {name: zone["zoneState"]["available"] for name, zone in found.items()} == {"nova": True, "z1": False}
 
-    def test_a_host_that_is_down_or_disabled_is_told(self, admin: Client) -> None:
+    def test_detailed_zone_list_shows_down_and_disabled_hosts(self, admin: Client) -> None:
         put(admin.at("2.11"), "force-down", host="node-2", binary="nova-compute", forced_down=True)
         put(admin, "disable", host="node-2", binary="nova-compute")
         told = zones(admin, "/os-availability-zone/detail")["nova"]["hosts"]["node-2"]["nova-compute"]
         assert (told["available"], told["active"]) == (False, False)
 
-    def test_the_default_zone_has_the_name_that_the_operator_gave(self, admin: Client, build: Build) -> None:
+    def test_default_zone_has_the_configured_name(self, admin: Client, build: Build) -> None:
         assert "nova" in zones(admin)
         other = build(("scheduler", "default_availability_zone", "here")).as_("admin")
         assert zones(other).keys() == {"here", "z1"}

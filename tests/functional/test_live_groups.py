@@ -1,4 +1,4 @@
-"""Groups that live at 2.1000: scoped policies, and policies, names and members that change while servers run."""
+"""Editable groups at 2.1000: scoped policies, updates and membership changes."""
 
 import uuid
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def racks_of(cloud: Cloud, *servers: str) -> list[str]:
 # The specifications' own words
 
 
-def test_the_scopes_specification_as_printed(racks: Scoped) -> None:
+def test_examples_of_the_scopes_specification(racks: Scoped) -> None:
     target = f"affinity:zone:{racks.zone('zone-a')}"
     made = shown(racks.alice.post("/os-server-groups", {"server_group": {"name": "test", "policies": [target]}}))
     assert made == {
@@ -92,7 +92,7 @@ def test_the_scopes_specification_as_printed(racks: Scoped) -> None:
     assert shown(below.post(path, body)) == changed, "also below the tenant's id"
 
 
-def test_the_updates_specification_as_printed(racks: Scoped) -> None:
+def test_examples_of_the_updates_specification(racks: Scoped) -> None:
     group, server = racks.group("anti-affinity"), racks.boot()
     path = f"/os-server-groups/{group}"
     changed = shown(racks.alice.post(path, {"server_group": {"name": "renamed test", "policies": ["affinity"]}}))
@@ -132,7 +132,7 @@ def test_the_updates_specification_as_printed(racks: Scoped) -> None:
         ({"policies": ["affinity", "soft-anti-affinity"]}, ["affinity", "soft-anti-affinity"], {}),
     ],
 )
-def test_all_forms_create_and_update(
+def test_all_policy_forms_are_accepted_by_create_and_update(
     racks: Scoped, asked: dict[str, Any], policies: list[str], rules: dict[str, int]
 ) -> None:
     named = {f"max_server_per_{place}": limit for place, limit in rules.items()}
@@ -144,7 +144,7 @@ def test_all_forms_create_and_update(
         assert shown(racks.alice.get(f"/os-server-groups/{group['id']}")) == group
 
 
-def test_an_update_changes_what_it_names_and_nothing_else(racks: Scoped) -> None:
+def test_update_changes_only_the_given_fields(racks: Scoped) -> None:
     group = racks.group("anti-affinity", "anti-affinity:rack", max_server_per_rack=3, max_server_per_host=2)
     first = shown(racks.alice.get(f"/os-server-groups/{group}"))
     renamed = shown(update(racks.alice, group, name="群 other"))
@@ -221,7 +221,7 @@ def standing_group(lasting_racks: Scoped) -> str:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize(("asked", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
-def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
+def test_invalid_policies_return_400_and_change_nothing(
     lasting_racks: Scoped, standing_group: str, asked: dict[str, Any], message: str
 ) -> None:
     before = all_rows(lasting_racks.connection)
@@ -246,7 +246,7 @@ def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
         (None, "None is not of type 'object'"),
     ],
 )
-def test_an_update_that_makes_no_sense(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
+def test_invalid_updates_return_400(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
     before = all_rows(lasting_racks.connection)
     answer = lasting_racks.alice.post(f"/os-server-groups/{standing_group}", body)
     assert answer.status == 400, answer.text
@@ -254,7 +254,7 @@ def test_an_update_that_makes_no_sense(lasting_racks: Scoped, standing_group: st
     assert all_rows(lasting_racks.connection) == before
 
 
-def test_conflicts_are_named_as_the_tenant_knows_them(racks: Scoped) -> None:
+def test_contradictions_are_reported_with_the_tenants_identifiers(racks: Scoped) -> None:
     mine, real = racks.zone("zone-a"), racks.domains["zone"]["zone-a"]
     pair = [f"affinity:zone:{mine}", f"soft-affinity:zone:{mine}"]
     said = create(racks.alice, policies=pair)
@@ -267,7 +267,7 @@ def test_conflicts_are_named_as_the_tenant_knows_them(racks: Scoped) -> None:
     assert shown(create(racks.alice, policies=both))["policies"] == both, "of several places, there is no conflict"
 
 
-def test_another_projects_group_is_not_there(racks: Scoped) -> None:
+def test_group_of_another_project_returns_404(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     before = all_rows(racks.connection)
     server = UNKNOWN_ID
@@ -288,7 +288,7 @@ def test_another_projects_group_is_not_there(racks: Scoped) -> None:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("key", [UNKNOWN_ID, "x" * 300, "%F0%9F%90%A6", "..%2F", "'; --"])
-def test_a_group_that_is_nowhere_is_404_everywhere(lasting_racks: Scoped, key: str) -> None:
+def test_unknown_group_returns_404_on_every_route(lasting_racks: Scoped, key: str) -> None:
     alice, path = lasting_racks.alice, f"/os-server-groups/{key}"
     assert update(alice, key, name="n").status == 404
     assert alice.put(path, {"server_group": {"name": "n"}}).status == 404
@@ -298,7 +298,7 @@ def test_a_group_that_is_nowhere_is_404_everywhere(lasting_racks: Scoped, key: s
     assert alice.post(f"{path}/action", {"preview": {"flavor": "small"}}).status == 404
 
 
-def test_readers_change_nothing(racks: Scoped) -> None:
+def test_readers_cannot_change_groups(racks: Scoped) -> None:
     group, server = racks.group("anti-affinity"), racks.boot()
     reader = racks.alice.sending(X_Roles="reader")
     before = all_rows(racks.connection)
@@ -310,7 +310,7 @@ def test_readers_change_nothing(racks: Scoped) -> None:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", ["2.1", "2.64", "2.104", "2.999"])
-def test_older_versions_see_the_first_policy_and_have_none_of_the_new_routes(racks: Scoped, version: str) -> None:
+def test_older_microversions_show_the_first_policy_and_lack_new_routes(racks: Scoped, version: str) -> None:
     group = racks.group("anti-affinity:rack", "soft-affinity", max_server_per_rack=2)
     server, path, old = racks.boot(), f"/os-server-groups/{group}", racks.alice.at(version)
     before = all_rows(racks.connection)
@@ -339,7 +339,7 @@ def closed(build_cloud: BuildCloud, directory: Path, *rules: str) -> Scoped:
     return scoped(build_cloud(5))
 
 
-def test_a_scope_that_is_closed_to_tenants(build_cloud: BuildCloud, tmp_path: Path) -> None:
+def test_scope_without_use_permission_returns_403(build_cloud: BuildCloud, tmp_path: Path) -> None:
     racks = closed(build_cloud, tmp_path, f"{USE} rack")
     group = racks.group("affinity:zone")
     before = all_rows(racks.connection)
@@ -355,7 +355,7 @@ def test_a_scope_that_is_closed_to_tenants(build_cloud: BuildCloud, tmp_path: Pa
     assert create(racks.admin, policies=["anti-affinity:rack"]).status == 200
 
 
-def test_a_scope_whose_identifiers_are_closed_to_tenants(build_cloud: BuildCloud, tmp_path: Path) -> None:
+def test_identifiers_without_use_permission_return_403(build_cloud: BuildCloud, tmp_path: Path) -> None:
     racks = closed(build_cloud, tmp_path, f"{USE}_identifier row")
     row = racks.domains["row"]["row-a"]
     answer = create(racks.alice, policies=[f"affinity:row:{row}"])
@@ -369,7 +369,7 @@ def test_a_scope_whose_identifiers_are_closed_to_tenants(build_cloud: BuildCloud
 # Who sees which identifiers
 
 
-def test_tenants_know_a_zone_by_names_of_their_own(racks: Scoped) -> None:
+def test_tenants_use_their_own_identifiers_of_a_zone(racks: Scoped) -> None:
     real = racks.domains["zone"]["zone-a"]
     alices, bobs = racks.zone("zone-a", "web"), racks.zone("zone-a", "db")
     namespace = uuid.UUID(scope(racks, "zone").namespace_uuid)
@@ -393,7 +393,7 @@ def test_tenants_know_a_zone_by_names_of_their_own(racks: Scoped) -> None:
     assert mine_only["policies"] == [f"affinity:zone:{alices}"]
 
 
-def test_real_identifiers_are_for_scopes_that_allow_them(racks: Scoped) -> None:
+def test_real_identifiers_require_a_scope_without_obfuscation(racks: Scoped) -> None:
     real = racks.domains["row"]["row-b"]
     made = shown(create(racks.alice, policies=[f"anti-affinity:row:{real}"]))
     assert made["policies"] == [f"anti-affinity:row:{real}"]
@@ -401,7 +401,7 @@ def test_real_identifiers_are_for_scopes_that_allow_them(racks: Scoped) -> None:
     assert create(racks.alice, policies=[f"affinity:row:{zone}"]).status == 400, "a domain of another scope"
 
 
-def test_what_an_operator_updates_for_a_tenant_the_tenant_sees_in_its_own_words(racks: Scoped) -> None:
+def test_tenant_sees_an_operators_update_obfuscated(racks: Scoped) -> None:
     group = racks.group("affinity")
     real = racks.domains["zone"]["zone-b"]
     changed = shown(update(racks.admin, group, policies=[f"affinity:zone:{real}"]))
@@ -415,7 +415,7 @@ def test_what_an_operator_updates_for_a_tenant_the_tenant_sees_in_its_own_words(
 # The next decision obeys
 
 
-def test_boots_obey_scoped_policies(racks: Scoped) -> None:
+def test_new_servers_follow_scoped_policies(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     assert sorted(racks_of(racks, *(racks.boot(group=group) for _ in range(3)))) == ["a", "b", "c"]
     lost = racks.boot(group=group)
@@ -424,14 +424,14 @@ def test_boots_obey_scoped_policies(racks: Scoped) -> None:
     )
 
 
-def test_boots_obey_targets(racks: Scoped) -> None:
+def test_new_servers_follow_targets(racks: Scoped) -> None:
     group = racks.group(f"affinity:zone:{racks.zone('zone-b')}", "anti-affinity")
     servers = [racks.boot(group=group) for _ in range(3)]
     assert sorted(filter(None, racks.hosts(servers))) == ["node-4", "node-5"]
     assert racks.status(servers[2]) == "ERROR"
 
 
-def test_the_next_boot_after_an_update_obeys_the_new_policies(racks: Scoped, build: Build) -> None:
+def test_update_applies_to_the_next_server(racks: Scoped, build: Build) -> None:
     """Also in another process, which knew the group before."""
     other = build().as_("alice:web", "2.1000")
     group = racks.group("affinity")
@@ -449,7 +449,7 @@ def test_the_next_boot_after_an_update_obeys_the_new_policies(racks: Scoped, bui
     assert racks.host(racks.boot(group=group)) in racks.hosts([first, second])
 
 
-def test_an_update_moves_nobody_and_is_never_refused_for_what_it_breaks(racks: Scoped) -> None:
+def test_update_moves_no_server_and_may_create_violations(racks: Scoped) -> None:
     group = racks.group("affinity")
     servers = [racks.boot(group=group) for _ in range(2)]
     hosts = racks.hosts(servers)
@@ -461,7 +461,7 @@ def test_an_update_moves_nobody_and_is_never_refused_for_what_it_breaks(racks: S
 # Members
 
 
-def test_a_lone_server_joins_and_the_next_ones_keep_away_from_it(racks: Scoped) -> None:
+def test_later_members_avoid_a_server_that_joined(racks: Scoped) -> None:
     """The front-end that was meant to be alone."""
     lone, group = racks.boot_on("node-3"), racks.group("anti-affinity:rack")
     joined = shown(add(racks.alice, group, lone))
@@ -473,7 +473,7 @@ def test_a_lone_server_joins_and_the_next_ones_keep_away_from_it(racks: Scoped) 
     assert racks.status(racks.boot(group=group)) == "ERROR"
 
 
-def test_another_process_knows_at_once_who_joined_and_who_left(racks: Scoped, build: Build) -> None:
+def test_membership_changes_apply_in_other_processes(racks: Scoped, build: Build) -> None:
     other = build().as_("alice:web", "2.1000")
     group = racks.group("anti-affinity:rack", "affinity:row")
     first = racks.boot(other, group=group, availability_zone="nova")
@@ -486,7 +486,7 @@ def test_another_process_knows_at_once_who_joined_and_who_left(racks: Scoped, bu
     assert racks.host(racks.boot(group=group)) == racks.host(lone)
 
 
-def test_a_server_is_in_one_group_at_the_most(racks: Scoped) -> None:
+def test_server_is_in_at_most_one_group(racks: Scoped) -> None:
     mine, other = racks.group("anti-affinity"), racks.group("affinity")
     server = racks.boot(group=mine)
     before = all_rows(racks.connection)
@@ -499,7 +499,7 @@ def test_a_server_is_in_one_group_at_the_most(racks: Scoped) -> None:
     assert shown(add(racks.alice, other, server))["members"] == [server]
 
 
-def test_members_are_counted_by_the_quota(racks: Scoped) -> None:
+def test_added_members_count_against_the_quota(racks: Scoped) -> None:
     group, servers = racks.group("soft-anti-affinity"), [racks.boot() for _ in range(3)]
     racks.set_quota(server_group_members=2)
     for server in servers[:2]:
@@ -513,7 +513,7 @@ def test_members_are_counted_by_the_quota(racks: Scoped) -> None:
     shown(add(racks.alice, group, servers[2]))
 
 
-def test_servers_of_other_projects_and_of_nobody_do_not_join(racks: Scoped) -> None:
+def test_servers_of_other_projects_and_unknown_servers_cannot_join(racks: Scoped) -> None:
     group, bobs = racks.group("anti-affinity"), racks.boot(racks.bob)
     gone = racks.boot()
     racks.delete(gone)
@@ -526,7 +526,7 @@ def test_servers_of_other_projects_and_of_nobody_do_not_join(racks: Scoped) -> N
     assert racks.members(group) == set()
 
 
-def test_servers_without_a_future_do_not_join(racks: Scoped) -> None:
+def test_deleted_and_unplaced_servers_cannot_join(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     lost, going = racks.boot(flavorRef="giant"), racks.boot()
     assert racks.alice.delete(f"/servers/{going}").status == 204
@@ -560,7 +560,7 @@ def test_servers_without_a_future_do_not_join(racks: Scoped) -> None:
         (None, "None is not of type 'object'"),
     ],
 )
-def test_actions_that_make_no_sense(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
+def test_invalid_actions_return_400(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
     answer = lasting_racks.alice.post(f"/os-server-groups/{standing_group}/action", body)
     assert answer.status == 400, answer.text
     assert message in answer.message
@@ -569,7 +569,7 @@ def test_actions_that_make_no_sense(lasting_racks: Scoped, standing_group: str, 
 # Joining, when it matters whether that breaks something
 
 
-def test_joining_breaks_policies_unless_they_are_enforced(racks: Scoped) -> None:
+def test_joining_may_violate_policies_unless_enforced(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack", "affinity:zone", "anti-affinity")
     first, near = racks.boot_on("node-1", group), racks.boot_on("node-2")
     before = all_rows(racks.connection)
@@ -584,9 +584,7 @@ def test_joining_breaks_policies_unless_they_are_enforced(racks: Scoped) -> None
 
 
 @pytest.mark.parametrize(("of_group", "joining"), [("node-1", "node-3"), ("node-3", "node-1")])
-def test_an_affinity_that_is_enforced_keeps_out_whoever_is_elsewhere(
-    racks: Scoped, of_group: str, joining: str
-) -> None:
+def test_enforced_affinity_rejects_servers_in_other_domains(racks: Scoped, of_group: str, joining: str) -> None:
     group = racks.group("affinity:rack")
     racks.boot_on(of_group, group)
     away = racks.boot_on(joining)
@@ -596,7 +594,7 @@ def test_an_affinity_that_is_enforced_keeps_out_whoever_is_elsewhere(
     assert away not in racks.members(group)
 
 
-def test_targets_and_hosts_without_a_domain_are_enforced(racks: Scoped) -> None:
+def test_enforcement_covers_targets_and_hosts_without_a_domain(racks: Scoped) -> None:
     keeps, avoids = racks.zone("zone-a"), racks.zone("zone-b")
     server = racks.boot_on("node-5")
     for policy, reason in (
@@ -620,7 +618,7 @@ def test_soft_policies_are_never_enforced(racks: Scoped) -> None:
     assert racks.members(group) == set(servers)
 
 
-def test_an_old_violation_of_others_keeps_nobody_out(racks: Scoped) -> None:
+def test_existing_violations_do_not_block_joining(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     for _ in range(2):
         racks.boot_on("node-1", group)
@@ -629,7 +627,7 @@ def test_an_old_violation_of_others_keeps_nobody_out(racks: Scoped) -> None:
     assert add(racks.alice, group, crowding, enforce=True).status == 409
 
 
-def test_a_server_without_a_place_breaks_nothing(racks: Scoped) -> None:
+def test_server_without_a_host_violates_nothing(racks: Scoped) -> None:
     group, shelved = racks.group("anti-affinity"), racks.boot_on("node-1")
     racks.boot_on("node-1", group)
     racks.did(racks.alice, shelved, "shelve")
@@ -646,14 +644,14 @@ def at_once(*requests: Callable[[], Answer]) -> list[int]:
         return [answer.status for answer in pool.map(lambda request: request(), requests)]
 
 
-def test_of_many_groups_that_want_a_server_one_gets_it(racks: Scoped) -> None:
+def test_concurrent_joins_of_one_server_succeed_once(racks: Scoped) -> None:
     groups, server = [racks.group("anti-affinity") for _ in range(8)], racks.boot()
     statuses = at_once(*(partial(add, racks.alice, group, server) for group in groups))
     assert sorted(statuses) == [200, *[409] * 7]
     assert [racks.members(group) for group in groups].count({server}) == 1
 
 
-def test_whoever_joins_and_whoever_is_booted_at_once_break_no_enforced_policy(racks: Scoped) -> None:
+def test_concurrent_joins_and_creations_keep_enforced_policies(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     lone = [racks.boot_on(f"node-{number}") for number in range(1, 6)]
     body = {"server": {"name": "s", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}
@@ -669,7 +667,7 @@ def test_whoever_joins_and_whoever_is_booted_at_once_break_no_enforced_policy(ra
 # Leaving
 
 
-def test_who_left_counts_no_more(racks: Scoped) -> None:
+def test_removed_members_no_longer_count(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     servers = [racks.boot(group=group) for _ in range(3)]
     left = shown(remove(racks.alice, group, servers[1]))
@@ -682,7 +680,7 @@ def test_who_left_counts_no_more(racks: Scoped) -> None:
     assert racks.is_empty()
 
 
-def test_only_members_leave(racks: Scoped) -> None:
+def test_removing_a_server_that_is_no_member_returns_404(racks: Scoped) -> None:
     group, other = racks.group("anti-affinity"), racks.group("anti-affinity")
     lone, elsewhere = racks.boot(), racks.boot(group=other)
     before = all_rows(racks.connection)
@@ -698,7 +696,7 @@ def test_only_members_leave(racks: Scoped) -> None:
 # While a server is under way
 
 
-def test_a_server_that_joins_while_it_moves_counts_at_both_ends(racks: Scoped) -> None:
+def test_joining_during_a_move_counts_on_both_hosts(racks: Scoped) -> None:
     group, moving = racks.group("anti-affinity:rack"), racks.boot_on("node-1")
     racks.act(racks.admin, moving, "migrate", {"host": "node-3"})
     shown(add(racks.alice, group, moving))
@@ -711,7 +709,7 @@ def test_a_server_that_joins_while_it_moves_counts_at_both_ends(racks: Scoped) -
     assert racks_of(racks, moving, racks.boot(group=group)) == ["b", "a"]
 
 
-def test_enforcing_looks_at_both_ends_of_a_move(racks: Scoped) -> None:
+def test_enforcement_checks_both_hosts_of_a_move(racks: Scoped) -> None:
     for source, destination in (("node-1", "node-3"), ("node-3", "node-1")):
         group, moving = racks.group("anti-affinity:rack"), racks.boot_on(source)
         racks.boot_on("node-2", group)
@@ -721,7 +719,7 @@ def test_enforcing_looks_at_both_ends_of_a_move(racks: Scoped) -> None:
         racks.settle()
 
 
-def test_a_server_that_leaves_while_it_moves_counts_at_neither_end(racks: Scoped) -> None:
+def test_leaving_during_a_move_counts_on_neither_host(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     moving = racks.boot_on("node-1", group)
     racks.boot_on("node-5", group)
@@ -734,7 +732,7 @@ def test_a_server_that_leaves_while_it_moves_counts_at_neither_end(racks: Scoped
     assert racks.host(moving) == "node-1"
 
 
-def test_a_server_joins_while_it_is_built(racks: Scoped) -> None:
+def test_server_may_join_while_it_builds(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     new = racks.ask_for(racks.alice).json["server"]["id"]
     shown(add(racks.alice, group, new))
@@ -745,7 +743,7 @@ def test_a_server_joins_while_it_is_built(racks: Scoped) -> None:
     assert len(others | {racks.host(new)}) == 5
 
 
-def test_a_joined_server_moves_by_the_groups_policies(racks: Scoped) -> None:
+def test_moves_of_added_members_follow_the_policies(racks: Scoped) -> None:
     group, lone = racks.group("anti-affinity:rack"), racks.boot_on("node-1")
     racks.boot_on("node-3", group)
     shown(add(racks.alice, group, lone))
@@ -753,10 +751,10 @@ def test_a_joined_server_moves_by_the_groups_policies(racks: Scoped) -> None:
     assert rack(racks.host(lone)) in {"a", "c"}
 
 
-# What is told
+# Notifications
 
 
-def test_changes_are_told(build_cloud: BuildCloud) -> None:
+def test_group_changes_are_published(build_cloud: BuildCloud) -> None:
     racks = scoped(build_cloud(5, LISTENING))
     group, server = racks.group("affinity"), racks.boot()
     with racks.store.write() as tx:

@@ -1,4 +1,4 @@
-"""What outside hands did to the ledger, and how an operator puts it right; afterwards the books agree again."""
+"""`covey manage` repairs a database that was modified outside Covey."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +36,7 @@ def quietly(_: int) -> Progress:
 
 
 class Counted:
-    """What a progress bar would have been told."""
+    """Records the calls that a progress bar gets."""
 
     def __init__(self) -> None:
         self.length, self.done = 0, 0
@@ -57,7 +57,7 @@ def host_id(cloud: Cloud, name: str) -> HostId:
 
 
 def hold(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
-    """Somebody whom compute does not know takes the room of a small server."""
+    """Allocate the resources of a small server to a consumer that is no server."""
     consumer = str(uuid4())
     with cloud.store.write() as tx:
         tx.claims.add_consumer(consumer, "web", "alice", kind)
@@ -98,7 +98,7 @@ def heal(cloud: Cloud, only: str | None = None, begin: StartProgress = quietly) 
 class TestLinks:
     """covey manage placement sync_aggregates."""
 
-    def test_what_is_missing_is_added_and_nothing_removed(self, cloud: Cloud) -> None:
+    def test_sync_adds_missing_links_and_removes_none(self, cloud: Cloud) -> None:
         aggregate(cloud, "fast", ["node-1", "node-2"])
         aggregate(cloud, "slow", ["node-1"])
         uuids = {each["name"]: each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"]}
@@ -117,14 +117,14 @@ class TestLinks:
             assert tx.providers.by_uuid(before.uuid).generation > generation  # type: ignore[union-attr]
         assert aggregate_sync.sync(cloud.store, quietly).added == ()
 
-    def test_an_empty_cloud_has_no_links(self, build_cloud: BuildCloud) -> None:
+    def test_empty_cloud_has_no_links(self, build_cloud: BuildCloud) -> None:
         assert aggregate_sync.sync(build_cloud(0).store, quietly) == aggregate_sync.SyncResult((), 0)
 
 
 class TestTraits:
     """covey manage placement sync_traits."""
 
-    def test_hosts_get_what_their_aggregates_require(self, build_cloud: BuildCloud) -> None:
+    def test_sync_adds_required_traits_to_hosts(self, build_cloud: BuildCloud) -> None:
         cloud = build_cloud([a_host("a", 8, 16384, 100, WINDOWS), a_host("b"), a_host("c")], ON)
         aggregate(cloud, "windows", ["a", "b"], **{WINDOWS: "required", "CUSTOM_NO": "forbidden"})
         aggregate(cloud, "both", ["b"], **{WINDOWS: "required", XYZ: "required", "HW_CPU_X86_VMX": "required"})
@@ -154,7 +154,7 @@ class TestTraits:
         again = trait_sync.sync(cloud.store, cloud.time, quietly)
         assert (again.added, again.created, again.unknown) == ((), (), wanted.unknown)
 
-    def test_a_boot_finds_the_hosts_at_once(self, cloud: Cloud) -> None:
+    def test_new_servers_match_synced_hosts(self, cloud: Cloud) -> None:
         aggregate(cloud, "windows", ["node-2"], **{WINDOWS: "required"})
         specs = {"extra_specs": {f"trait:{WINDOWS}": "required"}}
         assert cloud.admin.post("/flavors/big/os-extra_specs", specs).status == 200
@@ -166,16 +166,16 @@ class TestTraits:
 class TestOrphans:
     """covey manage placement audit."""
 
-    def test_nobody_is_an_orphan_while_compute_knows_it(self, cloud: Cloud) -> None:
+    def test_consumers_of_servers_and_migrations_are_not_orphaned(self, cloud: Cloud) -> None:
         cloud.boot()
         moving = cloud.boot_on("node-1")
-        cloud.act(cloud.admin, moving, "migrate")  # nobody carries it out yet
+        cloud.act(cloud.admin, moving, "migrate")  # no worker runs it yet
         assert orphaned_allocations.find(cloud.store) == []
         cloud.settle()
         assert cloud.status(moving) == "VERIFY_RESIZE"
         assert orphaned_allocations.find(cloud.store) == []
 
-    def test_an_orphan_is_told_and_gives_its_room_back(self, cloud: Cloud) -> None:
+    def test_orphaned_allocations_are_found_and_deleted(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
         lost = hold(cloud, "node-1")
         move = hold(cloud, "node-2", "MIGRATION")
@@ -194,7 +194,7 @@ class TestOrphans:
         assert held(cloud, server) == {"node-1": SMALL}
         assert orphaned_allocations.find(cloud.store) == []
 
-    def test_a_move_that_is_over_needs_no_room(self, cloud: Cloud) -> None:
+    def test_finished_migration_is_orphaned(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
         cloud.did(cloud.admin, server, "migrate", {"host": "node-2"})
         cloud.did(cloud.alice, server, "confirmResize")
@@ -207,12 +207,12 @@ class TestOrphans:
         orphaned_allocations.delete(cloud.store, found, quietly)
         cloud.check()
 
-    def test_consumers_that_are_not_computes_own_are_left_alone(self, cloud: Cloud) -> None:
+    def test_other_consumer_types_are_left_alone(self, cloud: Cloud) -> None:
         theirs = hold(cloud, "node-1", "VOLUME")
         assert orphaned_allocations.find(cloud.store) == []
         assert held(cloud, theirs) == {"node-1": SMALL}
 
-    def test_whoever_got_a_server_meanwhile_is_no_orphan(self, cloud: Cloud) -> None:
+    def test_consumer_that_got_a_server_is_not_deleted(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
         lost = hold(cloud, "node-1")
         (found,) = orphaned_allocations.find(cloud.store)
@@ -226,7 +226,7 @@ class TestOrphans:
 class TestHealing:
     """covey manage placement heal_allocations."""
 
-    def test_a_healthy_cloud_needs_no_healing(self, cloud: Cloud) -> None:
+    def test_correct_allocations_need_no_healing(self, cloud: Cloud) -> None:
         cloud.boot(flavorRef="giant")  # in error, nowhere
         moving, shelved = cloud.boot_on("node-1"), cloud.boot()
         cloud.did(cloud.alice, shelved, "shelve")
@@ -235,7 +235,7 @@ class TestHealing:
         cloud.settle()
         assert allocation_healing.find_mismatches(cloud.store) == []
 
-    def test_lost_allocations_come_back(self, cloud: Cloud) -> None:
+    def test_lost_allocations_are_restored(self, cloud: Cloud) -> None:
         server, other = cloud.boot_on("node-1"), cloud.boot_on("node-2")
         lose(cloud, server)
         assert allocation_healing.find_mismatches(cloud.store) == [AllocationMismatch(server, "s", {"node-1": SMALL})]  # type: ignore[arg-type]
@@ -247,7 +247,7 @@ class TestHealing:
         assert held(cloud, other) == {"node-2": SMALL}
         assert allocation_healing.find_mismatches(cloud.store) == []
 
-    def test_wrong_amounts_and_wrong_hosts_are_put_right(self, cloud: Cloud) -> None:
+    def test_wrong_amounts_and_hosts_are_corrected(self, cloud: Cloud) -> None:
         small, astray = cloud.boot_on("node-1"), cloud.boot_on("node-1", flavorRef="big")
         for server, host, amounts in ((small, "node-1", (3, 512, 7)), (astray, "node-3", (2, 2048, 20))):
             lose(cloud, server)
@@ -258,7 +258,7 @@ class TestHealing:
         cloud.check()
         assert (held(cloud, small), held(cloud, astray)) == ({"node-1": SMALL}, {"node-1": BIG})
 
-    def test_one_server_alone(self, cloud: Cloud) -> None:
+    def test_healing_can_be_limited_to_one_server(self, cloud: Cloud) -> None:
         first, second = cloud.boot_on("node-1"), cloud.boot_on("node-2")
         lose(cloud, first)
         lose(cloud, second)
@@ -267,7 +267,7 @@ class TestHealing:
         with pytest.raises(NotFound, match="could not be found"):
             allocation_healing.find_mismatches(cloud.store, str(uuid4()))
 
-    def test_without_room_it_stays_as_it_is_and_the_others_are_healed(self, cloud: Cloud) -> None:
+    def test_server_without_capacity_fails_and_others_are_healed(self, cloud: Cloud) -> None:
         crowded, other = cloud.boot_on("node-1", flavorRef="whole"), cloud.boot_on("node-2")
         lose(cloud, crowded)
         lose(cloud, other)
@@ -284,7 +284,7 @@ class TestHealing:
         cloud.check()
 
     @pytest.mark.parametrize("arrived", [False, True], ids=["under way", "arrived"])
-    def test_a_server_that_moves_holds_both_places(self, cloud: Cloud, *, arrived: bool) -> None:
+    def test_moving_server_has_allocations_on_both_hosts(self, cloud: Cloud, *, arrived: bool) -> None:
         server = cloud.boot_on("node-1")
         cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"}) if arrived else cloud.act(
             cloud.alice, server, "resize", {"flavorRef": "big"}
@@ -302,7 +302,7 @@ class TestHealing:
         cloud.did(cloud.alice, server, "revertResize")
         assert held(cloud, server) == {"node-1": SMALL}
 
-    def test_a_server_without_a_place_holds_nothing(self, cloud: Cloud) -> None:
+    def test_server_without_a_host_has_no_allocations(self, cloud: Cloud) -> None:
         server = cloud.boot()
         cloud.did(cloud.alice, server, "shelve")
         with cloud.store.write() as tx:
@@ -312,7 +312,7 @@ class TestHealing:
         cloud.check()
         assert cloud.used() == {}
 
-    def test_what_others_gave_a_server_stays(self, cloud: Cloud) -> None:
+    def test_other_allocations_of_a_server_are_kept(self, cloud: Cloud) -> None:
         server, here = cloud.boot_on("node-1"), host_id(cloud, "node-1")
         with cloud.store.write() as tx:
             tx.resource_classes.add("CUSTOM_GPU", clock_and_ids.now())
@@ -327,7 +327,7 @@ class TestHealing:
         assert held(cloud, server) == {"node-1": {**SMALL, "CUSTOM_GPU": 1}}
         assert allocation_healing.find_mismatches(cloud.store) == []
 
-    def test_a_consumer_of_the_wrong_project_is_the_servers_again(self, cloud: Cloud) -> None:
+    def test_consumer_with_a_wrong_project_is_corrected(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
         with cloud.connection.begin() as connection:
             connection.execute(tables.consumers.update().values(project_id="db", consumer_type="VOLUME"))

@@ -1,4 +1,4 @@
-"""Policy scopes: kinds of place, who may know what of them, and a host in one domain of each at the most."""
+"""Policy scopes: their domains, the visibility of identifiers, and one domain of a scope for each host."""
 
 import random
 import uuid
@@ -95,7 +95,7 @@ def surrogate(namespace: str, project: str, key: object) -> str:
 class TestCreate:
     """POST /os-policy-scopes."""
 
-    def test_the_specifications_own_example_is_accepted_as_printed(self, admin: Client) -> None:
+    def test_example_of_the_specification_is_accepted(self, admin: Client) -> None:
         body = {
             "policy_scope": {"name": "maintenance_zone", "allow_identifiers": "true", "obfuscate_identifiers": "true"}
         }
@@ -106,25 +106,25 @@ class TestCreate:
         flags = {"allow_identifiers": True, "obfuscate_identifiers": True}
         assert (answer.status, made) == (200, {"name": "maintenance_zone", **flags, "aggregates": []})
 
-    def test_without_more_than_a_name_identifiers_are_neither_allowed_nor_disguised(self, admin: Client) -> None:
+    def test_defaults_neither_allow_nor_obfuscate_identifiers(self, admin: Client) -> None:
         made = create(admin)
         assert (made["allow_identifiers"], made["obfuscate_identifiers"]) == (False, False)
 
     @pytest.mark.sqlite_only
     @pytest.mark.parametrize(("given", "means"), [(True, True), ("True", True), (False, False), ("false", False)])
-    def test_booleans_come_as_such_or_as_text_and_go_as_such(self, admin: Client, given: object, means: object) -> None:
+    def test_booleans_are_accepted_as_text(self, admin: Client, given: object, means: object) -> None:
         made = create(admin, allow_identifiers=given, obfuscate_identifiers=given)
         assert show(admin, made["id"]) == made
         assert (made["allow_identifiers"], made["obfuscate_identifiers"]) == (means, means)
 
     @pytest.mark.parametrize("given", [NAMESPACE, NAMESPACE.upper(), NAMESPACE.replace("-", "")])
-    def test_a_namespace_may_be_given(self, admin: Client, given: str) -> None:
+    def test_namespace_may_be_given(self, admin: Client, given: str) -> None:
         assert create(admin, obfuscate_namespace_uuid=given)["obfuscate_namespace_uuid"] == NAMESPACE
 
-    def test_no_two_scopes_have_the_same_namespace(self, admin: Client) -> None:
+    def test_generated_namespaces_are_unique(self, admin: Client) -> None:
         assert create(admin, "a")["obfuscate_namespace_uuid"] != create(admin, "b")["obfuscate_namespace_uuid"]
 
-    def test_a_taken_name_is_409_that_names_it(self, admin: Client, connected: sa.Engine) -> None:
+    def test_duplicate_name_returns_409(self, admin: Client, connected: sa.Engine) -> None:
         create(admin, "rack")
         before = all_rows(connected)
         answer = admin.post(SCOPES, {"policy_scope": {"name": "rack"}})
@@ -135,7 +135,7 @@ class TestCreate:
 
     @pytest.mark.sqlite_only
     @pytest.mark.parametrize("name", ["r", "R-1_2.x", "x" * 255, UNKNOWN_ID])
-    def test_good_names(self, admin: Client, name: str) -> None:
+    def test_valid_names_are_accepted(self, admin: Client, name: str) -> None:
         assert create(admin, name)["name"] == name
 
     @pytest.mark.sqlite_only
@@ -161,7 +161,7 @@ class TestCreate:
             ({"name": "new", "aggregates": []}, "aggregates"),
         ],
     )
-    def test_nonsense_is_400_that_names_the_field(
+    def test_invalid_fields_return_400(
         self, admin: Client, connected: sa.Engine, fields: dict[str, object], field: str
     ) -> None:
         before = all_rows(connected)
@@ -172,14 +172,14 @@ class TestCreate:
 
     @pytest.mark.sqlite_only
     @pytest.mark.parametrize("body", [None, [], {}, {"policy_scope": None}, {"scope": {"name": "x"}}])
-    def test_a_body_of_another_shape_is_400(self, admin: Client, body: object) -> None:
+    def test_malformed_body_returns_400(self, admin: Client, body: object) -> None:
         assert admin.ask("POST", SCOPES, json=body).status == 400
 
 
 class TestAdministrators:
     """What operators see."""
 
-    def test_the_implicit_scope_comes_first_and_then_the_others_by_name(self, admin: Client) -> None:
+    def test_implicit_scope_is_listed_first_and_others_by_name(self, admin: Client) -> None:
         made = {name: create(admin, name) for name in ("switch", "a", "rack")}
         first, *others = listed(admin)
         assert first == {
@@ -193,7 +193,7 @@ class TestAdministrators:
         assert show(admin, IMPLICIT_SCOPE.id) == show(admin, "host") == first
         assert others == [made["a"], made["rack"], made["switch"]]
 
-    def test_domains_are_shown_whole(self, admin: Client) -> None:
+    def test_administrators_see_complete_domains(self, admin: Client) -> None:
         scope = create(admin, obfuscate_identifiers=True)
         one, two = aggregate(admin, "r1", "h2", "h1", scope="rack"), aggregate(admin, "r2", scope="rack")
         aggregate(admin, "other", "h3")
@@ -204,7 +204,7 @@ class TestAdministrators:
         ]
         assert listed(admin)[1] == shown
 
-    def test_identifiers_can_be_seen_as_a_tenant_sees_them(self, admin: Client) -> None:
+    def test_as_tenant_id_shows_the_tenants_identifiers(self, admin: Client) -> None:
         scope = create(admin, obfuscate_identifiers=True, obfuscate_namespace_uuid=NAMESPACE)
         keys = [aggregate(admin, name, scope="rack")["id"] for name in ("r1", "r2")]
         shown = show(admin, scope["id"], as_tenant_id="web")
@@ -215,19 +215,19 @@ class TestAdministrators:
         assert show(admin, "host", as_tenant_id="web")["aggregates"] == []
 
     @pytest.mark.parametrize("query", [{"as_tenant_id": ""}, {"as_tenant_id": "x" * 256}, {"nonsense": "1"}])
-    def test_a_query_that_makes_no_sense_is_400(self, admin: Client, query: dict[str, str]) -> None:
+    def test_invalid_query_returns_400(self, admin: Client, query: dict[str, str]) -> None:
         for path in (SCOPES, f"{SCOPES}/host"):
             answer = admin.get(path, **query)
             assert answer.status == 400
             assert next(iter(query)) in answer.message
 
-    def test_a_scope_is_found_by_its_id_before_its_name(self, admin: Client) -> None:
+    def test_id_takes_precedence_over_name(self, admin: Client) -> None:
         scope = create(admin, "rack")
         double = create(admin, scope["id"])
         assert show(admin, "rack") == show(admin, scope["id"]) == scope
         assert show(admin, double["id"]) == double
 
-    def test_a_scope_that_is_not_there_is_404(self, admin: Client) -> None:
+    def test_unknown_scope_returns_404(self, admin: Client) -> None:
         for key in (UNKNOWN_ID, "rack", "%00"):
             assert admin.get(f"{SCOPES}/{key}").status in {404, 400 if key == "%00" else 404}
         body = {"policy_scope": {"name": "x"}}
@@ -245,7 +245,7 @@ class TestAdministrators:
 class TestTenants:
     """What tenants see: never a namespace, a name, a uuid or a host of a domain."""
 
-    def test_where_identifiers_are_not_allowed_there_are_none(self, admin: Client, alice: Client) -> None:
+    def test_domains_are_hidden_without_allow_identifiers(self, admin: Client, alice: Client) -> None:
         scope = create(admin)
         aggregate(admin, "r1", "h1", scope="rack")
         shown = show(alice, scope["id"])
@@ -255,36 +255,36 @@ class TestTenants:
         assert (host, rack) == (show(alice, "host"), shown)
         assert host.keys() == shown.keys()
 
-    def test_plain_identifiers_are_real_ones_in_the_order_of_numbers(self, admin: Client, alice: Client) -> None:
+    def test_plain_identifiers_are_sorted_numerically(self, admin: Client, alice: Client) -> None:
         create(admin, allow_identifiers=True)
         keys = [aggregate(admin, f"r{n}", scope="rack")["id"] for n in range(12)]
         assert show(alice, "rack")["aggregates"] == [{"group_id": str(key)} for key in keys]
         assert listed(alice)[1] == show(alice, "rack")
 
-    def test_disguised_identifiers_are_the_tenants_own_and_in_an_order_of_their_own(
+    def test_obfuscated_identifiers_differ_per_tenant_and_are_sorted(
         self, admin: Client, alice: Client, service: Service
     ) -> None:
         create(admin, allow_identifiers=True, obfuscate_identifiers=True, obfuscate_namespace_uuid=NAMESPACE)
         keys = [aggregate(admin, f"r{n}", scope="rack")["id"] for n in range(12)]
         for client, project in ((alice, "web"), (service.as_("bob:db", "2.1000"), "db")):
-            disguised = sorted(surrogate(NAMESPACE, project, key) for key in keys)
-            assert show(client, "rack")["aggregates"] == [{"group_id": each} for each in disguised]
-            assert listed(client)[1]["aggregates"] == [{"group_id": each} for each in disguised]
+            obfuscated = sorted(surrogate(NAMESPACE, project, key) for key in keys)
+            assert show(client, "rack")["aggregates"] == [{"group_id": each} for each in obfuscated]
+            assert listed(client)[1]["aggregates"] == [{"group_id": each} for each in obfuscated]
 
-    def test_nothing_of_an_answer_tells_what_is_behind_it(self, admin: Client, alice: Client) -> None:
+    def test_responses_to_tenants_contain_no_real_identifiers(self, admin: Client, alice: Client) -> None:
         scope = create(admin, allow_identifiers=True, obfuscate_identifiers=True)
         made = aggregate(admin, "secret-rack", "h1", "h2", scope="rack")
         for text in (alice.get(SCOPES).text, alice.get(f"{SCOPES}/rack").text):
             assert not any(word in text for word in ("secret-rack", "h1", made["uuid"]))
             assert scope["obfuscate_namespace_uuid"] not in text
 
-    def test_only_operators_look_as_somebody_else(self, alice: Client) -> None:
+    def test_as_tenant_id_is_forbidden_for_tenants(self, alice: Client) -> None:
         for path in (SCOPES, f"{SCOPES}/host"):
             answer = alice.get(path, as_tenant_id="web")
             assert answer.status == 403
             assert "os_compute_api:os-policy-scopes:show:as_tenant" in answer.message
 
-    def test_tenants_change_nothing(self, admin: Client, alice: Client, connected: sa.Engine) -> None:
+    def test_tenants_cannot_change_scopes(self, admin: Client, alice: Client, connected: sa.Engine) -> None:
         scope = create(admin)["id"]
         key = aggregate(admin, "r1", scope="rack")["id"]
         before = all_rows(connected)
@@ -301,7 +301,7 @@ class TestTenants:
             assert f"os_compute_api:os-policy-scopes:{rule}" in answer.message
         assert all_rows(connected) == before
 
-    def test_an_operator_can_hide_one_scope(self, admin: Client, alice: Client, tmp_path: Path) -> None:
+    def test_access_rule_can_hide_one_scope(self, admin: Client, alice: Client, tmp_path: Path) -> None:
         create(admin, "rack")
         create(admin, "switch")
         rule = "role:admin or not 'rack':%(scope_name)s"
@@ -313,7 +313,7 @@ class TestTenants:
         assert [scope["name"] for scope in listed(alice)] == ["host", "switch"]
         assert [scope["name"] for scope in listed(admin)] == ["host", "rack", "switch"]
 
-    def test_whoever_has_no_role_sees_nothing(self, service: Service) -> None:
+    def test_caller_without_role_sees_nothing(self, service: Service) -> None:
         stranger = service.as_("eve:web", "2.1000").sending(X_Roles="stranger")
         assert [stranger.get(path).status for path in (SCOPES, f"{SCOPES}/host")] == [403, 403]
 
@@ -337,7 +337,7 @@ class TestUpdate:
         ],
         ids=str,
     )
-    def test_what_is_named_changes_and_nothing_else(
+    def test_update_changes_only_the_given_fields(
         self, admin: Client, method: str, by: str, change: dict[str, object], shown: dict[str, object]
     ) -> None:
         scope = create(admin, obfuscate_identifiers=True)
@@ -351,14 +351,14 @@ class TestUpdate:
         [{}, {"name": ""}, {"name": "a b"}, {"allow_identifiers": "x"}, {"obfuscate_namespace_uuid": NAMESPACE}, None],
         ids=str,
     )
-    def test_nonsense_is_400_and_changes_nothing(self, admin: Client, change: object) -> None:
+    def test_invalid_request_returns_400_and_changes_nothing(self, admin: Client, change: object) -> None:
         scope = create(admin)
         answer = admin.put(f"{SCOPES}/{scope['id']}", {"policy_scope": change})
         assert answer.status == 400
         assert next(iter(change or ["policy_scope"])) in answer.message  # type: ignore[call-overload]
         assert show(admin, scope["id"]) == scope
 
-    def test_a_taken_name_is_409_and_nothing_else_changes_either(self, admin: Client) -> None:
+    def test_update_to_a_duplicate_name_returns_409_and_changes_nothing(self, admin: Client) -> None:
         scope, _ = create(admin), create(admin, "switch")
         for name in ("switch", "host"):
             body = {"policy_scope": {"name": name, "allow_identifiers": True}}
@@ -367,7 +367,7 @@ class TestUpdate:
             assert f"A policy scope named {name} exists already" in answer.message
         assert show(admin, scope["id"]) == scope
 
-    def test_a_scope_that_groups_use_can_be_renamed_and_groups_show_its_new_name(self, cloud: Cloud) -> None:
+    def test_renamed_scope_shows_in_groups(self, cloud: Cloud) -> None:
         create(cloud.admin)
         group = cloud.group("anti-affinity:rack", max_server_per_rack=2)
         assert cloud.admin.put(f"{SCOPES}/rack", {"policy_scope": {"name": "shelf"}}).status == 200
@@ -375,7 +375,7 @@ class TestUpdate:
         assert (shown["policies"], shown["rules"]) == (["anti-affinity:shelf"], {"max_server_per_shelf": 2})
         assert cloud.group("affinity:shelf")
 
-    def test_what_a_process_remembers_of_a_group_does_not_keep_the_old_name(self, cloud: Cloud) -> None:
+    def test_cached_groups_drop_the_old_name(self, cloud: Cloud) -> None:
         create(cloud.admin)
         aggregate(cloud.admin, "r1", "node-1", "node-2", "node-3", scope="rack")
         group = cloud.group("anti-affinity:rack")
@@ -391,14 +391,14 @@ class TestDelete:
     """DELETE /os-policy-scopes/{id}."""
 
     @pytest.mark.parametrize("by", ["id", "name"])
-    def test_a_scope_that_nobody_uses_goes(self, admin: Client, by: str) -> None:
+    def test_unused_scope_is_deleted(self, admin: Client, by: str) -> None:
         scope = create(admin)
         answer = admin.delete(f"{SCOPES}/{scope[by]}")
         assert (answer.status, answer.text) == (204, "")
         assert admin.get(f"{SCOPES}/{scope['id']}").status == 404
         assert [each["name"] for each in listed(admin)] == ["host"]
 
-    def test_one_with_aggregates_stays_and_some_of_them_are_named(self, admin: Client) -> None:
+    def test_scope_with_aggregates_cannot_be_deleted(self, admin: Client) -> None:
         scope = create(admin)
         for n in range(5):
             aggregate(admin, f"r{n}", scope="rack")
@@ -407,7 +407,7 @@ class TestDelete:
         assert (answer.status, answer.message) == (409, message)
         assert len(show(admin, "rack")["aggregates"]) == 5
 
-    def test_one_that_a_group_uses_stays_and_the_group_is_named(self, cloud: Cloud) -> None:
+    def test_scope_of_a_group_cannot_be_deleted(self, cloud: Cloud) -> None:
         create(cloud.admin)
         group = cloud.group("anti-affinity:rack")
         aggregate(cloud.admin, "r1", scope="rack")
@@ -423,7 +423,7 @@ class TestDelete:
         assert cloud.admin.delete(f"{SCOPES}/rack").status == 204
 
 
-def test_the_implicit_scope_can_not_be_touched(admin: Client, connected: sa.Engine) -> None:
+def test_implicit_scope_cannot_be_changed(admin: Client, connected: sa.Engine) -> None:
     key = aggregate(admin, "r1", "h1")["id"]
     before = all_rows(connected)
     body = {"policy_scope": {"name": "x", "allow_identifiers": True}}
@@ -447,7 +447,7 @@ class TestDomains:
 
     @pytest.mark.parametrize("field", ["aggregate", "aggregate_id"])
     @pytest.mark.parametrize("by", ["integer", "digits", "uuid", "bare uuid"])
-    def test_an_aggregate_comes_and_goes(self, admin: Client, field: str, by: str) -> None:
+    def test_aggregate_is_added_and_removed(self, admin: Client, field: str, by: str) -> None:
         scope, made = create(admin), aggregate(admin, "r1", "h1")
         names = {"integer": made["id"], "digits": str(made["id"]), "uuid": made["uuid"].upper()}
         key = (names | {"bare uuid": made["uuid"].replace("-", "")})[by]
@@ -461,7 +461,7 @@ class TestDomains:
         answer = act(admin, scope["id"], "remove_aggregate", key, field)
         assert (answer.status, answer.message) == (404, "Aggregate r1 is not in the scope rack.")
 
-    def test_an_aggregate_of_another_scope_is_409_that_names_it(self, admin: Client) -> None:
+    def test_aggregate_of_another_scope_returns_409(self, admin: Client) -> None:
         create(admin)
         create(admin, "switch")
         key = aggregate(admin, "r1", scope="rack")["id"]
@@ -474,7 +474,7 @@ class TestDomains:
     @pytest.mark.sqlite_only
     @pytest.mark.parametrize("key", [99, "99", "0", 2**31, "9" * 50, "9" * 5000, UNKNOWN_ID])
     @pytest.mark.parametrize("verb", ["add_aggregate", "remove_aggregate"])
-    def test_an_aggregate_that_is_not_there_is_404(self, admin: Client, verb: str, key: object) -> None:
+    def test_unknown_aggregate_returns_404(self, admin: Client, verb: str, key: object) -> None:
         create(admin)
         answer = act(admin, "rack", verb, key)
         assert answer.status == 404
@@ -503,7 +503,9 @@ class TestDomains:
         ],
         ids=str,
     )
-    def test_nonsense_is_400_and_changes_nothing(self, admin: Client, connected: sa.Engine, body: object) -> None:
+    def test_invalid_request_returns_400_and_changes_nothing(
+        self, admin: Client, connected: sa.Engine, body: object
+    ) -> None:
         create(admin)
         aggregate(admin, "r1", "h1")
         before = all_rows(connected)
@@ -511,7 +513,7 @@ class TestDomains:
         assert answer.status == 400, answer.text
         assert all_rows(connected) == before
 
-    def test_the_metadata_is_another_door_to_the_same(self, admin: Client) -> None:
+    def test_aggregate_metadata_sets_the_scope(self, admin: Client) -> None:
         create(admin)
         create(admin, "switch")
         key = aggregate(admin, "r1", "h1")["id"]
@@ -527,7 +529,7 @@ class TestDomains:
         assert members(admin, "switch") == {}
 
     @pytest.mark.parametrize("version", ["2.1", "2.104", "2.1000"])
-    def test_an_aggregate_shows_its_scope_however_it_came_there(self, admin: Client, version: str) -> None:
+    def test_aggregate_metadata_shows_its_scope(self, admin: Client, version: str) -> None:
         create(admin)
         key = aggregate(admin, "r1", scope="rack")["id"]
         aggregate(admin, "plain")
@@ -540,9 +542,7 @@ class TestDomains:
 
     @pytest.mark.sqlite_only
     @pytest.mark.parametrize("name", ["rock", "", "RACK", IMPLICIT_SCOPE.id])
-    def test_metadata_with_a_scope_that_is_not_there_is_400_that_names_it(
-        self, admin: Client, connected: sa.Engine, name: str
-    ) -> None:
+    def test_metadata_with_an_unknown_scope_returns_400(self, admin: Client, connected: sa.Engine, name: str) -> None:
         create(admin)
         key = aggregate(admin, "r1")["id"]
         before = all_rows(connected)
@@ -550,7 +550,7 @@ class TestDomains:
         assert (answer.status, answer.message) == (400, f"Policy scope {name!r} does not exist.")
         assert all_rows(connected) == before
 
-    def test_the_rules_of_the_first_door_guard_the_second(self, admin: Client, tmp_path: Path) -> None:
+    def test_metadata_changes_require_the_access_rules_of_scopes(self, admin: Client, tmp_path: Path) -> None:
         create(admin)
         key = aggregate(admin, "r1")["id"]
         rules = {"os-aggregates:set_metadata": "@", "os-policy-scopes:remove_aggregate": "@"}
@@ -568,7 +568,7 @@ class TestDomains:
 
 
 class TestOneDomainOfAScope:
-    """A host is in one domain of a scope at the most, whichever way it would come into a second."""
+    """A host is in at most one domain of a scope, by every route that could add a second."""
 
     MESSAGE = (
         "Host h1 is already in aggregate r1 of the scope rack, so it can't be added to aggregate r2: "
@@ -583,7 +583,7 @@ class TestOneDomainOfAScope:
         return int(aggregate(admin, "r2", "h3", "h1")["id"])
 
     @pytest.mark.parametrize("by", ["add_aggregate", "metadata"])
-    def test_an_aggregate_with_such_a_host_stays_outside(
+    def test_aggregate_with_a_host_of_another_domain_is_rejected(
         self, admin: Client, connected: sa.Engine, late: int, by: str
     ) -> None:
         before = all_rows(connected)
@@ -594,7 +594,7 @@ class TestOneDomainOfAScope:
         assert (answer.status, answer.message) == (409, self.MESSAGE)
         assert all_rows(connected) == before
 
-    def test_such_a_host_stays_outside(self, admin: Client, connected: sa.Engine) -> None:
+    def test_host_of_another_domain_is_rejected(self, admin: Client, connected: sa.Engine) -> None:
         create(admin)
         aggregate(admin, "r1", "h1", scope="rack")
         key = aggregate(admin, "r2", scope="rack")["id"]
@@ -604,7 +604,7 @@ class TestOneDomainOfAScope:
         assert all_rows(connected) == before
         assert add_host(admin, key, "h2").status == 200
 
-    def test_of_several_such_hosts_one_is_named_and_the_rest_counted(self, admin: Client) -> None:
+    def test_error_names_one_host_and_counts_the_rest(self, admin: Client) -> None:
         create(admin)
         aggregate(admin, "r1", "h1", "h2", scope="rack")
         aggregate(admin, "r3", "h3", scope="rack")
@@ -613,7 +613,7 @@ class TestOneDomainOfAScope:
         more = " The same holds for 2 more of its hosts."
         assert (answer.status, answer.message) == (409, self.MESSAGE + more)
 
-    def test_one_domain_of_each_of_several_scopes_is_fine(self, admin: Client) -> None:
+    def test_host_may_be_in_one_domain_of_each_scope(self, admin: Client) -> None:
         for scope in ("rack", "switch"):
             create(admin, scope)
             aggregate(admin, f"{scope}-1", "h1", "h2", scope=scope)
@@ -623,13 +623,13 @@ class TestOneDomainOfAScope:
             {"switch-1": ["h1", "h2"]},
         )
 
-    def test_what_was_refused_goes_once_the_host_has_left(self, admin: Client, late: int) -> None:
+    def test_rejected_change_succeeds_after_the_host_left(self, admin: Client, late: int) -> None:
         first = admin.get("/os-aggregates").json["aggregates"][0]["id"]
         assert admin.post(f"/os-aggregates/{first}/action", {"remove_host": {"host": "h1"}}).status == 200
         assert set_metadata(admin, late, policy_scope="rack").status == 200
         assert members(admin, "rack") == {"r1": [], "r2": ["h1", "h3"]}
 
-    def test_metadata_that_moves_an_aggregate_leaves_it_where_it_is_when_it_can_not(self, admin: Client) -> None:
+    def test_rejected_move_by_metadata_keeps_the_old_scope(self, admin: Client) -> None:
         create(admin)
         create(admin, "switch")
         aggregate(admin, "r1", "h1", scope="rack")
@@ -641,7 +641,7 @@ class TestOneDomainOfAScope:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", ["2.1", "2.64", "2.104", "2.999"])
-def test_older_versions_know_nothing_of_it(admin: Client, version: str) -> None:
+def test_older_microversions_lack_the_route(admin: Client, version: str) -> None:
     scope, key = create(admin)["id"], aggregate(admin, "r1")["id"]
     old, body = admin.at(version), {"policy_scope": {"name": "x"}}
     answers = [
@@ -660,11 +660,11 @@ def test_older_versions_know_nothing_of_it(admin: Client, version: str) -> None:
 class TestTheFleet:
     """What changes about domains counts for the next decision."""
 
-    def test_domains_come_and_go_between_decisions(self, cloud: Cloud) -> None:
+    def test_scheduler_follows_changes_of_domains(self, cloud: Cloud) -> None:
         admin = cloud.admin
         create(admin)
         group = cloud.group("anti-affinity:rack")
-        assert cloud.status(cloud.boot(group=group)) == "ERROR"  # nobody is in a rack yet
+        assert cloud.status(cloud.boot(group=group)) == "ERROR"  # no host is in a rack yet
         keys = [aggregate(admin, f"r{n}", f"node-{n}", scope="rack")["id"] for n in (1, 2)]
         servers = [cloud.boot(group=group) for _ in range(3)]
         assert sorted(map(cloud.status, servers)) == ["ACTIVE", "ACTIVE", "ERROR"]
@@ -677,7 +677,7 @@ class TestTheFleet:
         assert cloud.host(cloud.boot(group=group)) == "node-3"
         assert cloud.status(cloud.boot(group=group)) == "ERROR"
 
-    def test_every_kind_of_change_is_in_the_log(self, cloud: Cloud) -> None:
+    def test_change_log_records_every_kind_of_change(self, cloud: Cloud) -> None:
         admin, store = cloud.admin, cloud.store
         create(admin)
         key = aggregate(admin, "r1", "node-1")["id"]
@@ -688,18 +688,18 @@ class TestTheFleet:
             lambda: add_host(admin, key, "node-2"),
             lambda: set_metadata(admin, key, policy_scope=None),
         ):
-            assert _tells_everybody(store, change), change
+            assert _logs_structure_change(store, change), change
 
 
-def _tells_everybody(store: Store, change: Any) -> bool:
+def _logs_structure_change(store: Store, change: Any) -> bool:
     with store.read() as tx:
         cursor = tx.changes.begin()
     assert change().status == 200
     with store.read() as tx:
-        return tx.changes.since(cursor, "somebody").structure
+        return tx.changes.since(cursor, "other writer").structure
 
 
-def test_a_host_that_outside_hands_put_into_two_domains_takes_no_server_of_that_scope(cloud: Cloud) -> None:
+def test_host_in_two_domains_takes_no_server_of_that_scope(cloud: Cloud) -> None:
     admin = cloud.admin
     create(admin)
     for n in (1, 2):
@@ -724,7 +724,7 @@ def test_a_host_that_outside_hands_put_into_two_domains_takes_no_server_of_that_
             connection.execute(sa.text("ALTER TABLE kept RENAME TO aggregate_hosts"))
 
 
-def test_the_order_of_disguised_identifiers_is_that_of_chance(admin: Client, alice: Client) -> None:
+def test_order_of_obfuscated_identifiers_is_random(admin: Client, alice: Client) -> None:
     """With another namespace the same aggregates come in another order."""
     orders = set()
     chance = random.Random(5)  # noqa: S311 -- the same each time

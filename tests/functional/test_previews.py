@@ -1,4 +1,4 @@
-"""Previews: what more servers of a group would meet with, while nothing happens."""
+"""Previews of more servers in a group."""
 
 import uuid
 from typing import Any
@@ -41,7 +41,7 @@ def headroom(client: Client, group: str, **more: Any) -> dict[str, Any]:
     return found
 
 
-def test_one_unless_more_are_asked_for(racks: Scoped) -> None:
+def test_default_count_is_one(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     seen = preview(racks.admin, group)
     assert seen == {
@@ -53,7 +53,7 @@ def test_one_unless_more_are_asked_for(racks: Scoped) -> None:
     }
 
 
-def test_where_several_would_go(racks: Scoped) -> None:
+def test_preview_returns_domains_of_several_servers(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack", "soft-affinity:zone")
     seen = preview(racks.admin, group, count=3)
     assert (seen["count"], seen["fits"], seen["reason"]) == (3, 3, None)
@@ -66,7 +66,7 @@ def test_where_several_would_go(racks: Scoped) -> None:
     assert preview(racks.alice, group, count=3)["placements"] != tenants["placements"], "passing names"
 
 
-def test_more_than_fit(racks: Scoped) -> None:
+def test_preview_reports_how_many_fit(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     racks.boot_on("node-5", group)
     seen = preview(racks.alice, group, count=4)
@@ -75,7 +75,7 @@ def test_more_than_fit(racks: Scoped) -> None:
     assert preview(racks.alice, group, count=2)["reason"] is None
 
 
-def test_nothing_fits(racks: Scoped) -> None:
+def test_preview_reports_when_nothing_fits(racks: Scoped) -> None:
     group = racks.group("affinity:row")
     seen = preview(racks.alice, group, flavor="giant", count=2)
     assert seen == {
@@ -94,14 +94,14 @@ def test_nothing_fits(racks: Scoped) -> None:
         ("none", "There are not enough hosts available."),
     ],
 )
-def test_tenants_are_told_as_much_as_the_operator_wants(build_cloud: BuildCloud, telling: str, reason: str) -> None:
+def test_tenants_see_the_configured_level_of_detail(build_cloud: BuildCloud, telling: str, reason: str) -> None:
     cloud = build_cloud(2, ("api", "explain_to_tenants", telling))
     group = cloud.group("anti-affinity")
     assert preview(cloud.alice, group, count=3)["reason"] == reason
     assert headroom(cloud.alice, group)["reason"] == reason
 
 
-def test_what_already_runs_counts(racks: Scoped) -> None:
+def test_existing_members_count(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     racks.boot_on("node-2", group)
     racks.boot_on("node-3", flavorRef="whole")
@@ -123,7 +123,7 @@ POLICIES: list[tuple[list[str], dict[str, Any], str, int]] = [
 
 
 @pytest.mark.parametrize(("policies", "rules", "flavor", "expected"), POLICIES)
-def test_headroom_is_what_then_really_boots(
+def test_headroom_equals_what_can_be_created(
     racks: Scoped, policies: list[str], rules: dict[str, Any], flavor: str, expected: int
 ) -> None:
     group = racks.group(*policies, **rules)
@@ -143,14 +143,14 @@ def test_headroom_is_what_then_really_boots(
     assert racks.status(racks.boot(group=group, flavorRef=flavor)) == "ERROR"
 
 
-def test_headroom_where_there_is_more_than_is_looked_for(build_cloud: BuildCloud) -> None:
+def test_headroom_above_the_maximum_is_a_lower_bound(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("vast", 2**30, 2**31 - 1, 2**31 - 1)])
     seen = headroom(cloud.alice, cloud.group("affinity"))
     assert (seen["count"], seen["at_least"], seen["reason"]) == (10_000, True, None)
     assert preview(cloud.alice, cloud.group("affinity"), count=10_000)["fits"] == 10_000
 
 
-def test_a_preview_changes_nothing(racks: Scoped) -> None:
+def test_preview_changes_nothing(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     racks.boot(group=group)
     before = all_rows(racks.connection)
@@ -162,7 +162,7 @@ def test_a_preview_changes_nothing(racks: Scoped) -> None:
     assert racks.jobs() == []
 
 
-def test_readers_may(racks: Scoped) -> None:
+def test_readers_may_preview(racks: Scoped) -> None:
     group = racks.group("affinity")
     reader = racks.alice.sending(X_Roles="reader")
     assert preview(reader, group)["fits"] == 1
@@ -170,7 +170,7 @@ def test_readers_may(racks: Scoped) -> None:
     assert act(racks.bob, group, "preview").status == 404
 
 
-def test_zones_images_and_their_traits(build_cloud: BuildCloud) -> None:
+def test_preview_considers_zones_images_and_traits(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("node-2", 8, 16384, 100, "CUSTOM_SSD"), a_host("node-3")])
     body = {"aggregate": {"name": "az", "availability_zone": "az-1"}}
     aggregate = cloud.admin.post("/os-aggregates", body).json["aggregate"]["id"]
@@ -218,7 +218,7 @@ def test_zones_images_and_their_traits(build_cloud: BuildCloud) -> None:
         ({"more": 1}, "('more' was unexpected)"),
     ],
 )
-def test_what_makes_no_sense(lasting_cloud: Cloud, asked: dict[str, Any], message: str) -> None:
+def test_invalid_requests_return_400(lasting_cloud: Cloud, asked: dict[str, Any], message: str) -> None:
     group = lasting_cloud.group("affinity")
     before = all_rows(lasting_cloud.connection)
     for verb in ("preview", "headroom"):

@@ -32,7 +32,7 @@ class TestQuotaSets:
 
     @pytest.mark.sqlite_only
     @pytest.mark.parametrize(("version", "limits"), BY_VERSION)
-    def test_each_version_has_its_resources(self, admin: Client, version: str, limits: dict[str, int]) -> None:
+    def test_resources_follow_the_microversion(self, admin: Client, version: str, limits: dict[str, int]) -> None:
         client = admin.at(version)
         for path in ("", "/defaults"):
             answer = client.get(f"/os-quota-sets/web{path}")
@@ -41,7 +41,7 @@ class TestQuotaSets:
         assert client.get("/os-quota-sets/web/detail").json == {"quota_set": {"id": "web", **detail}}
         assert client.put("/os-quota-sets/web", {"quota_set": {}}).json == {"quota_set": limits}
 
-    def test_limits_are_set_and_reset(self, admin: Client, alice: Client) -> None:
+    def test_limits_are_set_and_reset_to_defaults(self, admin: Client, alice: Client) -> None:
         body = {"quota_set": {"server_groups": 20, "server_group_members": -1, "cores": "40"}}
         changed = admin.at("2.57").put("/os-quota-sets/web", body)
         expected = ALWAYS | {"server_groups": 20, "server_group_members": -1, "cores": 40}
@@ -52,17 +52,17 @@ class TestQuotaSets:
         assert (reset.status, reset.text) == (202, "")
         assert alice.at("2.57").get("/os-quota-sets/web").json == {"quota_set": {"id": "web", **ALWAYS}}
 
-    def test_a_second_change_keeps_the_first(self, admin: Client) -> None:
+    def test_second_update_keeps_the_first(self, admin: Client) -> None:
         admin.put("/os-quota-sets/web", {"quota_set": {"cores": 1}})
         changed = admin.put("/os-quota-sets/web", {"quota_set": {"ram": 2}}).json["quota_set"]
         assert (changed["cores"], changed["ram"]) == (1, 2)
 
-    def test_force_is_a_word_and_no_resource(self, admin: Client) -> None:
+    def test_force_is_a_flag_and_no_resource(self, admin: Client) -> None:
         for force in (True, "true", False):
             answer = admin.put("/os-quota-sets/web", {"quota_set": {"cores": 0, "force": force}})
             assert (answer.status, "force" in answer.json["quota_set"]) == (200, False)
 
-    def test_a_limit_is_not_below_what_is_used_unless_by_force(self, admin: Client, alice: Client) -> None:
+    def test_limit_below_usage_requires_force(self, admin: Client, alice: Client) -> None:
         for name in ("one", "two"):
             assert (
                 alice.post("/os-server-groups", {"server_group": {"name": name, "policies": ["affinity"]}}).status
@@ -78,20 +78,20 @@ class TestQuotaSets:
         for quota in ({"server_groups": -1}, {"server_groups": 2}, {"server_groups": 1, "force": True}):
             assert admin.put("/os-quota-sets/web", {"quota_set": quota}).status == 200
 
-    def test_a_user_may_be_named_and_does_not_matter(self, admin: Client) -> None:
+    def test_user_id_is_accepted_and_ignored(self, admin: Client) -> None:
         assert admin.at("2.57").get("/os-quota-sets/web", user_id="bob").json["quota_set"]["cores"] == 20
 
-    def test_resetting_what_was_never_set_is_fine(self, admin: Client) -> None:
+    def test_resetting_unset_limits_succeeds(self, admin: Client) -> None:
         assert admin.delete("/os-quota-sets/nobody").status == 202
 
     @pytest.mark.parametrize("path", ["", "/detail"])
-    def test_members_see_their_own_only(self, alice: Client, path: str) -> None:
+    def test_members_see_only_their_own_quota(self, alice: Client, path: str) -> None:
         assert alice.get(f"/os-quota-sets/web{path}").status == 200
         rule = "os_compute_api:os-quota-sets:" + (path[1:] or "show")
         foreign = alice.get(f"/os-quota-sets/mail{path}")
         assert (foreign.status, foreign.message) == (403, f"Policy doesn't allow {rule} to be performed.")
 
-    def test_defaults_are_no_secret(self, alice: Client) -> None:
+    def test_every_role_may_see_the_defaults(self, alice: Client) -> None:
         assert alice.get("/os-quota-sets/mail/defaults").status == 200
 
 
@@ -107,7 +107,7 @@ class TestQuotaClasses:
             pytest.param("2.57", ALWAYS, id="2.57 has no files"),
         ],
     )
-    def test_each_version_has_its_resources(self, admin: Client, version: str, limits: dict[str, int]) -> None:
+    def test_resources_follow_the_microversion(self, admin: Client, version: str, limits: dict[str, int]) -> None:
         client = admin.at(version)
         if version < "2.50":
             limits = {name: limit for name, limit in limits.items() if name not in GROUPS}
@@ -115,7 +115,7 @@ class TestQuotaClasses:
         changed = client.put("/os-quota-class-sets/default", {"quota_class_set": {}})
         assert (changed.status, changed.json) == (200, {"quota_class_set": limits})
 
-    def test_the_default_class_is_everybodys_default(self, admin: Client, alice: Client) -> None:
+    def test_default_class_applies_to_every_project(self, admin: Client, alice: Client) -> None:
         admin.put("/os-quota-sets/mail", {"quota_set": {"cores": 5}})
         changed = admin.put("/os-quota-class-sets/default", {"quota_class_set": {"cores": 30}})
         assert (changed.status, changed.json["quota_class_set"]["cores"]) == (200, 30)
@@ -126,7 +126,7 @@ class TestQuotaClasses:
         admin.delete("/os-quota-sets/mail")
         assert admin.get("/os-quota-sets/mail").json["quota_set"]["cores"] == 30
 
-    def test_another_class_is_nobodys(self, admin: Client) -> None:
+    def test_other_classes_apply_to_no_project(self, admin: Client) -> None:
         admin.put("/os-quota-class-sets/gold", {"quota_class_set": {"cores": 99}})
         assert admin.get("/os-quota-class-sets/gold").json["quota_class_set"]["cores"] == 99
         assert admin.get("/os-quota-sets/web").json["quota_set"]["cores"] == 20
@@ -163,7 +163,7 @@ class TestLimits:
             pytest.param("2.57", {}, id="2.57 has no files"),
         ],
     )
-    def test_each_version_has_its_limits(self, alice: Client, version: str, more: dict[str, int]) -> None:
+    def test_limits_follow_the_microversion(self, alice: Client, version: str, more: dict[str, int]) -> None:
         answer = alice.at(version).get("/limits", reserved="False")
         expected = {"limits": {"rate": [], "absolute": MAXIMA | USED | more}}
         assert (answer.status, answer.json) == (200, expected)
@@ -173,7 +173,7 @@ class TestLimits:
         assert alice.get("/limits").json["limits"]["absolute"]["maxTotalInstances"] == 3
         assert admin.get("/limits").json["limits"]["absolute"]["maxTotalInstances"] == 10
 
-    def test_administrators_ask_for_another_project(self, admin: Client, alice: Client) -> None:
+    def test_administrators_may_see_another_projects_limits(self, admin: Client, alice: Client) -> None:
         admin.put("/os-quota-sets/web", {"quota_set": {"instances": 3}})
         assert admin.get("/limits", tenant_id="web").json["limits"]["absolute"]["maxTotalInstances"] == 3
         refused = alice.get("/limits", tenant_id="mail")
@@ -181,7 +181,7 @@ class TestLimits:
         assert (refused.status, refused.message) == (403, message)
 
 
-def test_defaults_are_what_the_operator_configured(build: Build) -> None:
+def test_defaults_come_from_the_configuration(build: Build) -> None:
     alice = build(("quota", "cores", 7), ("quota", "server_groups", -1)).as_("alice:web")
     shown = alice.get("/os-quota-sets/web").json["quota_set"]
     assert (shown["cores"], shown["server_groups"], shown["instances"]) == (7, -1, 10)

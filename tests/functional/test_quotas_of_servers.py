@@ -1,4 +1,4 @@
-"""Quotas: how many servers, cores and MB a project may have, how many members a group, and what counts when."""
+"""Quotas of servers, cores, memory and group members."""
 
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ def refusal(answer: Answer) -> str:
         ({"cores": 1, "ram": 1024}, {}, "Quota exceeded for cores: Requested 1, but already used 1 of 1 cores"),
     ],
 )
-def test_what_is_over_quota_is_refused_whole(
+def test_request_over_quota_is_rejected_entirely(
     cloud: Cloud, limits: dict[str, Any], fields: dict[str, Any], message: str
 ) -> None:
     cloud.boot()
@@ -44,14 +44,14 @@ def test_what_is_over_quota_is_refused_whole(
     cloud.boot(cloud.bob)  # whose quota is another
 
 
-def test_the_defaults_are_novas(cloud: Cloud) -> None:
+def test_defaults_match_nova(cloud: Cloud) -> None:
     cloud.boot(min_count=10)
     assert refusal(cloud.ask_for(cloud.alice, min_count=3)) == (
         "Quota exceeded for instances: Requested 3, but already used 10 of 10 instances"
     )
 
 
-def test_a_maximum_shrinks_to_what_the_quota_leaves(cloud: Cloud) -> None:
+def test_max_count_shrinks_to_the_remaining_quota(cloud: Cloud) -> None:
     cloud.set_quota(instances=5, cores=4)
     cloud.boot(min_count=1, max_count=9)
     assert cloud.use() == (4, 4, 4096)
@@ -60,13 +60,13 @@ def test_a_maximum_shrinks_to_what_the_quota_leaves(cloud: Cloud) -> None:
     )
 
 
-def test_no_limit_is_no_limit(cloud: Cloud) -> None:
+def test_minus_one_is_unlimited(cloud: Cloud) -> None:
     cloud.set_quota(instances=-1, cores=-1, ram=-1)
     cloud.boot(min_count=12)
     assert cloud.use() == (12, 12, 12288)
 
 
-def test_a_group_has_so_many_members_and_no_more(cloud: Cloud) -> None:
+def test_group_members_are_limited_by_quota(cloud: Cloud) -> None:
     cloud.set_quota(server_group_members=2)
     group = cloud.group("soft-anti-affinity")
     first = cloud.boot(group=group)
@@ -85,7 +85,7 @@ def test_a_group_has_so_many_members_and_no_more(cloud: Cloud) -> None:
     assert cloud.alice.get("/os-quota-sets/web/detail").json["quota_set"]["server_group_members"]["in_use"] == 0
 
 
-def test_refused_members_leave_the_slot_free(build_cloud: BuildCloud) -> None:
+def test_refused_members_do_not_count(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1)
     cloud.set_quota(server_group_members=1)
     group = cloud.group("anti-affinity")
@@ -93,7 +93,7 @@ def test_refused_members_leave_the_slot_free(build_cloud: BuildCloud) -> None:
     assert cloud.status(cloud.boot(group=group)) == "ACTIVE"
 
 
-def test_use_follows_a_servers_life(cloud: Cloud) -> None:
+def test_usage_follows_the_server_lifecycle(cloud: Cloud) -> None:
     assert cloud.use() == (0, 0, 0)
     server = cloud.boot()
     assert cloud.use() == (1, 1, 1024)
@@ -116,7 +116,7 @@ def test_use_follows_a_servers_life(cloud: Cloud) -> None:
     assert cloud.use() == (0, 0, 0)
 
 
-def test_a_resize_needs_quota_for_what_it_adds(cloud: Cloud) -> None:
+def test_resize_requires_quota_for_the_difference(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.set_quota(cores=1)
     answer = cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
@@ -134,7 +134,7 @@ def test_a_resize_needs_quota_for_what_it_adds(cloud: Cloud) -> None:
     assert cloud.use() == (1, 1, 1024), "a smaller size always fits"
 
 
-def test_a_resize_that_is_under_way_counts(cloud: Cloud) -> None:
+def test_resize_in_progress_counts(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.set_quota(cores=2)
     cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
@@ -144,7 +144,7 @@ def test_a_resize_that_is_under_way_counts(cloud: Cloud) -> None:
     assert cloud.use() == (1, 2, 2048), "it was counted when it was asked for"
 
 
-def test_of_two_sizes_the_larger_counts_until_one_is_left(cloud: Cloud) -> None:
+def test_larger_flavor_counts_until_confirm_or_revert(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="big")
     cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
     assert cloud.use() == (1, 2, 2048), "it may still be reverted"
@@ -157,9 +157,7 @@ def test_of_two_sizes_the_larger_counts_until_one_is_left(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize(("old", "new"), [("small", "big"), ("big", "small")])
-def test_a_server_that_is_deleted_between_two_sizes_leaves_nothing_counted(
-    cloud: Cloud, old: str, new: str, settled: bool
-) -> None:
+def test_deleting_a_resized_server_releases_all_quota(cloud: Cloud, old: str, new: str, settled: bool) -> None:
     server = cloud.boot(flavorRef=old)
     cloud.act(cloud.alice, server, "resize", {"flavorRef": new})
     if settled:
@@ -168,7 +166,7 @@ def test_a_server_that_is_deleted_between_two_sizes_leaves_nothing_counted(
     assert cloud.is_empty()
 
 
-def test_a_resize_that_fails_gives_its_quota_back(build_cloud: BuildCloud) -> None:
+def test_failed_resize_releases_its_quota(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(driver=FailingDriver(verbs={"move"}))
     server = cloud.boot()
     cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
@@ -177,7 +175,7 @@ def test_a_resize_that_fails_gives_its_quota_back(build_cloud: BuildCloud) -> No
     assert (cloud.status(server), cloud.use()) == ("ACTIVE", (1, 1, 1024))
 
 
-def test_resizes_at_once_get_no_more_than_the_quota_leaves(cloud: Cloud) -> None:
+def test_concurrent_resizes_stay_within_quota(cloud: Cloud) -> None:
     servers = [cloud.boot() for _ in range(4)]
     cloud.set_quota(cores=5)
 
@@ -189,7 +187,7 @@ def test_resizes_at_once_get_no_more_than_the_quota_leaves(cloud: Cloud) -> None
     cloud.check()
 
 
-def test_a_quota_below_the_use_is_refused(cloud: Cloud) -> None:
+def test_quota_below_usage_is_rejected(cloud: Cloud) -> None:
     cloud.boot(min_count=2)
     answer = cloud.admin.put("/os-quota-sets/web", {"quota_set": {"instances": 1}})
     assert (answer.status, answer.message) == (

@@ -1,4 +1,4 @@
-"""Server groups: made in each version's words, read across versions, listed, limited, deleted."""
+"""Server groups: microversions, listing, quota and deletion."""
 
 from typing import Any
 
@@ -150,7 +150,7 @@ def names(answer: Answer) -> list[str]:
         ),
     ],
 )
-def test_each_version_has_its_words(
+def test_group_shape_follows_the_microversion(
     lasting_cloud: Cloud, version: str, asked: dict[str, Any], fields: set[str], shown: dict[str, Any]
 ) -> None:
     alice = lasting_cloud.alice.at(version)
@@ -167,7 +167,7 @@ def test_each_version_has_its_words(
     assert (deleted.status, deleted.text) == (204, "")
 
 
-def test_a_limit_of_one_is_kept_as_the_tenant_said_it(cloud: Cloud) -> None:
+def test_explicit_limit_of_one_is_kept(cloud: Cloud) -> None:
     rule = {"max_server_per_host": 1}
     for version, asked in (
         ("2.64", {"policy": "anti-affinity", "rules": rule}),
@@ -178,7 +178,7 @@ def test_a_limit_of_one_is_kept_as_the_tenant_said_it(cloud: Cloud) -> None:
         assert cloud.alice.at("2.64").get(f"/os-server-groups/{group['id']}").json["server_group"]["rules"] == rule
 
 
-def test_a_group_is_read_across_versions(cloud: Cloud) -> None:
+def test_group_is_readable_in_every_microversion(cloud: Cloud) -> None:
     group = made(cloud.alice, name="g", policy={"name": "anti-affinity", "rules": {"max_server_per_host": 3}})
     soft = made(cloud.alice, name="soft", policies=["soft-affinity"])
     path, soft_path = (f"/os-server-groups/{each['id']}" for each in (group, soft))
@@ -194,7 +194,7 @@ def test_a_group_is_read_across_versions(cloud: Cloud) -> None:
     assert cloud.alice.at("2.1").get(soft_path).json["server_group"]["policies"] == ["soft-affinity"]
 
 
-def test_older_versions_see_the_first_of_several_policies(cloud: Cloud) -> None:
+def test_older_microversions_show_the_first_policy(cloud: Cloud) -> None:
     group = made(cloud.alice, name="g", policies=["anti-affinity", "soft-affinity"], rules={"max_server_per_host": 2})
     path = f"/os-server-groups/{group['id']}"
     assert cloud.alice.at("2.1").get(path).json["server_group"]["policies"] == ["anti-affinity"]
@@ -202,7 +202,7 @@ def test_older_versions_see_the_first_of_several_policies(cloud: Cloud) -> None:
     assert (newer["policy"], newer["rules"]) == ("anti-affinity", {"max_server_per_host": 2})
 
 
-def test_names_need_not_be_unique_and_may_be_in_any_script(cloud: Cloud) -> None:
+def test_names_may_repeat_and_use_any_script(cloud: Cloud) -> None:
     ids = {made(cloud.alice, name="Ünïcode 群", policies=["affinity"])["id"] for _ in range(2)}
     assert len(ids) == 2
     assert names(cloud.alice.get("/os-server-groups")) == ["Ünïcode 群"] * 2
@@ -325,7 +325,7 @@ def not_one_of(value: str, kinds: str) -> str:
         ("2.1000", None, "None is not of type 'object'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_words(
+def test_invalid_policies_return_400(
     lasting_cloud: Cloud, version: str, group: dict[str, Any] | None, message: str
 ) -> None:
     alice = lasting_cloud.alice.at(version)
@@ -350,7 +350,7 @@ def test_what_makes_no_sense_is_refused_in_words(
     ],
 )
 @pytest.mark.parametrize("version", ["2.64", "2.1000"])
-def test_a_body_that_is_no_group_is_refused(lasting_cloud: Cloud, version: str, body: bytes, message: str) -> None:
+def test_malformed_body_returns_400(lasting_cloud: Cloud, version: str, body: bytes, message: str) -> None:
     answer = lasting_cloud.alice.at(version).ask("POST", "/os-server-groups", body=body)
     assert answer.status == 400
     assert message in answer.message
@@ -359,7 +359,7 @@ def test_a_body_that_is_no_group_is_refused(lasting_cloud: Cloud, version: str, 
 # Show, list, delete
 
 
-def test_another_projects_group_does_not_exist(cloud: Cloud) -> None:
+def test_group_of_another_project_returns_404(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     for client, key in ((cloud.bob, group), (cloud.alice, UNKNOWN_ID), (cloud.alice, "no-uuid")):
         path = f"/os-server-groups/{key}"
@@ -373,7 +373,7 @@ def test_another_projects_group_does_not_exist(cloud: Cloud) -> None:
     assert cloud.alice.get(f"/os-server-groups/{group}").status == 404
 
 
-def test_a_reader_may_look_and_nothing_else(cloud: Cloud) -> None:
+def test_reader_may_only_read(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     reader = cloud.alice.sending(X_Roles="reader")
     assert reader.get(f"/os-server-groups/{group}").status == 200
@@ -393,7 +393,7 @@ def test_a_reader_may_look_and_nothing_else(cloud: Cloud) -> None:
     assert invalid.status == 400, "an invalid body beats a missing right"
 
 
-def test_a_list_shows_the_callers_project(cloud: Cloud) -> None:
+def test_list_shows_the_callers_project(cloud: Cloud) -> None:
     for client, name in ((cloud.alice, "a1"), (cloud.bob, "b1"), (cloud.alice, "a2"), (cloud.admin, "o1")):
         made(client, name=name, policies=["affinity"])
     assert names(cloud.alice.get("/os-server-groups")) == ["a1", "a2"]
@@ -403,7 +403,7 @@ def test_a_list_shows_the_callers_project(cloud: Cloud) -> None:
         assert names(cloud.alice.get("/os-server-groups", all_projects=value)) == ["a1", "a2"]
 
 
-def test_a_list_is_read_in_pages(cloud: Cloud) -> None:
+def test_list_is_paged(cloud: Cloud) -> None:
     for number in range(5):
         made(cloud.alice, name=f"g{number}", policies=["affinity"])
     path = "/os-server-groups"
@@ -439,19 +439,19 @@ def test_a_list_is_read_in_pages(cloud: Cloud) -> None:
         ("limit=", "Invalid input for query parameters limit. Value: . '' should be non-empty"),
     ],
 )
-def test_a_page_that_makes_no_sense_is_refused(lasting_cloud: Cloud, query: str, message: str) -> None:
+def test_invalid_paging_returns_400(lasting_cloud: Cloud, query: str, message: str) -> None:
     answer = lasting_cloud.alice.ask("GET", "/os-server-groups", query_string=query)
     assert (answer.status, answer.message) == (400, message)
 
 
-def test_an_unknown_parameter_is_ignored_and_later_refused(lasting_cloud: Cloud) -> None:
+def test_unknown_parameter_is_rejected_in_newer_microversions(lasting_cloud: Cloud) -> None:
     alice = lasting_cloud.alice
     assert alice.at("2.74").get("/os-server-groups", name="x").status == 200
     refused = alice.at("2.75").get("/os-server-groups", name="x")
     assert (refused.status, refused.message) == (400, "Additional properties are not allowed ('name' was unexpected)")
 
 
-def test_a_project_has_so_many_groups_and_no_more(cloud: Cloud) -> None:
+def test_groups_are_limited_by_quota(cloud: Cloud) -> None:
     cloud.set_quota(server_groups=2)
     first = cloud.group("affinity")
     cloud.group("affinity")
@@ -475,7 +475,7 @@ def test_a_project_has_so_many_groups_and_no_more(cloud: Cloud) -> None:
 # Members
 
 
-def test_members_are_the_servers_that_are_there(cloud: Cloud) -> None:
+def test_members_exclude_deleted_servers(cloud: Cloud) -> None:
     group = cloud.group("soft-anti-affinity")
     assert cloud.members(group) == set()
     asked = cloud.ask_for(cloud.alice, group=group)
@@ -494,7 +494,7 @@ def test_members_are_the_servers_that_are_there(cloud: Cloud) -> None:
     assert cloud.members(group) == {second}
 
 
-def test_a_group_goes_and_its_members_stay(cloud: Cloud) -> None:
+def test_deleting_a_group_keeps_its_servers(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(3)]
     refused = cloud.act(cloud.admin, servers[0], "migrate")
@@ -509,7 +509,7 @@ def test_a_group_goes_and_its_members_stay(cloud: Cloud) -> None:
     assert (again.status, again.message) == (400, f"Instance group {group} could not be found.")
 
 
-def test_other_methods_and_paths_do_not_exist(cloud: Cloud) -> None:
+def test_other_methods_and_paths_return_404(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     older = cloud.alice.at("2.104")
     for method, path in (("PUT", "/os-server-groups"), ("PATCH", f"/os-server-groups/{group}")):

@@ -1,4 +1,4 @@
-"""Builders of what a service has, as far as fleet files speak of it."""
+"""Builders of the objects that fleet files describe."""
 
 from covey.model.aggregates import Aggregate
 from covey.model.flavors import Flavor

@@ -1,4 +1,4 @@
-"""Roles: what each brings along."""
+"""Roles imply lesser roles."""
 
 import pytest
 
@@ -11,11 +11,11 @@ ROLES = {
     "a reader is a reader": ({"reader"}, {"reader"}),
     "another role brings nothing along": ({"auditor"}, {"auditor"}),
     "several bring along what each does": ({"auditor", "member"}, {"auditor", "member", "reader"}),
-    "nobody is nothing": (set(), set()),
+    "no role implies nothing": (set(), set()),
     "another case is another role": ({"Admin"}, {"Admin"}),
 }
 
 
 @pytest.mark.parametrize(("given", "roles"), ROLES.values(), ids=ROLES)
-def test_a_role_brings_others_along(given: set[str], roles: set[str]) -> None:
+def test_role_implies_lesser_roles(given: set[str], roles: set[str]) -> None:
     assert with_implied(frozenset(given)) == roles

@@ -17,6 +17,6 @@ from tests.build import NOW
     ],
     ids=["none", "one", "two beside something else", "other words and other keys"],
 )
-def test_only_required_traits_close_an_aggregate(metadata: dict[str, str], traits: set[str]) -> None:
+def test_only_traits_marked_required_restrict_an_aggregate(metadata: dict[str, str], traits: set[str]) -> None:
     aggregate = Aggregate(AggregateId(1), "u", "a", None, None, NOW, None, metadata, ())
     assert aggregate.required_traits == frozenset(traits)

@@ -1,4 +1,4 @@
-"""A fleet file of what the service has: short where it can be, and exact."""
+"""Fleet export is short and exact."""
 
 from dataclasses import replace
 
@@ -74,10 +74,10 @@ FILES: dict[str, tuple[FleetState, FleetFile]] = {
 
 
 @pytest.mark.parametrize(("state", "file"), FILES.values(), ids=FILES)
-def test_a_fleet_is_written_in_its_shortest_form(state: FleetState, file: FleetFile) -> None:
+def test_export_uses_the_shortest_form(state: FleetState, file: FleetFile) -> None:
     assert export_fleet(state, RATIOS) == file
 
 
 @pytest.mark.parametrize(("state", "file"), FILES.values(), ids=FILES)
-def test_what_was_written_changes_nothing_when_applied(state: FleetState, file: FleetFile) -> None:
+def test_applying_an_export_changes_nothing(state: FleetState, file: FleetFile) -> None:
     assert plan_changes(file, state, RATIOS, lambda: "new id").size == 0

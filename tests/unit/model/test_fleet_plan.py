@@ -1,4 +1,4 @@
-"""What has to change so that the service matches a fleet file, and how that is told."""
+"""Plans of the changes that make the service match a fleet file."""
 
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ CHANGES: dict[str, tuple[FleetFile, FleetState, list[str]]] = {
         FleetState(aggregates=(aggregate("a", same="1", other="1", gone="1"),)),
         ["+ other=2 in aggregate a", "+ new=3 in aggregate a", "- gone in aggregate a"],
     ),
-    "the metadata of a zone or a domain is nobody's business": (
+    "metadata of a zone or a domain is kept": (
         domains(n1="r1"),
         replace(ONE_HOST, aggregates=(aggregate("r1", "n1", scope="rack", k="v"),)),
         [],
@@ -150,14 +150,12 @@ CHANGES: dict[str, tuple[FleetFile, FleetState, list[str]]] = {
 
 
 @pytest.mark.parametrize(("file", "state", "lines"), CHANGES.values(), ids=CHANGES)
-def test_each_change_is_a_line(file: FleetFile, state: FleetState, lines: list[str]) -> None:
+def test_plan_lists_each_change_on_one_line(file: FleetFile, state: FleetState, lines: list[str]) -> None:
     assert list(describe(planned(file, state))) == lines
 
 
 @pytest.mark.parametrize(("file", "state", "lines"), CHANGES.values(), ids=CHANGES)
-def test_the_size_is_the_number_of_changes_and_zero_when_there_is_none(
-    file: FleetFile, state: FleetState, lines: list[str]
-) -> None:
+def test_size_is_the_number_of_changes(file: FleetFile, state: FleetState, lines: list[str]) -> None:
     made = planned(file, state)
     several = sum(len(changes) - 1 for _, changes in made.changed_metadata)
     assert made.size == len(lines) - several
@@ -168,18 +166,18 @@ EVERYTHING = FleetState(
 )
 
 
-def test_what_the_file_does_not_name_is_left_alone() -> None:
+def test_objects_not_in_the_file_are_left_alone() -> None:
     made = planned(FleetFile(), EVERYTHING)
     assert (made.left_alone, made.removed, made.size) == (EVERYTHING, FleetState(), 0)
 
 
-def test_what_the_file_does_not_name_goes_if_asked_to() -> None:
+def test_prune_removes_objects_not_in_the_file() -> None:
     made = planned(FleetFile(), EVERYTHING, prune=True)
     assert (made.left_alone, made.removed, made.size) == (FleetState(), EVERYTHING, 5)
     assert list(describe(made)) == ["- host n1", "- scope rack", "- aggregate a", "- flavor small", "- image linux"]
 
 
-def test_what_the_file_names_never_goes() -> None:
+def test_prune_keeps_objects_in_the_file() -> None:
     file = FleetFile(
         hosts=(host_entry("n1", "az", rack="r1"),),
         scopes=(RACK_ENTRY,),
@@ -191,7 +189,7 @@ def test_what_the_file_names_never_goes() -> None:
     assert planned(file, state, prune=True).removed == FleetState()
 
 
-def test_a_host_takes_its_own_ratios_and_the_defaults_for_the_rest() -> None:
+def test_host_ratios_override_the_defaults() -> None:
     entry = replace(host_entry("n1"), ratios={"MEMORY_MB": 1.5})
     ((_, has),) = planned(FleetFile(hosts=(entry,)), FleetState()).new_hosts
     assert has == {
@@ -201,18 +199,18 @@ def test_a_host_takes_its_own_ratios_and_the_defaults_for_the_rest() -> None:
     }
 
 
-def test_a_change_of_what_a_host_has_keeps_what_is_reserved_and_used() -> None:
+def test_changed_inventory_keeps_reserved_and_used() -> None:
     busy = host("n1", VCPU=Inventory(4, reserved=1, used=3))
     ((_, has),) = planned(FleetFile(hosts=(host_entry("n1"),)), FleetState(hosts=(busy,))).changed_hosts
     assert has[ResourceClass.VCPU] == Inventory(8, 1, 4.0, used=3)
 
 
-def test_a_new_flavor_has_the_id_that_the_file_gives_or_a_new_one() -> None:
+def test_new_flavor_has_the_id_of_the_file_or_a_generated_one() -> None:
     file = FleetFile(flavors=(replace(SMALL, id="f1"), replace(SMALL, name="large")))
     assert [new.id for new in planned(file, FleetState()).new_flavors] == ["f1", "new id"]
 
 
-def test_a_changed_flavor_keeps_what_no_file_speaks_of() -> None:
+def test_changed_flavor_keeps_attributes_that_files_do_not_set() -> None:
     old = replace(flavor("small"), ephemeral_gb=3, swap_mb=4, rxtx_factor=5.0, description="nice")
     file = FleetFile(flavors=(replace(SMALL, disk_gb=9),))
     assert planned(file, FleetState(flavors=(old,))).changed_flavors == [(old, replace(old, disk_gb=9))]

@@ -1,4 +1,4 @@
-"""Images: who may see one."""
+"""Visibility of images."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.build import an_image
 
 
 @pytest.mark.parametrize("visibility", Visibility)
-def test_an_owner_sees_an_image_and_others_what_is_for_everybody(visibility: Visibility) -> None:
+def test_owner_sees_every_image_and_others_only_public_and_community(visibility: Visibility) -> None:
     image = an_image(owner=ProjectId("web"), visibility=visibility)
     assert image.visible_to(ProjectId("web"))
     assert image.visible_to(ProjectId("db")) is (visibility in {Visibility.PUBLIC, Visibility.COMMUNITY})

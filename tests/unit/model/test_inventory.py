@@ -1,4 +1,4 @@
-"""The arithmetic of capacity."""
+"""Capacity and free amounts of inventories."""
 
 import pytest
 
@@ -23,10 +23,10 @@ FREE = {
 
 
 @pytest.mark.parametrize(("has", "capacity"), CAPACITIES.values(), ids=CAPACITIES)
-def test_what_servers_may_take(has: Inventory, capacity: int) -> None:
+def test_capacity_follows_total_reserved_and_ratio(has: Inventory, capacity: int) -> None:
     assert has.capacity == capacity
 
 
 @pytest.mark.parametrize(("has", "free"), FREE.values(), ids=FREE)
-def test_what_is_left_of_what_is_there(has: Inventory, free: int) -> None:
+def test_free_ignores_the_ratio_and_is_never_negative(has: Inventory, free: int) -> None:
     assert has.free == free

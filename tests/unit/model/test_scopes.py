@@ -1,4 +1,4 @@
-"""Scopes: which hosts are where they should be, and the scope that is always there."""
+"""Domain problems of hosts, and the implicit scope."""
 
 from dataclasses import replace
 
@@ -20,8 +20,8 @@ def domain(name: str, *hosts: str, scope: str | None = RACK.id) -> Aggregate:
 @pytest.mark.parametrize(
     ("domains", "no_domain", "ambiguous"),
     [
-        pytest.param([], ("a", "b", "c"), (), id="no domain has nobody"),
-        pytest.param([domain("r1", "a", "b"), domain("r2", "c")], (), (), id="everybody is somewhere"),
+        pytest.param([], ("a", "b", "c"), (), id="no domains exist"),
+        pytest.param([domain("r1", "a", "b"), domain("r2", "c")], (), (), id="every host is in one domain"),
         pytest.param([domain("r1", "b")], ("a", "c"), (), id="some are in no domain"),
         pytest.param(
             [domain("r1", "a", "b"), domain("r2", "b", "c"), domain("r3", "b")],
@@ -37,12 +37,12 @@ def domain(name: str, *hosts: str, scope: str | None = RACK.id) -> Aggregate:
         ),
     ],
 )
-def test_hosts_that_are_not_in_exactly_one_domain_are_found(
+def test_finds_hosts_in_no_domain_or_several(
     domains: list[Aggregate], no_domain: tuple[str, ...], ambiguous: tuple[tuple[str, tuple[str, ...]], ...]
 ) -> None:
     assert find_domain_problems(RACK, ["a", "b", "c"], domains) == DomainProblems("rack", no_domain, ambiguous)
 
 
-def test_the_implicit_scope_never_changes() -> None:
+def test_implicit_scope_has_a_fixed_id() -> None:
     known = Scope(ScopeId("00000000-0000-4000-8000-0000686f7374"), "host", False, True, "")
     assert replace(IMPLICIT_SCOPE) == known
