@@ -111,7 +111,7 @@ def batch(
 
 
 def _ask(policies: tuple[GroupPolicy, ...], members: list[int], count: int = 1) -> RequestSpec:
-    return RequestSpec(*fleets.AMOUNTS, count=count, group=GroupView(policies, {row + 1: 1 for row in members}))
+    return RequestSpec(fleets.AMOUNTS, count=count, group=GroupView(policies, {row + 1: 1 for row in members}))
 
 
 def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -> Iterator[Row]:

@@ -169,7 +169,7 @@ def worlds(draw: st.DrawFn, most: int = 1, sizes: Sequence[int] = (3, 8, 12), le
     requirements = draw(some_standing(hosts))
     multipliers = st.sampled_from([1.0, 1.0, 0.0, -1.0, 0.5, 3.0])
     return World(
-        RequestSpec(*wanted, count, draw(st.integers(1, count)), requirements, group),
+        RequestSpec(wanted, count, draw(st.integers(1, count)), requirements, group),
         hosts,
         aggregates,
         Weights(draw(multipliers), draw(multipliers), draw(multipliers)),
@@ -452,7 +452,7 @@ def test_room_that_was_taken_is_as_if_it_had_never_been_there(
 
 
 def _taking(taken: tuple[int, int, int], spec: RequestSpec) -> RequestSpec:
-    return replace(spec, vcpus=taken[0], memory_mb=taken[1], disk_gb=taken[2])
+    return replace(spec, amounts=taken)
 
 
 @law

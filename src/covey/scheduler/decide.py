@@ -6,7 +6,7 @@ import numpy as np
 
 from covey.model.ids import HostId
 from covey.scheduler import batch
-from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, Constraint
+from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, WITHOUT_GROUP, Constraint
 from covey.scheduler.fleet import Fleet, Mask, Rows, best_rows
 from covey.scheduler.policies import soft_policies
 from covey.scheduler.request_spec import RequestSpec
@@ -46,7 +46,7 @@ def allowed(spec: RequestSpec, fleet: Fleet) -> Mask:
     if spec.forced:
         return _product(spec, fleet, FORCED)
     mask = _static_mask(spec, fleet)
-    for constraint in DYNAMIC:
+    for constraint in DYNAMIC if spec.group.policies else WITHOUT_GROUP:
         column = constraint.allows(spec, fleet)
         if column is not None:
             mask = mask & column
@@ -55,8 +55,9 @@ def allowed(spec: RequestSpec, fleet: Fleet) -> Mask:
 
 def _best(spec: RequestSpec, fleet: Fleet, mask: Mask) -> Rows:
     """Return the candidates that rank first: by the soft policies in their order, then by the weighers."""
-    for kind, policy in soft_policies(spec.group):
-        mask = kind.best(policy, spec.group, fleet, mask)
+    if spec.group.policies:
+        for kind, policy in soft_policies(spec.group):
+            mask = kind.best(policy, spec.group, fleet, mask)
     return best_rows(fleet.weight, mask)
 
 

@@ -165,7 +165,7 @@ class _Planner:
         if self._context.avoid and not forced:
             requirements = replace(requirements, other_hosts=requirements.other_hosts | self._context.avoid)
         return RequestSpec(
-            *amounts_of(resolved.flavor),
+            amounts_of(resolved.flavor),
             count=self._within_quota(request, resolved, state),
             minimum=request.minimum,
             requirements=requirements,

@@ -60,7 +60,7 @@ def _smaller(spec: RequestSpec, fleet: Fleet) -> list[_Change]:
 
 def _with_amount(spec: RequestSpec, resource: int, amount: int) -> RequestSpec:
     vcpus, memory_mb, disk_gb = (amount if number == resource else own for number, own in enumerate(spec.amounts))
-    return replace(spec, vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb)
+    return replace(spec, amounts=(vcpus, memory_mb, disk_gb))
 
 
 def _less(amount: int, resource: int) -> str:

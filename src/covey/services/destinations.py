@@ -61,7 +61,7 @@ class Destinations:
     ) -> Destination:
         """Select a host by the present policies; the server never counts against itself. Raises NoValidHost."""
         view = GroupView() if group is None else _without(group.view(), server)
-        spec = RequestSpec(*amounts_of(flavor or server.flavor), requirements=requirements, group=view, forced=forced)
+        spec = RequestSpec(amounts_of(flavor or server.flavor), requirements=requirements, group=view, forced=forced)
         # A transaction of its own: the caller's changes are not committed yet.
         with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
             decision = decide(spec, snapshot.fleet, self.seed(), self.subset)

@@ -73,7 +73,7 @@ class Explanations:
                 if group is None:
                     raise Invalid(f"Instance group {request.group} could not be found.")
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
-            spec = RequestSpec(*amounts_of(flavor), requirements=requirements, group=view)
+            spec = RequestSpec(amounts_of(flavor), requirements=requirements, group=view)
             with self.live.fresh(tx) as snapshot:
                 sentence = explain(spec, snapshot.fleet).sentence()
                 return PlacementExplanation(sentence, host_reasons(spec, snapshot.fleet), _query(spec, snapshot.fleet))
@@ -84,7 +84,7 @@ class Explanations:
             return None
         requirements = self.servers.requirements_for(server.project_id, server.flavor, server.request)
         with self.store.read() as tx, self.live.fresh(tx) as snapshot:
-            return _query(RequestSpec(*amounts_of(server.flavor), requirements=requirements), snapshot.fleet)
+            return _query(RequestSpec(amounts_of(server.flavor), requirements=requirements), snapshot.fleet)
 
 
 def _query(spec: RequestSpec, fleet: Fleet) -> PlacementQuery:

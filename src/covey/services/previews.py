@@ -72,7 +72,7 @@ class Previews:
                 zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden
             )
             spec = RequestSpec(
-                *amounts_of(flavor),
+                amounts_of(flavor),
                 count=request.count,
                 minimum=1,
                 requirements=self.servers.requirements_for(found.project_id, flavor, placement),

@@ -178,7 +178,7 @@ class SimulatedCloud:
             target = self.groups[group]
             target.desired, target.requested = target.desired + len(names), target.requested + len(names)
             target.latest = amounts, requirements
-        spec = RequestSpec(*amounts, len(names), minimum, requirements, self._view(group))
+        spec = RequestSpec(amounts, len(names), minimum, requirements, self._view(group))
         decision = self._decide(spec, seed)
         for name, host in zip(names, decision.chosen, strict=False):
             self._place(name, self.fleet.row_of[host], amounts, requirements, group, take=True)
@@ -191,7 +191,7 @@ class SimulatedCloud:
 
     def _move(self, name: str, server: PlacedServer, seed: int) -> bool:
         """Place a removed server on another host. Return False if no host is valid."""
-        spec = RequestSpec(*server.amounts, requirements=server.requirements, group=self._view(server.group))
+        spec = RequestSpec(server.amounts, requirements=server.requirements, group=self._view(server.group))
         decision = self._decide(spec, seed + server.row)
         if not decision.chosen:
             self._refuse(spec, decision, server.group, 1)

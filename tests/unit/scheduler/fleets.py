@@ -38,11 +38,14 @@ def spec(
     *policies: GroupPolicy,
     places: Mapping[int, int] | None = None,
     movers: tuple[tuple[int, int], ...] = (),
+    vcpus: int = 1,
+    memory_mb: int = 1024,
+    disk_gb: int = 10,
     **fields: Any,
 ) -> RequestSpec:
     """One small server, or what the fields say, of a group with those policies, places and members that move."""
-    defaults: dict[str, Any] = {"vcpus": 1, "memory_mb": 1024, "disk_gb": 10}
-    return RequestSpec(**defaults | fields, group=GroupView(policies, places or {}, movers))
+    group = GroupView(policies, places or {}, movers)
+    return RequestSpec((vcpus, memory_mb, disk_gb), group=group, **fields)
 
 
 def requirements(**fields: Any) -> RequestSpec:

@@ -86,7 +86,7 @@ def test_no_hard_policy_is_violated_and_no_host_is_overcommitted(seed: int) -> N
 def test_placement_equals_the_decision_of_the_service() -> None:
     begin = start()
     outcome = replayed(boots(1, "g", "soft-anti-affinity:rack"), begin=begin)
-    asked = RequestSpec(*SMALL)
+    asked = RequestSpec(SMALL)
     fleet = begin.fleet()
     chosen = decide(asked, fleet, seed=0).chosen[0]
     assert outcome.places == {"s0": fleet.hosts[fleet.row_of[chosen]].name}

@@ -43,5 +43,6 @@ STATIC: tuple[Constraint, ...] = (
 )
 # These change with every server that is placed, moved or deleted.
 DYNAMIC: tuple[Constraint, ...] = (Room(), GroupPolicies())
+WITHOUT_GROUP: tuple[Constraint, ...] = (Room(),)
 # An operator who forces a host skips all others.
 FORCED: tuple[Constraint, ...] = (NamedHosts(), Room())

@@ -46,7 +46,7 @@ class MemberClass:
     def spec(self, group: GroupView, count: int = 1, only: frozenset[HostId] | None = None) -> RequestSpec:
         """Return a request for some of the members."""
         requirements = self.requirements if only is None else replace(self.requirements, only_hosts=only)
-        return RequestSpec(*self.amounts, count=count, minimum=count, requirements=requirements, group=group)
+        return RequestSpec(self.amounts, count=count, minimum=count, requirements=requirements, group=group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _member_classes(
 ) -> tuple[MemberClass, ...]:
     """Return the classes with the hosts that admit them if all hosts and the group were empty."""
     return tuple(
-        MemberClass(amounts, needs, mask & allowed(RequestSpec(0, 0, 0, requirements=needs, group=empty), fleet))
+        MemberClass(amounts, needs, mask & allowed(RequestSpec((0, 0, 0), requirements=needs, group=empty), fleet))
         for amounts, needs in classes
     )
 

@@ -66,7 +66,7 @@ class Refusals:
             with self.live.fresh(tx) as snapshot:
                 fleet = snapshot.fleet.copy()
         spec = RequestSpec(
-            *amounts_of(found.flavor), requirements=requirements, group=group, forced=found.request.forced
+            amounts_of(found.flavor), requirements=requirements, group=group, forced=found.request.forced
         )
         explanation = explain(spec, fleet)
         if detail == "reasons":

@@ -12,11 +12,11 @@ A, B = frozenset({"A"}), frozenset({"B", "C"})
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
-        (PlacementQuery(RequestSpec(1, 512, 2), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
-        (PlacementQuery(RequestSpec(1, 512, 0), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
+        (PlacementQuery(RequestSpec((1, 512, 2)), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
+        (PlacementQuery(RequestSpec((1, 512, 0)), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
         (
             PlacementQuery(
-                RequestSpec(1, 512, 0, requirements=HostRequirements(required_traits=B, forbidden_traits=A)),
+                RequestSpec((1, 512, 0), requirements=HostRequirements(required_traits=B, forbidden_traits=A)),
                 ("u1", "u2"),
             ),
             "resources=VCPU:1,MEMORY_MB:512&required=B,C,!A&member_of=!in:u1,u2",
