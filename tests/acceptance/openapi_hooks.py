@@ -1,4 +1,4 @@
-"""What schemathesis has to be told of the service: our formats, what is there, and what no schema can say."""
+"""Hooks of schemathesis: formats, existing resources, and rules that no schema can express."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -28,7 +28,7 @@ schemathesis.openapi.format("python_regex", st.sampled_from(["web", "^a.*b$", "x
 
 @schemathesis.hook
 def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
-    """Keeps all but one: a move may find no place to go to, whatever it says, and that is 400 here."""
+    """Keep all checks but one: a valid migration without a valid host is 400."""
     del context
     moves = case.operation.label == "POST /servers/{key}/action"
     return not (moves and isinstance(failure, RejectedPositiveData) and "No valid host was found" in response.text)
@@ -36,21 +36,21 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
 
 @schemathesis.hook
 def filter_case(context: Any, case: Any) -> bool:
-    """Leaves alone what other requests need."""
+    """Skip requests that would delete resources of other requests."""
     del context
     return case.method != "DELETE" or case.path_parameters.get("key") not in _things(case.operation).kept
 
 
 @schemathesis.hook
 def map_path_parameters(context: Any, path_parameters: Any) -> Any:
-    """Leads somewhere, unless something is to be deleted; where a link leads, schemathesis goes all the same."""
+    """Point paths to existing resources, except for deletions; links of schemathesis stay."""
     things = _things(context.operation)
     return path_parameters and path_parameters | _somewhere(context.operation, things.by_text)
 
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Makes what fits the document speak of things that are there, and agree with itself."""
+    """Make a valid body refer to existing resources, and make its fields consistent."""
     del kwargs
     things = _things(context.operation)
     if case.meta.phase.name == TestPhase.COVERAGE and _fits(case, ParameterLocation.PATH):
@@ -65,7 +65,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
-    """Lets a deleted server go: its host does that after the answer."""
+    """Wait until a deleted server is gone: its host deletes it after the response."""
     if case.operation.label == "DELETE /servers/{key}" and response.status_code == HTTPStatus.NO_CONTENT:
         _things(context.operation).flavor_and_host(case.path_parameters["key"])
 
@@ -84,7 +84,7 @@ def _things(operation: Any) -> Things:
 
 
 def _somewhere(operation: Any, keys: Mapping[str, str]) -> dict[str, str]:
-    """The key of something real, for paths that begin at such a thing."""
+    """Return the key of an existing resource for a path."""
     key = keys.get(operation.path.partition("/{key}")[0])
     return {"key": key} if key and operation.method != "delete" else {}
 
@@ -142,7 +142,7 @@ def _body(case: Any, things: Things) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """JSON Schema holds 1.0 for an integer and U+0000 for text; the API, as its clients know it, does not."""
+    """Replace 1.0 and U+0000, which JSON Schema admits as integer and string, and the API does not."""
     match value:
         case dict():
             return {_exact(key): _exact(inner) for key, inner in value.items()}
@@ -156,12 +156,12 @@ def _exact(value: Any) -> Any:
 
 
 def _renamed(one: dict[str, Any], key: str) -> dict[str, Any]:
-    """The body names what the path names."""
+    """Make the body name the key of the path."""
     return {unquote(key): value for value in one.values()}
 
 
 def _real(value: Any, things: Things, flavor: str | None = None, host: str | None = None, name: str = "") -> Any:
-    """The same with real things in it, other than the flavor and the host that a server has already."""
+    """Return the action with existing resources, other than the server's own flavor and host."""
     match value:
         case dict():
             return {key: _real(inner, things, flavor, host, key) for key, inner in value.items()}
@@ -184,14 +184,14 @@ def _real(value: Any, things: Things, flavor: str | None = None, host: str | Non
 
 
 def _counted(body: Any) -> Any:
-    """No schema can say that one number is at least another."""
+    """Order the two counts, which no schema can express."""
     counts = {key: body["server"][key] for key in ("min_count", "max_count") if key in body["server"]}
     ordered = dict(zip(counts, sorted(counts.values(), key=int), strict=True))
     return body | {"server": body["server"] | ordered}
 
 
 def _policed(group: dict[str, Any], things: Things) -> dict[str, Any]:
-    """Policies of scopes that are there, one for each, so that they agree; and rules for those that have some."""
+    """Return consistent policies, one for each existing scope, and rules for them."""
     rules = group.get("rules", {})
     if "policy" in group or not {"policies", "rules"} & group.keys():
         return group

@@ -14,7 +14,7 @@ _OLDEST_FIRST = "sort_key=created_at&sort_dir=asc"
 
 @dataclass
 class Things:
-    """Ids and names of what is there. What stays is asked for once, what schemathesis changes each time."""
+    """Ids and names of existing resources. Constant ones are requested once, changing ones each time."""
 
     url: str
     auth: tuple[str, str] | None
@@ -22,12 +22,12 @@ class Things:
 
     @cached_property
     def flavors(self) -> Mapping[str, str]:
-        """Their names by id; those that schemathesis makes come last."""
+        """Return the names by id; resources that schemathesis creates come last."""
         return {flavor["id"]: flavor["name"] for flavor in self._list(f"/flavors?{_OLDEST_FIRST}")}
 
     @cached_property
     def images(self) -> list[str]:
-        """Their ids; what asks least of a host comes first."""
+        """Return the ids, smallest flavor first."""
         found = self._list("/images", self.url.replace("/compute/v2.1", "/image/v2"))
         return [image["id"] for image in sorted(found, key=len)]
 
@@ -42,7 +42,7 @@ class Things:
 
     @cached_property
     def by_text(self) -> dict[str, str]:
-        """One thing of each kind that goes by any text; it is there for everything but its deletion."""
+        """Return one resource of each kind with text ids, for all requests but its deletion."""
         return {
             "/servers": self.server,
             "/os-server-groups": self.group,
@@ -52,19 +52,19 @@ class Things:
 
     @cached_property
     def by_number_or_uuid(self) -> dict[str, str]:
-        """The same for the other kinds."""
+        """Return one resource of each other kind."""
         host = next(iter(self.hosts), "")
         aggregate = self._made("/os-aggregates", {"aggregate": {"name": "kept"}})
         return {"/os-aggregates": aggregate, "/os-hypervisors": host, "/os-services": host}
 
     @cached_property
     def kept(self) -> set[str]:
-        """What other requests need."""
+        """Return the resources that other requests need."""
         return {*self.flavors, *self.by_text.values(), *self.by_number_or_uuid.values()}
 
     @property
     def hosts(self) -> Mapping[str, str]:
-        """Their names by id; none for those who may not know."""
+        """Return the names by id; empty without access."""
         return {host["id"]: host["hypervisor_hostname"] for host in self._list("/os-hypervisors")}
 
     @property
@@ -80,11 +80,11 @@ class Things:
         return [move["uuid"] for move in self._list("/os-migrations")]
 
     def deeds(self, server: str) -> list[str]:
-        """The requests that did something to a server."""
+        """Return the request ids of a server's instance actions."""
         return [deed["request_id"] for deed in self._list(f"/servers/{server}/os-instance-actions")]
 
     def flavor_and_host(self, server: str) -> tuple[str | None, str | None]:
-        """What a server has, by name, as soon as nothing is being done to it; neither, if it is gone by then."""
+        """Return a server's flavor and host once no task runs; neither if the server is gone."""
         deadline = time.monotonic() + _AT_REST_WITHIN_S
         while True:
             found = self._ask("GET", f"/servers/{server}").json().get("server", {})
@@ -93,13 +93,13 @@ class Things:
             time.sleep(0.02)
 
     def empty(self, aggregate: str) -> None:
-        """Takes its hosts out of an aggregate."""
+        """Remove all hosts from an aggregate."""
         found = self._ask("GET", f"/os-aggregates/{aggregate}").json().get("aggregate", {})
         for host in found.get("hosts", ()):
             self._ask("POST", f"/os-aggregates/{aggregate}/action", {"remove_host": {"host": host}})
 
     def force_down(self, name: str | None) -> None:
-        """Forces this host down and no other; does nothing for those who may not."""
+        """Force only this host down; no effect without access."""
         if name == self._down:
             return
         for host, called in self.hosts.items():
@@ -113,7 +113,7 @@ class Things:
         return found
 
     def _made(self, path: str, body: object) -> str:
-        """The id of a new thing; nothing for those who may not make one."""
+        """Create a resource and return its id; None without access."""
         answer = self._ask("POST", path, body)
         return str(next(iter(answer.json().values()))["id"]) if answer.ok else ""
 

@@ -54,7 +54,7 @@ _WARM = 'openstack() {{ {0}/openstack "$@"; }}; covey() {{ {0}/covey "$@"; }}'
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block, and what the comments before it say."""
+    """One fenced block, and the comments before it."""
 
     language: str
     text: str
@@ -62,7 +62,7 @@ class Block:
 
     @property
     def commands(self) -> list[tuple[str, list[str]]]:
-        """Each command with the lines that it is said to write."""
+        """Return each command with its expected output."""
         found: list[tuple[str, list[str]]] = []
         for line in self.text.splitlines():
             if line.startswith("$ "):
@@ -74,13 +74,13 @@ class Block:
         return found
 
     def noted(self, what: str) -> str | None:
-        """What stands in a comment that begins so; None without one."""
+        """Return the rest of a comment with this prefix; None without one."""
         found = (note.removeprefix(what).lstrip(": ") for note in self.notes if note.startswith(what))
         return next((" ".join(text.split()) for text in found), None)
 
 
 def blocks_of(page: Path, otherwise: Mapping[str, str]) -> list[Block]:
-    """The blocks of a page, with what is otherwise here than there."""
+    """Return the blocks of a page, with replaced texts."""
     text = page.read_text()
     for there, here in otherwise.items():
         text = text.replace(there, here)
@@ -130,7 +130,7 @@ class Reader:
                 other.wait()
 
     def follow(self, blocks: list[Block]) -> None:
-        """Do it all. Raises Failed at the first thing that is not as the page says."""
+        """Execute all blocks. Raises Failed at the first difference from the page."""
         for block in blocks:
             name, hidden = block.noted("file"), block.noted("first")
             if block.noted("not run") is not None:
@@ -163,7 +163,7 @@ class Reader:
         _expect(lines, self._last, command)
 
     def _start(self, command: str, said: list[str]) -> None:
-        """Run it beside the rest, and wait until it has said what the page shows, and answers where it says it is."""
+        """Start a background command, and wait for its expected output and its port."""
         log = self.directory / f"other-{len(self._others)}.log"
         exported = self._type("export -p")[1]
         with log.open("wb") as output:
@@ -189,7 +189,7 @@ class Reader:
                 return
 
     def _converse(self, command: str, typed: str) -> tuple[int, str]:
-        """The same for a command that asks, at a terminal: whatever it asks for, the answer is one."""
+        """Run a command that prompts, at a terminal, with one answer to every prompt."""
         ours, terminal = pty.openpty()
         exported = self._type("export -p")[1]
         process = subprocess.Popen(
@@ -211,7 +211,7 @@ class Reader:
         return process.wait(COMMAND_TIMEOUT_S), said.decode()
 
     def _type(self, command: str) -> tuple[int, str]:
-        """The status of a command, and all that it wrote."""
+        """Return the status and the output of a command."""
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         timer = threading.Timer(COMMAND_TIMEOUT_S, self._shell.kill)
@@ -230,7 +230,7 @@ class Reader:
 
 
 def _expect(lines: list[str], output: str, command: str) -> None:
-    """Each line of the page is among those that were written. Raises Failed."""
+    """Raise Failed unless the output contains each line of the page."""
     written = [_squeezed(line) for line in output.splitlines()]
     for line in lines:
         if not any(_is_like(_squeezed(line), candidate) for candidate in written):
@@ -238,24 +238,24 @@ def _expect(lines: list[str], output: str, command: str) -> None:
 
 
 def _expect_answers(output: str, command: str) -> None:
-    """Whatever says where it is, is there. Raises Failed."""
+    """Raise Failed unless every printed address is reachable."""
     for port in re.findall(r"http://127\.0\.0\.1:(\d+)", output):
         if not is_healthy(int(port)):
             raise Failed(f"$ {command}\ndoes not answer on port {port}:\n{output}")
 
 
 def _is_like(shown: str, got: str) -> bool:
-    """Whether the one is the other, with an ellipsis for whatever there is."""
+    """Return whether a text matches a pattern with ellipses."""
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), got, re.DOTALL) is not None
 
 
 def _squeezed(line: str) -> str:
-    """Without the spaces that fill a table's cells."""
+    """Return a line without the padding of table cells."""
     return re.sub(r"-{2,}", "--", " ".join(line.split()))
 
 
 def _compare(shown: Any, got: Any, where: str) -> None:
-    """What the page shows is there, whatever else is. Raises Failed."""
+    """Raise Failed unless the actual document contains the expected one."""
     if isinstance(shown, dict) and isinstance(got, dict):
         for key, value in shown.items():
             if key not in got:

@@ -18,7 +18,7 @@ from covey.storage import schema
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @database_options
 def status(as_json: bool, config_files: tuple[str, ...], database: str | None) -> None:
-    """Show the state of the database and the fleet. Exits with status 1 if there are warnings."""
+    """Show the state of the database and the fleet. Exits with status 1 on warnings."""
     conf = settings_of(config_files, database).load()
     report, warnings, overview = _report(conf)
     if as_json:
