@@ -27,7 +27,7 @@ class Things:
 
     @cached_property
     def images(self) -> list[str]:
-        """Return the ids, smallest flavor first."""
+        """Return the ids, the image with the fewest properties first."""
         found = self._list("/images", self.url.replace("/compute/v2.1", "/image/v2"))
         return [image["id"] for image in sorted(found, key=len)]
 
