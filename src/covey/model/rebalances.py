@@ -1,4 +1,4 @@
-"""Rebalances: moves that put a server group right, and how far they have come."""
+"""Rebalances: moves that repair a server group's policies, and their progress."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from covey.model.ids import GroupId, ProjectId, UserId
 
 
 class RebalanceStatus(StrEnum):
-    """Whether there is more to do."""
+    """The status of a rebalance."""
 
     RUNNING = "running"
     DONE = "done"
@@ -18,7 +18,7 @@ class RebalanceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One server goes from one host to another; hosts by their names, which outlive them."""
+    """One server moves from one host to another; hosts are named, because a host may be deleted."""
 
     server_id: str
     source: str
@@ -27,7 +27,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """The steps in their order; the first ones are done, and the next may be under way."""
+    """The steps in their order: the first `done` ones have ended, and the next one may be running."""
 
     id: str
     group_id: GroupId
@@ -40,10 +40,10 @@ class Rebalance:
     updated_at: datetime
     done: int = 0
     under_way: bool = False
-    plans: int = 1  # that were made since the last step was taken: things change while servers move
-    reason: str | None = None  # why it ended otherwise than it was meant to
+    plans: int = 1  # made since the last step ended: the fleet changes while servers move
+    reason: str | None = None  # why it was cancelled or failed
 
     @property
     def next(self) -> Step | None:
-        """What is to be done now."""
+        """The next step; None after the last one."""
         return self.steps[self.done] if self.done < len(self.steps) else None

@@ -10,7 +10,7 @@ from covey.model.groups import HOST, GroupPolicy, GroupView
 from covey.model.ids import HostId
 from covey.scheduler.decide import allowed
 from covey.scheduler.fleet import Fleet, Mask
-from covey.scheduler.policies import HARD, kind_of
+from covey.scheduler.policies import hard_policies, kind_of
 from covey.scheduler.policies.scopes import Counts, ScopedPolicy, scoped
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 
@@ -123,8 +123,7 @@ def _destinations(policies: Sequence[ScopedPolicy], rows: NDArray[np.intp], size
     """Return the hosts to which the hard policies let a rebalance move members."""
     mask: Mask = np.ones(size, dtype=np.bool_)
     for policy in policies:
-        for kind in HARD:
-            if kind.kind is policy.policy.kind:
-                admitted = kind.destinations(policy, policy.counts(rows))
-                mask = mask if admitted is None else mask & admitted
+        for kind, _ in hard_policies(GroupView((policy.policy,))):
+            admitted = kind.destinations(policy, policy.counts(rows))
+            mask = mask if admitted is None else mask & admitted
     return mask
