@@ -83,7 +83,7 @@ def sqlite_server(tmp_path_factory: pytest.TempPathFactory) -> SQLite:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgreSQL]:
-    # Not below pytest's own directory, which a second run would close to the server's user.
+    # Outside pytest's directory, which a second run makes unreadable for the server's user.
     with tempfile.TemporaryDirectory(prefix="covey-postgresql-", ignore_cleanup_errors=True) as directory:
         server = PostgreSQL(Path(directory))
         yield server
@@ -92,7 +92,7 @@ def postgresql_server() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a fresh database with the schema, once of each kind."""
+    """Return the URL of a fresh database with the schema, once for each kind."""
     if request.param == "sqlite":
         with request.getfixturevalue("sqlite_server").fresh(tmp_path) as url:
             yield url

@@ -33,12 +33,12 @@ class SQLite:
 
 
 class PostgreSQL:
-    """Copies of one database, in a server that lives as long as the tests."""
+    """Copies of one database, in a server that runs as long as the tests."""
 
     def __init__(self, directory: Path) -> None:
         self._server = get_server(directory)
         self._numbers = itertools.count(1)
-        # These databases are thrown away: what a power cut would do to them is no matter.
+        # These databases need not survive a power cut.
         self._run("ALTER SYSTEM SET fsync = off")
         self._run("ALTER SYSTEM SET full_page_writes = off")
         self._run("SELECT pg_reload_conf()")

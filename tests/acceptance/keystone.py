@@ -37,7 +37,7 @@ log_file = {directory}/keystone.log
 
 [database]
 connection = sqlite:///{directory}/keystone.sqlite
-# Nobody needs this file after a power cut.
+# The file need not survive a power cut.
 sqlite_synchronous = false
 
 [fernet_tokens]

@@ -75,7 +75,7 @@ class RabbitMQ:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """While the block lasts, connections stay open and nobody answers."""
+        """Keep connections open without an answer while the block lasts."""
         self._signal(signal.SIGSTOP)
         try:
             yield
