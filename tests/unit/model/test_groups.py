@@ -83,7 +83,7 @@ HOMELESS_RULES = {
     "of affinity": ((GroupPolicy(TOGETHER),), {"max_server_per_host": 2}),
     "of a soft policy": ((GroupPolicy(SOFT_APART),), {"max_server_per_host": 2}),
     "of a policy with an identifier": ((GroupPolicy(APART, RACK, "17"),), {"max_server_per_rack": 2}),
-    "that nobody knows": ((GroupPolicy(APART),), {"max_servers": 2}),
+    "that is unknown": ((GroupPolicy(APART),), {"max_servers": 2}),
     "beside one that has its place": ((GroupPolicy(APART),), {"max_server_per_host": 2, "max_server_per_rack": 2}),
 }
 

@@ -214,7 +214,7 @@ def test_a_batch_takes_the_roomiest_first_and_every_host_in_the_end() -> None:
 
 @pytest.mark.parametrize("subset", [1, 2])
 def test_a_small_batch_sees_the_last_of_many_hosts(subset: int) -> None:
-    """All the roomy hosts are in one rack, and it takes one; the rest have to go where nobody would look first."""
+    """All the roomy hosts are in one rack, and it takes one; the rest go to the lowest-ranked hosts."""
     roomy = [host(n, (8, 9000 + n, 100)) for n in range(1, 401)]
     small = [host(401, (1, 1024, 10)), host(402, (1, 1024, 11))]
     many = fleet(*roomy, *small, domain(1, *range(1, 401)), domain(2, 401), domain(3, 402))

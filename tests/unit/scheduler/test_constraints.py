@@ -111,7 +111,7 @@ CASES = {
         {2: "it is in zone nova, not az-1", 3: "it is in zone az-2, not az-1"},
     ),
     "hosts of no zone are in the default one": Case(Zone(), requirements(zone="nova"), ZONES, {2}),
-    "nobody is in a zone that is not there": Case(
+    "no host is in an unknown zone": Case(
         Zone(), requirements(zone="az-9"), fleet(host(1)), set(), ["1 is not in zone az-9"]
     ),
     "hosts with the required traits": Case(
@@ -149,7 +149,7 @@ CASES = {
         ["1 is reserved for other projects"],
         {3: "an aggregate reserves it for other projects"},
     ),
-    "hosts kept for nobody": Case(
+    "hosts reserved for other projects": Case(
         TenantIsolation(), requirements(project_id="bank"), KEPT, {4}, ["3 are reserved for other projects"]
     ),
     "hosts of no aggregate that requires what was not asked for": Case(
@@ -263,7 +263,7 @@ CASES = {
     "together, the first anywhere that is somewhere": Case(
         GroupPolicies(), spec(together(RACK)), RACKS, {1, 2, 3, 4, 5}, ["1 is in no rack"], {6: "it is in no rack"}
     ),
-    "together, a member that is nowhere binds nobody": Case(
+    "together, a member in no domain restricts no host": Case(
         GroupPolicies(), spec(together(RACK), places={6: 2, 99: 1}), RACKS, {1, 2, 3, 4, 5}
     ),
     "together in the rack of the others": Case(
@@ -378,12 +378,12 @@ def test_one_who_may_not_is_told_why(case: Case) -> None:
 
 @pytest.mark.parametrize("case", COUNTED.values(), ids=COUNTED)
 def test_only_the_lost_ones_are_counted(case: Case) -> None:
-    nobody = np.zeros(len(case.fleet), dtype=np.bool_)
-    assert all(reason.count == 0 for reason in case.constraint.reasons(case.spec, case.fleet, nobody))
+    none_lost = np.zeros(len(case.fleet), dtype=np.bool_)
+    assert all(reason.count == 0 for reason in case.constraint.reasons(case.spec, case.fleet, none_lost))
 
 
 @pytest.mark.parametrize("constraint", [*STATIC, *DYNAMIC])
-def test_whoever_asks_for_nothing_special_goes_anywhere(constraint: Constraint) -> None:
+def test_plain_request_is_admitted_by_every_constraint(constraint: Constraint) -> None:
     column = constraint.allows(spec(), THREE)
     assert column is None or column.all()
 

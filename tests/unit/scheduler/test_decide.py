@@ -27,7 +27,7 @@ TORN = fleet(*hosts(3), domain(1, 1, 3), domain(2, 2, 3))
 UNEQUAL = fleet(host(1, used=(4, 0, 0)), host(2), host(3, used=(1, 0, 0)))
 
 CHOICES: dict[str, tuple[RequestSpec, Fleet, set[int]]] = {
-    "nobody of none": (spec(), fleet(), set()),
+    "an empty fleet": (spec(), fleet(), set()),
     "the one with most room": (spec(), UNEQUAL, {2}),
     "any of those with as much room": (spec(), fleet(*hosts(3), host(4, used=(1, 0, 0))), {1, 2, 3}),
     "apart, if possible, before room": (spec(rather_apart(), places={2: 1}), UNEQUAL, {3}),

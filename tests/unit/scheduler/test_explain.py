@@ -19,8 +19,8 @@ MIXED = fleet(
 )
 
 SENTENCES = {
-    "there is nobody": (spec(), fleet(), "there are no hosts", "no host is suitable"),
-    "everybody may": (spec(), fleet(*hosts(2)), "of 2 hosts: all are suitable", "no host is suitable"),
+    "no hosts": (spec(), fleet(), "there are no hosts", "no host is suitable"),
+    "every host is suitable": (spec(), fleet(*hosts(2)), "of 2 hosts: all are suitable", "no host is suitable"),
     "one host": (spec(vcpus=9), fleet(host(1)), "of 1 host: 1 lacks VCPUs", "hosts lack VCPUs"),
     "one reason for each host, the first against it; most first": (
         spec(apart(RACK), places={5: 1}),

@@ -31,7 +31,7 @@ def test_a_host_in_two_or_three_domains_is_in_none() -> None:
     assert [names_of(number, ambiguous) for number in (1, 2, 3)] == ["1", None, "2"]
 
 
-def test_a_scope_that_nobody_is_in() -> None:
+def test_scope_without_hosts_has_no_domains() -> None:
     assert fleet(*hosts(2)).domains(RACK.id).of_host.tolist() == [NO_DOMAIN, NO_DOMAIN]
 
 
@@ -60,7 +60,7 @@ def test_weight(weights: Weights, weighs: list[float]) -> None:
     assert among.weight.tolist() == weighs
 
 
-def test_a_kind_that_nobody_has_weighs_nothing() -> None:
+def test_resource_without_capacity_weighs_nothing() -> None:
     assert fleet(host(1, (8, 64, 0)), host(2, (8, 64, 0))).weight.tolist() == [2.0, 2.0]
     assert fleet().weight.tolist() == []
 
@@ -92,7 +92,7 @@ def test_more_than_there_is_leaves_less_than_nothing() -> None:
     assert among.free[0].tolist() == [-2]
 
 
-def test_what_happens_to_a_copy_is_nobody_elses_business() -> None:
+def test_copy_changes_independently() -> None:
     among = fleet(*hosts(2))
     other = among.copy()
     other.take(0, (1, 1, 1))

@@ -160,7 +160,7 @@ def test_nothing_wrong_means_no_moves() -> None:
     assert found == Plan((), 0, True, (), ())
 
 
-def test_nobody_in_the_group_means_no_moves() -> None:
+def test_empty_group_needs_no_moves() -> None:
     assert planned([apart()], [], SIXTEEN).moves == ()
 
 

@@ -102,7 +102,7 @@ def test_a_forced_host_needs_room_and_nothing_else() -> None:
     assert told(forced, host(1), host(2, (16, 8192, 100))) == ["with 1 VCPU less"]
 
 
-def test_nothing_is_taken_and_nobody_is_enabled() -> None:
+def test_remedies_change_neither_room_nor_hosts() -> None:
     there = fleet(host(1, enabled=False))
     before = there.free.copy()
     remedies(spec(), there)

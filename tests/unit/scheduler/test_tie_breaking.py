@@ -12,16 +12,16 @@ from tests.unit.scheduler.fleets import fleet, host, hosts, spec
 IDS = np.arange(1, 101, dtype=np.int64)
 
 
-def test_the_same_seed_brings_the_same_luck_and_another_brings_another() -> None:
+def test_equal_seeds_give_equal_keys_and_others_do_not() -> None:
     assert np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 5))
     assert not np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 6))
 
 
-def test_nobody_is_as_lucky_as_another() -> None:
+def test_no_two_hosts_share_a_key() -> None:
     assert len(set(hash_ids(IDS, 5).tolist())) == IDS.size
 
 
-def test_a_hosts_luck_depends_on_no_other_host() -> None:
+def test_key_of_a_host_depends_on_no_other_host() -> None:
     assert np.array_equal(hash_ids(IDS[::-1], 5)[::-1], hash_ids(IDS, 5))
     assert np.array_equal(hash_ids(IDS[10:20], 5), hash_ids(IDS, 5)[10:20])
 
