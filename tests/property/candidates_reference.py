@@ -1,4 +1,4 @@
-"""Allocation candidates by brute force: every provider for every need, and each rule looked at in the records."""
+"""Allocation candidates by brute force: try every provider for every need and check each rule on the records."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,11 +11,11 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 Need = tuple[RequestGroup, dict[str, int]]
 Answer = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozenset[str]]]]
-"""Provider, class and amount of each part; and who serves which group."""
+"""The provider, class and amount of each allocation; and the providers that serve each request group."""
 
 
 class Reference:
-    """The rules, one by one, for a forest and a question."""
+    """The rules of allocation candidates, one method each, for the providers and a query."""
 
     def __init__(self, records: Sequence[ProviderRecord], query: CandidateQuery) -> None:
         self.records = records
@@ -26,11 +26,11 @@ class Reference:
         return set(self._answers())
 
     def summarized(self, answers: set[Answer]) -> set[str]:
-        """The providers that the summaries of those have to show."""
-        drawn_on = {uuid for parts, _ in answers for uuid, _, _ in parts}
+        """Return the providers that the summaries of these answers must list."""
+        allocated = {uuid for parts, _ in answers for uuid, _, _ in parts}
         if not self.query.nested:
-            return drawn_on
-        roots = {self.root(record).id for record in self.records if record.uuid in drawn_on}
+            return allocated
+        roots = {self.root(record).id for record in self.records if record.uuid in allocated}
         return {record.uuid for record in self.records if self.root(record).id in roots}
 
     def _answers(self) -> Iterator[Answer]:
@@ -39,10 +39,10 @@ class Reference:
             whole = dict(group.resources)
             needs += [(group, whole)] if group.suffix else [(group, {name: n}) for name, n in whole.items()]
         for anchor in self.records:
-            if anchor.parent_id is None and self._root_is_right(anchor):
+            if anchor.parent_id is None and self._root_matches(anchor):
                 within = [record for record in self.records if self._reaches(record, anchor)]
                 for chosen in product(within, repeat=len(needs)):
-                    if self._holds(needs, chosen, anchor):
+                    if self._is_candidate(needs, chosen, anchor):
                         yield self._answer(needs, chosen)
 
     def root(self, record: ProviderRecord) -> ProviderRecord:
@@ -50,14 +50,14 @@ class Reference:
             record = self.by_id[record.parent_id]
         return record
 
-    def _above(self, record: ProviderRecord) -> set[int]:
-        line = {record.id}
+    def _ancestors(self, record: ProviderRecord) -> set[int]:
+        ancestors = {record.id}
         while record.parent_id is not None:
             record = self.by_id[record.parent_id]
-            line.add(record.id)
-        return line
+            ancestors.add(record.id)
+        return ancestors
 
-    def _root_is_right(self, anchor: ProviderRecord) -> bool:
+    def _root_matches(self, anchor: ProviderRecord) -> bool:
         return self.query.root_required <= anchor.traits and not self.query.root_forbidden & anchor.traits
 
     def _reaches(self, record: ProviderRecord, anchor: ProviderRecord) -> bool:
@@ -65,39 +65,40 @@ class Reference:
         shared = SHARES in record.traits and any(record.aggregates & other.aggregates for other in tree)
         return shared or self.root(record) is anchor
 
-    def _holds(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord], anchor: ProviderRecord) -> bool:
-        each = all(
-            self._may_serve(group, record, anchor) and all(_gives(record, name, n) for name, n in amounts.items())
+    def _is_candidate(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord], anchor: ProviderRecord) -> bool:
+        each_fits = all(
+            self._may_serve(group, record, anchor)
+            and all(_can_allocate(record, name, n) for name, n in amounts.items())
             for (group, amounts), record in zip(needs, chosen, strict=True)
         )
         return (
-            each
+            each_fits
             and self._have_traits(needs, chosen)
             and self._isolated(needs, chosen)
             and self._in_subtrees(needs, chosen)
-            and self._fit_together(needs, chosen)
-            and (self.query.nested or self._one_for_each_tree(needs, chosen))
+            and self._sums_fit(needs, chosen)
+            and (self.query.nested or self._one_provider_per_tree(needs, chosen))
         )
 
     def _may_serve(self, group: RequestGroup, record: ProviderRecord, anchor: ProviderRecord) -> bool:
-        at_home = self.root(record) is anchor
+        in_tree = self.root(record) is anchor
         if group.forbidden & record.traits:
             return False
         if group.suffix:
-            places, barred = record.aggregates, record.aggregates
+            member_of = excluded = record.aggregates
         else:
-            places = record.aggregates
-            barred = record.aggregates | anchor.aggregates
-        inside = all(wanted & places for wanted in group.member_of)
-        if not group.suffix and at_home:
+            member_of = record.aggregates
+            excluded = record.aggregates | anchor.aggregates
+        inside = all(wanted & member_of for wanted in group.member_of)
+        if not group.suffix and in_tree:
             inside = inside or all(wanted & anchor.aggregates for wanted in group.member_of)
-        if not inside or group.not_member_of & barred:
+        if not inside or group.not_member_of & excluded:
             return False
         if group.in_tree is None:
             return True
         named = next((other for other in self.records if other.uuid == group.in_tree), None)
-        in_it = named is not None and self.root(named) is self.root(record)
-        return in_it and (at_home or bool(group.suffix))
+        named_tree = named is not None and self.root(named) is self.root(record)
+        return named_tree and (in_tree or bool(group.suffix))
 
     def _have_traits(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord]) -> bool:
         for group in self.query.groups:
@@ -114,11 +115,11 @@ class Reference:
     def _in_subtrees(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord]) -> bool:
         for suffixes in self.query.same_subtrees:
             rows = [record for (group, _), record in zip(needs, chosen, strict=True) if group.suffix in suffixes]
-            if not any(all(top.id in self._above(record) for record in rows) for top in rows):
+            if not any(all(top.id in self._ancestors(record) for record in rows) for top in rows):
                 return False
         return True
 
-    def _fit_together(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord]) -> bool:
+    def _sums_fit(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord]) -> bool:
         sums = self._sums(needs, chosen)
         for (identity, name), amount in sums.items():
             inventory = self.by_id[identity].inventories[name]
@@ -126,9 +127,9 @@ class Reference:
                 return False
         return True
 
-    def _one_for_each_tree(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord]) -> bool:
-        givers = {identity for identity, _ in self._sums(needs, chosen)}
-        return len({self.root(self.by_id[identity]).id for identity in givers}) == len(givers)
+    def _one_provider_per_tree(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord]) -> bool:
+        allocated = {identity for identity, _ in self._sums(needs, chosen)}
+        return len({self.root(self.by_id[identity]).id for identity in allocated}) == len(allocated)
 
     def _sums(self, needs: Sequence[Need], chosen: Sequence[ProviderRecord]) -> Counter[tuple[int, str]]:
         sums: Counter[tuple[int, str]] = Counter()
@@ -145,7 +146,7 @@ class Reference:
         return frozenset(parts), frozenset((suffix, frozenset(uuids)) for suffix, uuids in serving.items())
 
 
-def _gives(record: ProviderRecord, name: str, amount: int) -> bool:
+def _can_allocate(record: ProviderRecord, name: str, amount: int) -> bool:
     inventory = record.inventories.get(name)
     return (
         inventory is not None

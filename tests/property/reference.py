@@ -1,4 +1,4 @@
-"""The scheduler once more, slow and plain, to hold the quick one against: the design's words, in loops."""
+"""A reference scheduler: the rules of the design as plain loops, to compare the real one with."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,36 +17,36 @@ Score = tuple[int, int]
 
 DEFAULT_ZONE = "nova"
 TOGETHER = {PolicyKind.AFFINITY, PolicyKind.SOFT_AFFINITY}
-ALMOST = Fraction(1, 10**9)  # columns are floats; hosts that are closer than this weigh the same
+ALMOST = Fraction(1, 10**9)  # columns are floats: weights closer than this are equal
 
 
 def feasible(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
-    """The hosts that may take one server of the ask."""
-    return {host.id for host in hosts if _may(spec, host, hosts, aggregates)}
+    """Return the hosts that can take one server of the request."""
+    return {host.id for host in hosts if _is_feasible(spec, host, hosts, aggregates)}
 
 
-def softly_best(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
-    """Those who may and whom nobody beats by the soft policies, in the order of their listing."""
-    left = [host for host in hosts if _may(spec, host, hosts, aggregates)]
-    if spec.count > 1 and not spec.forced and not _is_begun(spec, hosts, aggregates):
-        fits = {host.id: _fit_from(spec, host.id, hosts, aggregates) for host in left}
-        left = [host for host in left if fits[host.id] == max(fits.values())]
+def best_by_soft_policies(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> set[HostId]:
+    """Return the feasible hosts that rank first by the soft policies, compared in their order."""
+    best_hosts = [host for host in hosts if _is_feasible(spec, host, hosts, aggregates)]
+    if spec.count > 1 and not spec.forced and not _affinity_has_members(spec, hosts, aggregates):
+        fits = {host.id: _fit_from(spec, host.id, hosts, aggregates) for host in best_hosts}
+        best_hosts = [host for host in best_hosts if fits[host.id] == max(fits.values())]
     for policy in () if spec.forced else spec.group.policies:
-        if policy.kind.is_soft and left:
-            scores = {host.id: _score(policy, spec, host, hosts, aggregates) for host in left}
-            left = [host for host in left if scores[host.id] == max(scores.values())]
-    return {host.id for host in left}
+        if policy.kind.is_soft and best_hosts:
+            scores = {host.id: _score(policy, spec, host, hosts, aggregates) for host in best_hosts}
+            best_hosts = [host for host in best_hosts if scores[host.id] == max(scores.values())]
+    return {host.id for host in best_hosts}
 
 
 def best(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates, weights: Weights) -> set[HostId]:
-    """Those whom nobody beats, by the soft policies and then by the weighers."""
-    left = softly_best(spec, hosts, aggregates)
-    weighs = {host.id: weight(host, hosts, weights) for host in hosts if host.id in left}
-    return {host for host in left if weighs[host] >= max(weighs.values()) - ALMOST}
+    """Return the hosts that rank first by the soft policies and then by the weighers."""
+    best_hosts = best_by_soft_policies(spec, hosts, aggregates)
+    weight_of = {host.id: weight(host, hosts, weights) for host in hosts if host.id in best_hosts}
+    return {host for host in best_hosts if weight_of[host] >= max(weight_of.values()) - ALMOST}
 
 
 def weight(host: HostRecord, hosts: Hosts, weights: Weights) -> Fraction:
-    """The operator's weighers: free room of each kind, as a share of the largest capacity of that kind."""
+    """Return the weight of a host: its free amount of each resource, as a share of the largest capacity."""
     total = Fraction(0)
     for kind, multiplier in enumerate((weights.cpu, weights.ram, weights.disk)):
         largest = max(1, *(other.capacity[kind] for other in hosts))
@@ -55,21 +55,21 @@ def weight(host: HostRecord, hosts: Hosts, weights: Weights) -> Fraction:
 
 
 def after(spec: RequestSpec, hosts: Hosts, pick: HostId) -> tuple[RequestSpec, list[HostRecord]]:
-    """The same question with one server of it placed: its room is taken, and it is a member of the group."""
+    """Return the request and the hosts after one server is placed: it uses its host and is a group member."""
     places = dict(spec.group.places)
     places[pick] = places.get(pick, 0) + 1
     return replace(spec, group=replace(spec.group, places=places)), [
-        replace(host, used=_more(host.used, spec.amounts)) if host.id == pick else host for host in hosts
+        replace(host, used=_add(host.used, spec.amounts)) if host.id == pick else host for host in hosts
     ]
 
 
-def in_turn(
+def place_in_turn(
     spec: RequestSpec,
     hosts: Hosts,
     candidates: Callable[[RequestSpec, Hosts], set[HostId]],
     choose: Callable[[int, set[HostId]], HostId],
 ) -> list[HostId]:
-    """One after another, each seeing the ones before, until the count is reached or nobody is left."""
+    """Place servers one at a time, each after the ones before it, until the count or the last feasible host."""
     picks: list[HostId] = []
     while len(picks) < spec.count and (among := candidates(spec, hosts)):
         picks.append(choose(len(picks), among))
@@ -78,28 +78,28 @@ def in_turn(
 
 
 def domains_of(host: HostRecord, scope: ScopeRef, aggregates: Aggregates) -> list[str]:
-    """The identifiers of a scope's domains that the host is in: one, or none; two only by outside hands."""
+    """Return the host's domains of a scope: none or one, or two when modified outside Covey."""
     if scope.id is None:
         return [host.name]
     return [str(aggregate.id) for aggregate in aggregates if aggregate.scope == scope.id and host.id in aggregate.hosts]
 
 
 def members_in(domain: str, scope: ScopeRef, spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> int:
-    """How many of the group hold a place in a domain. A host in two domains counts as being in neither."""
+    """Return how many members of the group are in a domain. A host in two domains is in neither."""
     return sum(spec.group.places.get(h.id, 0) for h in hosts if domains_of(h, scope, aggregates) == [domain])
 
 
 def outcomes(spec: RequestSpec) -> list[RequestSpec]:
-    """All that may become of the group: each member that moves keeps one of its two places."""
-    found: list[RequestSpec] = []
-    for left in product(*spec.group.movers):
-        places = Counter(spec.group.places) - Counter(left)
-        found.append(replace(spec, group=replace(spec.group, places=dict(places), movers=())))
-    return found
+    """Return every possible group after its moves: each moving member keeps one of its two hosts."""
+    possible: list[RequestSpec] = []
+    for vacated in product(*spec.group.movers):
+        places = Counter(spec.group.places) - Counter(vacated)
+        possible.append(replace(spec, group=replace(spec.group, places=dict(places), movers=())))
+    return possible
 
 
-def _is_begun(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> bool:
-    """Whether every policy that keeps the group together has a member to be together with, or there is none."""
+def _affinity_has_members(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> bool:
+    """Return whether the scope of every affinity policy without a target has a member in a domain."""
     policies = [p for p in spec.group.policies if p.kind is PolicyKind.AFFINITY and p.target is None]
     return all(
         any(len(domains_of(h, p.scope, aggregates)) == 1 and spec.group.places.get(h.id) for h in hosts)
@@ -108,8 +108,8 @@ def _is_begun(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> bool:
 
 
 def _fit_from(spec: RequestSpec, first: HostId, hosts: Hosts, aggregates: Aggregates) -> int:
-    """How many of the batch fit when its first is there, wherever the others go."""
-    picks = in_turn(
+    """Return how many servers of the batch fit when the first is on this host, whatever hosts the others get."""
+    picks = place_in_turn(
         spec,
         hosts,
         lambda spec, hosts: feasible(spec, hosts, aggregates),
@@ -118,8 +118,8 @@ def _fit_from(spec: RequestSpec, first: HostId, hosts: Hosts, aggregates: Aggreg
     return len(picks)
 
 
-def _may(spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
-    if not _is_named(spec, host) or not _has_room(spec, host):
+def _is_feasible(spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
+    if not _is_requested_host(spec, host) or not _has_room(spec, host):
         return False
     return spec.forced or (
         host.enabled
@@ -127,18 +127,18 @@ def _may(spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregat
         and spec.requirements.zone in {None, host.zone or DEFAULT_ZONE}
         and spec.requirements.required_traits <= host.traits
         and not spec.requirements.forbidden_traits & host.traits
-        and _may_enter(spec, host, aggregates)
-        and all(_holds(p, spec, host, hosts, aggregates) for p in spec.group.policies if not p.kind.is_soft)
+        and _aggregates_admit(spec, host, aggregates)
+        and all(_policy_admits(p, spec, host, hosts, aggregates) for p in spec.group.policies if not p.kind.is_soft)
     )
 
 
-def _is_named(spec: RequestSpec, host: HostRecord) -> bool:
+def _is_requested_host(spec: RequestSpec, host: HostRecord) -> bool:
     only = spec.requirements.only_hosts
     return (only is None or host.id in only) and host.id not in spec.requirements.other_hosts
 
 
 def _has_room(spec: RequestSpec, host: HostRecord) -> bool:
-    """What is not asked for is not looked at: a server without a disk fits where disks are over-full."""
+    """Return whether the requested amounts fit. A resource that is not requested is not checked."""
     kinds = zip(host.capacity, host.used, spec.amounts, host.units, strict=True)
     return all(
         used + wanted <= capacity and units.min_unit <= wanted <= units.max_unit and wanted % units.step_size == 0
@@ -147,45 +147,47 @@ def _has_room(spec: RequestSpec, host: HostRecord) -> bool:
     )
 
 
-def _may_enter(spec: RequestSpec, host: HostRecord, aggregates: Aggregates) -> bool:
-    mine = [aggregate for aggregate in aggregates if host.id in aggregate.hosts]
-    kept_for = {project for aggregate in mine for project in aggregate.projects}
-    if kept_for and spec.requirements.project_id not in kept_for:
+def _aggregates_admit(spec: RequestSpec, host: HostRecord, aggregates: Aggregates) -> bool:
+    own = [aggregate for aggregate in aggregates if host.id in aggregate.hosts]
+    reserved_for = {project for aggregate in own for project in aggregate.projects}
+    if reserved_for and spec.requirements.project_id not in reserved_for:
         return False
-    return all(aggregate.traits <= spec.requirements.required_traits for aggregate in mine)
+    return all(aggregate.traits <= spec.requirements.required_traits for aggregate in own)
 
 
-def _holds(policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
+def _policy_admits(
+    policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates
+) -> bool:
     """A hard policy, for one host."""
-    mine = domains_of(host, policy.scope, aggregates)
-    if len(mine) > 1:
+    domains = domains_of(host, policy.scope, aggregates)
+    if len(domains) > 1:
         return False  # in two domains of the scope: ineligible for all of its policies
     if policy.target is not None:
-        return (policy.target in mine) == (policy.kind in TOGETHER)
-    if not mine:
+        return (policy.target in domains) == (policy.kind in TOGETHER)
+    if not domains:
         return False
-    here = members_in(mine[0], policy.scope, spec, hosts, aggregates)
+    here = members_in(domains[0], policy.scope, spec, hosts, aggregates)
     if policy.kind is PolicyKind.ANTI_AFFINITY:
         return here < policy.limit
     places = {place for other in hosts for place in domains_of(other, policy.scope, aggregates)}
     for later in outcomes(spec):
         held = {place for place in places if members_in(place, policy.scope, later, hosts, aggregates)}
-        if held and mine[0] not in held:
+        if held and domains[0] not in held:
             return False
     return True
 
 
 def _score(policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> Score:
-    """A soft policy, for one host: first whether it is anywhere, then how well it is placed."""
-    mine = domains_of(host, policy.scope, aggregates)
+    """Return the rank of a host by a soft policy: whether it is in a domain, then how well the domain suits."""
+    domains = domains_of(host, policy.scope, aggregates)
     if policy.target is not None:
-        as_wanted = len(mine) < 2 and (policy.target in mine) == (policy.kind in TOGETHER)
-        return 1, int(as_wanted)
-    if len(mine) != 1:
+        satisfied = len(domains) < 2 and (policy.target in domains) == (policy.kind in TOGETHER)
+        return 1, int(satisfied)
+    if len(domains) != 1:
         return 0, 0
-    here = members_in(mine[0], policy.scope, spec, hosts, aggregates)
+    here = members_in(domains[0], policy.scope, spec, hosts, aggregates)
     return 1, here if policy.kind in TOGETHER else -here
 
 
-def _more(used: tuple[int, int, int], amounts: tuple[int, int, int]) -> tuple[int, int, int]:
+def _add(used: tuple[int, int, int], amounts: tuple[int, int, int]) -> tuple[int, int, int]:
     return used[0] + amounts[0], used[1] + amounts[1], used[2] + amounts[2]

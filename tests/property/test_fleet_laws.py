@@ -1,4 +1,4 @@
-"""The laws of fleet files: what was applied is so, what was exported changes nothing, and one file follows another."""
+"""Fleet files: an applied file leaves no difference, an export changes nothing, and any file can follow any other."""
 
 import itertools
 import tempfile
@@ -22,7 +22,7 @@ from tests.databases import SQLite
 RATIOS = {ResourceClass.VCPU: 4.0, ResourceClass.MEMORY_MB: 1.0, ResourceClass.DISK_GB: 1.0}
 HOSTS = [f"n{number}" for number in range(1, 6)]
 ZONES, SCOPES, TRAITS = ["az-1", "az-2"], ["rack", "switch"], ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX"]
-LISTED = "listed"  # how a host's zone or domain stands in the file: on the host itself, or in the list of aggregates
+LISTED = "listed"  # the file lists the host in an aggregate instead of naming the domain at the host
 
 sizes = st.integers(1, 2**31 - 1)
 ratios = st.sampled_from([0.5, 1.0, 1.5, 16.0])
@@ -31,7 +31,7 @@ texts = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "yes",
 
 @st.composite
 def fleet_files(draw: st.DrawFn) -> FleetFile:
-    """Any fleet file that makes sense: a host has one zone, and one domain of each scope."""
+    """Draw a valid fleet file: a host has at most one zone and one domain of each scope."""
     names = draw(st.lists(st.sampled_from(HOSTS), unique=True))
     scopes = draw(st.lists(st.sampled_from(SCOPES), unique=True))
     zones = {name: draw(st.sampled_from([None, *ZONES])) for name in names}
@@ -71,7 +71,7 @@ def fleet_files(draw: st.DrawFn) -> FleetFile:
 
 
 @contextmanager
-def an_empty_fleet(server: SQLite) -> Iterator[Fleets]:
+def empty_fleet(server: SQLite) -> Iterator[Fleets]:
     numbers = itertools.count(1)
     with tempfile.TemporaryDirectory() as directory, server.fresh(Path(directory)) as url:
         connected = engine.connect(url)
@@ -79,7 +79,7 @@ def an_empty_fleet(server: SQLite) -> Iterator[Fleets]:
         connected.dispose()
 
 
-def nothing_is_left_to_do(fleets: Fleets, file: FleetFile, *, prune: bool = False) -> None:
+def assert_no_difference(fleets: Fleets, file: FleetFile, *, prune: bool = False) -> None:
     assert fleets.compare(file, prune=prune).size == 0
     exported = fleets.export()
     assert fleets.compare(exported, prune=True).size == 0
@@ -88,27 +88,29 @@ def nothing_is_left_to_do(fleets: Fleets, file: FleetFile, *, prune: bool = Fals
 
 @settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(file=fleet_files())
-def test_what_was_applied_is_so_and_what_was_exported_changes_nothing(sqlite_server: SQLite, file: FleetFile) -> None:
-    with an_empty_fleet(sqlite_server) as fleets:
-        done: list[int] = []
-        made = fleets.apply(file, done.append)
-        assert sum(done) == made.size
-        nothing_is_left_to_do(fleets, file)
+def test_applied_file_leaves_no_difference_and_its_export_changes_nothing(
+    sqlite_server: SQLite, file: FleetFile
+) -> None:
+    with empty_fleet(sqlite_server) as fleets:
+        progress: list[int] = []
+        applied = fleets.apply(file, progress.append)
+        assert sum(progress) == applied.size
+        assert_no_difference(fleets, file)
 
 
 @settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(first=fleet_files(), second=fleet_files())
-def test_any_file_may_follow_any_other(sqlite_server: SQLite, first: FleetFile, second: FleetFile) -> None:
-    with an_empty_fleet(sqlite_server) as fleets:
+def test_any_file_can_follow_any_other(sqlite_server: SQLite, first: FleetFile, second: FleetFile) -> None:
+    with empty_fleet(sqlite_server) as fleets:
         fleets.apply(first, lambda _: None)
         fleets.apply(second, lambda _: None)
-        nothing_is_left_to_do(fleets, second)
+        assert_no_difference(fleets, second)
 
 
 @settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(first=fleet_files(), second=fleet_files())
-def test_a_file_that_prunes_leaves_nothing_else(sqlite_server: SQLite, first: FleetFile, second: FleetFile) -> None:
-    with an_empty_fleet(sqlite_server) as fleets:
+def test_prune_leaves_only_objects_in_the_file(sqlite_server: SQLite, first: FleetFile, second: FleetFile) -> None:
+    with empty_fleet(sqlite_server) as fleets:
         fleets.apply(first, lambda _: None)
         fleets.apply(second, lambda _: None, prune=True)
-        nothing_is_left_to_do(fleets, second, prune=True)
+        assert_no_difference(fleets, second, prune=True)

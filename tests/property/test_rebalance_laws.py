@@ -1,4 +1,4 @@
-"""The laws of a rebalance, held against every other way to do it: as good an end, as few moves, each of them legal."""
+"""Rebalance plans compared with brute force: the best final state, the fewest moves, each of them allowed."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ Values = tuple[int, ...]
 
 @dataclass(frozen=True)
 class World:
-    """A group somewhere in a fleet."""
+    """A group and the fleet that it is placed in."""
 
     policies: tuple[GroupPolicy, ...]
     members: tuple[Member, ...]
@@ -39,10 +39,10 @@ class World:
     def plan(self, seed: int = 1) -> Plan:
         return plan(self.policies, self.members, self.fleet(), seed, timeout_s=60)
 
-    # The design's words, in loops.
+    # The rules of the design, as plain loops.
 
     def values(self, places: Destinations) -> Values:
-        """How badly each policy is broken."""
+        """Return the penalty of each policy."""
         return tuple(self._value(policy, places) for policy in self.policies)
 
     def rank(self, values: Values) -> Values:
@@ -56,22 +56,25 @@ class World:
             else [str(a.id) for a in self.aggregates if a.scope == policy.scope.id]
         )
         where = {h.id: reference.domains_of(h, policy.scope, self.aggregates) for h in self.hosts}
-        sure = [where[host][0] for host in places.values() if len(where[host]) == 1]
-        count = Counter(sure)
+        unambiguous = [where[host][0] for host in places.values() if len(where[host]) == 1]
+        count = Counter(unambiguous)
         if policy.target is not None:
             inside = count[policy.target]
             return inside if policy.kind not in reference.TOGETHER else len(places) - inside
-        lost = len(places) - len(sure)
+        in_no_domain = len(places) - len(unambiguous)
         if policy.kind in reference.TOGETHER:
             return len(places) - max(count.values(), default=0)
         if policy.kind is PolicyKind.ANTI_AFFINITY:
-            return lost + sum(max(0, number - policy.limit) for number in count.values())
+            return in_no_domain + sum(max(0, number - policy.limit) for number in count.values())
         usable = {where[h.id][0] for h in self.hosts if h.enabled and h.up and len(where[h.id]) == 1}
         most = max((count[name] for name in names), default=0)
-        return lost + max(0, most - min((count[name] for name in usable), default=most) - 1)
+        return in_no_domain + max(0, most - min((count[name] for name in usable), default=most) - 1)
 
     def allows(self, places: Destinations, move: Move, bounds: Values) -> bool:
-        """One step: the scheduler would choose this host, and no hard policy gets worse, nor a soft one for nothing."""
+        """Return whether a move is allowed: its destination is feasible and no hard policy gets worse.
+
+        A soft policy may get worse up to its bound, or when the rank of all policies improves.
+        """
         member = next(m for m in self.members if m.id == move.member)
         if not member.movable or places[member.id] != move.source or move.source == move.destination:
             return False
@@ -79,15 +82,15 @@ class World:
         spec = RequestSpec(member.amounts, requirements=member.requirements, group=GroupView(self.policies, others))
         if move.destination not in reference.feasible(spec, self._used(places), self.aggregates):
             return False
-        now, then = self.values(places), self.values({**places, member.id: move.destination})
-        better = self.rank(then) < self.rank(now)
+        before, after = self.values(places), self.values({**places, member.id: move.destination})
+        better = self.rank(after) < self.rank(before)
         return all(
-            t <= n or (policy.kind.is_soft and (better or t <= bound))
-            for policy, n, t, bound in zip(self.policies, now, then, bounds, strict=True)
+            new <= old or (policy.kind.is_soft and (better or new <= bound))
+            for policy, old, new, bound in zip(self.policies, before, after, bounds, strict=True)
         )
 
     def _used(self, places: Destinations) -> list[HostRecord]:
-        """The hosts, with the room that the members take where they are now."""
+        """Return the hosts with the usage of the members at these places."""
         used = {h.id: list(h.used) for h in self.hosts}
         for member in self.members:
             for host, sign in ((member.host, -1), (places[member.id], 1)):
@@ -96,7 +99,7 @@ class World:
         return [replace(h, used=(used[h.id][0], used[h.id][1], used[h.id][2])) for h in self.hosts]
 
     def best(self) -> tuple[Values, int]:
-        """Of every end that can be had by moving each member once at the most."""
+        """Return the rank and the moves of the best final state that is reachable with one move per member."""
         start, ids = hosts_after(self.members), [member.id for member in self.members]
         ends = (dict(zip(ids, hosts, strict=True)) for hosts in product([h.id for h in self.hosts], repeat=len(ids)))
         ranked = sorted(
@@ -135,31 +138,31 @@ def worlds(draw: st.DrawFn) -> World:
     few = st.sets(st.integers(1, 4), max_size=1)
     off, down = draw(few), draw(few)
     number = draw(st.integers(1, 4))
-    at = draw(st.lists(st.integers(1, size), min_size=number, max_size=number))
+    on_hosts = draw(st.lists(st.integers(1, size), min_size=number, max_size=number))
     sizes = draw(st.lists(st.sampled_from([1, 1, 1, 2]), min_size=number, max_size=number))
     stuck = draw(st.sets(st.integers(0, 3), max_size=1))
-    picky = draw(st.sets(st.integers(0, 3), max_size=1))
-    elsewhere = frozenset({HostId(draw(st.integers(1, size)))})
+    restricted = draw(st.sets(st.integers(0, 3), max_size=1))
+    excluded = frozenset({HostId(draw(st.integers(1, size)))})
     members = tuple(
         Member(
             f"m{i}",
             HostId(host),
             (amount, 1, 0),
-            HostRequirements(other_hosts=elsewhere if i in picky else frozenset()),
+            HostRequirements(other_hosts=excluded if i in restricted else frozenset()),
             i not in stuck,
         )
-        for i, (host, amount) in enumerate(zip(at, sizes, strict=True))
+        for i, (host, amount) in enumerate(zip(on_hosts, sizes, strict=True))
     )
     taken = Counter[int]()
     for member in members:
         taken[member.host] += member.amounts[0]
-    lack = draw(st.sampled_from([0, 0, 0, 1]))  # an operator took away some of the room that is in use
+    lack = draw(st.sampled_from([0, 0, 0, 1]))  # the operator reduced the capacity below the usage
     hosts = tuple(
         HostRecord(
             HostId(n),
             f"n{n}",
             (max(taken[n] + draw(room) - 1 - lack, 0), 99, 99),
-            (taken[n], at.count(n), 0),
+            (taken[n], on_hosts.count(n), 0),
             n not in off,
             n not in down,
         )
@@ -181,49 +184,49 @@ def worlds(draw: st.DrawFn) -> World:
     return World(tuple(policies), members, hosts, tuple(aggregates))
 
 
-def steps(world: World, found: Plan) -> Iterator[tuple[Destinations, Move]]:
+def steps(world: World, rebalance: Plan) -> Iterator[tuple[Destinations, Move]]:
     places = dict(hosts_after(world.members))
-    for move in found.moves:
+    for move in rebalance.moves:
         yield dict(places), move
         places[move.member] = move.destination
 
 
 @law
 @given(worlds())
-def test_no_other_way_ends_more_or_needs_fewer_moves(world: World) -> None:
-    found = world.plan()
-    after = world.values(hosts_after(world.members, found.moves))
+def test_plan_reaches_the_best_final_state_with_the_fewest_moves(world: World) -> None:
+    rebalance = world.plan()
+    after = world.values(hosts_after(world.members, rebalance.moves))
     best, moves = world.best()
-    if found.left:
-        assert (world.rank(after), len(found.moves)) >= (best, moves)
+    if rebalance.left:
+        assert (world.rank(after), len(rebalance.moves)) >= (best, moves)
     else:
-        assert (world.rank(after), len(found.moves)) == (best, moves)
-        assert found.optimal
-        assert found.bound == moves
+        assert (world.rank(after), len(rebalance.moves)) == (best, moves)
+        assert rebalance.optimal
+        assert rebalance.bound == moves
 
 
 @law
 @given(worlds())
-def test_every_step_is_legal(world: World) -> None:
-    found = world.plan()
-    end = world.values(hosts_after(world.members, (*found.moves, *found.left)))
+def test_every_move_is_allowed_and_each_member_moves_once(world: World) -> None:
+    rebalance = world.plan()
+    end = world.values(hosts_after(world.members, (*rebalance.moves, *rebalance.left)))
     bounds = tuple(map(max, world.values(hosts_after(world.members)), end))
-    assert all(world.allows(places, move, bounds) for places, move in steps(world, found))
-    moved = [move.member for move in found.moves]
+    assert all(world.allows(places, move, bounds) for places, move in steps(world, rebalance))
+    moved = [move.member for move in rebalance.moves]
     assert len(moved) == len(set(moved))
 
 
 @law
 @given(worlds())
-def test_nothing_is_wrong_just_where_the_audit_finds_nothing(world: World) -> None:
-    found = world.plan()
-    for places, told in (
-        (hosts_after(world.members), found.before),
-        (hosts_after(world.members, found.moves), found.after),
+def test_plan_reports_the_same_violations_as_the_audit(world: World) -> None:
+    rebalance = world.plan()
+    for places, reported in (
+        (hosts_after(world.members), rebalance.before),
+        (hosts_after(world.members, rebalance.moves), rebalance.after),
     ):
-        assert list(told) == violations(world.policies, places, world.fleet())
+        assert list(reported) == violations(world.policies, places, world.fleet())
         broken = {str(policy) for policy, value in zip(world.policies, world.values(places), strict=True) if value}
-        assert {str(violation.policy) for violation in told} == broken
+        assert {str(violation.policy) for violation in reported} == broken
 
 
 @law

@@ -1,4 +1,4 @@
-"""The laws of verdicts: they find exactly what is broken, and what the scheduler places breaks nothing more."""
+"""Violations: exactly the broken policies are reported, and placements of the scheduler add no hard violation."""
 
 from collections import Counter
 from dataclasses import replace
@@ -17,13 +17,13 @@ Broken = set[tuple[GroupPolicy, str | None, frozenset[str]]]
 
 
 def members_of(world: World) -> dict[str, HostId]:
-    """A name for everybody who holds a place."""
+    """Return a name and a host for every member of the group."""
     places = Counter(world.spec.group.places)
     return {f"member-{number}": HostId(host) for number, host in enumerate(places.elements())}
 
 
 def broken(world: World) -> Broken:
-    """The policies that do not hold, in loops: where, and by whom."""
+    """Return the broken policies, found with plain loops: the policy, its domain and its members."""
     ids = {host.id: host for host in world.hosts}
     placed = {name: ids[host] for name, host in members_of(world).items() if host in ids}
     found: Broken = set()
@@ -39,27 +39,33 @@ def _broken(policy: GroupPolicy, where: dict[str, list[str]], world: World) -> l
     together = policy.kind in reference.TOGETHER
     if policy.target is not None:
         right = [policy.target] if together else None
-        wrong = {m for m, mine in where.items() if (mine != right if together else policy.target in mine or mine[1:])}
+        wrong = {
+            m
+            for m, domains in where.items()
+            if (domains != right if together else policy.target in domains or domains[1:])
+        }
         return [(policy.target, wrong)]
-    count = Counter(mine[0] for mine in where.values() if len(mine) == 1)
-    found: list[tuple[str | None, set[str]]] = [(None, {m for m, mine in where.items() if len(mine) != 1})]
+    count = Counter(domains[0] for domains in where.values() if len(domains) == 1)
+    found: list[tuple[str | None, set[str]]] = [(None, {m for m, domains in where.items() if len(domains) != 1})]
     if policy.kind is PolicyKind.ANTI_AFFINITY:
         full = [place for place, number in count.items() if number > policy.limit]
-        return found + [(place, {m for m, mine in where.items() if mine == [place]}) for place in full]
+        return found + [(place, {m for m, domains in where.items() if domains == [place]}) for place in full]
     order = _names(policy, world)
     if together and len(count) > 1:
         main = max(order, key=lambda place: (count[place], -order.index(place)))
-        found.append((main, {m for m, mine in where.items() if len(mine) == 1 and mine != [main]}))
+        found.append((main, {m for m, domains in where.items() if len(domains) == 1 and domains != [main]}))
     if not together and count:
         usable = {
-            mine[0]
+            domains[0]
             for host in world.hosts
-            if host.enabled and host.up and len(mine := reference.domains_of(host, policy.scope, world.aggregates)) == 1
+            if host.enabled
+            and host.up
+            and len(domains := reference.domains_of(host, policy.scope, world.aggregates)) == 1
         }
         least = min([count[place] for place in usable] + [max(count.values())])
         main = max(order, key=lambda place: (count[place], -order.index(place)))
-        crowd = {m for m, mine in where.items() if len(mine) == 1 and count[mine[0]] > least + 1}
-        found.append((main, crowd))
+        crowded = {m for m, domains in where.items() if len(domains) == 1 and count[domains[0]] > least + 1}
+        found.append((main, crowded))
     return found
 
 
@@ -76,13 +82,13 @@ def found(world: World) -> Broken:
 
 @wide_law
 @given(world=worlds())
-def test_exactly_the_broken_policies_are_found(world: World) -> None:
+def test_violations_are_exactly_the_broken_policies(world: World) -> None:
     assert found(world) == broken(world)
 
 
 @wide_law
 @given(world=worlds(least=1))
-def test_hard_violation_means_an_objection_to_a_member_and_the_other_way_round(world: World) -> None:
+def test_hard_violation_exists_exactly_when_a_member_has_an_objection(world: World) -> None:
     """Both read the same policies: `objections` asks whether a host admits a member, `violations` whether it may stay.
 
     A group that affinity finds in two domains is the exception. Each of them admits a member of it, so there is no
@@ -99,7 +105,7 @@ def test_hard_violation_means_an_objection_to_a_member_and_the_other_way_round(w
     objectionable = [policy for policy, domain in hard if domain is None or not _all_have_company(policy, world)]
     assert against or not objectionable
     assert hard or not against
-    if not group.movers:  # a member that moves is no company
+    if not group.movers:  # a moving member is not counted as company
         assert bool(against) == bool(objectionable)
 
 
@@ -114,8 +120,8 @@ def _all_have_company(policy: GroupPolicy, world: World) -> bool:
     return min(held.values()) > 1
 
 
-def _hard(world: World) -> set[tuple[GroupPolicy, str | None]]:
-    """What is broken; an affinity is broken as a whole, wherever most of the group are."""
+def _hard_violations(world: World) -> set[tuple[GroupPolicy, str | None]]:
+    """Return the broken hard policies by domain; an affinity policy counts once, without its domain."""
     whole = {PolicyKind.AFFINITY}
     return {
         (policy, None if policy.kind in whole else place)
@@ -126,22 +132,22 @@ def _hard(world: World) -> set[tuple[GroupPolicy, str | None]]:
 
 @law
 @given(world=worlds(least=1), seed=seeds, number=st.integers(1, 6))
-def test_what_is_placed_one_by_one_never_adds_a_hard_violation(world: World, seed: int, number: int) -> None:
+def test_placing_servers_one_at_a_time_never_adds_a_hard_violation(world: World, seed: int, number: int) -> None:
     for step in range(number):
         chosen = decide(world.spec, world.fleet(), seed + step).chosen
         if not chosen:
             return
-        before = _hard(world)
+        before = _hard_violations(world)
         spec, hosts = reference.after(world.spec, world.hosts, chosen[0])
         world = replace(world, spec=spec, hosts=tuple(hosts))
-        assert _hard(world) <= before
+        assert _hard_violations(world) <= before
 
 
 @law
 @given(world=worlds(least=1, most=8), seed=seeds)
-def test_a_group_that_only_the_scheduler_placed_has_no_hard_violation(world: World, seed: int) -> None:
+def test_group_placed_by_the_scheduler_has_no_hard_violation(world: World, seed: int) -> None:
     world = replace(world, spec=replace(world.spec, group=replace(world.spec.group, places={})))
     for host in decide(world.spec, world.fleet(), seed).chosen:
         spec, hosts = reference.after(world.spec, world.hosts, host)
         world = replace(world, spec=spec, hosts=tuple(hosts))
-    assert _hard(world) == set()
+    assert _hard_violations(world) == set()
