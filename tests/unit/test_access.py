@@ -37,7 +37,7 @@ class Policy:
     def write(self, text: str) -> None:
         self.path.write_text(text)
         self._edits += 10
-        os.utime(self.path, (self._edits, self._edits))  # so that no two edits fall into one tick of a coarse clock
+        os.utime(self.path, (self._edits, self._edits))  # two edits never share a tick of a coarse clock
 
 
 @pytest.fixture

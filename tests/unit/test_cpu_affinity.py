@@ -8,7 +8,7 @@ import pytest
 
 from covey import cpu_affinity
 
-_STAYS = """
+_SCRIPT = """
 import os, threading
 from covey import cpu_affinity
 before = os.sched_getaffinity(0)
@@ -21,11 +21,11 @@ print(len(os.sched_getaffinity(0)), seen[0] == os.sched_getaffinity(0), away == 
 """
 
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells on which processor a thread is")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="CPU affinity is specific to Linux")
 
 
 def test_pinned_process_stays_on_its_cpu_with_all_threads_except_unpinned_blocks() -> None:
-    done = subprocess.run([sys.executable, "-c", _STAYS], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["1", "True", "True", "True"]
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from covey.request_slots import RequestSlots, Waiter
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
-class Crowd:
-    """Counts who is inside."""
+class ConcurrencyCounter:
+    """Records how many threads run `step` at once."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -28,28 +28,28 @@ class Crowd:
 
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_no_more_requests_run_than_there_are_slots(number: int) -> None:
-    request_slots, crowd = RequestSlots(number), Crowd()
+    request_slots, counter = RequestSlots(number), ConcurrencyCounter()
 
     def app(*_: object) -> list[bytes]:
-        crowd.step()
+        counter.step()
         with request_slots.aside():
             time.sleep(0.0005)
-        crowd.step()
+        counter.step()
         return [b"done"]
 
     guarded = request_slots.guard(app)
 
-    def ask() -> None:
+    def send_requests() -> None:
         for _ in range(20):
             assert guarded({}, lambda *_: print) == [b"done"]
 
-    threads = [threading.Thread(target=ask, daemon=True) for _ in range(16)]
+    threads = [threading.Thread(target=send_requests, daemon=True) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
     assert not any(thread.is_alive() for thread in threads)
-    assert crowd.most <= number
+    assert counter.most <= number
     assert guarded({}, lambda *_: print) == [b"done"], "no slot was lost"
 
 
@@ -65,7 +65,7 @@ def test_sleeping_request_gives_up_its_slot_and_wakes_with_one() -> None:
     def waker(*_: object) -> list[bytes]:
         request_slots.wake(waiter)
         time.sleep(0.01)
-        order.append("still mine")
+        order.append("holds the slot")
         return []
 
     first = threading.Thread(target=request_slots.guard(sleeper), args=({}, print), daemon=True)
@@ -73,8 +73,8 @@ def test_sleeping_request_gives_up_its_slot_and_wakes_with_one() -> None:
     while order != ["asleep"]:
         time.sleep(0.001)
     request_slots.guard(waker)({}, print)  # type: ignore[arg-type]
-    first.join(PATIENCE_S)
-    assert order == ["asleep", "still mine", "awake"]
+    first.join(TIMEOUT_S)
+    assert order == ["asleep", "holds the slot", "awake"]
 
 
 def test_failed_request_returns_its_slot() -> None:

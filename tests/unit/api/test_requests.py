@@ -53,9 +53,9 @@ def test_zero_byte_is_rejected(body: bytes) -> None:
 
 
 def a_request(body: bytes = b"", query: str = "", **headers: str) -> Request:
-    made = Request(falcon.testing.create_environ(body=body, query_string=query, headers=headers))
-    made.context.max_body_bytes = 20
-    return made
+    request = Request(falcon.testing.create_environ(body=body, query_string=query, headers=headers))
+    request.context.max_body_bytes = 20
+    return request
 
 
 JSON_TYPES = ["application/json", "Application/JSON; charset=utf-8", "application/vnd.openstack.compute+json"]

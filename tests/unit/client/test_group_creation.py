@@ -55,13 +55,13 @@ def test_group_shows_all_its_policies() -> None:
 def test_unknown_policy_kind_is_rejected_before_the_request(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     wire = Wire({})
     with pytest.raises(SystemExit):
-        wire.told(f"{command} afinity:rack web")
+        wire.output(f"{command} afinity:rack web")
     assert "'afinity:rack' is not TYPE[:SCOPE[:IDENTIFIER]]" in capsys.readouterr().err
-    assert wire.asked == []
+    assert wire.sent == []
 
 
 def test_help_has_the_stock_options_and_the_example() -> None:
-    told = help_of("server group create")
-    assert told.count("--policy <policy> ") == 1
-    assert "New server group name" in told
-    assert "Example: openstack server group create --policy anti-affinity:rack" in told
+    text = help_of("server group create")
+    assert text.count("--policy <policy> ") == 1
+    assert "New server group name" in text
+    assert "Example: openstack server group create --policy anti-affinity:rack" in text

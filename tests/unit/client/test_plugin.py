@@ -40,7 +40,7 @@ def test_every_request_has_the_microversion() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         ((403, {"forbidden": {"code": 403, "message": "Only an administrator may."}}), "Only an administrator may."),
         ((406, {"computeFault": {"message": "2.1000 is too new"}}), "does not support microversion 2.1000"),
@@ -48,8 +48,8 @@ def test_every_request_has_the_microversion() -> None:
         ((500, ["odd"]), "The compute service returned 500 Somehow."),
         ((404, None), "The compute service returned 404 Somehow."),
     ],
-    ids=["in words", "not covey", "a proxy", "odd", "empty"],
+    ids=["message", "older service", "proxy", "invalid body", "empty body"],
 )
-def test_error_shows_the_message_of_the_service(answer: Answer, told: str) -> None:
-    with pytest.raises(CommandError, match=told):
+def test_error_shows_the_message_of_the_service(answer: Answer, message: str) -> None:
+    with pytest.raises(CommandError, match=message):
         Wire({"GET /os-policy-scopes": answer}).run("policy scope list")

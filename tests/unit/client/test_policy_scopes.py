@@ -42,9 +42,9 @@ def test_scopes_are_listed_with_booleans() -> None:
 
 
 def test_output_is_a_table() -> None:
-    told = Wire({"GET /os-policy-scopes/rack": ONE}).told("policy scope show rack")
-    assert "| name                     | rack " in told
-    assert "name='rack-1'" in told
+    table = Wire({"GET /os-policy-scopes/rack": ONE}).output("policy scope show rack")
+    assert "| name                     | rack " in table
+    assert "name='rack-1'" in table
 
 
 def test_scope_is_shown_as_a_project_sees_it() -> None:
@@ -85,7 +85,7 @@ def test_name_is_quoted_in_the_url() -> None:
 )
 def test_only_given_options_are_changed(command: str, sent: dict[str, object]) -> None:
     wire = Wire({"PUT /os-policy-scopes/rack": ONE})
-    assert wire.told(f"policy scope {command}") == ""
+    assert wire.output(f"policy scope {command}") == ""
     assert wire.last().body == {"policy_scope": sent}
 
 
@@ -93,8 +93,8 @@ def test_only_given_options_are_changed(command: str, sent: dict[str, object]) -
 def test_empty_change_is_not_sent(command: str) -> None:
     wire = Wire({"PUT /os-policy-scopes/rack": ONE})
     with pytest.raises(CommandError, match="at least one option"):
-        wire.told(f"policy scope {command}")
-    assert wire.asked == []
+        wire.output(f"policy scope {command}")
+    assert wire.sent == []
 
 
 def test_deletable_scopes_are_deleted_despite_failures(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,8 +102,8 @@ def test_deletable_scopes_are_deleted_despite_failures(caplog: pytest.LogCapture
     gone = (204, None)
     wire = Wire({f"DELETE /os-policy-scopes/{name}": gone for name in "ab"} | {"DELETE /os-policy-scopes/rack": used})
     with pytest.raises(CommandError, match=r"^1 of 3 policy scopes failed to delete\.$"):
-        wire.told("policy scope delete a rack b")
-    assert [asked.what[-1] for asked in wire.asked] == ["a", "k", "b"]
+        wire.output("policy scope delete a rack b")
+    assert [request.route[-1] for request in wire.sent] == ["a", "k", "b"]
     assert caplog.messages == ["rack has aggregates."]
 
 

@@ -42,15 +42,15 @@ def acted(name: str, document: object) -> Wire:
 )
 def test_only_given_options_are_changed(options: str, sent: dict[str, object]) -> None:
     wire = Wire(NAMES | {"PUT /os-server-groups/g-1": DOCUMENT})
-    assert wire.told(f"server group set web {options}") == ""
+    assert wire.output(f"server group set web {options}") == ""
     assert wire.last().body == {"server_group": sent}
 
 
 def test_empty_change_is_not_sent() -> None:
     wire = Wire(NAMES)
     with pytest.raises(CommandError, match="at least one option"):
-        wire.told("server group set web")
-    assert wire.asked == []
+        wire.output("server group set web")
+    assert wire.sent == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_members_are_added_and_removed_by_name(command: str, sent: dict[str, obj
 def test_policies_are_shown_in_their_order() -> None:
     policies = ["soft-affinity:switch", "anti-affinity:rack"]
     wire = Wire(NAMES | {ACTION: (200, {"server_group": WEB | {"policies": policies}})})
-    assert "| soft-affinity:switch, anti-affinity:rack |" in wire.told("server group add server web web-7")
+    assert "| soft-affinity:switch, anti-affinity:rack |" in wire.output("server group add server web web-7")
 
 
 def test_audit_lists_members_with_their_domains() -> None:
@@ -79,7 +79,7 @@ def test_audit_lists_members_with_their_domains() -> None:
     wire = Wire(NAMES | {"GET /os-server-groups/g-1/audit": (200, {"server_group_policy_audit": audit})})
     assert wire.run("server group audit web") == [{"Server ID": "s-1", "Placements": places}]
     assert wire.last().query == {}
-    assert "rack='3'" in wire.told("server group audit web")
+    assert "rack='3'" in wire.output("server group audit web")
 
 
 def test_audit_lists_violations_on_request() -> None:
@@ -153,7 +153,7 @@ def test_rebalance_is_shown_and_cancelled() -> None:
     wire = Wire(NAMES | {"GET /os-server-groups/g-1/rebalance": (200, {"rebalance": rebalance("running")})})
     assert wire.run("server group rebalance show web") == rebalance("running")
     wire = Wire(NAMES | {ACTION: (202, None)})
-    assert wire.told("server group rebalance cancel web") == ""
+    assert wire.output("server group rebalance cancel web") == ""
     assert wire.last().body == {"cancel_rebalance": {}}
 
 

@@ -34,10 +34,10 @@ Answer = tuple[int, object]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SentRequest:
     """A request that the client has sent."""
 
-    what: str
+    route: str
     body: Any
     query: dict[str, str]
     version: str | None
@@ -48,32 +48,33 @@ class Wire(BaseAdapter):
     """Responds by method and path with the next response of a list; the last one repeats. Unknown paths are 404."""
 
     answers: Mapping[str, Answer | list[Answer]]
-    asked: list[Asked] = field(default_factory=list)
+    sent: list[SentRequest] = field(default_factory=list)
 
     def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
         url = urlsplit(str(request.url))
         if url.path.rstrip("/") in DISCOVERED:
             return _response(request, 200, DISCOVERED[url.path.rstrip("/")])
-        what = f"{request.method} {url.path.removeprefix('/compute/v2.1')}"
+        route = f"{request.method} {url.path.removeprefix('/compute/v2.1')}"
         body = json.loads(request.body) if request.body else None
-        self.asked.append(Asked(what, body, dict(parse_qsl(url.query)), request.headers.get("OpenStack-API-Version")))
-        told = self.answers.get(what, (404, {"itemNotFound": {"code": 404, "message": "There is no such thing."}}))
-        if isinstance(told, list):
-            told = told.pop(0) if len(told) > 1 else told[0]
-        return _response(request, *told)
+        self.sent.append(
+            SentRequest(route, body, dict(parse_qsl(url.query)), request.headers.get("OpenStack-API-Version"))
+        )
+        answer = self.answers.get(route, (404, {"itemNotFound": {"code": 404, "message": "There is no such thing."}}))
+        if isinstance(answer, list):
+            answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        return _response(request, *answer)
 
     def close(self) -> None:
         pass
 
-    def last(self) -> Asked:
-        return self.asked[-1]
+    def last(self) -> SentRequest:
+        return self.sent[-1]
 
     def run(self, command: str) -> Any:
         """Run `openstack COMMAND -f json` and return its output. Raises the client's exceptions."""
-        said = self.told(command, "-f", "json")
-        return json.loads(said)
+        return json.loads(self.output(command, "-f", "json"))
 
-    def told(self, command: str, *options: str) -> str:
+    def output(self, command: str, *options: str) -> str:
         """Run `openstack COMMAND` and return its output."""
         factory, name, arguments = COMMANDS.find_command(shlex.split(command))
         app = _app(self)

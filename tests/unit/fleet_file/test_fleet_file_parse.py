@@ -172,4 +172,4 @@ def test_ten_thousand_hosts_parse_within_seconds() -> None:
     text = SCOPES + "hosts:\n" + "".join(entry.format(number) for number in range(10_000))
     started_s = time.process_time()
     assert len(read(text).hosts) == 10_000
-    assert time.process_time() - started_s < 10  # far above what it takes, so that only a blunder fails here
+    assert time.process_time() - started_s < 10  # far above the usual time: only a complexity error fails

@@ -67,10 +67,10 @@ def test_any_text_parses_or_has_problems(text: str) -> None:
     try:
         parse(text, "any")
     except FleetFileError as error:
-        told = error
+        fleet_error = error
     else:
         return
-    assert len(str(told).splitlines()) == len(told.problems) > 0
+    assert len(str(fleet_error).splitlines()) == len(fleet_error.problems) > 0
 
 
 @given(st.integers(0, 1200), st.integers(1, 30), st.integers(0, 4), st.integers(0, 1))

@@ -6,26 +6,28 @@ from covey.model.ids import ProjectId
 WEB, DB = ProjectId("web"), ProjectId("db")
 
 
-def a_trace(
+def a_marker(
     mark: str, thing: str | None = "s", project: ProjectId | None = WEB, *, lasting: bool = False
 ) -> ChangeMarker:
     return ChangeMarker(Subject.SERVERS, project, thing, mark, lasting)
 
 
 def test_equal_markers_give_no_events() -> None:
-    assert feed_events([a_trace("1")], [a_trace("1")]) == []
+    assert feed_events([a_marker("1")], [a_marker("1")]) == []
 
 
 def test_expired_marker_gives_no_event() -> None:
-    assert feed_events([a_trace("1", "old", DB)], [a_trace("2", "new")]) == [FeedEvent(Subject.SERVERS, WEB, ("new",))]
+    assert feed_events([a_marker("1", "old", DB)], [a_marker("2", "new")]) == [
+        FeedEvent(Subject.SERVERS, WEB, ("new",))
+    ]
 
 
 def test_removed_lasting_marker_gives_an_event() -> None:
-    assert feed_events([a_trace("1", lasting=True)], []) == [FeedEvent(Subject.SERVERS, WEB, ("s",))]
+    assert feed_events([a_marker("1", lasting=True)], []) == [FeedEvent(Subject.SERVERS, WEB, ("s",))]
 
 
 def test_each_project_gets_one_event_for_a_subject() -> None:
-    now = [a_trace("1", "b"), a_trace("2", "a"), a_trace("3", "c", DB), a_trace("4", None)]
+    now = [a_marker("1", "b"), a_marker("2", "a"), a_marker("3", "c", DB), a_marker("4", None)]
     assert sorted(feed_events([], now), key=str) == [
         FeedEvent(Subject.SERVERS, DB, ("c",)),
         FeedEvent(Subject.SERVERS, WEB, ("a", "b")),

@@ -20,7 +20,7 @@ def planned(file: FleetFile, state: FleetState, *, prune: bool = False) -> Fleet
 
 
 def domains(**hosts: str) -> FleetFile:
-    """A file whose hosts each stand in a rack."""
+    """Return a file whose hosts are each in a rack."""
     return FleetFile(hosts=tuple(host_entry(name, rack=rack) for name, rack in hosts.items()), scopes=(RACK_ENTRY,))
 
 
@@ -156,9 +156,9 @@ def test_plan_lists_each_change_on_one_line(file: FleetFile, state: FleetState, 
 
 @pytest.mark.parametrize(("file", "state", "lines"), CHANGES.values(), ids=CHANGES)
 def test_size_is_the_number_of_changes(file: FleetFile, state: FleetState, lines: list[str]) -> None:
-    made = planned(file, state)
-    several = sum(len(changes) - 1 for _, changes in made.changed_metadata)
-    assert made.size == len(lines) - several
+    plan = planned(file, state)
+    several = sum(len(changes) - 1 for _, changes in plan.changed_metadata)
+    assert plan.size == len(lines) - several
 
 
 EVERYTHING = FleetState(
@@ -167,14 +167,14 @@ EVERYTHING = FleetState(
 
 
 def test_objects_not_in_the_file_are_left_alone() -> None:
-    made = planned(FleetFile(), EVERYTHING)
-    assert (made.left_alone, made.removed, made.size) == (EVERYTHING, FleetState(), 0)
+    plan = planned(FleetFile(), EVERYTHING)
+    assert (plan.left_alone, plan.removed, plan.size) == (EVERYTHING, FleetState(), 0)
 
 
 def test_prune_removes_objects_not_in_the_file() -> None:
-    made = planned(FleetFile(), EVERYTHING, prune=True)
-    assert (made.left_alone, made.removed, made.size) == (FleetState(), EVERYTHING, 5)
-    assert list(describe(made)) == ["- host n1", "- scope rack", "- aggregate a", "- flavor small", "- image linux"]
+    plan = planned(FleetFile(), EVERYTHING, prune=True)
+    assert (plan.left_alone, plan.removed, plan.size) == (FleetState(), EVERYTHING, 5)
+    assert list(describe(plan)) == ["- host n1", "- scope rack", "- aggregate a", "- flavor small", "- image linux"]
 
 
 def test_prune_keeps_objects_in_the_file() -> None:

@@ -7,22 +7,22 @@ import uuid
 from covey.model.ids import ProjectId
 from covey.model.scopes import obfuscated_identifier
 
-CHANCE = random.Random(17)  # noqa: S311 -- the same each time
+RNG = random.Random(17)  # noqa: S311 -- repeatable
 
 
 def a_namespace() -> str:
-    return str(uuid.UUID(int=CHANCE.getrandbits(128), version=4))
+    return str(uuid.UUID(int=RNG.getrandbits(128), version=4))
 
 
 def a_project() -> str:
     letters = string.printable + "äß漢🐣"
-    return "".join(CHANCE.choices(letters, k=CHANCE.randint(1, 64)))
+    return "".join(RNG.choices(letters, k=RNG.randint(1, 64)))
 
 
 def test_obfuscated_identifiers_match_the_specification() -> None:
     for _ in range(1000):
         policy_namespace_uuid, tenant_id = uuid.UUID(a_namespace()), a_project()
-        aggregate_id = str(CHANCE.randrange(2**31))
+        aggregate_id = str(RNG.randrange(2**31))
         tenant_namespace_uuid = uuid.uuid5(policy_namespace_uuid, tenant_id)
         obfuscated_id = uuid.uuid5(tenant_namespace_uuid, aggregate_id)
         found = obfuscated_identifier(str(policy_namespace_uuid), ProjectId(tenant_id), aggregate_id)

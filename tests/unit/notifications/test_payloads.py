@@ -149,8 +149,8 @@ def test_new_group_equals_the_example() -> None:
             replace(GROUP, name="front", policies=(GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY),)),
             id="another name and another policy",
         ),
-        pytest.param(Event.MEMBER_REMOVED, replace(GROUP, members=(BUILDING.id,)), id="one member outbox_rows"),
-        pytest.param(Event.GROUP_DELETED, replace(GROUP, members=(BUILDING.id,)), id="the group is gone"),
+        pytest.param(Event.MEMBER_REMOVED, replace(GROUP, members=(BUILDING.id,)), id="one member left"),
+        pytest.param(Event.GROUP_DELETED, replace(GROUP, members=(BUILDING.id,)), id="the group is deleted"),
     ],
 )
 def test_changed_group_equals_the_example(event: Event, group: Group) -> None:

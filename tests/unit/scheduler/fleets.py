@@ -1,4 +1,4 @@
-"""Small fleets and questions, so that a test states only what matters."""
+"""Builders of small fleets and requests: a test states only the fields that matter."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def spec(
     disk_gb: int = 10,
     **fields: Any,
 ) -> RequestSpec:
-    """One small server, or what the fields say, of a group with those policies, places and members that move."""
+    """Return a request for one small server, unless the fields differ, in a group with policies, places and movers."""
     group = GroupView(policies, places or {}, movers)
     return RequestSpec((vcpus, memory_mb, disk_gb), group=group, **fields)
 
@@ -52,21 +52,21 @@ def requirements(**fields: Any) -> RequestSpec:
     return spec(requirements=HostRequirements(**fields))
 
 
-def apart(scope: ScopeRef = HOST, target: str | None = None, limit: int = 1) -> GroupPolicy:
+def anti_affinity(scope: ScopeRef = HOST, target: str | None = None, limit: int = 1) -> GroupPolicy:
     return GroupPolicy(PolicyKind.ANTI_AFFINITY, scope, target, limit)
 
 
-def together(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
+def affinity(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
     return GroupPolicy(PolicyKind.AFFINITY, scope, target)
 
 
-def rather_apart(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
+def soft_anti_affinity(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
     return GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY, scope, target)
 
 
-def rather_together(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
+def soft_affinity(scope: ScopeRef = HOST, target: str | None = None) -> GroupPolicy:
     return GroupPolicy(PolicyKind.SOFT_AFFINITY, scope, target)
 
 
-def who(fleet: Fleet, mask: Mask) -> set[int]:
+def hosts_in(fleet: Fleet, mask: Mask) -> set[int]:
     return set(fleet.ids[mask].tolist())

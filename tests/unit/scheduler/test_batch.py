@@ -1,4 +1,4 @@
-"""Many servers in one decision: each sees the ones before it."""
+"""Batches: each server of a decision is placed after the ones before it."""
 
 from collections import Counter
 
@@ -11,40 +11,40 @@ from covey.scheduler.fleet import Weights
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
-    apart,
+    affinity,
+    anti_affinity,
     domain,
     fleet,
     host,
     hosts,
-    rather_apart,
-    rather_together,
+    soft_affinity,
+    soft_anti_affinity,
     spec,
-    together,
 )
 
 SEEDS = range(20)
 
 
-def test_three_a_host_on_two_hosts_is_six_and_the_seventh_is_refused() -> None:
+def test_limit_of_three_on_two_hosts_rejects_the_seventh_member() -> None:
     two = fleet(*hosts(2))
-    decision = decide(spec(apart(limit=3), count=6, minimum=6), two, 1)
+    decision = decide(spec(anti_affinity(limit=3), count=6, minimum=6), two, 1)
     assert Counter(decision.chosen) == {1: 3, 2: 3}
-    seventh = spec(apart(limit=3), places={1: 3, 2: 3})
+    seventh = spec(anti_affinity(limit=3), places={1: 3, 2: 3})
     assert decide(seventh, two, 1).chosen == ()
     assert explain(seventh, two).sentence() == "of 2 hosts: 2 already hold 3 of the group"
 
 
 COUNTS = {
-    "all of them": (6, 6, 6),
-    "as many as fit": (9, 1, 6),
-    "as many as fit, when that is the minimum": (9, 6, 6),
-    "none below the minimum": (9, 7, 0),
-    "no more than asked for": (4, 1, 4),
+    "the whole batch fits": (6, 6, 6),
+    "the batch shrinks to what fits": (9, 1, 6),
+    "the minimum fits exactly": (9, 6, 6),
+    "the minimum does not fit": (9, 7, 0),
+    "more than the count would fit": (4, 1, 4),
 }
 
 
 @pytest.mark.parametrize(("count", "minimum", "placed"), COUNTS.values(), ids=COUNTS)
-def test_how_many_are_placed(count: int, minimum: int, placed: int) -> None:
+def test_batch_places_what_fits_between_minimum_and_count(count: int, minimum: int, placed: int) -> None:
     decision = decide(spec(vcpus=4, count=count, minimum=minimum), fleet(*hosts(3)), 1)
     assert len(decision.chosen) == placed
     assert len(decision.fitting) == min(count, 6)
@@ -52,78 +52,82 @@ def test_how_many_are_placed(count: int, minimum: int, placed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("count", [1, 4, 7, 12])
-def test_an_even_spread_is_even_at_every_step_whatever_the_weighers_think(count: int, seed: int) -> None:
+def test_soft_anti_affinity_spreads_evenly_at_every_step_despite_the_weighers(count: int, seed: int) -> None:
     uneven = fleet(host(1), host(2, used=(4, 4096, 50)), host(3, (32, 65536, 900)), host(4, used=(1, 0, 0)))
-    chosen = decide(spec(rather_apart(), count=count), uneven, seed).chosen
+    chosen = decide(spec(soft_anti_affinity(), count=count), uneven, seed).chosen
     for placed in range(1, count + 1):
         held: Counter[int] = Counter(chosen[:placed])
         assert max(held.values()) - min(held[number] for number in (1, 2, 3, 4)) <= 1
 
 
-def test_a_spread_levels_what_was_uneven_before() -> None:
-    chosen = decide(spec(rather_apart(), places={1: 3, 2: 1}, count=5), fleet(*hosts(3)), 1).chosen
+def test_soft_anti_affinity_levels_an_uneven_group() -> None:
+    chosen = decide(spec(soft_anti_affinity(), places={1: 3, 2: 1}, count=5), fleet(*hosts(3)), 1).chosen
     assert Counter(chosen) == {2: 2, 3: 3}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_where_one_rack_is_short_of_room_the_others_stay_even(seed: int) -> None:
+def test_spread_stays_even_over_the_racks_with_free_capacity(seed: int) -> None:
     racks = fleet(host(1, used=(6, 0, 0)), *hosts(7)[1:], domain(1, 1), domain(2, 2, 3), domain(3, 4, 5, 6), domain(4))
-    held: Counter[int] = Counter(decide(spec(rather_apart(RACK), count=13), racks, seed).chosen)
+    held: Counter[int] = Counter(decide(spec(soft_anti_affinity(RACK), count=13), racks, seed).chosen)
     assert held[1] == 2
     rest = held[2] + held[3], held[4] + held[5] + held[6]
     assert sorted(rest) == [5, 6]
-    assert not held[7]  # in no rack: only when nothing else is left
+    assert not held[7]  # in no rack: a last resort
 
 
-def test_a_host_in_no_rack_is_the_last_resort() -> None:
+def test_host_in_no_rack_is_the_last_resort() -> None:
     racks = fleet(*hosts(2, (2, 8192, 100)), domain(1, 1))
-    assert decide(spec(rather_apart(RACK), count=4), racks, 1).chosen == (1, 1, 2, 2)
+    assert decide(spec(soft_anti_affinity(RACK), count=4), racks, 1).chosen == (1, 1, 2, 2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_group_stays_together_until_its_rack_is_full(seed: int) -> None:
+def test_soft_affinity_leaves_a_rack_only_when_it_is_full(seed: int) -> None:
     racks = fleet(*hosts(4, (3, 8192, 100)), domain(1, 1, 2), domain(2, 3, 4))
-    chosen = decide(spec(rather_together(RACK), count=12), racks, seed).chosen
+    chosen = decide(spec(soft_affinity(RACK), count=12), racks, seed).chosen
     rack_of = {1: 1, 2: 1, 3: 2, 4: 2}
     order = [rack_of[pick] for pick in chosen]
     assert order == [order[0]] * 6 + [3 - order[0]] * 6
 
 
-def test_a_group_that_must_stay_together_does_not_leave_its_rack() -> None:
+def test_affinity_never_leaves_its_rack() -> None:
     racks = fleet(*hosts(4, (3, 8192, 100)), domain(1, 1, 2), domain(2, 3, 4))
-    wanted = spec(together(RACK), count=12)
-    decision = decide(wanted, racks, 1)
+    requested = spec(affinity(RACK), count=12)
+    decision = decide(requested, racks, 1)
     assert len(decision.chosen) == 6
     assert set(decision.chosen) in ({1, 2}, {3, 4})
-    assert explain(wanted, racks, decision.chosen).sentence() == (
+    assert explain(requested, racks, decision.chosen).sentence() == (
         "6 of 12 fit, then of 4 hosts: 2 lack VCPUs, 2 are not in the rack of the group"
     )
 
 
-def test_together_in_a_rack_and_apart_in_its_hosts() -> None:
+def test_affinity_by_rack_combines_with_anti_affinity_by_host() -> None:
     racks = fleet(*hosts(5), domain(1, 1, 2, 3), domain(2, 4, 5))
     for seed in SEEDS:
-        chosen = decide(spec(together(RACK), apart(), count=5), racks, seed).chosen
+        chosen = decide(spec(affinity(RACK), anti_affinity(), count=5), racks, seed).chosen
         assert sorted(chosen) == [1, 2, 3]
 
 
-HOMES: dict[str, tuple[tuple[GroupPolicy, ...], int, set[int]]] = {
-    "on the host that takes it all": ((together(),), 6, {3}),
-    "on the best of the hosts that take it all": ((together(),), 4, {1}),
-    "on the host that takes the most, when none takes all": ((together(),), 9, {3}),
-    "in the rack that takes it all, although another has the best host": ((together(RACK),), 9, {2, 3}),
-    "in the rack where it is apart as well": ((together(RACK), apart()), 2, {2, 3}),
-    "in the rack that has as many switches": ((together(RACK), apart(SWITCH, limit=2)), 4, {2, 3}),
-    "where both ask for it": ((together(RACK), together(SWITCH)), 6, {3}),
+STARTS: dict[str, tuple[tuple[GroupPolicy, ...], int, set[int]]] = {
+    "the host that fits the whole batch": ((affinity(),), 6, {3}),
+    "the best of the hosts that fit the whole batch": ((affinity(),), 4, {1}),
+    "the host that fits most when none fits the whole batch": ((affinity(),), 9, {3}),
+    "the rack that fits the whole batch, not the rack of the best host": ((affinity(RACK),), 9, {2, 3}),
+    "the rack that also satisfies anti-affinity by host": ((affinity(RACK), anti_affinity()), 2, {2, 3}),
+    "the rack that also satisfies anti-affinity by switch": (
+        (affinity(RACK), anti_affinity(SWITCH, limit=2)),
+        4,
+        {2, 3},
+    ),
+    "the host that satisfies affinity by rack and by switch": ((affinity(RACK), affinity(SWITCH)), 6, {3}),
 }
 
 
-@pytest.mark.parametrize(("policies", "count", "home"), HOMES.values(), ids=HOMES)
+@pytest.mark.parametrize(("policies", "count", "start"), STARTS.values(), ids=STARTS)
 @pytest.mark.parametrize("subset", [1, 2])
-def test_a_batch_that_has_to_be_together_begins_where_most_of_it_fits(
-    policies: tuple[GroupPolicy, ...], count: int, home: set[int], subset: int
+def test_affinity_batch_starts_in_the_domain_that_fits_most_of_it(
+    policies: tuple[GroupPolicy, ...], count: int, start: set[int], subset: int
 ) -> None:
-    """The first host weighs most, for its memory; it has VCPUs for four, as the second has, and the third for six."""
+    """The first host has the highest weight because of its memory. VCPUs fit four, four and six servers."""
     three = fleet(
         host(1, (4, 90000, 1000)),
         host(2, (4, 30000, 1000)),
@@ -133,24 +137,24 @@ def test_a_batch_that_has_to_be_together_begins_where_most_of_it_fits(
     )
     for seed in SEEDS:
         chosen = decide(spec(*policies, count=count), three, seed, subset).chosen
-        assert set(chosen) <= ({1, 3} if subset == 2 and home == {1} else home)
-        assert len(chosen) == min(count, 6) if home == {3} else count
+        assert set(chosen) <= ({1, 3} if subset == 2 and start == {1} else start)
+        assert len(chosen) == min(count, 6) if start == {3} else count
 
 
 SPREADS: dict[str, tuple[tuple[GroupPolicy, ...], int, set[int]]] = {
     "no group": ((), 1000, {3, 4}),
-    "rather apart": ((rather_apart(),), 1000, {3, 4}),
-    "rather apart in racks": ((rather_apart(RACK),), 1000, {3, 4}),
-    "three a host at most": ((apart(limit=3),), 900, {3}),
-    "three a host at most, rather apart in racks": ((apart(limit=3), rather_apart(RACK)), 900, {3}),
-    "rather together": ((rather_together(),), 1000, {0, 8}),
-    "ninety a rack at most": ((apart(RACK, limit=90),), 900, {3}),
-    "in one rack": ((together(RACK),), 240, {0, 8}),
+    "soft anti-affinity": ((soft_anti_affinity(),), 1000, {3, 4}),
+    "soft anti-affinity by rack": ((soft_anti_affinity(RACK),), 1000, {3, 4}),
+    "limit of 3 per host": ((anti_affinity(limit=3),), 900, {3}),
+    "limit of 3 per host, soft anti-affinity by rack": ((anti_affinity(limit=3), soft_anti_affinity(RACK)), 900, {3}),
+    "soft affinity": ((soft_affinity(),), 1000, {0, 8}),
+    "limit of 90 per rack": ((anti_affinity(RACK, limit=90),), 900, {3}),
+    "affinity by rack": ((affinity(RACK),), 240, {0, 8}),
 }
 
 
 @pytest.mark.parametrize(("policies", "placed", "held"), SPREADS.values(), ids=SPREADS)
-def test_a_thousand_on_three_hundred_hosts_in_ten_racks(
+def test_batch_of_1000_on_300_hosts_is_placed_by_its_policies(
     policies: tuple[GroupPolicy, ...], placed: int, held: set[int]
 ) -> None:
     racks = [domain(rack, *range(rack * 30 - 29, rack * 30 + 1)) for rack in range(1, 11)]
@@ -163,30 +167,28 @@ def test_a_thousand_on_three_hundred_hosts_in_ten_racks(
 
 MIXES: dict[str, tuple[GroupPolicy, ...]] = {
     "no policy": (),
-    "rather apart": (rather_apart(),),
-    "rather together in racks": (rather_together(RACK),),
-    "one a host, rather apart in racks": (apart(), rather_apart(RACK)),
-    "two a host, five a rack, rather together below switches": (
-        *(apart(limit=2), apart(RACK, limit=5)),
-        rather_together(SWITCH),
+    "soft anti-affinity": (soft_anti_affinity(),),
+    "soft affinity by rack": (soft_affinity(RACK),),
+    "limit of 1 per host, soft anti-affinity by rack": (anti_affinity(), soft_anti_affinity(RACK)),
+    "limits of 2 per host and 5 per rack, soft affinity by switch": (
+        *(anti_affinity(limit=2), anti_affinity(RACK, limit=5)),
+        soft_affinity(SWITCH),
     ),
-    "rather apart in hosts, then in racks": (rather_apart(), rather_apart(RACK)),
-    "rather together below switches, apart in racks and hosts": (
-        *(rather_together(SWITCH), rather_apart(RACK)),
-        rather_apart(),
+    "soft anti-affinity by host, then by rack": (soft_anti_affinity(), soft_anti_affinity(RACK)),
+    "soft affinity by switch, soft anti-affinity by rack and host": (
+        *(soft_affinity(SWITCH), soft_anti_affinity(RACK)),
+        soft_anti_affinity(),
     ),
-    "rather apart in racks, together below switches": (rather_apart(RACK), rather_together(SWITCH)),
-    "rather below one switch, apart in racks": (rather_together(SWITCH, "1001"), rather_apart(RACK)),
-    "in one rack, rather apart in hosts": (together(RACK, "3"), rather_apart()),
+    "soft anti-affinity by rack, soft affinity by switch": (soft_anti_affinity(RACK), soft_affinity(SWITCH)),
+    "preferred switch, soft anti-affinity by rack": (soft_affinity(SWITCH, "1001"), soft_anti_affinity(RACK)),
+    "required rack, soft anti-affinity by host": (affinity(RACK, "3"), soft_anti_affinity()),
 }
 
 
 @pytest.mark.parametrize("policies", MIXES.values(), ids=MIXES)
 @pytest.mark.parametrize("across", [False, True], ids=["racks below switches", "racks across switches"])
-def test_a_batch_goes_where_its_servers_would_have_gone_one_by_one(
-    policies: tuple[GroupPolicy, ...], across: bool
-) -> None:
-    """No two hosts weigh the same at any time, so that there is one right answer."""
+def test_batch_equals_its_servers_placed_one_at_a_time(policies: tuple[GroupPolicy, ...], across: bool) -> None:
+    """No two hosts ever have the same weight, so exactly one result is correct."""
     many = [host(n, (8, 80000 + n * 7919 % 601 * 13, 1000)) for n in range(1, 602)]
     racks = [domain(n, *range(n * 20 - 19, n * 20 + 1)) for n in range(1, 31)]  # the last host is in none
     below = [range(1 + n, 602, 3) if across else range(1 + n * 200, 201 + n * 200) for n in range(3)]
@@ -204,32 +206,32 @@ def test_a_batch_goes_where_its_servers_would_have_gone_one_by_one(
     assert list(batch) == one_by_one
 
 
-def test_a_batch_takes_the_roomiest_first_and_every_host_in_the_end() -> None:
+def test_batch_uses_hosts_with_the_most_free_capacity_first() -> None:
     many = fleet(*(host(n, (n % 7 + 1, 8192, 1000)) for n in range(1, 501)))
-    chosen = decide(spec(apart(), count=500, minimum=500), many, 3).chosen
+    chosen = decide(spec(anti_affinity(), count=500, minimum=500), many, 3).chosen
     assert sorted(chosen) == list(range(1, 501))
-    rooms = [(pick % 7 + 1) for pick in chosen]
-    assert rooms == sorted(rooms, reverse=True)
+    capacities = [(pick % 7 + 1) for pick in chosen]
+    assert capacities == sorted(capacities, reverse=True)
 
 
 @pytest.mark.parametrize("subset", [1, 2])
-def test_a_small_batch_sees_the_last_of_many_hosts(subset: int) -> None:
-    """All the roomy hosts are in one rack, and it takes one; the rest go to the lowest-ranked hosts."""
-    roomy = [host(n, (8, 9000 + n, 100)) for n in range(1, 401)]
+def test_small_batch_reaches_the_lowest_ranked_hosts(subset: int) -> None:
+    """All large hosts are in one rack, which takes one server; the others need the lowest-ranked hosts."""
+    large = [host(n, (8, 9000 + n, 100)) for n in range(1, 401)]
     small = [host(401, (1, 1024, 10)), host(402, (1, 1024, 11))]
-    many = fleet(*roomy, *small, domain(1, *range(1, 401)), domain(2, 401), domain(3, 402))
-    chosen = decide(spec(apart(RACK), count=4), many, 3, subset).chosen
+    many = fleet(*large, *small, domain(1, *range(1, 401)), domain(2, 401), domain(3, 402))
+    chosen = decide(spec(anti_affinity(RACK), count=4), many, 3, subset).chosen
     assert chosen[0] in ({400} if subset == 1 else {399, 400})
     assert sorted(chosen[1:]) == [401, 402]
 
 
-def test_a_few_of_the_best_are_drawn_from_at_every_step() -> None:
+def test_subset_picks_randomly_among_the_top_ranked_hosts_at_every_step() -> None:
     rising = fleet(*(host(n, (n, 8192, 100)) for n in range(1, 6)))
     firsts = Counter(decide(spec(), rising, seed, 3).chosen[0] for seed in range(300))
     assert set(firsts) == {3, 4, 5}
     assert min(firsts.values()) > 60
-    assert len({decide(spec(apart(), count=5), rising, seed, 5).chosen for seed in range(100)}) > 20
+    assert len({decide(spec(anti_affinity(), count=5), rising, seed, 5).chosen for seed in range(100)}) > 20
 
 
-def test_a_subset_larger_than_the_fleet_is_the_fleet() -> None:
-    assert sorted(decide(spec(apart(), count=3), fleet(*hosts(3)), 1, 50).chosen) == [1, 2, 3]
+def test_subset_larger_than_the_fleet_is_the_whole_fleet() -> None:
+    assert sorted(decide(spec(anti_affinity(), count=3), fleet(*hosts(3)), 1, 50).chosen) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Each constraint: whom it lets through, how it counts the others, and what it says of one of them."""
+"""Each constraint: the hosts that it allows, the counted reasons of the others, and the reason of a single host."""
 
 from dataclasses import dataclass, field
 
@@ -27,26 +27,26 @@ from covey.scheduler.request_spec import RequestSpec
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
-    apart,
+    affinity,
+    anti_affinity,
     domain,
     fleet,
     host,
     hosts,
+    hosts_in,
     requirements,
     spec,
-    together,
-    who,
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """Of a fleet of hosts 1, 2, 3..., who may; the reasons of all others; and a sentence for some of them."""
+    """The allowed hosts of hosts 1, 2, 3...; the counted reasons of the others; sentences for some of them."""
 
     constraint: Constraint
     spec: RequestSpec
     fleet: Fleet
-    may: set[int]
+    allowed: set[int]
     reasons: list[str] = field(default_factory=list)
     sentences: dict[int, str] = field(default_factory=dict)
 
@@ -58,9 +58,11 @@ ZONES = fleet(host(1, zone="az-1"), host(2), host(3, zone="az-2"))
 A, B = frozenset({"A"}), frozenset({"B"})
 TRAITS = fleet(host(1), host(2, traits=A), host(3, traits=B), host(4, traits=A | B))
 LICENSED = fleet(*hosts(4), domain(1, 1, 2, scope=None, traits=A), domain(2, 2, 3, traits=A | B), domain(3, 4))
-KEPT = fleet(*hosts(4), domain(1, 1, 2, scope=None, projects=frozenset({"web"})), domain(2, 2, 3, projects={"shop"}))
+RESERVED = fleet(
+    *hosts(4), domain(1, 1, 2, scope=None, projects=frozenset({"web"})), domain(2, 2, 3, projects={"shop"})
+)
 RACKS = fleet(*hosts(6), domain(1, 1, 2), domain(2, 3, 4), domain(3, 5))
-TORN = fleet(*hosts(3), domain(1, 1, 3), domain(2, 2, 3))
+AMBIGUOUS = fleet(*hosts(3), domain(1, 1, 3), domain(2, 2, 3))
 NO_ROOM = fleet(
     host(1),
     host(2, used=(8, 0, 0)),
@@ -75,7 +77,7 @@ CASES = {
         Enabled(), spec(), OFF, {1}, ["2 are disabled"], {2: "it is disabled", 3: "it is disabled"}
     ),
     "hosts that are up": Case(Up(), spec(), DOWN, {2, 3}, ["1 is down"], {1: "it is down"}),
-    "the hosts that were asked for": Case(
+    "requested hosts": Case(
         NamedHosts(),
         requirements(only_hosts=frozenset({1, 99})),
         THREE,
@@ -83,10 +85,10 @@ CASES = {
         ["2 are not the ones asked for"],
         {2: "the request asks for another host"},
     ),
-    "the one other host": Case(
+    "one host that is not requested": Case(
         NamedHosts(), requirements(only_hosts=frozenset({1, 2})), THREE, {1, 2}, ["1 is not the one asked for"]
     ),
-    "any but the excluded hosts": Case(
+    "hosts that are not excluded": Case(
         NamedHosts(),
         requirements(other_hosts=frozenset({1, 2})),
         THREE,
@@ -94,7 +96,7 @@ CASES = {
         ["2 are excluded by the request"],
         {1: "the request excludes it"},
     ),
-    "asked for and excluded is excluded": Case(
+    "a requested and excluded host is excluded": Case(
         NamedHosts(),
         requirements(only_hosts=frozenset({1, 2}), other_hosts=frozenset({2})),
         THREE,
@@ -110,7 +112,7 @@ CASES = {
         ["2 are not in zone az-1"],
         {2: "it is in zone nova, not az-1", 3: "it is in zone az-2, not az-1"},
     ),
-    "hosts of no zone are in the default one": Case(Zone(), requirements(zone="nova"), ZONES, {2}),
+    "hosts without a zone are in the default zone": Case(Zone(), requirements(zone="nova"), ZONES, {2}),
     "no host is in an unknown zone": Case(
         Zone(), requirements(zone="az-9"), fleet(host(1)), set(), ["1 is not in zone az-9"]
     ),
@@ -122,7 +124,7 @@ CASES = {
         ["2 lack a required trait"],
         {1: "it lacks the required trait A"},
     ),
-    "hosts with all of the required traits": Case(
+    "hosts with all required traits": Case(
         Traits(),
         requirements(required_traits=A | B),
         TRAITS,
@@ -138,21 +140,21 @@ CASES = {
         ["2 lack a required trait", "1 has a forbidden trait"],
         {4: "it has the forbidden trait B"},
     ),
-    "many with a forbidden trait": Case(
+    "two hosts with a forbidden trait": Case(
         Traits(), requirements(forbidden_traits=B), TRAITS, {1, 2}, ["2 have a forbidden trait"]
     ),
-    "hosts kept for the project, also where others are": Case(
+    "hosts reserved for the project or for several projects": Case(
         TenantIsolation(),
         requirements(project_id="web"),
-        KEPT,
+        RESERVED,
         {1, 2, 4},
         ["1 is reserved for other projects"],
         {3: "an aggregate reserves it for other projects"},
     ),
     "hosts reserved for other projects": Case(
-        TenantIsolation(), requirements(project_id="bank"), KEPT, {4}, ["3 are reserved for other projects"]
+        TenantIsolation(), requirements(project_id="bank"), RESERVED, {4}, ["3 are reserved for other projects"]
     ),
-    "hosts of no aggregate that requires what was not asked for": Case(
+    "hosts in no aggregate that requires an unrequested trait": Case(
         ForbiddenAggregates(),
         requirements(required_traits=A),
         LICENSED,
@@ -160,10 +162,10 @@ CASES = {
         [f"2 are {LACKING}"],
         {3: f"it is {LACKING}"},
     ),
-    "hosts of no aggregate that requires anything": Case(
+    "hosts in no aggregate that requires a trait": Case(
         ForbiddenAggregates(), requirements(), LICENSED, {4}, [f"3 are {LACKING}"]
     ),
-    "hosts with room": Case(
+    "hosts with free capacity": Case(
         Room(),
         spec(),
         NO_ROOM,
@@ -176,10 +178,10 @@ CASES = {
             5: "0 VCPUs are free, 1 requested; 0 MB of memory are free, 1024 requested",
         },
     ),
-    "a server without a disk fits where disks are over-full": Case(
+    "a server without a disk fits on an overcommitted disk": Case(
         Room(), spec(vcpus=9, disk_gb=0), fleet(host(1, (9, 8192, 100), (0, 0, 200)), *hosts(3)[1:]), {1}
     ),
-    "an over-full disk is no news to a server without one": Case(
+    "an overcommitted disk is no reason for a server without a disk": Case(
         Room(),
         spec(disk_gb=0),
         fleet(host(1), host(2, used=(8, 0, 200))),
@@ -187,7 +189,7 @@ CASES = {
         ["1 lacks VCPUs"],
         {2: "0 VCPUs are free, 1 requested"},
     ),
-    "hosts that give out such amounts": Case(
+    "hosts that allow this allocation size": Case(
         Room(),
         spec(vcpus=3, disk_gb=0),
         fleet(
@@ -203,99 +205,101 @@ CASES = {
             4: "2 VCPUs are free, 3 requested; VCPUs are allocated from 4 to 2147483647 in steps of 1, 3 requested",
         },
     ),
-    "room to the last unit": Case(Room(), spec(vcpus=8, memory_mb=8192, disk_gb=100), fleet(host(1)), {1}),
-    "apart in hosts": Case(
+    "a request for the whole capacity": Case(Room(), spec(vcpus=8, memory_mb=8192, disk_gb=100), fleet(host(1)), {1}),
+    "anti-affinity by host": Case(
         GroupPolicies(),
-        spec(apart(), places={1: 1, 99: 5}),
+        spec(anti_affinity(), places={1: 1, 99: 5}),
         THREE,
         {2, 3},
         ["1 already holds 1 of the group"],
         {1: "the host n1 holds 1 of the group; the limit is 1"},
     ),
-    "apart by threes": Case(
+    "anti-affinity with a limit of three": Case(
         GroupPolicies(),
-        spec(apart(limit=3), places={1: 3, 2: 4, 3: 2}),
+        spec(anti_affinity(limit=3), places={1: 3, 2: 4, 3: 2}),
         THREE,
         {3},
         ["2 already hold 3 of the group"],
         {2: "the host n2 holds 4 of the group; the limit is 3"},
     ),
-    "apart in racks": Case(
+    "anti-affinity by rack": Case(
         GroupPolicies(),
-        spec(apart(RACK), places={1: 1, 5: 1}),
+        spec(anti_affinity(RACK), places={1: 1, 5: 1}),
         RACKS,
         {3, 4},
         ["1 is in no rack", "3 already hold 1 of the group in their rack"],
         {2: "the rack 1 holds 1 of the group; the limit is 1", 6: "it is in no rack"},
     ),
-    "apart in racks by twos": Case(
+    "anti-affinity by rack with a limit of two": Case(
         GroupPolicies(),
-        spec(apart(RACK, limit=2), places={1: 1, 2: 1, 3: 1, 5: 2}),
+        spec(anti_affinity(RACK, limit=2), places={1: 1, 2: 1, 3: 1, 5: 2}),
         fleet(*RACKS.hosts, *RACKS.aggregates[1:]),
         {3, 4},
         ["3 are in no rack", "1 already holds 2 of the group in its rack"],
     ),
-    "outside of a rack, or in none": Case(
+    "avoided rack, or no rack": Case(
         GroupPolicies(),
-        spec(apart(RACK, "2"), places={1: 4}),
+        spec(anti_affinity(RACK, "2"), places={1: 4}),
         RACKS,
         {1, 2, 5, 6},
         ["2 are in the rack that the group avoids"],
         {3: "the group avoids the rack 2"},
     ),
-    "not on a host": Case(
+    "avoided host": Case(
         GroupPolicies(),
-        spec(apart(target="n2")),
+        spec(anti_affinity(target="n2")),
         THREE,
         {1, 3},
         ["1 is in the host that the group avoids"],
         {2: "the group avoids the host n2"},
     ),
-    "outside of what is not there": Case(GroupPolicies(), spec(apart(RACK, "99")), RACKS, {1, 2, 3, 4, 5, 6}),
-    "apart in two ways, each lost host counted once": Case(
+    "avoided rack that does not exist": Case(
+        GroupPolicies(), spec(anti_affinity(RACK, "99")), RACKS, {1, 2, 3, 4, 5, 6}
+    ),
+    "two anti-affinity policies count each rejected host once": Case(
         GroupPolicies(),
-        spec(apart(), apart(RACK, limit=2), places={1: 1, 3: 1, 4: 1}),
+        spec(anti_affinity(), anti_affinity(RACK, limit=2), places={1: 1, 3: 1, 4: 1}),
         RACKS,
         {2, 5},
         ["3 already hold 1 of the group", "1 is in no rack"],
         {3: "the host n3 holds 1 of the group; the limit is 1", 6: "it is in no rack"},
     ),
-    "together, the first anywhere that is somewhere": Case(
-        GroupPolicies(), spec(together(RACK)), RACKS, {1, 2, 3, 4, 5}, ["1 is in no rack"], {6: "it is in no rack"}
+    "affinity allows the first member in any rack": Case(
+        GroupPolicies(), spec(affinity(RACK)), RACKS, {1, 2, 3, 4, 5}, ["1 is in no rack"], {6: "it is in no rack"}
     ),
-    "together, a member in no domain restricts no host": Case(
-        GroupPolicies(), spec(together(RACK), places={6: 2, 99: 1}), RACKS, {1, 2, 3, 4, 5}
+    "affinity ignores a member in no domain": Case(
+        GroupPolicies(), spec(affinity(RACK), places={6: 2, 99: 1}), RACKS, {1, 2, 3, 4, 5}
     ),
-    "together in the rack of the others": Case(
+    "affinity requires the rack of the group": Case(
         GroupPolicies(),
-        spec(together(RACK), places={3: 1}),
+        spec(affinity(RACK), places={3: 1}),
         RACKS,
         {3, 4},
         ["1 is in no rack", "3 are not in the rack of the group"],
         {1: "the group is in the rack 2", 6: "it is in no rack"},
     ),
-    "together in one of the racks of the others": Case(
+    "affinity requires one of the racks of the group": Case(
         GroupPolicies(),
-        spec(together(RACK), places={1: 1, 3: 1}),
+        spec(affinity(RACK), places={1: 1, 3: 1}),
         RACKS,
         {1, 2, 3, 4},
         ["1 is in no rack", "1 is not in the rack of the group"],
         {5: "the group is in the rack 1, 2"},
     ),
-    "together on a host": Case(
+    "affinity requires the host of the group": Case(
         GroupPolicies(),
-        spec(together(), places={2: 1}),
+        spec(affinity(), places={2: 1}),
         THREE,
         {2},
         ["2 are not the group's host"],
         {1: "the group is in the host n2"},
     ),
-    "together on the other host": Case(
-        GroupPolicies(), spec(together(), places={2: 1}), fleet(*hosts(2)), {2}, ["1 is not the group's host"]
+    "affinity rejects the only other host": Case(
+        GroupPolicies(), spec(affinity(), places={2: 1}), fleet(*hosts(2)), {2}, ["1 is not the group's host"]
     ),
-    "together with the only one, while it moves": Case(
+    "affinity while the only member moves to another rack": Case(
         GroupPolicies(),
-        spec(together(RACK), places={1: 1, 3: 1}, movers=((1, 3),)),
+        spec(affinity(RACK), places={1: 1, 3: 1}, movers=((1, 3),)),
         RACKS,
         set(),
         [
@@ -305,79 +309,84 @@ CASES = {
         ],
         {1: "the rack 1 holds only members of the group that are moving", 5: "the group is in the rack 1, 2"},
     ),
-    "together with the only one, while it moves inside of its rack": Case(
-        GroupPolicies(), spec(together(RACK), places={1: 1, 2: 1}, movers=((1, 2),)), RACKS, {1, 2}
+    "affinity while the only member moves within its rack": Case(
+        GroupPolicies(), spec(affinity(RACK), places={1: 1, 2: 1}, movers=((1, 2),)), RACKS, {1, 2}
     ),
-    "together with the only one, while it comes from nowhere": Case(
-        GroupPolicies(), spec(together(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, {3, 4}
+    "affinity while the only member moves out of no rack": Case(
+        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, {3, 4}
     ),
-    "together with those who stay, while another moves": Case(
-        GroupPolicies(), spec(together(RACK), places={1: 2, 3: 1}, movers=((1, 3),)), RACKS, {1, 2}
+    "affinity while one of two members moves": Case(
+        GroupPolicies(), spec(affinity(RACK), places={1: 2, 3: 1}, movers=((1, 3),)), RACKS, {1, 2}
     ),
-    "together with two who swap places": Case(
-        GroupPolicies(), spec(together(), places={1: 2, 2: 2}, movers=((1, 2), (2, 1))), THREE, set()
+    "affinity while two members swap hosts": Case(
+        GroupPolicies(), spec(affinity(), places={1: 2, 2: 2}, movers=((1, 2), (2, 1))), THREE, set()
     ),
-    "together on a host that the only one may leave": Case(
+    "affinity by host while the only member moves": Case(
         GroupPolicies(),
-        spec(together(), places={1: 1, 2: 1}, movers=((2, 1),)),
+        spec(affinity(), places={1: 1, 2: 1}, movers=((2, 1),)),
         THREE,
         set(),
         ["1 is not the group's host", "2 hold only members of the group that are moving"],
         {2: "the host n2 holds only members of the group that are moving"},
     ),
-    "in the rack that was asked for": Case(
+    "required rack": Case(
         GroupPolicies(),
-        spec(together(RACK, "2"), places={1: 1}),
+        spec(affinity(RACK, "2"), places={1: 1}),
         RACKS,
         {3, 4},
         ["1 is in no rack", "3 are outside the rack that the group requires"],
         {1: "the group requires the rack 2", 6: "it is in no rack"},
     ),
-    "on the host that was asked for": Case(
+    "required host": Case(
         GroupPolicies(),
-        spec(together(target="n1")),
+        spec(affinity(target="n1")),
         fleet(*hosts(2)),
         {1},
         ["1 is outside the host that the group requires"],
     ),
-    "a host in two racks is in none to be apart in": Case(GroupPolicies(), spec(apart(RACK)), TORN, {1, 2}),
-    "a host in two racks is in none to be together in": Case(GroupPolicies(), spec(together(RACK)), TORN, {1, 2}),
-    "a host in two racks is not the one of them": Case(GroupPolicies(), spec(together(RACK, "1")), TORN, {1}),
-    "a host in two racks is not outside of one of them": Case(GroupPolicies(), spec(apart(RACK, "1")), TORN, {2}),
-    "a host in two racks is no matter to other scopes": Case(
-        GroupPolicies(), spec(apart()), fleet(*TORN.hosts, *TORN.aggregates, domain(7, 1, scope=SWITCH)), {1, 2, 3}
+    "anti-affinity rejects a host in two racks": Case(GroupPolicies(), spec(anti_affinity(RACK)), AMBIGUOUS, {1, 2}),
+    "affinity rejects a host in two racks": Case(GroupPolicies(), spec(affinity(RACK)), AMBIGUOUS, {1, 2}),
+    "a host in two racks is not in the required rack": Case(GroupPolicies(), spec(affinity(RACK, "1")), AMBIGUOUS, {1}),
+    "a host in two racks is not outside the avoided rack": Case(
+        GroupPolicies(), spec(anti_affinity(RACK, "1")), AMBIGUOUS, {2}
+    ),
+    "a host in two racks is allowed by other scopes": Case(
+        GroupPolicies(),
+        spec(anti_affinity()),
+        fleet(*AMBIGUOUS.hosts, *AMBIGUOUS.aggregates, domain(7, 1, scope=SWITCH)),
+        {1, 2, 3},
     ),
 }
 
 
 COUNTED = {name: case for name, case in CASES.items() if case.reasons}
-TOLD = {name: case for name, case in CASES.items() if case.sentences}
+EXPLAINED = {name: case for name, case in CASES.items() if case.sentences}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_who_may(case: Case) -> None:
+def test_constraint_allows_exactly_the_expected_hosts(case: Case) -> None:
     column = case.constraint.allows(case.spec, case.fleet)
     assert column is not None
-    assert who(case.fleet, column) == case.may
-    assert who(case.fleet, allowed(case.spec, case.fleet)) <= case.may
+    assert hosts_in(case.fleet, column) == case.allowed
+    assert hosts_in(case.fleet, allowed(case.spec, case.fleet)) <= case.allowed
 
 
 @pytest.mark.parametrize("case", COUNTED.values(), ids=COUNTED)
-def test_those_who_may_not_are_counted(case: Case) -> None:
-    lost = ~case.fleet.mask_of(map(HostId, case.may))
+def test_rejected_hosts_are_counted_by_reason(case: Case) -> None:
+    lost = ~case.fleet.mask_of(map(HostId, case.allowed))
     reasons = [reason for reason in case.constraint.reasons(case.spec, case.fleet, lost) if reason.count]
     assert [str(reason) for reason in reasons] == case.reasons
     assert np.array_equal(sum(reason.lost.astype(int) for reason in reasons), lost)
 
 
-@pytest.mark.parametrize("case", TOLD.values(), ids=TOLD)
-def test_one_who_may_not_is_told_why(case: Case) -> None:
-    told = {number: case.constraint.why_not(case.spec, case.fleet, number - 1) for number in case.sentences}
-    assert told == case.sentences
+@pytest.mark.parametrize("case", EXPLAINED.values(), ids=EXPLAINED)
+def test_rejected_host_has_its_reason(case: Case) -> None:
+    sentences = {number: case.constraint.why_not(case.spec, case.fleet, number - 1) for number in case.sentences}
+    assert sentences == case.sentences
 
 
 @pytest.mark.parametrize("case", COUNTED.values(), ids=COUNTED)
-def test_only_the_lost_ones_are_counted(case: Case) -> None:
+def test_reasons_count_only_rejected_hosts(case: Case) -> None:
     none_lost = np.zeros(len(case.fleet), dtype=np.bool_)
     assert all(reason.count == 0 for reason in case.constraint.reasons(case.spec, case.fleet, none_lost))
 
@@ -388,7 +397,7 @@ def test_plain_request_is_admitted_by_every_constraint(constraint: Constraint) -
     assert column is None or column.all()
 
 
-@pytest.mark.parametrize("policy", [apart(RACK), together(RACK), apart(RACK, "1")], ids=str)
-def test_a_host_in_two_racks_is_refused_for_that_and_not_for_being_in_none(policy: GroupPolicy) -> None:
-    assert "no rack" not in explain(spec(policy), TORN).sentence()
-    assert "no rack" not in (host_reasons(spec(policy), TORN)["n3"] or "")
+@pytest.mark.parametrize("policy", [anti_affinity(RACK), affinity(RACK), anti_affinity(RACK, "1")], ids=str)
+def test_host_in_two_racks_is_not_reported_as_being_in_no_rack(policy: GroupPolicy) -> None:
+    assert "no rack" not in explain(spec(policy), AMBIGUOUS).sentence()
+    assert "no rack" not in (host_reasons(spec(policy), AMBIGUOUS)["n3"] or "")

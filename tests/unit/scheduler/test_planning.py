@@ -16,7 +16,7 @@ from covey.model.servers import Details, FaultKind, HostRequirements, PlacementR
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.planning import PlanningContext, plan, return_room
 from tests.build import NOW, a_flavor
-from tests.unit.scheduler.fleets import apart, fleet, host, hosts
+from tests.unit.scheduler.fleets import anti_affinity, fleet, host, hosts
 
 WEB, ALICE = ProjectId("web"), UserId("alice")
 GROUP = GroupId("g")
@@ -63,15 +63,15 @@ def free(of: Fleet) -> list[list[int]]:
 
 
 class TestOutcomes:
-    def test_a_server_gets_a_host_and_its_room(self) -> None:
+    def test_server_gets_a_host_and_its_amounts_are_taken(self) -> None:
         there = fleet(host(1))
-        made = plan([request(tags=frozenset({"blue"}))], context(), there)
-        (server,) = servers(made.outcomes[0])
+        result = plan([request(tags=frozenset({"blue"}))], context(), there)
+        (server,) = servers(result.outcomes[0])
         assert (server.id, server.name, server.host_id, server.host_name) == (FIRST, "s", 1, "n1")
         assert (server.vm_state, server.created_at, server.tags) == (VmState.BUILDING, NOW, frozenset({"blue"}))
         assert (server.placement.seed, server.placement.candidates, server.placement.hosts) == (7, 1, 1)
-        assert made.new_servers == [NewServer(server, "req-1")]
-        assert made.taken == [((1,), (2, 1024, 10))]
+        assert result.new_servers == [NewServer(server, "req-1")]
+        assert result.taken == [((1,), (2, 1024, 10))]
         assert free(there) == [[6], [7168], [90]]
 
     def test_equal_inputs_give_equal_plans(self) -> None:
@@ -80,41 +80,41 @@ class TestOutcomes:
 
     def test_each_request_is_planned_after_the_ones_before_it(self) -> None:
         full = fleet(host(1, (2, 8192, 100)), host(2, (2, 8192, 100)))
-        made = plan([request(first_id=ServerId(str(uuid.UUID(int=i)))) for i in range(3)], context(), full)
-        placed = [servers(outcome)[0].host_id for outcome in made.outcomes]
+        result = plan([request(first_id=ServerId(str(uuid.UUID(int=i)))) for i in range(3)], context(), full)
+        placed = [servers(outcome)[0].host_id for outcome in result.outcomes]
         assert {*placed[:2]} == {1, 2}
         assert placed[2] is None
 
     def test_a_batch_numbers_its_servers_and_their_ids(self) -> None:
-        made = plan([request("web", count=3)], context(), fleet(*hosts(3)))
-        batch = servers(made.outcomes[0])
+        result = plan([request("web", count=3)], context(), fleet(*hosts(3)))
+        batch = servers(result.outcomes[0])
         assert [server.name for server in batch] == ["web-1", "web-2", "web-3"]
         assert [server.details.launch_index for server in batch] == [0, 1, 2]
         assert [uuid.UUID(server.id).int - uuid.UUID(FIRST).int for server in batch] == [0, 1, 2]
 
     def test_servers_may_have_names_and_metadata_of_their_own(self) -> None:
         each = (("a", {"k": "1"}), ("b", {"k": "2"}))
-        made = plan([request(count=2, names_and_metadata=each)], context(), fleet(*hosts(2)))
-        assert [(s.name, s.details.metadata) for s in servers(made.outcomes[0])] == list(each)
+        result = plan([request(count=2, names_and_metadata=each)], context(), fleet(*hosts(2)))
+        assert [(s.name, s.details.metadata) for s in servers(result.outcomes[0])] == list(each)
 
     def test_a_batch_shrinks_to_what_fits_down_to_its_minimum(self) -> None:
         there = fleet(host(1, (6, 8192, 100)))
-        made = plan([request(count=5, minimum=2)], context(), there)
-        assert len(servers(made.outcomes[0])) == 3
+        result = plan([request(count=5, minimum=2)], context(), there)
+        assert len(servers(result.outcomes[0])) == 3
 
     def test_a_batch_below_its_minimum_takes_nothing(self) -> None:
         there = fleet(host(1, (6, 8192, 100)))
-        made = plan([request(count=5, minimum=4)], context(), there)
-        failed = servers(made.outcomes[0])
+        result = plan([request(count=5, minimum=4)], context(), there)
+        failed = servers(result.outcomes[0])
         assert [(s.vm_state, s.host_id, s.group_id) for s in failed] == [(VmState.ERROR, None, None)] * 4
-        assert made.taken == []
+        assert result.taken == []
         assert free(there) == free(fleet(host(1, (6, 8192, 100))))
 
 
 class TestRefusals:
     def test_a_refused_server_has_a_fault_with_counted_reasons(self) -> None:
-        made = plan([request(flavor=replace(FLAVOR, vcpus=9))], context(), fleet(*hosts(3)))
-        (server,) = servers(made.outcomes[0])
+        result = plan([request(flavor=replace(FLAVOR, vcpus=9))], context(), fleet(*hosts(3)))
+        (server,) = servers(result.outcomes[0])
         assert server.fault is not None
         assert server.fault.kind is FaultKind.NO_VALID_HOST
         assert server.fault.message.startswith("No valid host was found. of 3 hosts: 3 lack VCPUs")
@@ -122,8 +122,8 @@ class TestRefusals:
 
     def test_the_message_for_tenants_may_differ_from_the_details(self) -> None:
         big = request(flavor=replace(FLAVOR, vcpus=9))
-        made = plan([big], context(), fleet(*hosts(3)), tenant_message=lambda _: "Nothing fits.")
-        (server,) = servers(made.outcomes[0])
+        result = plan([big], context(), fleet(*hosts(3)), tenant_message=lambda _: "Nothing fits.")
+        (server,) = servers(result.outcomes[0])
         assert server.fault is not None
         assert server.fault.message == "No valid host was found. Nothing fits."
 
@@ -134,31 +134,31 @@ class TestRefusals:
         assert server.fault.message == "No valid host was found. No such host."
 
     def test_an_unknown_zone_is_invalid(self) -> None:
-        made = plan([request(requirements={"zone": "moon"})], context(), fleet(*hosts(2)))
-        assert isinstance(made.outcomes[0], Invalid)
-        assert made.new_servers == []
+        result = plan([request(requirements={"zone": "moon"})], context(), fleet(*hosts(2)))
+        assert isinstance(result.outcomes[0], Invalid)
+        assert result.new_servers == []
 
     def test_a_host_that_proved_full_is_avoided_unless_forced(self) -> None:
         avoid = context(avoid=frozenset({HostId(1)}))
         two = [request(), request(forced=True, requirements={"only_hosts": frozenset({HostId(1)})})]
-        made = plan(two, avoid, fleet(*hosts(2)))
-        assert [servers(outcome)[0].host_id for outcome in made.outcomes] == [2, 1]
+        result = plan(two, avoid, fleet(*hosts(2)))
+        assert [servers(outcome)[0].host_id for outcome in result.outcomes] == [2, 1]
 
 
 class TestGroups:
     def test_members_of_one_plan_count_for_each_other(self) -> None:
-        made = plan([request(group_id=GROUP)] * 3, in_group(apart()), fleet(*hosts(2)))
-        placed = [servers(outcome)[0] for outcome in made.outcomes]
+        result = plan([request(group_id=GROUP)] * 3, in_group(anti_affinity()), fleet(*hosts(2)))
+        placed = [servers(outcome)[0] for outcome in result.outcomes]
         assert {server.host_id for server in placed[:2]} == {1, 2}
         assert (placed[2].vm_state, placed[2].group_id) == (VmState.ERROR, None)
-        assert made.groups[GROUP].places == {1: 1, 2: 1}
-        assert made.groups[GROUP].users == {ALICE: 2}
+        assert result.groups[GROUP].places == {1: 1, 2: 1}
+        assert result.groups[GROUP].users == {ALICE: 2}
 
     def test_the_context_is_left_as_it_was(self) -> None:
-        read = in_group(apart(), places={1: 1})
-        made = plan([request(group_id=GROUP)], read, fleet(*hosts(2)))
+        read = in_group(anti_affinity(), places={1: 1})
+        result = plan([request(group_id=GROUP)], read, fleet(*hosts(2)))
         assert read.groups[GROUP].places == {1: 1}
-        assert made.groups[GROUP].places == {1: 1, 2: 1}
+        assert result.groups[GROUP].places == {1: 1, 2: 1}
 
     @pytest.mark.parametrize("read", [context(), in_group(project=ProjectId("db"))], ids=["none", "of another project"])
     def test_an_unknown_group_is_invalid(self, read: PlanningContext) -> None:
@@ -181,19 +181,19 @@ class TestQuotas:
         assert outcome.message == "Quota exceeded for cores: Requested 2, but already used 4 of 5 cores"
 
     def test_a_batch_shrinks_to_the_quota(self) -> None:
-        made = plan([request(count=5, minimum=1)], context(limits={"instances": 3}), fleet(*hosts(9)))
-        assert len(servers(made.outcomes[0])) == 3
+        result = plan([request(count=5, minimum=1)], context(limits={"instances": 3}), fleet(*hosts(9)))
+        assert len(servers(result.outcomes[0])) == 3
 
     def test_requests_of_one_plan_share_the_quota(self) -> None:
-        made = plan([request(), request(), request()], context(limits={"ram": 2048}), fleet(*hosts(9)))
-        assert [isinstance(outcome, OverQuota) for outcome in made.outcomes] == [False, False, True]
-        assert made.limits == {WEB: (UNLIMITED, UNLIMITED, 2048)}
+        result = plan([request(), request(), request()], context(limits={"ram": 2048}), fleet(*hosts(9)))
+        assert [isinstance(outcome, OverQuota) for outcome in result.outcomes] == [False, False, True]
+        assert result.limits == {WEB: (UNLIMITED, UNLIMITED, 2048)}
 
     def test_servers_in_error_count(self) -> None:
         big = request(flavor=replace(FLAVOR, vcpus=9))
-        made = plan([big, request()], context(limits={"instances": 1}), fleet(*hosts(2)))
-        assert servers(made.outcomes[0])[0].vm_state is VmState.ERROR
-        assert isinstance(made.outcomes[1], OverQuota)
+        result = plan([big, request()], context(limits={"instances": 1}), fleet(*hosts(2)))
+        assert servers(result.outcomes[0])[0].vm_state is VmState.ERROR
+        assert isinstance(result.outcomes[1], OverQuota)
 
 
 class TestIdempotency:
@@ -203,39 +203,39 @@ class TestIdempotency:
         return request(idempotency_key="k", fingerprint=fingerprint)
 
     def test_a_new_key_stores_its_answer(self) -> None:
-        made = plan([self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
-        assert made.answers == {self.KEY: ("f", [FIRST])}
-        assert made.unused_keys == []
+        result = plan([self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
+        assert result.answers == {self.KEY: ("f", [FIRST])}
+        assert result.unused_keys == []
 
     def test_a_known_key_returns_the_stored_servers_that_still_exist(self) -> None:
         (kept,) = servers(plan([request()], context(), fleet(*hosts(2))).outcomes[0])
         read = context(answers={self.KEY: ("f", [FIRST, "deleted"])}, answered={FIRST: kept})
-        made = plan([self.repeated()], read, fleet(*hosts(2)))
-        assert made == Plan(outcomes=[[kept]])
+        result = plan([self.repeated()], read, fleet(*hosts(2)))
+        assert result == Plan(outcomes=[[kept]])
 
     def test_a_key_used_twice_in_one_plan_creates_one_server(self) -> None:
-        made = plan([self.repeated(), self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
-        assert made.outcomes[0] == made.outcomes[1]
-        assert len(made.new_servers) == 1
+        result = plan([self.repeated(), self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
+        assert result.outcomes[0] == result.outcomes[1]
+        assert len(result.new_servers) == 1
 
     def test_a_key_of_another_request_is_a_conflict(self) -> None:
-        made = plan([self.repeated("other")], context(answers={self.KEY: ("f", [FIRST])}), fleet(*hosts(2)))
-        assert isinstance(made.outcomes[0], Conflict)
-        assert (made.answers, made.unused_keys) == ({}, [])
+        result = plan([self.repeated("other")], context(answers={self.KEY: ("f", [FIRST])}), fleet(*hosts(2)))
+        assert isinstance(result.outcomes[0], Conflict)
+        assert (result.answers, result.unused_keys) == ({}, [])
 
     def test_the_key_of_a_failed_request_is_free_again(self) -> None:
         read = context(answers={self.KEY: None}, limits={"instances": 0})
-        made = plan([self.repeated()], read, fleet(*hosts(2)))
-        assert isinstance(made.outcomes[0], OverQuota)
-        assert (made.answers, made.unused_keys) == ({}, [self.KEY])
+        result = plan([self.repeated()], read, fleet(*hosts(2)))
+        assert isinstance(result.outcomes[0], OverQuota)
+        assert (result.answers, result.unused_keys) == ({}, [self.KEY])
 
 
 class TestRoom:
     def test_returned_room_leaves_the_fleet_as_it_was(self) -> None:
         there = fleet(*hosts(5))
-        made = plan([request(count=7), request(), request(count=2)], context(), there)
+        result = plan([request(count=7), request(), request(count=2)], context(), there)
         assert free(there) != free(fleet(*hosts(5)))
-        return_room(there, made)
+        return_room(there, result)
         assert free(there) == free(fleet(*hosts(5)))
 
     @pytest.mark.parametrize(
@@ -256,5 +256,5 @@ class TestRoom:
         assert free(there) == free(fleet(*hosts(3)))
 
     def test_all_or_nothing_plans_all_when_all_fit(self) -> None:
-        made = plan([request(count=3), request()], context(), fleet(*hosts(3)), all_or_nothing=True)
-        assert len(made.servers) == len(made.placed) == 4
+        result = plan([request(count=3), request()], context(), fleet(*hosts(3)), all_or_nothing=True)
+        assert len(result.servers) == len(result.placed) == 4

@@ -1,4 +1,4 @@
-"""A rebalance: the fewest moves that end what is wrong, in an order in which each may be made."""
+"""Rebalance plans: the fewest moves that repair the violations, in an order in which each move is allowed."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
     Amounts,
-    apart,
+    affinity,
+    anti_affinity,
     domain,
     fleet,
     host,
     hosts,
-    rather_apart,
-    rather_together,
-    together,
+    soft_affinity,
+    soft_anti_affinity,
 )
 
 ANYWHERE = HostRequirements()
@@ -34,7 +34,7 @@ SIXTEEN = fleet(*hosts(16, WIDE), *RACKS)
 def members(
     *at: int, amounts: Amounts = SMALL, stuck: Iterable[int] = (), requirements: HostRequirements = ANYWHERE
 ) -> list[Member]:
-    """One on each of the hosts; those whose positions are in `stuck` can't move."""
+    """Return a member on each of the hosts; members at the positions in `stuck` cannot move."""
     return [Member(f"m{i:04}", HostId(on), amounts, requirements, i not in set(stuck)) for i, on in enumerate(at)]
 
 
@@ -42,150 +42,150 @@ def planned(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> P
     return plan(policies, group, where, 7, timeout_s=60)
 
 
-def racks_after(found: Plan, group: list[Member], size: int = 4) -> list[int]:
-    """How many of the group each rack holds in the end."""
-    count = Counter((on - 1) // size for on in hosts_after(group, found.moves).values())
+def racks_after(result: Plan, group: list[Member], size: int = 4) -> list[int]:
+    """Return how many members each rack holds after the moves."""
+    count = Counter((on - 1) // size for on in hosts_after(group, result.moves).values())
     return [count[rack] for rack in range(4)]
 
 
-# One rack was lost, and is back
+# A rack that was down is up again
 
-LOST = members(*(4 * (i % 3) + 1 + i // 3 % 4 for i in range(64)))
-
-
-@pytest.mark.parametrize("policy", [rather_apart(RACK), apart(RACK, limit=16)], ids=str)
-def test_a_rack_that_is_back_takes_sixteen_of_sixty_four(policy: GroupPolicy) -> None:
-    found = planned([policy], LOST, SIXTEEN)
-    assert len(found.before) > 0
-    assert (len(found.moves), found.bound, found.optimal) == (16, 16, True)
-    assert racks_after(found, LOST) == [16, 16, 16, 16]
-    assert (found.after, found.left) == ((), ())
+EVACUATED = members(*(4 * (i % 3) + 1 + i // 3 % 4 for i in range(64)))
 
 
-def test_its_hosts_share_them_if_they_rather_would() -> None:
-    found = planned([rather_apart(RACK), rather_apart()], LOST, SIXTEEN)
-    count = Counter(hosts_after(LOST, found.moves).values())
-    assert racks_after(found, LOST) == [16, 16, 16, 16]
+@pytest.mark.parametrize("policy", [soft_anti_affinity(RACK), anti_affinity(RACK, limit=16)], ids=str)
+def test_restored_rack_gets_16_of_64_members(policy: GroupPolicy) -> None:
+    result = planned([policy], EVACUATED, SIXTEEN)
+    assert len(result.before) > 0
+    assert (len(result.moves), result.bound, result.optimal) == (16, 16, True)
+    assert racks_after(result, EVACUATED) == [16, 16, 16, 16]
+    assert (result.after, result.left) == ((), ())
+
+
+def test_soft_anti_affinity_by_host_spreads_members_within_the_rack() -> None:
+    result = planned([soft_anti_affinity(RACK), soft_anti_affinity()], EVACUATED, SIXTEEN)
+    count = Counter(hosts_after(EVACUATED, result.moves).values())
+    assert racks_after(result, EVACUATED) == [16, 16, 16, 16]
     assert max(count.values()) - min(count.values()) <= 1
-    assert found.optimal
+    assert result.optimal
 
 
-# Each policy by itself
+# Each policy alone
 
 
-def test_apart_on_hosts() -> None:
+def test_anti_affinity_moves_surplus_members_to_empty_hosts() -> None:
     group = members(1, 1, 1, 2, 3)
-    found = planned([apart()], group, fleet(*hosts(6)))
-    assert (len(found.moves), found.optimal, found.after) == (2, True, ())
-    assert {move.source for move in found.moves} == {1}
-    assert {move.destination for move in found.moves} < {4, 5, 6}
+    result = planned([anti_affinity()], group, fleet(*hosts(6)))
+    assert (len(result.moves), result.optimal, result.after) == (2, True, ())
+    assert {move.source for move in result.moves} == {1}
+    assert {move.destination for move in result.moves} < {4, 5, 6}
 
 
-def test_together_where_most_are() -> None:
+def test_affinity_gathers_in_the_rack_with_most_members() -> None:
     group = members(1, 2, 5, 9, 2)
-    found = planned([together(RACK)], group, SIXTEEN)
-    assert {move.member for move in found.moves} == {"m0002", "m0003"}
-    assert racks_after(found, group)[0] == 5
+    result = planned([affinity(RACK)], group, SIXTEEN)
+    assert {move.member for move in result.moves} == {"m0002", "m0003"}
+    assert racks_after(result, group)[0] == 5
 
 
-def test_together_where_all_fit_though_most_are_elsewhere() -> None:
+def test_affinity_gathers_where_all_fit_even_when_most_are_elsewhere() -> None:
     where = fleet(host(1, (2, 9, 9), (2, 2, 2)), host(2, (9, 9, 9), (1, 1, 1)), domain(1, 1), domain(2, 2))
-    found = planned([together(RACK)], members(1, 1, 2), where)
-    assert {(move.source, move.destination) for move in found.moves} == {(1, 2)}
-    assert len(found.moves) == 2
+    result = planned([affinity(RACK)], members(1, 1, 2), where)
+    assert {(move.source, move.destination) for move in result.moves} == {(1, 2)}
+    assert len(result.moves) == 2
 
 
-def test_to_the_domain_that_is_named_and_out_of_it() -> None:
-    into = planned([together(RACK, "3")], members(1, 5, 9), SIXTEEN)
+def test_members_move_into_a_required_rack_and_out_of_an_avoided_member() -> None:
+    into = planned([affinity(RACK, "3")], members(1, 5, 9), SIXTEEN)
     assert {move.member for move in into.moves} == {"m0000", "m0001"}
     assert all(9 <= move.destination <= 12 for move in into.moves)
-    out = planned([apart(RACK, "3")], members(1, 5, 9), SIXTEEN)
+    out = planned([anti_affinity(RACK, "3")], members(1, 5, 9), SIXTEEN)
     assert {move.member for move in out.moves} == {"m0002"}
     assert out.after == ()
 
 
-def test_out_of_no_domain() -> None:
+def test_member_in_no_domain_moves_into_member() -> None:
     where = fleet(*hosts(3), domain(1, 1), domain(2, 2))
-    found = planned([apart(RACK)], members(1, 3), where)
-    assert [(move.member, move.destination) for move in found.moves] == [("m0001", 2)]
+    result = planned([anti_affinity(RACK)], members(1, 3), where)
+    assert [(move.member, move.destination) for move in result.moves] == [("m0001", 2)]
 
 
-def test_rather_together() -> None:
-    found = planned([rather_together(RACK)], members(1, 2, 5), SIXTEEN)
-    assert [move.member for move in found.moves] == ["m0002"]
+def test_soft_affinity_gathers_members() -> None:
+    result = planned([soft_affinity(RACK)], members(1, 2, 5), SIXTEEN)
+    assert [move.member for move in result.moves] == ["m0002"]
 
 
-# Several at once
+# Several policies
 
 
-def test_two_policies_hold_together() -> None:
+def test_two_policies_are_satisfied_at_once() -> None:
     group = members(1, 1, 2, 5)
-    found = planned([together(RACK), apart()], group, SIXTEEN)
-    after = hosts_after(group, found.moves)
+    result = planned([affinity(RACK), anti_affinity()], group, SIXTEEN)
+    after = hosts_after(group, result.moves)
     assert set(after.values()) == {1, 2, 3, 4}
-    assert (len(found.moves), found.optimal, found.after) == (2, True, ())
+    assert (len(result.moves), result.optimal, result.after) == (2, True, ())
 
 
-def test_two_scopes() -> None:
+def test_policies_of_two_scopes_are_satisfied_at_once() -> None:
     switches = [
         domain(11, 1, 5, 9, 13, scope=SWITCH),
         domain(12, *(n for n in range(1, 17) if n % 4 != 1), scope=SWITCH),
     ]
     where = fleet(*hosts(16, WIDE), *RACKS, *switches)
-    found = planned([together(SWITCH, "11"), apart(RACK)], members(2, 3, 9), where)
-    assert len(found.moves) == 2
-    assert found.after == ()
+    result = planned([affinity(SWITCH, "11"), anti_affinity(RACK)], members(2, 3, 9), where)
+    assert len(result.moves) == 2
+    assert result.after == ()
 
 
-def test_hard_policies_come_before_soft_ones() -> None:
+def test_hard_policies_precede_soft_ones() -> None:
     where = fleet(*hosts(3), domain(1, 1), domain(2, 2, 3))
-    found = planned([rather_together(RACK), apart(RACK, limit=2)], members(2, 2, 3), where)
-    assert len(found.moves) == 1
-    assert [str(violation.policy) for violation in found.after] == ["soft-affinity:rack"]
+    result = planned([soft_affinity(RACK), anti_affinity(RACK, limit=2)], members(2, 2, 3), where)
+    assert len(result.moves) == 1
+    assert [str(violation.policy) for violation in result.after] == ["soft-affinity:rack"]
 
 
-def test_the_first_soft_policy_comes_before_the_next() -> None:
+def test_first_soft_policy_precedes_the_second() -> None:
     where = fleet(*hosts(4), domain(1, 1, 2), domain(2, 3, 4))
-    first = planned([rather_together(RACK), rather_apart(RACK)], members(1, 2, 3), where)
+    first = planned([soft_affinity(RACK), soft_anti_affinity(RACK)], members(1, 2, 3), where)
     assert [str(violation.policy) for violation in first.after] == ["soft-anti-affinity:rack"]
-    second = planned([rather_apart(RACK), rather_together(RACK)], members(1, 2, 3), where)
+    second = planned([soft_anti_affinity(RACK), soft_affinity(RACK)], members(1, 2, 3), where)
     assert second.moves == ()
 
 
-# What stands in the way
+# Obstacles
 
 
-def test_nothing_wrong_means_no_moves() -> None:
-    found = planned([apart(), rather_apart(RACK)], members(1, 5, 9, 13), SIXTEEN)
-    assert found == Plan((), 0, True, (), ())
+def test_group_without_violations_needs_no_moves() -> None:
+    result = planned([anti_affinity(), soft_anti_affinity(RACK)], members(1, 5, 9, 13), SIXTEEN)
+    assert result == Plan((), 0, True, (), ())
 
 
 def test_empty_group_needs_no_moves() -> None:
-    assert planned([apart()], [], SIXTEEN).moves == ()
+    assert planned([anti_affinity()], [], SIXTEEN).moves == ()
 
 
-def test_what_is_impossible_is_told_and_the_rest_is_done() -> None:
-    found = planned([apart()], members(1, 1, 1, 1), fleet(*hosts(3)))
-    assert (len(found.moves), found.bound, found.optimal) == (2, 2, True)
-    (left,) = found.after
+def test_plan_repairs_what_is_possible_and_reports_the_rest() -> None:
+    result = planned([anti_affinity()], members(1, 1, 1, 1), fleet(*hosts(3)))
+    assert (len(result.moves), result.bound, result.optimal) == (2, 2, True)
+    (left,) = result.after
     assert left.domain == "n1"
     assert len(left.members) == 2
 
 
-def test_what_can_not_be_made_better_is_left_alone() -> None:
+def test_unrepairable_violation_causes_no_moves() -> None:
     full = fleet(host(1), host(2, used=(8, 0, 0)))
-    found = planned([apart()], members(1, 1), full)
-    assert (found.moves, found.after) == ((), found.before)
-    assert found.optimal
+    result = planned([anti_affinity()], members(1, 1), full)
+    assert (result.moves, result.after) == ((), result.before)
+    assert result.optimal
 
 
-def test_who_can_not_move_stays() -> None:
-    found = planned([apart()], members(1, 1, 1, stuck=[0, 2]), fleet(*hosts(5)))
-    assert [move.member for move in found.moves] == ["m0001"]
-    assert planned([apart()], members(1, 1, stuck=[0, 1]), fleet(*hosts(5))).moves == ()
+def test_unmovable_member_stays() -> None:
+    result = planned([anti_affinity()], members(1, 1, 1, stuck=[0, 2]), fleet(*hosts(5)))
+    assert [move.member for move in result.moves] == ["m0001"]
+    assert planned([anti_affinity()], members(1, 1, stuck=[0, 1]), fleet(*hosts(5))).moves == ()
 
 
-def test_hosts_that_would_not_be_chosen_are_not() -> None:
+def test_plan_never_moves_to_an_unsuitable_host() -> None:
     where = fleet(
         host(1),
         host(2, enabled=False),
@@ -195,14 +195,18 @@ def test_hosts_that_would_not_be_chosen_are_not() -> None:
         host(6, zone="elsewhere"),
         domain(1, 5, scope=None, projects=frozenset({ProjectId("other")})),
     )
-    picky = HostRequirements(project_id=ProjectId("web"), zone="nova", forbidden_traits=frozenset({"CUSTOM_A"}))
-    assert planned([apart()], members(1, 1, requirements=picky), where).moves == ()
-    easy = HostRequirements(project_id=ProjectId("web"), zone="elsewhere")
-    assert [m.destination for m in planned([apart()], members(1, 1, requirements=easy), where).moves] == [6]
+    strict_requirements = HostRequirements(
+        project_id=ProjectId("web"), zone="nova", forbidden_traits=frozenset({"CUSTOM_A"})
+    )
+    assert planned([anti_affinity()], members(1, 1, requirements=strict_requirements), where).moves == ()
+    other_requirements = HostRequirements(project_id=ProjectId("web"), zone="elsewhere")
+    assert [
+        m.destination for m in planned([anti_affinity()], members(1, 1, requirements=other_requirements), where).moves
+    ] == [6]
 
 
-def test_a_host_that_has_to_be_left_first_makes_an_order() -> None:
-    """Rack 2 is full: one of its own, a large one that must go on to rack 3, makes room for the two of rack 1."""
+def test_move_that_frees_a_host_comes_first() -> None:
+    """Rack 2 is full: its large member moves to rack 3 before a member of rack 1 fits there."""
     where = fleet(
         host(1, (9, 9, 9), (3, 3, 3)),
         host(2, (2, 9, 9), (2, 1, 1)),
@@ -211,42 +215,42 @@ def test_a_host_that_has_to_be_left_first_makes_an_order() -> None:
     )
     large = Member("large", HostId(2), (2, 1, 1), HostRequirements(), movable=True)
     group = [*members(1, 1, 1), large]
-    found = planned([apart(RACK, limit=2)], group, where)
-    assert len(found.moves) == 1
+    result = planned([anti_affinity(RACK, limit=2)], group, where)
+    assert len(result.moves) == 1
     tight = fleet(
         host(1, (9, 9, 9), (3, 3, 3)),
         host(2, (2, 9, 9), (2, 1, 1)),
         host(3, (2, 9, 9), (0, 0, 0), traits=frozenset({"CUSTOM_BIG"})),
         *(domain(n, n) for n in (1, 2, 3)),
     )
-    shy = HostRequirements(forbidden_traits=frozenset({"CUSTOM_BIG"}))
-    group = [*members(1, 1, 1, requirements=shy), large]
-    found = planned([apart(RACK, limit=2)], group, tight)
-    assert [(move.member == "large", move.source, move.destination) for move in found.moves] == [
+    not_on_host_3 = HostRequirements(forbidden_traits=frozenset({"CUSTOM_BIG"}))
+    group = [*members(1, 1, 1, requirements=not_on_host_3), large]
+    result = planned([anti_affinity(RACK, limit=2)], group, tight)
+    assert [(move.member == "large", move.source, move.destination) for move in result.moves] == [
         (True, 2, 3),
         (False, 1, 2),
     ]
-    assert (found.optimal, found.after) == (True, ())
+    assert (result.optimal, result.after) == (True, ())
 
 
-def one(name: str, on: int, vcpus: int, *only: int) -> Member:
-    wanted = HostRequirements(only_hosts=frozenset(map(HostId, only)) if only else None)
-    return Member(name, HostId(on), (vcpus, 1, 1), wanted, movable=True)
+def member(name: str, on: int, vcpus: int, *only: int) -> Member:
+    requirements = HostRequirements(only_hosts=frozenset(map(HostId, only)) if only else None)
+    return Member(name, HostId(on), (vcpus, 1, 1), requirements, movable=True)
 
 
-def test_room_that_two_want_goes_first_to_the_one_who_makes_more() -> None:
-    """If the small ones went to rack 3 at once, `y` would not fit there, and its host would not be free for `z`."""
+def test_contested_capacity_goes_to_the_move_that_enables_others() -> None:
+    """If the small members moved to rack 3 first, `y` would not fit there and its host would stay full for `z`."""
     where = fleet(
         host(1, (3, 9, 9), (3, 3, 3)),
         host(2, (3, 9, 9), (2, 1, 1)),
         host(3, (5, 9, 9), (3, 1, 1)),
         *(domain(n, n) for n in (1, 2, 3)),
     )
-    group = [one("p", 1, 1), one("q", 1, 1), one("r", 1, 1), one("y", 2, 2), one("z", 3, 3, 2, 3)]
-    found = planned([rather_together(RACK, "3")], group, where)
-    assert [move.member for move in found.moves[:2]] == ["y", "z"]
-    assert {move.member for move in found.moves[2:]} == {"p", "q", "r"}
-    assert (found.left, found.optimal) == ((), True)
+    group = [member("p", 1, 1), member("q", 1, 1), member("r", 1, 1), member("y", 2, 2), member("z", 3, 3, 2, 3)]
+    result = planned([soft_affinity(RACK, "3")], group, where)
+    assert [move.member for move in result.moves[:2]] == ["y", "z"]
+    assert {move.member for move in result.moves[2:]} == {"p", "q", "r"}
+    assert (result.left, result.optimal) == ((), True)
 
 
 TIGHT: list[HostRecord | AggregateRecord] = [
@@ -255,32 +259,32 @@ TIGHT: list[HostRecord | AggregateRecord] = [
     domain(1, 1),
     domain(2, 2),
 ]
-SWAP = [one("large", 1, 2), one("s1", 2, 1), one("s2", 2, 1)]
+SWAP = [member("large", 1, 2), member("s1", 2, 1), member("s2", 2, 1)]
 
 
-def test_a_swap_for_which_there_is_no_order_is_left_and_told() -> None:
-    found = planned([rather_together(RACK, "1")], SWAP, fleet(*TIGHT))
-    assert found.moves == ()
-    assert {(move.member, move.destination) for move in found.left} == {("large", 2), ("s1", 1), ("s2", 1)}
-    assert not found.optimal
-    assert found.after == found.before
+def test_swap_without_a_possible_order_is_reported_as_left() -> None:
+    result = planned([soft_affinity(RACK, "1")], SWAP, fleet(*TIGHT))
+    assert result.moves == ()
+    assert {(move.member, move.destination) for move in result.left} == {("large", 2), ("s1", 1), ("s2", 1)}
+    assert not result.optimal
+    assert result.after == result.before
 
 
-def test_hosts_too_small_for_what_their_sum_promises_are_looked_at_one_by_one() -> None:
-    """Six VCPUs are free in rack 2, but in pieces of one and two: the large one fits twice, not three times."""
+def test_free_capacity_is_checked_per_host_and_not_per_rack() -> None:
+    """Six VCPUs are free in rack 2, in pieces of one and two: two large members fit, not three."""
     pieces: list[HostRecord] = [host(n, (size, 99, 99)) for n, size in ((2, 2), (3, 1), (4, 1), (5, 2))]
     where = fleet(host(1, (99, 99, 99), (8, 4, 4)), *pieces, domain(1, 1), domain(2, 2, 3, 4, 5))
     large = [Member(f"l{n}", HostId(1), (2, 1, 1), HostRequirements(), movable=True) for n in range(3)]
     small = [Member(f"s{n}", HostId(1), (1, 1, 1), HostRequirements(), movable=True) for n in range(2)]
-    found = planned([together(RACK, "2")], [*large, *small], where)
-    assert len(found.moves) == 4
-    assert (found.optimal, found.left) == (True, ())
-    assert len(found.after[0].members) == 1
+    result = planned([affinity(RACK, "2")], [*large, *small], where)
+    assert len(result.moves) == 4
+    assert (result.optimal, result.left) == (True, ())
+    assert len(result.after[0].members) == 1
 
 
-def test_a_fleet_is_left_as_it_was() -> None:
+def test_planning_leaves_the_fleet_unchanged() -> None:
     before = SIXTEEN.free.copy()
-    planned([apart()], members(1, 1, 1), SIXTEEN)
+    planned([anti_affinity()], members(1, 1, 1), SIXTEEN)
     assert (SIXTEEN.free == before).all()
     assert SIXTEEN.static_masks == {}
 
@@ -291,45 +295,55 @@ def test_a_fleet_is_left_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("policies", "moves"),
     [
-        ([rather_apart(RACK)], 400),
-        ([apart()], 400),
-        ([rather_apart(RACK), rather_apart()], 400),
-        ([together(RACK)], 965),
+        ([soft_anti_affinity(RACK)], 400),
+        ([anti_affinity()], 400),
+        ([soft_anti_affinity(RACK), soft_anti_affinity()], 400),
+        ([affinity(RACK)], 965),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else str(value),
 )
-def test_a_thousand_members_over_a_thousand_hosts(policies: list[GroupPolicy], moves: int) -> None:
+def test_plan_for_1000_members_on_1000_hosts_is_optimal(policies: list[GroupPolicy], moves: int) -> None:
     where = fleet(
         *hosts(1000, (1000, 1 << 20, 10_000)), *(domain(r + 1, *range(20 * r + 1, 20 * r + 21)) for r in range(50))
     )
-    found = planned(policies, members(*(1 + i * 7 % 600 for i in range(1000))), where)
-    assert (len(found.moves), found.bound, found.optimal, found.after) == (moves, moves, True, ())
+    result = planned(policies, members(*(1 + i * 7 % 600 for i in range(1000))), where)
+    assert (len(result.moves), result.bound, result.optimal, result.after) == (moves, moves, True, ())
 
 
-# Going on with a plan
+# Validity of an existing plan
 
 
-def test_a_plan_is_gone_on_with_while_it_is_right() -> None:
+def test_plan_stays_valid_while_its_moves_are_allowed() -> None:
     group = members(1, 1, 1)
     moves = [Move("m0000", HostId(1), HostId(2)), Move("m0001", HostId(1), HostId(3))]
-    assert is_still_valid([apart()], group, fleet(*hosts(3)), moves)
-    assert is_still_valid([apart()], group, fleet(*hosts(3)), moves[1:])
+    assert is_still_valid([anti_affinity()], group, fleet(*hosts(3)), moves)
+    assert is_still_valid([anti_affinity()], group, fleet(*hosts(3)), moves[1:])
 
 
 @pytest.mark.parametrize(
     ("policies", "group", "where"),
     [
-        ([apart()], members(1, 2), fleet(*hosts(3))),
-        ([apart()], members(2, 2), fleet(*hosts(3))),
-        ([apart()], members(1, 1, 3), fleet(*hosts(3))),
-        ([apart()], members(1, 1, stuck=[0]), fleet(*hosts(3))),
-        ([apart()], members(1, 1), fleet(*hosts(2), host(3, used=(8, 0, 0)))),
-        ([apart()], members(1, 1), fleet(*hosts(2), host(3, enabled=False))),
-        ([apart()], members(1, 1), fleet(*hosts(2))),
-        ([together()], members(1, 1), fleet(*hosts(3))),
-        ([apart()], [], fleet(*hosts(3))),
+        ([anti_affinity()], members(1, 2), fleet(*hosts(3))),
+        ([anti_affinity()], members(2, 2), fleet(*hosts(3))),
+        ([anti_affinity()], members(1, 1, 3), fleet(*hosts(3))),
+        ([anti_affinity()], members(1, 1, stuck=[0]), fleet(*hosts(3))),
+        ([anti_affinity()], members(1, 1), fleet(*hosts(2), host(3, used=(8, 0, 0)))),
+        ([anti_affinity()], members(1, 1), fleet(*hosts(2), host(3, enabled=False))),
+        ([anti_affinity()], members(1, 1), fleet(*hosts(2))),
+        ([affinity()], members(1, 1), fleet(*hosts(3))),
+        ([anti_affinity()], [], fleet(*hosts(3))),
     ],
-    ids=["it is right already", "it is elsewhere", "taken", "stuck", "full", "disabled", "gone", "worse", "no member"],
+    ids=[
+        "already repaired",
+        "member moved",
+        "host taken",
+        "member unmovable",
+        "host full",
+        "host disabled",
+        "host deleted",
+        "violates another policy",
+        "no members",
+    ],
 )
-def test_a_plan_is_not_gone_on_with_when(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> None:
+def test_plan_becomes_invalid(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> None:
     assert not is_still_valid(policies, group, where, [Move("m0000", HostId(1), HostId(3))])

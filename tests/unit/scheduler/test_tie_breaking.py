@@ -1,4 +1,4 @@
-"""Luck: fair, repeatable, and each host's own."""
+"""Tie keys: uniform over seeds, repeatable, and independent of other hosts."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from tests.unit.scheduler.fleets import fleet, host, hosts, spec
 IDS = np.arange(1, 101, dtype=np.int64)
 
 
-def test_equal_seeds_give_equal_keys_and_others_do_not() -> None:
+def test_keys_depend_on_the_seed_only() -> None:
     assert np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 5))
     assert not np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 6))
 
@@ -33,19 +33,19 @@ def test_any_number_is_a_seed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
-def test_over_many_seeds_luck_is_fair(size: int) -> None:
+def test_every_host_has_the_highest_key_equally_often(size: int) -> None:
     winners = Counter(int(hash_ids(IDS[:size], seed).argmax()) for seed in range(3000))
     assert all(abs(winners[row] - 3000 / size) < 200 for row in range(size))
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
 @pytest.mark.parametrize("count", [1, 2])
-def test_over_many_seeds_equals_are_chosen_equally_often(size: int, count: int) -> None:
-    among = fleet(*hosts(size))
-    firsts: Counter[int] = Counter(decide(spec(count=count), among, seed).chosen[0] for seed in range(3000))
+def test_equal_hosts_are_chosen_equally_often(size: int, count: int) -> None:
+    candidates = fleet(*hosts(size))
+    firsts: Counter[int] = Counter(decide(spec(count=count), candidates, seed).chosen[0] for seed in range(3000))
     assert all(abs(firsts[number] - 3000 / size) < 200 for number in range(1, size + 1))
 
 
-def test_luck_decides_between_equals_alone() -> None:
-    among = fleet(*hosts(5), host(6, (9, 8192, 100)))
-    assert {decide(spec(), among, seed).chosen for seed in range(100)} == {(6,)}
+def test_tie_keys_decide_only_between_equal_hosts() -> None:
+    candidates = fleet(*hosts(5), host(6, (9, 8192, 100)))
+    assert {decide(spec(), candidates, seed).chosen for seed in range(100)} == {(6,)}

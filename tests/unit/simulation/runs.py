@@ -1,4 +1,4 @@
-"""Small simulations, so that a test states only what matters."""
+"""Builders of small simulations: a test states only the fields that matter."""
 
 import itertools
 from collections.abc import Iterable

@@ -68,7 +68,9 @@ def test_no_hard_policy_is_violated_and_no_host_is_overcommitted(seed: int) -> N
         elif event.recover:
             cloud.recover([cloud.row(event.recover)])
     cloud.drain(range(5), 1)
-    assert sum(n for reason, n in cloud.counts.reasons.items() if "group" in reason) > 50  # there was temptation
+    assert (
+        sum(n for reason, n in cloud.counts.reasons.items() if "group" in reason) > 50
+    )  # group policies rejected many hosts
     assert cloud.counts.moved > 5
     assert (cloud.fleet.free >= 0).all()
     places: dict[str, dict[str, HostId]] = {name: {} for name in cloud.groups}

@@ -1,4 +1,4 @@
-"""Hand-made providers and questions, so that a test states only what matters."""
+"""Builders of providers and queries: a test states only the fields that matter."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,8 +7,8 @@ from covey.scheduler.candidates import CandidateQuery, CandidateResult, Provider
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
-Taken = dict[str, dict[str, int]]
-"""Who gives what."""
+Allocations = dict[str, dict[str, int]]
+"""Amounts by provider and resource class."""
 
 
 class Forest:
@@ -25,17 +25,19 @@ class Forest:
         aggregates: str = "",
         **inventories: int | InventoryRecord,
     ) -> "Forest":
-        """One more provider. Traits and aggregates are words; a number is the total of an inventory."""
-        above = self.records.get(parent or "")
-        stock = {k: v if isinstance(v, InventoryRecord) else InventoryRecord(v) for k, v in inventories.items()}
+        """Add a provider. Traits and aggregates are words; a number is the total of an inventory."""
+        parent_record = self.records.get(parent or "")
+        inventory_records = {
+            k: v if isinstance(v, InventoryRecord) else InventoryRecord(v) for k, v in inventories.items()
+        }
         self.records[name] = ProviderRecord(
             len(self.records) + 1,
             name,
             name,
-            above.id if above else None,
-            (above.root_id or above.id) if above else None,
+            parent_record.id if parent_record else None,
+            (parent_record.root_id or parent_record.id) if parent_record else None,
             0,
-            stock,
+            inventory_records,
             frozenset(traits.split()),
             frozenset(aggregates.split()),
         )
@@ -45,12 +47,12 @@ class Forest:
     def providers(self) -> Providers:
         return Providers(self.records.values())
 
-    def find(self, *groups: RequestGroup, limit: int | None = None, **wide: object) -> CandidateResult:
-        return find(CandidateQuery(groups, **wide), self.providers, limit)  # type: ignore[arg-type]
+    def find(self, *groups: RequestGroup, limit: int | None = None, **parameters: object) -> CandidateResult:
+        return find(CandidateQuery(groups, **parameters), self.providers, limit)  # type: ignore[arg-type]
 
 
 def group(suffix: str = "", /, required: str = "", member_of: str = "", **amounts: object) -> RequestGroup:
-    """A group; traits and aggregates are words, `a|b` is any of them and `!a` is none of them."""
+    """Return a request group. Traits and aggregates are words: `a|b` is any of them, `!a` is forbidden."""
     fields = {key: amounts.pop(key) for key in ("in_tree",) if key in amounts}
     return RequestGroup(
         suffix,
@@ -71,27 +73,27 @@ def none_of(words: str) -> frozenset[str]:
     return frozenset(word[1:] for word in words.split() if word.startswith("!"))
 
 
-def taken(found: CandidateResult) -> list[Taken]:
-    """Who gives what in each candidate, in an order of its own."""
-    plain = [{uuid: dict(amounts) for uuid, amounts in one.allocations.items()} for one in found.candidates]
-    return sorted(plain, key=lambda one: sorted((uuid, sorted(amounts.items())) for uuid, amounts in one.items()))
+def allocations_of(result: CandidateResult) -> list[Allocations]:
+    """Return the allocations of each candidate, sorted."""
+    by_provider = [{uuid: dict(amounts) for uuid, amounts in one.allocations.items()} for one in result.candidates]
+    return sorted(by_provider, key=lambda one: sorted((uuid, sorted(amounts.items())) for uuid, amounts in one.items()))
 
 
-def served(found: CandidateResult) -> list[Mapping[str, tuple[str, ...]]]:
-    """Which providers serve which group in each candidate, in an order of its own."""
-    return sorted((one.mappings for one in found.candidates), key=lambda one: sorted(one.items()))
+def mappings_of(result: CandidateResult) -> list[Mapping[str, tuple[str, ...]]]:
+    """Return the mappings of each candidate, sorted."""
+    return sorted((one.mappings for one in result.candidates), key=lambda one: sorted(one.items()))
 
 
-def names(found: CandidateResult) -> list[str]:
-    """The providers of the summaries."""
-    return sorted(summary.uuid for summary in found.summaries)
+def summarized(result: CandidateResult) -> list[str]:
+    """Return the providers of the summaries."""
+    return sorted(summary.uuid for summary in result.summaries)
 
 
-def givers(found: CandidateResult) -> list[str]:
-    """Who gives, where each candidate draws on one provider alone."""
-    return sorted(only(one.allocations) for one in found.candidates)
+def sole_providers(result: CandidateResult) -> list[str]:
+    """Return the only provider of each candidate."""
+    return sorted(only(one.allocations) for one in result.candidates)
 
 
-def only(things: Iterable[str]) -> str:
-    (one,) = things
+def only(items: Iterable[str]) -> str:
+    (one,) = items
     return one

@@ -1,4 +1,4 @@
-"""Policies in words."""
+"""Descriptions of policies."""
 
 import pytest
 
@@ -28,11 +28,11 @@ def a_policy(text: str, limit: int = 1) -> GroupPolicy:
         ("soft-anti-affinity:zone:7", "not in zone 7 if possible"),
     ],
 )
-def test_each_kind_has_its_words(policy: str, words: str) -> None:
+def test_each_kind_has_its_description(policy: str, words: str) -> None:
     assert describe([a_policy(policy)]) == words
 
 
-def test_several_in_their_order_with_their_limits() -> None:
-    wanted = [a_policy("anti-affinity:rack", 2), a_policy("soft-affinity:switch")]
-    assert describe(wanted) == "at most 2 in one rack; behind one switch if possible"
+def test_several_policies_are_described_in_order_with_limits() -> None:
+    policies = [a_policy("anti-affinity:rack", 2), a_policy("soft-affinity:switch")]
+    assert describe(policies) == "at most 2 in one rack; behind one switch if possible"
     assert describe([]) == ""
