@@ -5,7 +5,7 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from covey.model.access import Actor, with_implied
+from covey.model.access import Actor, with_implied_roles
 from covey.model.flavors import Flavor
 from covey.model.hosts import NewHost
 from covey.model.ids import FlavorId, ImageId, ProjectId, UserId
@@ -19,7 +19,7 @@ _numbers = itertools.count(1)
 
 
 def an_actor(user: str = "alice", project: str = "web", *roles: str) -> Actor:
-    return Actor(UserId(user), ProjectId(project), with_implied(frozenset(roles or {"member"})))
+    return Actor(UserId(user), ProjectId(project), with_implied_roles(frozenset(roles or {"member"})))
 
 
 def an_admin() -> Actor:

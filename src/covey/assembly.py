@@ -122,7 +122,7 @@ def assemble(
         new_uuid,
         weights,
         scheduler.default_availability_zone,
-        isolates=scheduler.enable_forbidden_aggregates_filter,
+        isolate_aggregates=scheduler.enable_forbidden_aggregates_filter,
     )
     tenant_message = _TENANT_MESSAGES[conf.api.explain_to_tenants]
     notifications = NotificationEmitter(conf.notifications.driver != "noop", now, scheduler.default_availability_zone)
@@ -151,8 +151,8 @@ def assemble(
         services=Services(
             aggregates=Aggregates(store, access, now, new_uuid),
             audits=Audits(store, access, groups, live),
-            clustering=Clustering.on(store, access, now, random_uuid, scheduler.default_availability_zone, limits),
-            dashboard=Dashboard.on(
+            clustering=Clustering.build(store, access, now, random_uuid, scheduler.default_availability_zone, limits),
+            dashboard=Dashboard.build(
                 store,
                 access,
                 now,
@@ -160,7 +160,7 @@ def assemble(
                 groups,
                 servers,
                 conf.api.explain_to_tenants,
-                isolates=scheduler.enable_forbidden_aggregates_filter,
+                isolate_aggregates=scheduler.enable_forbidden_aggregates_filter,
             ),
             explanations=Explanations(store, access, live, servers),
             flavors=flavors,
@@ -170,7 +170,7 @@ def assemble(
             images=images,
             memberships=Memberships(store, access, live, groups, servers, quotas, notifications),
             moves=moves,
-            placement=Placement.on(store, access, now, new_uuid, request_slots),
+            placement=Placement.build(store, access, now, new_uuid, request_slots),
             power=power,
             previews=Previews(store, access, groups, servers, live, tenant_message),
             quotas=quotas,

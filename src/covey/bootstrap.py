@@ -51,7 +51,7 @@ class Settings:
             conf.set_override(option, value, group)
         return conf
 
-    def alone(self, api: str | None) -> Self:
+    def with_only_api(self, api: str | None) -> Self:
         """Return the same settings with one API served alone at the root."""
         return replace(self, only_api=api)
 
@@ -149,7 +149,7 @@ def overview(conf: cfg.ConfigOpts) -> Overview:
     return get_overview(
         Store(engine(conf)),
         scheduler.default_availability_zone,
-        isolates=scheduler.enable_forbidden_aggregates_filter,
+        isolate_aggregates=scheduler.enable_forbidden_aggregates_filter,
     )
 
 
@@ -162,12 +162,12 @@ def prepare(conf: cfg.ConfigOpts) -> None:
     """Create the schema in an empty database, and check it in any other. Raises Invalid, Unavailable."""
     connected = engine(conf)
     try:
-        have = schema.current(connected)
-        if have is None:
+        current = schema.current(connected)
+        if current is None:
             schema.upgrade(connected)
-        elif have != schema.head():
+        elif current != schema.head():
             raise Invalid(
-                f"The database has schema {have}, this version needs {schema.head()}. Run `covey db upgrade`."
+                f"The database has schema {current}, this version needs {schema.head()}. Run `covey db upgrade`."
             )
     except sa.exc.OperationalError as error:
         raise Unavailable(f"The database can't be opened: {error.orig}") from error
@@ -191,7 +191,7 @@ def _authentication(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> tuple[
 
 
 def _sign_in(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> SignIn | None:
-    """How the dashboard gets tokens, where there are any; the authenticator has made the options known."""
+    """Return how the dashboard gets tokens; None without Keystone. The authenticator has registered the options."""
     if conf.api.auth_strategy != "keystone":
         return None
     options = conf.keystone_authtoken
@@ -199,6 +199,6 @@ def _sign_in(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> SignIn | None
     return KeystoneSignIn(options.www_authenticate_uri or options.auth_url, request_slots, verify)
 
 
-def absolute(files: Sequence[str]) -> tuple[str, ...]:
+def absolute_paths(files: Sequence[str]) -> tuple[str, ...]:
     """Return the paths of configuration files as absolute paths, for serving processes with another directory."""
     return tuple(str(Path(name).resolve()) for name in files)

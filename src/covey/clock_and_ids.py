@@ -13,9 +13,13 @@ def now() -> datetime:
 
 def new_uuid() -> str:
     """Return a UUID of version 7. It begins with the time, so rows made together are neighbours in every index."""
-    stamp = time.time_ns() // 1_000_000
-    chance = random.getrandbits(74)
-    return str(uuid.UUID(int=stamp << 80 | 0x7 << 76 | chance >> 62 << 64 | 0b10 << 62 | chance & (1 << 62) - 1))
+    milliseconds = time.time_ns() // 1_000_000
+    random_bits = random.getrandbits(74)
+    return str(
+        uuid.UUID(
+            int=milliseconds << 80 | 0x7 << 76 | random_bits >> 62 << 64 | 0b10 << 62 | random_bits & (1 << 62) - 1
+        )
+    )
 
 
 def random_uuid() -> str:

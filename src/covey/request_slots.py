@@ -27,7 +27,7 @@ class Waiter:
     def sleep(self) -> None:
         self._woken.acquire()
 
-    def end(self) -> None:
+    def wake(self) -> None:
         self._woken.release()
 
 
@@ -40,7 +40,7 @@ class RequestSlots:
         self._lock = threading.Lock()
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def released(self) -> Iterator[None]:
         """Give up the slot while the block runs."""
         self._leave()
         try:
@@ -60,7 +60,7 @@ class RequestSlots:
                 self._ready.append(waiter)
                 return
             self._free -= 1
-        waiter.end()
+        waiter.wake()
 
     def guard(self, app: "WSGIApplication") -> "WSGIApplication":
         """Return the application with a slot around every call."""
@@ -89,4 +89,4 @@ class RequestSlots:
                 self._free += 1
                 return
             waiter = self._ready.popleft()
-        waiter.end()
+        waiter.wake()

@@ -54,7 +54,7 @@ class Worker:
             try:
                 for task in self.periodic:
                     task()
-                done = self.once() + self.publish()
+                done = self.run_once() + self.publish()
             except CoveyError as error:
                 log.warning("worker.paused", reason=error.message)
                 done = 0
@@ -65,7 +65,7 @@ class Worker:
             self.wake.wait(self.poll_interval_s if not done else _GATHER_S if done < _BATCH_SIZE else 0)
             self.wake.clear()
 
-    def once(self) -> int:
+    def run_once(self) -> int:
         """Carry out what is due now. Return the number of jobs."""
         return self._start_local() + self._run_due()
 
@@ -97,7 +97,7 @@ class Worker:
 
     def start(self) -> threading.Thread:
         """Run in a daemon thread of this process."""
-        self.local_queue.takers += 1
+        self.local_queue.workers += 1
         thread = threading.Thread(target=self.run, name="covey-worker", daemon=True)
         thread.start()
         return thread

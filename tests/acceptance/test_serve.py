@@ -104,11 +104,11 @@ def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreS
             "auth_strategy=keystone needs auth_type, auth_url and credentials in [keystone_authtoken].",
             id="no Keystone",
         ),
-        pytest.param(("--database", "nonsense"), TRUSTING, "The database URL makes no sense.", id="no URL"),
+        pytest.param(("--database", "nonsense"), TRUSTING, "The database URL is malformed.", id="no URL"),
         pytest.param(
             ("--database", "mysql://u:sesame@db/covey"),
             TRUSTING,
-            "The database 'mysql://u:***@db/covey' can't be used. Covey stores in SQLite",
+            "The database 'mysql://u:***@db/covey' is not supported. Covey stores in SQLite",
             id="another database",
         ),
         pytest.param(

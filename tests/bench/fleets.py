@@ -12,14 +12,14 @@ HOSTS_PER_RACK, HOSTS_PER_SWITCH = 40, 400
 MEMBERS = 20
 AMOUNTS = (1, 2048, 20)  # of one server: VCPUs, memory in MB, disk in GB
 
-Use = tuple[int, int, int]
+UsageChange = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
     """How much of each host is used, and which hosts the members of each of a few groups are on."""
 
-    used: list[Use]
+    used: list[UsageChange]
     groups: list[list[int]]  # rows
 
 

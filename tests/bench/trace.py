@@ -108,7 +108,7 @@ class Service:
         """Run the worker for a while: an action of a cluster looks at its servers again after a moment."""
         end = time.monotonic() + _WORK_S
         while time.monotonic() < end:
-            self._worker.once()
+            self._worker.run_once()
             time.sleep(0.02)
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from covey.model.changes import Use
+from covey.model.changes import UsageChange
 from covey.model.ids import HostId
 from covey.services.maintenance import CHANGES_KEPT, Maintenance
 from covey.storage import engine
@@ -13,7 +13,7 @@ from covey.storage.store import Store
 from tests.build import NOW
 
 OWN = "mine"
-USE = Use(HostId(1), 1, 512, 1)
+USE = UsageChange(HostId(1), 1, 512, 1)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from covey.model.changes import Use
+from covey.model.changes import UsageChange
 from covey.model.claims import NewServer, Plan
 from covey.model.errors import CoveyError, StaleClaim
 from covey.model.ids import HostId, ProjectId, ServerId, UserId
@@ -71,7 +71,7 @@ def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> 
     with store.write() as tx:
         tx.claims.relocate("c", one, (2, 512, 1))
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=4)}})
-        assert tx.claims.release("c") == [Use(one, -2, -512, -1)], "what is held can always be given back"
+        assert tx.claims.release("c") == [UsageChange(one, -2, -512, -1)], "what is held can always be given back"
 
 
 def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
@@ -81,7 +81,7 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
         with store.write() as tx:
             tx.claims.commit(Plan(new_servers=[a_server(name, one)]), "", NOW)
             tx.claims.move_allocations(ServerId(name), f"move-of-{name}", one)
-            tx.claims.take([Use(two, *SIZE)])
+            tx.claims.take([UsageChange(two, *SIZE)])
             tx.claims.allocate(name, two, SIZE)
 
         def let_go(name: str = name) -> CoveyError | None:
@@ -104,5 +104,5 @@ def test_limits_are_found_for_any_project_name(store: Store) -> None:
         for number, name in enumerate(names):
             tx.quotas.set_for_project(ProjectId(name), {"cores": number})
     with store.write() as tx:
-        _, limits = tx.claims.open([], map(ProjectId, [*names[1:], "b"]))
+        _, limits = tx.claims.lock_groups([], map(ProjectId, [*names[1:], "b"]))
     assert limits == {name: {"cores": number} for number, name in enumerate(names) if name != "web"}

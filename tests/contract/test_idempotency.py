@@ -14,7 +14,7 @@ def test_key_is_reserved_once_and_returns_its_answer(store: Store) -> None:
     with store.write() as tx:
         assert tx.keys.reserve([(WEB, "b"), (WEB, "a"), (WEB, "a")], NOW) == {(WEB, "a"): None, (WEB, "b"): None}
         tx.keys.answer({(WEB, "a"): ("print", ["server"])})
-        tx.keys.forget([(WEB, "b")])
+        tx.keys.delete([(WEB, "b")])
     with store.write() as tx:
         assert tx.keys.reserve([(WEB, "a"), (WEB, "b")], NOW) == {(WEB, "a"): ("print", ["server"]), (WEB, "b"): None}
 

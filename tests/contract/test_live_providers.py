@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 import sqlalchemy as sa
 
-from covey.model.changes import Use
+from covey.model.changes import UsageChange
 from covey.model.providers import InventoryRecord, Provider
 from covey.scheduler.candidates import Providers
 from covey.scheduler.candidates.find import summaries
@@ -77,7 +77,7 @@ def test_claim_of_this_process_is_seen_like_any_other(fleet: Store) -> None:
     live = LiveProviders()
     look(fleet, live)
     with fleet.write() as tx:
-        tx.changes.add_uses([Use(one(fleet, "host").id, 2, 0, 0)], "the tag of a fleet in memory")
+        tx.changes.add_uses([UsageChange(one(fleet, "host").id, 2, 0, 0)], "the tag of a fleet in memory")
     with fleet.read() as tx, live.fresh(tx) as seen:
         assert used(seen, "host", "VCPU") == 2
 

@@ -12,7 +12,7 @@ from alembic import command
 
 from covey.model.access import Actor
 from covey.model.allocations import AllocationRequest
-from covey.model.changes import Use
+from covey.model.changes import UsageChange
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid, TransactionConflict
 from covey.model.ids import AggregateId, HostId, ProjectId, UserId
 from covey.model.providers import InventoryRecord, ProviderFilter
@@ -82,7 +82,7 @@ def test_change_log_holds_amounts_of_custom_classes(store: Store) -> None:
         assert tx.allocations.take([(card, "VCPU", 1), (card, "VGPU", 3)]) == []
     with store.read() as tx:
         changes = tx.changes.since(cursor, "me")
-    assert changes.uses == (Use(card, 1, 0, 0, (("VGPU", 3),)),)
+    assert changes.uses == (UsageChange(card, 1, 0, 0, (("VGPU", 3),)),)
     assert not changes.structure
 
 
@@ -104,11 +104,11 @@ def test_concurrent_creation_makes_one_consumer(store: Store) -> None:
 
     def write() -> None:
         with store.write() as tx:
-            tx.allocations.renew(wanted, NOW)
+            tx.allocations.clear_consumers(wanted, NOW)
 
     assert losers(at_once([write] * 6)) == []
     with store.read() as tx:
-        assert tx.allocations.find([CONSUMER])[CONSUMER].generation == 6
+        assert tx.allocations.find_consumers([CONSUMER])[CONSUMER].generation == 6
 
 
 def test_concurrent_rewrites_and_releases_keep_usage_consistent(store: Store) -> None:
@@ -132,7 +132,7 @@ def test_concurrent_rewrites_and_releases_keep_usage_consistent(store: Store) ->
         assert losers(at_once([partial(rewrite, 0), give_back, partial(rewrite, 2), partial(rewrite, 1)])) == []
         with store.read() as tx:
             held = Counter[tuple[int, str]]()
-            for each in tx.allocations.of([CONSUMER]):
+            for each in tx.allocations.of_consumers([CONSUMER]):
                 held[each.provider_id, each.resource_class] += each.used
             used = {(r.id, kind): has.used for r in tx.providers.records() for kind, has in r.inventories.items()}
         assert {key: amount for key, amount in used.items() if amount} == held
@@ -162,9 +162,9 @@ def test_concurrent_writers_each_get_their_own_result(store: Store) -> None:
         NoneType, Conflict, ConcurrentUpdate, Invalid, ConcurrentUpdate, NoneType, Conflict,
     ]  # fmt: skip
     with store.read() as tx:
-        held = {each.consumer.uuid: each.resources[key]["VGPU"] for each in tx.allocations.holdings(names)}
+        held = {each.consumer.uuid: each.resources[key]["VGPU"] for each in tx.allocations.by_consumer(names)}
         assert held == {names[0]: 2, names[1]: 1, names[5]: 1}
-        assert tx.allocations.find(names).keys() == held.keys()
+        assert tx.allocations.find_consumers(names).keys() == held.keys()
         (card,) = tx.providers.records()
     assert (card.inventories["VGPU"].used, card.generation) == (4, 4)
 
@@ -236,7 +236,7 @@ def members(store: Store) -> set[str]:
 def test_concurrent_creation_of_a_name_reports_one_as_new(store: Store) -> None:
     def make() -> bool:
         with store.write() as tx:
-            return tx.traits.name(["CUSTOM_SSD"], NOW)
+            return tx.traits.add_custom(["CUSTOM_SSD"], NOW)
 
     assert sorted(at_once([make] * 4)) == [False, False, False, True]  # type: ignore[type-var]
 

@@ -56,9 +56,9 @@ def test_failed_job_is_postponed_and_the_others_are_carried_out(store: Store) ->
             (JobKind.SPAWN, "d"),
         ):
             tx.work.add(kind, subject, NOW)
-    assert worker.once() == 6
+    assert worker.run_once() == 6
     assert sorted(recorder.done) == [("destroy", "a"), ("move", "b"), ("revert", "c"), ("spawn", "d")]
-    assert worker.once() == 0, "a failed job is due when its lease ends"
+    assert worker.run_once() == 0, "a failed job is due when its lease ends"
 
 
 def test_job_of_an_unknown_kind_is_reported_and_stays_as_it_is(
@@ -71,9 +71,9 @@ def test_job_of_an_unknown_kind_is_reported_and_stays_as_it_is(
         connection.execute(sa.insert(tables.work), newer)
     with store.write() as tx:
         tx.work.add(JobKind.DESTROY, "a", NOW)
-    assert worker.once() == 1
+    assert worker.run_once() == 1
     assert recorder.done == [("destroy", "a")]
-    assert worker.once() == 0
+    assert worker.run_once() == 0
     with connected.connect() as connection:
         rows = connection.execute(sa.select(tables.work.c.verb, tables.work.c.attempts, tables.work.c.due_at)).all()
     assert [tuple(row) for row in rows] == [("bless", 0, NOW)]

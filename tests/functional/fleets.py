@@ -109,7 +109,7 @@ class Cloud:
 
     def step(self) -> int:
         """Run the jobs that are due, once."""
-        done = self.assembled.worker().once()
+        done = self.assembled.worker().run_once()
         if done:
             self.check()
         return done

@@ -113,7 +113,7 @@ def test_concurrent_workers_execute_each_action_once(alice: Tenant) -> None:
     def work(worker: Worker, rng: Random) -> None:
         while not stopped.is_set():
             worker.lease_s = rng.choice((0.0, LEASE_S))  # without a lease, all workers claim the same job
-            worker.once()
+            worker.run_once()
 
     def wait(answer: Answer) -> None:
         while alice.action(answer)["status"] not in {"SUCCEEDED", "FAILED"}:

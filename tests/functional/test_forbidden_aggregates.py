@@ -299,9 +299,9 @@ def test_overview_lists_misplaced_servers(build_cloud: BuildCloud) -> None:
     stays = [cloud.boot_on("licensed-1", imageRef=LINUX) for _ in range(7)]
     cloud.boot_on("licensed-2", imageRef=LINUX, flavorRef=flavor(cloud, "win", **{WINDOWS: "required"}))
     cloud.boot_on("plain-1", imageRef=LINUX)
-    assert get_overview(cloud.store, "nova", isolates=True).misplaced_servers == ()
+    assert get_overview(cloud.store, "nova", isolate_aggregates=True).misplaced_servers == ()
     require(cloud, licensed_path(cloud), **{WINDOWS: "required"})
-    seen = get_overview(cloud.store, "nova", isolates=True)
+    seen = get_overview(cloud.store, "nova", isolate_aggregates=True)
     assert [stray.server for stray in seen.misplaced_servers] == sorted(stays)
     assert {(stray.host, stray.aggregates, stray.project_id) for stray in seen.misplaced_servers} == {
         ("licensed-1", ("licensed",), "web")

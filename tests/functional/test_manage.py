@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from covey import clock_and_ids
-from covey.model.changes import Use
+from covey.model.changes import UsageChange
 from covey.model.errors import NotFound
 from covey.model.ids import HostId
 from covey.model.providers import InventoryRecord
@@ -76,16 +76,16 @@ def give(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, int, int]) 
     """A consumer that exists gets more."""
     here = host_id(cloud, host)
     with cloud.store.write() as tx:
-        tx.claims.take([Use(here, *amounts)])
+        tx.claims.take([UsageChange(here, *amounts)])
         tx.claims.allocate(consumer, here, amounts)
-        tx.changes.add_uses([Use(here, *amounts)])
+        tx.changes.add_uses([UsageChange(here, *amounts)])
 
 
 def held(cloud: Cloud, consumer: str) -> Mapping[str, Mapping[str, int]]:
     """What a consumer holds, by the names of providers."""
     with cloud.store.read() as tx:
         names = {host.uuid: host.name for host in tx.hosts.find()}
-        found = tx.allocations.holdings([consumer])
+        found = tx.allocations.by_consumer([consumer])
     return {names[uuid]: dict(amounts) for each in found for uuid, amounts in each.resources.items()}
 
 
@@ -319,7 +319,7 @@ class TestHealing:
             tx.inventories.put({here: {"CUSTOM_GPU": InventoryRecord(4)}})
             tx.changes.add_uses(tx.claims.release(server))
             tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
-            tx.claims.take([Use(here, 0, 0, 0, (("CUSTOM_GPU", 1),))])
+            tx.claims.take([UsageChange(here, 0, 0, 0, (("CUSTOM_GPU", 1),))])
         with cloud.connection.begin() as connection:
             row = {"consumer_uuid": server, "provider_id": here, "resource_class": "CUSTOM_GPU", "used": 1}
             connection.execute(tables.allocations.insert(), row)
@@ -333,6 +333,6 @@ class TestHealing:
             connection.execute(tables.consumers.update().values(project_id="db", consumer_type="VOLUME"))
         assert len(heal(cloud).healed) == 1
         with cloud.store.read() as tx:
-            found = tx.allocations.find([server])[server]
+            found = tx.allocations.find_consumers([server])[server]
         assert (found.project_id, found.user_id, found.kind) == ("web", "alice", "INSTANCE")
         cloud.check()

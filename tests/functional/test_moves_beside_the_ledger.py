@@ -43,7 +43,7 @@ def test_revert_succeeds_during_a_write_of_the_migrations_allocations(cloud: Clo
         with cloud.connection.begin() as connection:
             mine = tables.inventories.c.provider_id == there.id
             connection.execute(sa.select(tables.inventories).where(mine).with_for_update())
-            back = pool.submit(cloud.assembled.worker().once)
+            back = pool.submit(cloud.assembled.worker().run_once)
             wait_for(cloud.connection, 1)
             written = pool.submit(ledger.put, f"/allocations/{move}", wanted)
             wait_for(cloud.connection, 2)
@@ -60,6 +60,6 @@ def test_server_with_deleted_allocations_can_move(cloud: Cloud) -> None:
     assert ledger.delete(f"/allocations/{server}").status == 204
     for body in ({"migrate": {"host": "node-2"}}, {"confirmResize": None}):
         assert cloud.admin.post(f"/servers/{server}/action", body).status in {202, 204}
-        while cloud.assembled.worker().once():  # not settle(), whose check rejects the deleted allocations
+        while cloud.assembled.worker().run_once():  # not settle(), whose check rejects the deleted allocations
             pass
     cloud.check()  # it has allocations on its host again

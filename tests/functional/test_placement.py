@@ -108,7 +108,7 @@ def test_deleting_a_server_deletes_all_its_allocations(cloud: Cloud) -> None:
     body = {**held, "allocations": resources}
     assert ledger(cloud).put(f"/allocations/{server}", body).status == 204
     assert cloud.admin.delete(f"/servers/{server}").status == 204
-    while cloud.assembled.worker().once():
+    while cloud.assembled.worker().run_once():
         pass
     books(cloud)
     assert ledger(cloud).get(f"/resource_providers/{card}/usages").json["usages"] == {"VGPU": 0}

@@ -158,7 +158,7 @@ def test_rebalance_continues_after_a_worker_dies(crowded: Crowded) -> None:
             break
         if JobKind.MOVE in jobs:
             with pytest.raises(KeyboardInterrupt):
-                dying(cloud).worker().once()  # killed while it moves a server
+                dying(cloud).worker().run_once()  # killed while it moves a server
         cloud.time.pass_(60)
         cloud.step()
         cloud.time.pass_(60)

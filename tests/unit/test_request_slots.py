@@ -32,7 +32,7 @@ def test_no_more_requests_run_than_there_are_slots(number: int) -> None:
 
     def app(*_: object) -> list[bytes]:
         counter.step()
-        with request_slots.aside():
+        with request_slots.released():
             time.sleep(0.0005)
         counter.step()
         return [b"done"]

@@ -34,5 +34,5 @@ def settings_of(config_files: tuple[str, ...], database: str | None, **overrides
         named["database__connection"] = database
     parts = ((key.partition("__"), value) for key, value in named.items())
     return Settings(
-        bootstrap.absolute(config_files), tuple((group, option, value) for (group, _, option), value in parts)
+        bootstrap.absolute_paths(config_files), tuple((group, option, value) for (group, _, option), value in parts)
     )

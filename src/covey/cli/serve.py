@@ -64,7 +64,7 @@ def serve(
       covey serve --database postgresql://covey@db/covey --config-file /etc/covey/covey.conf --workers 4
     """
     options = settings_of(config_files, database, api__host=host, api__port=port, api__workers=workers)
-    run(options.alone(api), fleet_file)
+    run(options.with_only_api(api), fleet_file)
 
 
 def run(options: Settings, fleet_file: str | None = None, welcome: str = "") -> None:

@@ -20,7 +20,7 @@ class Actor:
     system_scoped: bool = False  # the token is for the whole system, not for a project
 
 
-def with_implied(roles: frozenset[str]) -> frozenset[str]:
+def with_implied_roles(roles: frozenset[str]) -> frozenset[str]:
     """Return the roles together with the roles that they imply."""
     return roles.union(*(IMPLIED_ROLES.get(role, ()) for role in roles))
 

@@ -79,7 +79,7 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LogPage:
     """A page of a log, newest first. None means no restriction."""
 
     marker: str | None = None  # the entry before the page: a request id, or a migration's uuid
@@ -99,4 +99,4 @@ class MigrationFilter:
     source: str | None = None
     user_id: str | None = None
     project_id: str | None = None
-    span: Span = Span()
+    page: LogPage = LogPage()

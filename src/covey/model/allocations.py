@@ -64,7 +64,7 @@ class LockedRows:
     """The rows that a write of allocations reads and locks. Only `used` of an inventory may still change."""
 
     generations: Mapping[str, int]  # by consumer, before this write
-    held: Sequence[Allocation]
+    old_allocations: Sequence[Allocation]
     providers: Mapping[str, int]  # ids by uuid of the requested providers that exist
     inventories: Mapping[int, Mapping[str, InventoryRecord]]  # their inventories, by provider id
     exceeding: Sequence[tuple[int, str, int]] = ()  # amounts added in the same round trip that exceed the capacity

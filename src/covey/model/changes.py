@@ -12,7 +12,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class UsageChange:
     """The change of a provider's usage. Negative amounts are released resources."""
 
     host_id: int
@@ -27,5 +27,5 @@ class Changes:
     """Changes by other writers. `structure` means that the whole fleet must be reloaded."""
 
     cursor: Cursor
-    uses: tuple[Use, ...] = ()
+    uses: tuple[UsageChange, ...] = ()
     structure: bool = False

@@ -127,25 +127,25 @@ def _plan_scopes(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:
         if scope is None:
             plan.new_scopes.append(entry)
             continue
-        wanted = replace(
+        desired = replace(
             scope, allow_identifiers=entry.allow_identifiers, obfuscate_identifiers=entry.obfuscate_identifiers
         )
-        if wanted != scope:
-            plan.changed_scopes.append((scope, wanted))
+        if desired != scope:
+            plan.changed_scopes.append((scope, desired))
 
 
 def _plan_hosts(file: FleetFile, state: FleetState, defaults: Ratios, plan: FleetPlan) -> None:
     current = {host.name: host for host in state.hosts}
     for entry in file.hosts:
-        wanted = inventories(entry, defaults)
+        desired = inventories(entry, defaults)
         host = current.get(entry.name)
         if host is None:
-            plan.new_hosts.append((entry, wanted))
+            plan.new_hosts.append((entry, desired))
             continue
         # A fleet file sets neither the reserved nor the used amount.
         kept = {
             kind: replace(i, reserved=_current_inventory(host, kind).reserved, used=_current_inventory(host, kind).used)
-            for kind, i in wanted.items()
+            for kind, i in desired.items()
         }
         if kept != host.inventories:
             plan.changed_hosts.append((host, kept))
@@ -194,7 +194,7 @@ def _plan_flavors(file: FleetFile, state: FleetState, new_uuid: Callable[[], str
     for entry in file.flavors:
         old = current.get(entry.name)
         blank = old or Flavor(id=FlavorId(entry.id or new_uuid()), name=entry.name, vcpus=1, memory_mb=1, disk_gb=0)
-        wanted = replace(
+        desired = replace(
             blank,
             vcpus=entry.vcpus,
             memory_mb=entry.memory_mb,
@@ -202,9 +202,9 @@ def _plan_flavors(file: FleetFile, state: FleetState, new_uuid: Callable[[], str
             extra_specs=dict(entry.extra_specs),
         )
         if old is None:
-            plan.new_flavors.append(wanted)
-        elif wanted != old:
-            plan.changed_flavors.append((old, wanted))
+            plan.new_flavors.append(desired)
+        elif desired != old:
+            plan.changed_flavors.append((old, desired))
 
 
 def _plan_images(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:

@@ -172,16 +172,16 @@ class GroupState:
         return GroupState(self.version, self.project_id, self.policies, places, users, self.movers)
 
 
-def check_policies(policies: Sequence[GroupPolicy], say: Callable[[GroupPolicy], object] = str) -> None:
-    """Raise Invalid for two policies that repeat or contradict each other; `say` shows a policy to the tenant."""
+def check_policies(policies: Sequence[GroupPolicy], display: Callable[[GroupPolicy], object] = str) -> None:
+    """Raise Invalid for two policies that repeat or contradict each other; `display` renders a policy."""
     seen: dict[tuple[Direction, ScopeRef, str | None], GroupPolicy] = {}
     for policy in policies:
         direction, place = policy.kind.direction, (policy.scope, policy.target)
         same = seen.get((direction, *place))
         if same is not None:
-            both = f"{say(same)} and {say(policy)}"
+            both = f"{display(same)} and {display(policy)}"
             raise Invalid(f"The policies {both} repeat each other; keep one.")
         seen[direction, *place] = policy
         opposite = seen.get((Direction.GATHER if direction is Direction.SPREAD else Direction.SPREAD, *place))
         if opposite and policy.target is None and not policy.kind.is_soft and not opposite.kind.is_soft:
-            raise Invalid(f"The policies {say(opposite)} and {say(policy)} contradict each other; keep one.")
+            raise Invalid(f"The policies {display(opposite)} and {display(policy)} contradict each other; keep one.")

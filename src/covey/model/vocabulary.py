@@ -14,6 +14,6 @@ CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]{1,248}", re.ASCII)
 _RANK = {name: rank for rank, name in enumerate(STANDARD_CLASSES)}
 
 
-def in_order(classes: Iterable[str]) -> list[str]:
+def sort_classes(classes: Iterable[str]) -> list[str]:
     """Return standard classes in the order of os_resource_classes, then custom ones by name."""
     return sorted(classes, key=lambda name: (_RANK.get(name, len(_RANK)), name))

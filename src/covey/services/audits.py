@@ -39,7 +39,7 @@ class Audits:
     def audit(self, actor: Actor, group: str) -> Audit:
         """Raises NotFound, also for another project's group."""
         with self.store.read() as tx:
-            found = self.groups.own(tx, actor, group, "audit")
+            found = self.groups.get_authorized(tx, actor, group, "audit")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             hosts = tx.groups.places(found.id)
             with self.live.fresh(tx) as snapshot:

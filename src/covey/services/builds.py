@@ -123,7 +123,7 @@ class Builds:
         self.destinations.bump_group(tx, server.group_id)
         avoid = (*server.placement.avoid, server.host_id)
         spawn_failed = Reason(np.ones(len(avoid), dtype=np.bool_), "failed to start it", "failed to start it")
-        explanation = self.destinations.render(Explanation(server.placement.hosts, (spawn_failed,)))
+        explanation = self.destinations.tenant_message(Explanation(server.placement.hosts, (spawn_failed,)))
         refusal = NoValidHost(f"No valid host was found. {explanation}", fault.message)
         if len(avoid) < self.attempts and not server.request.forced:
             requirements = self.requirements(server)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from covey.model.changes import Use
+from covey.model.changes import UsageChange
 from covey.model.claims import amounts_of
 from covey.model.errors import NoValidHost
 from covey.model.flavors import Flavor
@@ -34,20 +34,20 @@ class Destinations:
 
     store: Store
     live: LiveFleet
-    seed: Callable[[], int]
-    render: Callable[[Explanation], str]  # words an explanation for a tenant
+    new_seed: Callable[[], int]
+    tenant_message: Callable[[Explanation], str]  # of an explanation
     subset: int = 1
 
     def lock(self, tx: Transaction, server: ServerId) -> tuple[Server | None, GroupState | None]:
         """Lock a server and its group, in the one lock order: the group first. Return None for a missing server."""
-        seen = tx.servers.by_id(server)
-        while seen is not None:
-            versions = tx.groups.lock([seen.group_id] if seen.group_id is not None else [])
+        current = tx.servers.by_id(server)
+        while current is not None:
+            versions = tx.groups.lock([current.group_id] if current.group_id is not None else [])
             found = tx.servers.by_id(server, lock=True)
-            if found is None or found.group_id == seen.group_id:
+            if found is None or found.group_id == current.group_id:
                 group = None if found is None or found.group_id is None else tx.groups.states(versions)[found.group_id]
                 return found, group
-            seen = found  # it changed its group in between: lock the present one
+            current = found  # it changed its group in between: lock the present one
         return None, None
 
     def select(
@@ -64,17 +64,19 @@ class Destinations:
         spec = RequestSpec(amounts_of(flavor or server.flavor), requirements=requirements, group=view, forced=forced)
         # A transaction of its own: the caller's changes are not committed yet.
         with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
-            decision = decide(spec, snapshot.fleet, self.seed(), self.subset)
+            decision = decide(spec, snapshot.fleet, self.new_seed(), self.subset)
             if not decision.chosen:
                 explanation = explain(spec, snapshot.fleet)
-                raise NoValidHost(f"No valid host was found. {self.render(explanation)}", explanation.sentence())
+                raise NoValidHost(
+                    f"No valid host was found. {self.tenant_message(explanation)}", explanation.sentence()
+                )
             host = decision.chosen[0]
             name = snapshot.fleet.hosts[snapshot.fleet.row_of[host]].name
         return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet))
 
     def claim(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
         """Claim resources for an existing consumer. Raises StaleClaim."""
-        uses = [Use(host, *amounts_of(flavor))]
+        uses = [UsageChange(host, *amounts_of(flavor))]
         tx.claims.take(uses)
         tx.claims.allocate(consumer, host, amounts_of(flavor))
         tx.changes.add_uses(uses)

@@ -61,11 +61,11 @@ class Explanations:
         flavor = self.servers.flavor_for(actor, request.flavor)
         image = self.servers.image_for(actor, request.image)
         required, forbidden_traits = image_traits(image)
-        wanted = PlacementRequest(
+        placement = PlacementRequest(
             zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden_traits
         )
         project = ProjectId(request.project_id or actor.project_id)
-        requirements = self.servers.requirements_for(project, flavor, wanted)
+        requirements = self.servers.requirements_for(project, flavor, placement)
         with self.store.read() as tx:
             view = GroupView()
             if request.group is not None:

@@ -36,16 +36,16 @@ class Flavors:
 
     def find(self, actor: Actor, query: FlavorQuery) -> tuple[list[Flavor], bool]:
         """Return a page of the usable flavors, and whether more follow. Raises Invalid for a bad marker."""
-        wanted = FlavorFilter(query.is_public, None, query.min_memory_mb, query.min_disk_gb)
-        known = FlavorFilter(is_public=None)
+        filters = FlavorFilter(query.is_public, None, query.min_memory_mb, query.min_disk_gb)
+        markers = FlavorFilter(is_public=None)
         if not self._is_admin(actor):
             # Tenants see the flavors that they may use: public ones, and private ones with access.
-            wanted = replace(wanted, is_public=None, visible_to=actor.project_id)
-            known = replace(known, visible_to=actor.project_id)
+            filters = replace(filters, is_public=None, visible_to=actor.project_id)
+            markers = replace(markers, visible_to=actor.project_id)
         with self.store.read() as tx:
-            found = tx.flavors.find(wanted, query.sort_key, descending=query.descending)
+            found = tx.flavors.find(filters, query.sort_key, descending=query.descending)
             if query.marker is not None:  # the marker need not match the filters
-                everything = tx.flavors.find(known, query.sort_key, descending=query.descending)
+                everything = tx.flavors.find(markers, query.sort_key, descending=query.descending)
                 later = {flavor.id for flavor in _after(everything, query.marker)}
                 found = [flavor for flavor in found if flavor.id in later]
         return found[: query.limit], len(found) > query.limit
@@ -53,7 +53,7 @@ class Flavors:
     def get(self, actor: Actor, flavor: str) -> Flavor:
         """Raises NotFound, also for a private flavor without access."""
         with self.store.read() as tx:
-            return self._visible(tx, actor, flavor)
+            return self._get_visible(tx, actor, flavor)
 
     def create(self, actor: Actor, new: Flavor) -> Flavor:
         """Raises Conflict when the id or the name is taken."""
@@ -66,14 +66,14 @@ class Flavors:
         """Set the description, the only attribute of a flavor that can change. Raises NotFound."""
         self.access.require(actor, f"{_MANAGE}:update")
         with self.store.write() as tx:
-            changed = replace(_existing(tx, flavor), description=description)
+            changed = replace(_get_flavor(tx, flavor), description=description)
             tx.flavors.update(changed, self.clock())
         return changed
 
     def delete(self, actor: Actor, flavor: str) -> None:
         self.access.require(actor, f"{_MANAGE}:delete")
         with self.store.write() as tx:
-            tx.flavors.delete(_existing(tx, flavor).id)
+            tx.flavors.delete(_get_flavor(tx, flavor).id)
 
     def can_see_specs(self, actor: Actor) -> bool:
         """Return whether the actor may see extra specs."""
@@ -92,12 +92,12 @@ class Flavors:
         """Add or replace extra specs. Raises NotFound."""
         self.access.require(actor, f"{_SPECS}:{rule}")
         with self.store.write() as tx:
-            tx.flavors.set_specs(_existing(tx, flavor).id, specs)
+            tx.flavors.set_specs(_get_flavor(tx, flavor).id, specs)
 
     def delete_spec(self, actor: Actor, flavor: str, key: str) -> None:
         self.access.require(actor, f"{_SPECS}:delete")
         with self.store.write() as tx:
-            found = _existing(tx, flavor)
+            found = _get_flavor(tx, flavor)
             _spec(found, key)
             tx.flavors.set_specs(found.id, {key: None})
 
@@ -105,7 +105,7 @@ class Flavors:
         """Return the access list of a private flavor. Raises NotFound for a public one, which has none."""
         self.access.require(actor, _ACCESS)
         with self.store.read() as tx:
-            found = _existing(tx, flavor)
+            found = _get_flavor(tx, flavor)
             if found.is_public:
                 raise NotFound("Access list not available for public flavors.")
             return list(tx.flavors.access(found.id))
@@ -114,7 +114,7 @@ class Flavors:
         """Raises NotFound, and Conflict for a public flavor or a project that already has access."""
         self.access.require(actor, f"{_ACCESS}:add_tenant_access")
         with self.store.write() as tx:
-            found = _existing(tx, flavor)
+            found = _get_flavor(tx, flavor)
             if found.is_public:
                 raise Conflict("Can not add access to a public flavor.")
             tx.flavors.add_access(found.id, project)
@@ -124,28 +124,28 @@ class Flavors:
         """Raises NotFound, also when the project has no access."""
         self.access.require(actor, f"{_ACCESS}:remove_tenant_access")
         with self.store.write() as tx:
-            found = _existing(tx, flavor)
+            found = _get_flavor(tx, flavor)
             tx.flavors.remove_access(found.id, project)
             return list(tx.flavors.access(found.id))
 
     def _is_admin(self, actor: Actor) -> bool:
         return self.access.allows(actor, "context_is_admin")
 
-    def _visible(self, tx: Transaction, actor: Actor, flavor: str) -> Flavor:
-        found = _existing(tx, flavor)
+    def _get_visible(self, tx: Transaction, actor: Actor, flavor: str) -> Flavor:
+        found = _get_flavor(tx, flavor)
         if found.is_public or self._is_admin(actor) or actor.project_id in tx.flavors.access(found.id):
             return found
-        raise _missing(flavor)
+        raise _not_found(flavor)
 
 
-def _existing(tx: Transaction, flavor: str) -> Flavor:
+def _get_flavor(tx: Transaction, flavor: str) -> Flavor:
     found = tx.flavors.by_id(flavor)
     if found is None:
-        raise _missing(flavor)
+        raise _not_found(flavor)
     return found
 
 
-def _missing(flavor: str) -> NotFound:
+def _not_found(flavor: str) -> NotFound:
     return NotFound(f"Flavor {flavor} could not be found.")
 
 

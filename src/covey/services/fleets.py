@@ -48,10 +48,10 @@ class Fleets:
         with self.store.write() as tx:
             plan = plan_changes(file, _state(tx), self.default_ratios, self.new_uuid, prune=prune)
             self._prune(tx, plan.removed, progress)  # first: pruned objects may conflict with new ones
-            self._scopes(tx, plan, progress)
-            self._hosts(tx, plan, progress)
-            self._aggregates(tx, plan, progress)
-            self._flavors_and_images(tx, plan, progress)
+            self._apply_scopes(tx, plan, progress)
+            self._apply_hosts(tx, plan, progress)
+            self._apply_aggregates(tx, plan, progress)
+            self._apply_flavors_and_images(tx, plan, progress)
             self._prune_scopes(tx, plan.removed, progress)
         return plan
 
@@ -60,7 +60,7 @@ class Fleets:
         with self.store.read() as tx:
             return export_fleet(_state(tx), self.default_ratios)
 
-    def _scopes(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
+    def _apply_scopes(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         tx.scopes.add(
             [
                 Scope(ScopeId(self.new_uuid()), e.name, e.allow_identifiers, e.obfuscate_identifiers, new_namespace())
@@ -71,7 +71,7 @@ class Fleets:
             tx.scopes.set_flags(changed)
         progress(len(plan.new_scopes) + len(plan.changed_scopes))
 
-    def _hosts(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
+    def _apply_hosts(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         for batch in _batches(plan.new_hosts):
             new = [NewHost(self.new_uuid(), entry.name, totals, entry.traits) for entry, totals in batch]
             tx.hosts.add(new, self.clock())
@@ -82,16 +82,16 @@ class Fleets:
         tx.hosts.remove_traits((ids[host], trait) for host, trait in plan.removed_traits)
         progress(len(plan.changed_hosts) + len(plan.new_traits) + len(plan.removed_traits))
 
-    def _aggregates(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
+    def _apply_aggregates(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         now = self.clock()
         scopes = {scope.name: scope.id for scope in tx.scopes.all()}
-        new = [(self.new_uuid(), w.name, w.zone, scopes[w.scope] if w.scope else None) for w in plan.new_aggregates]
+        new = [(self.new_uuid(), a.name, a.zone, scopes[a.scope] if a.scope else None) for a in plan.new_aggregates]
         tx.aggregates.add(new, now)
         ids = {aggregate.name: aggregate.id for aggregate in tx.aggregates.all()}
         hosts = {host.name: host.id for host in tx.hosts.find()} if plan.new_members or plan.removed_members else {}
         for batch in _batches(plan.removed_members):  # pruning has already removed some of them
-            left = [(ids[a], hosts[h]) for a, h in batch if a in ids and h in hosts]
-            tx.aggregates.remove_hosts(left, now)
+            remaining = [(ids[a], hosts[h]) for a, h in batch if a in ids and h in hosts]
+            tx.aggregates.remove_hosts(remaining, now)
             progress(len(batch))
         for aggregate, zone in plan.changed_zones:
             tx.aggregates.set_zone(aggregate.id, zone, now)
@@ -106,7 +106,7 @@ class Fleets:
             tx.aggregates.add_hosts([(ids[a], hosts[h]) for a, h in batch], now)
             progress(len(batch))
 
-    def _flavors_and_images(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
+    def _apply_flavors_and_images(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         now = self.clock()
         tx.flavors.add(plan.new_flavors, now)
         for old, changed in plan.changed_flavors:

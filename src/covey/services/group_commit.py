@@ -22,17 +22,17 @@ _ENOUGH = 8  # requests; skip the gather delay once this many wait
 class _Entry(Generic[Q, A]):
     """A waiting request. A thread that is woken before its entry is settled leads the next batch."""
 
-    __slots__ = ("answer", "asked", "is_settled", "waiter")
+    __slots__ = ("answer", "is_settled", "request", "waiter")
 
-    def __init__(self, asked: Q) -> None:
-        self.asked = asked
+    def __init__(self, request: Q) -> None:
+        self.request = request
         self.answer: A | BaseException | None = None
         self.is_settled = False
         self.waiter = Waiter()
 
 
 class GroupCommit(Generic[Q, A]):
-    """Collects requests and runs them together: `answer` takes a batch and returns an answer or error for each."""
+    """Collects requests and runs them together: `answer` returns an answer or error for each."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class GroupCommit(Generic[Q, A]):
         self._lock = threading.Lock()
         self._waiting: list[_Entry[Q, A]] = []  # the leader, or the next one, comes first
 
-    def ask(self, question: Q) -> A:
+    def submit(self, request: Q) -> A:
         """Return the answer. Raises the error of the request, or the error that failed its batch."""
-        entry: _Entry[Q, A] = _Entry(question)
+        entry: _Entry[Q, A] = _Entry(request)
         with self._lock:
             self._waiting.append(entry)
             waits, self._has_leader = self._has_leader, True
         if waits:
             self._slots.sleep(entry.waiter)
         if not entry.is_settled:
-            with self._slots.aside():  # the leader mostly waits for the database
+            with self._slots.released():  # the leader mostly waits for the database
                 self._lead()
         if isinstance(entry.answer, BaseException):
             raise entry.answer
@@ -80,7 +80,7 @@ class GroupCommit(Generic[Q, A]):
     def _settle(self, batch: Sequence[_Entry[Q, A]]) -> None:
         answers: Sequence[A | BaseException]
         try:
-            answers = self._answer([entry.asked for entry in batch])
+            answers = self._answer([entry.request for entry in batch])
         except BaseException as error:  # noqa: BLE001 -- every thread of the batch raises it
             answers = [error] * len(batch)
         for entry, answer in zip(batch, answers, strict=True):

@@ -47,12 +47,12 @@ class Groups:
     quotas: Quotas
     notifications: NotificationEmitter
 
-    def find(self, actor: Actor, *, everywhere: bool, offset: int, limit: int) -> Sequence[Group]:
+    def find(self, actor: Actor, *, all_projects: bool, offset: int, limit: int) -> Sequence[Group]:
         """Return a page of the project's groups; administrators may list all projects'."""
         self.access.require(actor, f"{_RULE}index", Target(project_id=actor.project_id))
-        everywhere = everywhere and self.access.allows(actor, f"{_RULE}index:all_projects")
+        all_projects = all_projects and self.access.allows(actor, f"{_RULE}index:all_projects")
         with self.store.read() as tx:
-            found = tx.groups.find(None if everywhere else actor.project_id, offset, limit)
+            found = tx.groups.find(None if all_projects else actor.project_id, offset, limit)
             obfuscation = obfuscation_for(
                 tx, self.access, actor, actor.project_id
             )  # an actor who may list other projects' groups sees real identifiers
@@ -61,7 +61,7 @@ class Groups:
     def get(self, actor: Actor, group: str) -> Group:
         """Raises NotFound, also for another project's group."""
         with self.store.read() as tx:
-            found = self.own(tx, actor, group, "show")
+            found = self.get_authorized(tx, actor, group, "show")
             return obfuscation_for(tx, self.access, actor, found.project_id).obfuscate_group(found)
 
     def create(self, actor: Actor, new: NewGroup) -> Group:
@@ -92,7 +92,7 @@ class Groups:
         """Change the name, the policies, or both; no server moves. Raises NotFound, Invalid, Forbidden."""
         with self.store.write() as tx:
             tx.groups.lock([GroupId(group)])
-            found = self.own(tx, actor, group, "update")
+            found = self.get_authorized(tx, actor, group, "update")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             policies = found.policies
             if change.policies is not None:
@@ -112,12 +112,12 @@ class Groups:
 
     def delete_in(self, tx: Transaction, actor: Actor, group: str) -> None:
         """Like `delete`, in a transaction of the caller."""
-        found = self.own(tx, actor, group, "delete")
+        found = self.get_authorized(tx, actor, group, "delete")
         tx.groups.lock([found.id])
         tx.groups.delete(found.id)
         self.notifications.group_changed(tx, Event.GROUP_DELETED, found)
 
-    def own(self, tx: Transaction, actor: Actor, group: str, rule: str) -> Group:
+    def get_authorized(self, tx: Transaction, actor: Actor, group: str, rule: str) -> Group:
         """Return a group with real identifiers. Raises NotFound if it is not visible, Forbidden if the rule denies."""
         found = tx.groups.by_id(group)
         target = None if found is None else Target(project_id=found.project_id)

@@ -78,7 +78,7 @@ class Hosts:
         """Return one host by its uuid or numeric id. Raises NotFound."""
         self.access.require(actor, _HYPERVISORS + rule)
         with self.store.read() as tx:
-            return _existing(tx, key, f"Hypervisor with ID '{key}' could not be found.")
+            return _get_host(tx, key, f"Hypervisor with ID '{key}' could not be found.")
 
     def servers_on(self, hosts: Sequence[Host]) -> dict[HostId, list[tuple[str, str]]]:
         """Return (name, id) of the servers on each host. The caller has already authorized access to the hosts."""
@@ -92,7 +92,7 @@ class Hosts:
 
     def change(self, actor: Actor, key: str, change: HostChange) -> Host:
         """Enable, disable or force down the host with this uuid. Raises NotFound."""
-        return self._change(actor, change, lambda tx: _existing(tx, key, f"Service {key} could not be found."))
+        return self._change(actor, change, lambda tx: _get_host(tx, key, f"Service {key} could not be found."))
 
     def change_by_name(self, actor: Actor, name: str, binary: str, change: HostChange) -> Host:
         """Like `change`, by host name and binary. Raises NotFound, and Invalid for other binaries."""
@@ -113,7 +113,7 @@ class Hosts:
         """Remove a host from the fleet. Raises NotFound, and Conflict while it has servers."""
         self.access.require(actor, f"{_SERVICES}delete")
         with self.store.write() as tx:
-            host = _existing(tx, key, f"Service {key} not found.")
+            host = _get_host(tx, key, f"Service {key} not found.")
             if tx.servers.names_on([host.id])[host.id]:
                 raise Conflict(IN_USE)
             tx.hosts.delete([host.id])
@@ -151,7 +151,7 @@ class Hosts:
             return found
 
 
-def _existing(tx: Transaction, key: str, message: str) -> Host:
+def _get_host(tx: Transaction, key: str, message: str) -> Host:
     found = tx.hosts.by_uuid(key) or tx.hosts.by_id(_numeric_id(key))
     if found is None:
         raise NotFound(message)

@@ -33,7 +33,7 @@ class Images:
         """Raises NotFound, also for another project's private image."""
         self.access.require(actor, "image:get_image")
         with self.store.read() as tx:
-            return self._visible(tx, actor, image)
+            return self._get_visible(tx, actor, image)
 
     def create(self, actor: Actor, new: Image) -> Image:
         """Raises Conflict when the id is taken, Forbidden when the actor may not publish a public image."""
@@ -46,7 +46,9 @@ class Images:
     def change(self, actor: Actor, image: str, change: Callable[[Image], Image], rule: str = "modify_image") -> Image:
         """Store the record that `change` returns. Raises NotFound, Forbidden."""
         with self.store.write() as tx:
-            found = self._own(tx, actor, image, f"image:{rule}", "You are not permitted to modify this image.")
+            found = self._get_authorized(
+                tx, actor, image, f"image:{rule}", "You are not permitted to modify this image."
+            )
             changed = replace(change(found), updated_at=self.clock())
             if changed.visibility != found.visibility:
                 self._require_publish(actor, changed)
@@ -66,7 +68,9 @@ class Images:
     def delete(self, actor: Actor, image: str) -> None:
         """Raises NotFound, and Forbidden for a protected image."""
         with self.store.write() as tx:
-            found = self._own(tx, actor, image, "image:delete_image", "You are not permitted to delete this image.")
+            found = self._get_authorized(
+                tx, actor, image, "image:delete_image", "You are not permitted to delete this image."
+            )
             if found.protected:
                 raise Forbidden(f"Image {found.id} is protected and cannot be deleted.")
             tx.images.delete(found.id)
@@ -74,14 +78,14 @@ class Images:
     def _sees_all(self, actor: Actor) -> bool:
         return self.access.allows(actor, "image:any_project")
 
-    def _visible(self, tx: Transaction, actor: Actor, image: str, *, lock: bool = False) -> Image:
+    def _get_visible(self, tx: Transaction, actor: Actor, image: str, *, lock: bool = False) -> Image:
         found = tx.images.by_id(image, lock=lock)
         if found is None or not (found.visible_to(actor.project_id) or self._sees_all(actor)):
             raise NotFound(f"No image found with ID {ImageId(image)}")
         return found
 
-    def _own(self, tx: Transaction, actor: Actor, image: str, rule: str, message: str) -> Image:
-        found = self._visible(tx, actor, image, lock=True)
+    def _get_authorized(self, tx: Transaction, actor: Actor, image: str, rule: str, message: str) -> Image:
+        found = self._get_visible(tx, actor, image, lock=True)
         if not self.access.allows(actor, rule, Target(project_id=found.owner)):
             raise Forbidden(message)
         return found

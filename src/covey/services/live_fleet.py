@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covey.model.aggregates import Aggregate
-from covey.model.changes import Cursor, Use
+from covey.model.changes import Cursor, UsageChange
 from covey.model.claims import Plan
 from covey.model.errors import Unavailable
 from covey.model.hosts import Host
@@ -27,7 +27,7 @@ IDLE_S = 1200  # after so long without a refresh the log may have been trimmed, 
 
 @dataclass(frozen=True, slots=True)
 class FleetSnapshot:
-    """The fleet at a moment. The tag marks what claims on this snapshot write to the log, so that they count once."""
+    """The fleet at a moment. Its tag is the writer of its claims' log rows, so that they count once."""
 
     fleet: Fleet
     tag: str
@@ -41,13 +41,13 @@ class LiveFleet:
     """
 
     def __init__(
-        self, store: Store, new_tag: NewUuid, weights: Weights, default_zone: str, *, isolates: bool = False
+        self, store: Store, new_tag: NewUuid, weights: Weights, default_zone: str, *, isolate_aggregates: bool = False
     ) -> None:
         self._store = store
         self._new_tag = new_tag
         self._weights = weights
         self._default_zone = default_zone
-        self._isolates = isolates  # aggregates with required traits refuse requests without them
+        self._isolate_aggregates = isolate_aggregates  # aggregates with required traits reject requests without them
         self._lock = threading.Lock()
         self._snapshot: FleetSnapshot | None = None
         self._cursor = Cursor(0)
@@ -87,13 +87,15 @@ class LiveFleet:
         with self._store.read() as tx:
             self._cursor = tx.changes.begin()
             hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
-        fleet = build_fleet(hosts, aggregates, self._weights, self._default_zone, isolates=self._isolates)
+        fleet = build_fleet(
+            hosts, aggregates, self._weights, self._default_zone, isolate_aggregates=self._isolate_aggregates
+        )
         self._snapshot = FleetSnapshot(fleet, self._new_tag())
         gc_tuning.freeze(len(hosts))
         return self._snapshot
 
 
-def _apply(uses: Sequence[Use], fleet: Fleet) -> None:
+def _apply(uses: Sequence[UsageChange], fleet: Fleet) -> None:
     known = [use for use in uses if HostId(use.host_id) in fleet.row_of]
     if known:
         rows = fleet.rows(HostId(use.host_id) for use in known)
@@ -101,11 +103,16 @@ def _apply(uses: Sequence[Use], fleet: Fleet) -> None:
 
 
 def build_fleet(
-    hosts: list[Host], aggregates: list[Aggregate], weights: Weights, default_zone: str, *, isolates: bool = False
+    hosts: list[Host],
+    aggregates: list[Aggregate],
+    weights: Weights,
+    default_zone: str,
+    *,
+    isolate_aggregates: bool = False,
 ) -> Fleet:
     """Return the columns of hosts and aggregates."""
     ids = {host.name: host.id for host in hosts}
-    records = [_aggregate(aggregate, ids, isolates=isolates) for aggregate in aggregates]
+    records = [_aggregate(aggregate, ids, isolate_aggregates=isolate_aggregates) for aggregate in aggregates]
     return Fleet([_host(host) for host in hosts], records, weights, default_zone)
 
 
@@ -124,7 +131,7 @@ def _host(host: Host) -> HostRecord:
     )
 
 
-def _aggregate(aggregate: Aggregate, ids: dict[str, HostId], *, isolates: bool) -> AggregateRecord:
+def _aggregate(aggregate: Aggregate, ids: dict[str, HostId], *, isolate_aggregates: bool) -> AggregateRecord:
     tenants = (value for key, value in aggregate.metadata.items() if key.startswith(_TENANTS))
     return AggregateRecord(
         aggregate.id,
@@ -132,5 +139,5 @@ def _aggregate(aggregate: Aggregate, ids: dict[str, HostId], *, isolates: bool) 
         frozenset(ids[name] for name in aggregate.hosts),
         aggregate.scope,
         frozenset(ProjectId(project.strip()) for value in tenants for project in value.split(",")),
-        aggregate.required_traits if isolates else frozenset(),
+        aggregate.required_traits if isolate_aggregates else frozenset(),
     )

@@ -37,7 +37,7 @@ class Memberships:
         """Raises NotFound, Invalid, OverQuota, and Conflict for a member of another group or an enforced violation."""
         with self.store.write() as tx:
             found = self._lock(tx, actor, group)
-            joining = self._member(tx, actor, found, server)
+            joining = self._get_joining(tx, actor, found, server)
             if joining.group_id == found.id:
                 return obfuscation_for(tx, self.access, actor, found.project_id).obfuscate_group(found)
             if joining.group_id is not None:
@@ -64,10 +64,10 @@ class Memberships:
     def _lock(self, tx: Transaction, actor: Actor, group: str) -> Group:
         """Lock the group's row, as every placement of a member does. Raises NotFound, Forbidden."""
         tx.groups.lock([GroupId(group)])
-        return self.groups.own(tx, actor, group, "update")
+        return self.groups.get_authorized(tx, actor, group, "update")
 
-    def _member(self, tx: Transaction, actor: Actor, group: Group, server: str) -> Server:
-        found = self.servers.own(tx, actor, server, _SHOW, lock=True)
+    def _get_joining(self, tx: Transaction, actor: Actor, group: Group, server: str) -> Server:
+        found = self.servers.get_authorized(tx, actor, server, _SHOW, lock=True)
         if found.project_id != group.project_id:
             raise Invalid(f"Server {server} can't join the server group {group.id}: it belongs to another project.")
         return found
@@ -90,7 +90,7 @@ class Memberships:
 
     def _changed(self, tx: Transaction, actor: Actor, group: Group, event: Event) -> Group:
         tx.groups.bump([group.id])
-        now = tx.groups.by_id(group.id)
-        assert now is not None
-        self.notifications.group_changed(tx, event, now)
-        return obfuscation_for(tx, self.access, actor, group.project_id).obfuscate_group(now)
+        changed = tx.groups.by_id(group.id)
+        assert changed is not None
+        self.notifications.group_changed(tx, event, changed)
+        return obfuscation_for(tx, self.access, actor, group.project_id).obfuscate_group(changed)

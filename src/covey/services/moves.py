@@ -17,7 +17,7 @@ from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.destinations import Destination, Destinations
-from covey.services.servers import Servers, refuse_locked, refuse_small, refuse_state
+from covey.services.servers import Servers, reject_locked, reject_small_flavor, require_state
 from covey.storage.store import Store, Transaction
 
 _AT_REST = (VmState.ACTIVE, VmState.STOPPED)
@@ -88,10 +88,10 @@ class Moves:
         """Confirm a move: release the allocations on the source host. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
-            found, _ = self._locked(tx, actor, server, "os_compute_api:servers:confirm_resize")
-            refuse_locked(found, actor, self.access)
-            refuse_state(found, "confirmResize", VmState.RESIZED)
-            move = self._finished(tx, found)
+            found, _ = self._lock(tx, actor, server, "os_compute_api:servers:confirm_resize")
+            reject_locked(found, actor, self.access)
+            require_state(found, "confirmResize", VmState.RESIZED)
+            move = self._finished_move(tx, found)
             tx.actions.add(found, "confirmResize", request_id, actor, now)
             self.destinations.release(tx, move.uuid)
             release_quota(tx, found, move.downsize_delta)
@@ -104,10 +104,10 @@ class Moves:
         """Revert a move: back to the source host and the old flavor. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
-            found, _ = self._locked(tx, actor, server, "os_compute_api:servers:revert_resize")
-            refuse_locked(found, actor, self.access)
-            refuse_state(found, "revertResize", VmState.RESIZED)
-            move = self._finished(tx, found)
+            found, _ = self._lock(tx, actor, server, "os_compute_api:servers:revert_resize")
+            reject_locked(found, actor, self.access)
+            require_state(found, "revertResize", VmState.RESIZED)
+            move = self._finished_move(tx, found)
             tx.actions.add(found, "revertResize", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.RESIZE_REVERTING, updated_at=now))
             tx.work.add(JobKind.REVERT, found.id, now, {"migration": move.uuid})
@@ -116,9 +116,9 @@ class Moves:
         """Shelve a server: it leaves its host, and keeps its group. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
-            found, _ = self._locked(tx, actor, server, "os_compute_api:os-shelve:shelve")
-            refuse_locked(found, actor, self.access)
-            refuse_state(found, "shelve", *_AT_REST)
+            found, _ = self._lock(tx, actor, server, "os_compute_api:os-shelve:shelve")
+            reject_locked(found, actor, self.access)
+            require_state(found, "shelve", *_AT_REST)
             tx.actions.add(found, "shelve", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.SHELVING_OFFLOADING, updated_at=now))
             tx.work.add(JobKind.SHELVE, found.id, now)
@@ -126,8 +126,8 @@ class Moves:
     def offload(self, actor: Actor, server: str) -> None:
         """Do nothing: a shelve offloads at once. Raises NotFound, Forbidden, and Conflict unless it is shelved."""
         with self.store.read() as tx:
-            found = self.servers.own(tx, actor, server, "os_compute_api:os-shelve:shelve_offload")
-        refuse_state(found, "shelveOffload", VmState.SHELVED, VmState.SHELVED_OFFLOADED)
+            found = self.servers.get_authorized(tx, actor, server, "os_compute_api:os-shelve:shelve_offload")
+        require_state(found, "shelveOffload", VmState.SHELVED, VmState.SHELVED_OFFLOADED)
 
     def unshelve(
         self, actor: Actor, server: str, request_id: str, zone: str | None, host: str | None, *, unpin: bool = False
@@ -153,9 +153,9 @@ class Moves:
         self, tx: Transaction, actor: Actor, server: str, request: MoveRequest, zone: str | None, *, unpin: bool
     ) -> None:
         now = self.clock()
-        found, group = self._locked(tx, actor, server, "os_compute_api:os-shelve:unshelve")
-        refuse_locked(found, actor, self.access)
-        refuse_state(found, "unshelve", VmState.SHELVED_OFFLOADED)
+        found, group = self._lock(tx, actor, server, "os_compute_api:os-shelve:unshelve")
+        reject_locked(found, actor, self.access)
+        require_state(found, "unshelve", VmState.SHELVED_OFFLOADED)
         if zone is not None or unpin:
             self._reject_unknown_zone(zone)
             found = replace(found, request=replace(found.request, zone=zone))
@@ -172,13 +172,13 @@ class Moves:
         tx.work.add(JobKind.UNSHELVE, found.id, now)
 
     def _begin(self, tx: Transaction, actor: Actor, server: ServerId, request: MoveRequest) -> None:
-        found, group = self._locked(tx, actor, server, None)
-        refuse_locked(found, actor, self.access)
-        refuse_state(found, _ON_THE_WIRE[request.kind], *_MOVABLE[request.kind])
+        found, group = self._lock(tx, actor, server, None)
+        reject_locked(found, actor, self.access)
+        require_state(found, _ON_THE_WIRE[request.kind], *_MOVABLE[request.kind])
         source = self._source(tx, found, request)
         if request.flavor is not None:
             _reject_same_flavor(found, request.flavor)
-            refuse_small(request.flavor, tx.images.by_id(found.request.image_id or ""))
+            reject_small_flavor(request.flavor, tx.images.by_id(found.request.image_id or ""))
             self._reject_over_quota(tx, found, request.flavor)
         requested = self._requested_host(tx, request, found)
         requirements = self._requirements(found, request, requested)
@@ -226,17 +226,17 @@ class Moves:
 
     def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
         with self.store.read() as tx:
-            self.servers.own(tx, actor, server, rule)
+            self.servers.get_authorized(tx, actor, server, rule)
             to_host = request.host is not None and request.kind in {MoveKind.MIGRATION, MoveKind.LIVE_MIGRATION}
             if to_host and rule.startswith("os_compute_api:os-migrate-server"):
-                self.servers.own(tx, actor, server, f"{rule}:host")
+                self.servers.get_authorized(tx, actor, server, f"{rule}:host")
 
-    def _locked(self, tx: Transaction, actor: Actor, server: str, rule: str | None) -> tuple[Server, GroupState | None]:
+    def _lock(self, tx: Transaction, actor: Actor, server: str, rule: str | None) -> tuple[Server, GroupState | None]:
         found, group = self.destinations.lock(tx, ServerId(server))
         if found is None:
             raise NotFound(f"Instance {server} could not be found.")
         if rule is not None:
-            self.servers.own(tx, actor, server, rule)
+            self.servers.get_authorized(tx, actor, server, rule)
         return found, group
 
     def _source(self, tx: Transaction, server: Server, request: MoveRequest) -> Host:
@@ -262,13 +262,13 @@ class Moves:
 
     def _requirements(self, server: Server, request: MoveRequest, requested: Host | None) -> HostRequirements:
         """Return the server's host requirements, without the destination host of its creation request."""
-        wanted = replace(server.request, hosts=(), forced=False)
-        requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, wanted)
+        placement = replace(server.request, hosts=(), forced=False)
+        requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
         only = requirements.only_hosts if requested is None else frozenset({requested.id})
         return replace(requirements, only_hosts=only, other_hosts=requirements.other_hosts | here)
 
-    def _finished(self, tx: Transaction, server: Server) -> Migration:
+    def _finished_move(self, tx: Transaction, server: Server) -> Migration:
         found = tx.migrations.find(server=server.id, statuses=("finished",))
         if not found:
             raise Conflict(f"Instance {server.id} has no move to confirm or revert.")

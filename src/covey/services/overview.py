@@ -30,13 +30,13 @@ class Overview:
     misplaced_servers: tuple[MisplacedServer, ...] = ()
 
 
-def get_overview(store: Store, default_zone: str, *, isolates: bool = False) -> Overview:
-    """Read the state in one transaction. With `isolates`, it includes misplaced servers."""
+def get_overview(store: Store, default_zone: str, *, isolate_aggregates: bool = False) -> Overview:
+    """Read the state in one transaction. With `isolate_aggregates`, it includes misplaced servers."""
     with store.read() as tx:
         hosts, aggregates, scopes = tx.hosts.find(), tx.aggregates.all(), tx.scopes.all()
         in_use = tx.scopes.in_use()
         flavors, images = tx.flavors.find(FlavorFilter(is_public=None)), tx.images.find(ImageFilter())
-        misplaced = find_misplaced_servers(tx) if isolates else []
+        misplaced = find_misplaced_servers(tx) if isolate_aggregates else []
     domains = Counter(aggregate.scope for aggregate in aggregates if aggregate.scope)
     zones = Counter(host.zone or default_zone for host in hosts)
     warnings = []
@@ -49,10 +49,10 @@ def get_overview(store: Store, default_zone: str, *, isolates: bool = False) -> 
     problems = [
         find_domain_problems(scope, names, aggregates) for scope in scopes if domains[scope.id] or scope.id in in_use
     ]
-    warnings += [sentence for each in problems for sentence in _sentences(each)]
+    warnings += [sentence for problem in problems for sentence in _sentences(problem)]
     if misplaced:
         number = "1 server is" if len(misplaced) == 1 else f"{len(misplaced)} servers are"
-        ids = _list_names([each.server for each in misplaced])
+        ids = _list_names([server.server for server in misplaced])
         warnings.append(f"{number} in an aggregate that requires traits the server does not request: {ids}.")
     return Overview(
         hosts=len(hosts),
@@ -64,7 +64,7 @@ def get_overview(store: Store, default_zone: str, *, isolates: bool = False) -> 
         flavors=len(flavors),
         images=len(images),
         warnings=tuple(warnings),
-        domain_problems=tuple(each for each in problems if each.no_domain or each.ambiguous),
+        domain_problems=tuple(problem for problem in problems if problem.no_domain or problem.ambiguous),
         misplaced_servers=tuple(misplaced),
     )
 

@@ -7,7 +7,7 @@ from covey.model.errors import Conflict
 from covey.model.servers import Server, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock
-from covey.services.servers import Servers, refuse_locked, refuse_state
+from covey.services.servers import Servers, reject_locked, require_state
 from covey.storage.store import Store
 
 _RULE = "os_compute_api:"
@@ -58,9 +58,9 @@ class Power:
     ) -> None:
         now = self.clock()
         with self.store.write() as tx:
-            found = self.servers.own(tx, actor, server, _RULE + rule, lock=True)
-            refuse_locked(found, actor, self.access)
-            refuse_state(found, verb, *states)
+            found = self.servers.get_authorized(tx, actor, server, _RULE + rule, lock=True)
+            reject_locked(found, actor, self.access)
+            require_state(found, verb, *states)
             tx.servers.update(replace(found, task=task, updated_at=now))
             tx.actions.add(found, verb, request_id, actor, now)
             tx.work.add(JobKind.POWER, found.id, now, {"verb": verb})

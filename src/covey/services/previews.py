@@ -18,7 +18,7 @@ from covey.services.audits import MemberDomains, domains_of_hosts, scopes_of
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import obfuscation_for
-from covey.services.servers import Servers, image_traits, refuse_small
+from covey.services.servers import Servers, image_traits, reject_small_flavor
 from covey.storage.store import Store, Transaction
 
 MAX_COUNT = 10_000  # servers in one preview; also used to find how many fit
@@ -58,16 +58,16 @@ class Previews:
     groups: Groups
     servers: Servers
     live: LiveFleet
-    describe: Callable[[Explanation], str]
+    tenant_message: Callable[[Explanation], str]
 
     def preview(self, actor: Actor, group: str, request: PreviewRequest) -> Preview:
         """Raises NotFound for an unknown group, Invalid for an unknown flavor, image or zone."""
         flavor = self.servers.flavor_for(actor, request.flavor)
         image = self.servers.image_for(actor, request.image)
-        refuse_small(flavor, image)
+        reject_small_flavor(flavor, image)
         required, forbidden = image_traits(image)
         with self.store.read() as tx:
-            found = self.groups.own(tx, actor, group, "preview")
+            found = self.groups.get_authorized(tx, actor, group, "preview")
             placement = PlacementRequest(
                 zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden
             )
@@ -92,4 +92,4 @@ class Previews:
     def _reason(self, spec: RequestSpec, fleet: Fleet, chosen: tuple[HostId, ...]) -> str:
         """Return why one more server does not fit; without the number that did fit if the caller set no count."""
         why = explain(spec, fleet, chosen)
-        return self.describe(replace(why, placed=0) if spec.count == MAX_COUNT else why)
+        return self.tenant_message(replace(why, placed=0) if spec.count == MAX_COUNT else why)

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 import structlog
 
-from covey.model.access import Actor, with_implied
+from covey.model.access import Actor, with_implied_roles
 from covey.model.actions import MoveKind
 from covey.model.errors import Busy, Conflict, Invalid, MissingExtra, NotFound, NoValidHost
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
@@ -79,7 +79,7 @@ class RebalanceSteps:
             group = tx.groups.by_id(found.group_id)
             snapshot = None if group is None else self.planner.snapshot(tx, group)
             server = tx.servers.by_id(step.server_id)
-        if snapshot is None or server is None or not snapshot.still_right(found.steps[found.done :]):
+        if snapshot is None or server is None or not snapshot.are_still_valid(found.steps[found.done :]):
             self._replan(found)
             return
         live = server.vm_state is VmState.ACTIVE
@@ -119,17 +119,17 @@ class RebalanceSteps:
             changed = replace(changed, status=RebalanceStatus.FAILED, reason=reason)
         self._save(found, changed)
 
-    def _save(self, was: Rebalance, now: Rebalance, *, poll: bool = False) -> None:
+    def _save(self, before: Rebalance, after: Rebalance, *, poll: bool = False) -> None:
         """Save the progress, unless another worker saved first, and add a job for the rest."""
-        time = self.clock()
+        now = self.clock()
         with self.store.write() as tx:
-            current = tx.rebalances.by_id(was.id, lock=True)
-            tx.work.finish(JobKind.REBALANCE, [was.id])
-            if current == was:
-                current = replace(now, updated_at=time)
+            current = tx.rebalances.by_id(before.id, lock=True)
+            tx.work.finish(JobKind.REBALANCE, [before.id])
+            if current == before:
+                current = replace(after, updated_at=now)
                 tx.rebalances.update(current)
             if current is not None and current.status not in _FINISHED:
-                tx.work.add(JobKind.REBALANCE, was.id, time + timedelta(seconds=_POLL_S if poll else 0))
+                tx.work.add(JobKind.REBALANCE, before.id, now + timedelta(seconds=_POLL_S if poll else 0))
 
     def _finish(self, rebalance: str) -> None:
         """Delete the job: nothing is left to do."""
@@ -162,4 +162,4 @@ def _with_step_done(found: Rebalance) -> Rebalance:
 
 def _on_behalf_of(found: Rebalance) -> Actor:
     """Return the requester with the service's own rights: a tenant may rebalance without the right to migrate."""
-    return Actor(found.user_id, found.project_id, with_implied(frozenset({"admin"})))
+    return Actor(found.user_id, found.project_id, with_implied_roles(frozenset({"admin"})))

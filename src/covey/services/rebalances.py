@@ -48,11 +48,11 @@ class GroupSnapshot:
         """Return moves with their hosts by name."""
         return tuple(Step(move.member, self._name(move.source), self._name(move.destination)) for move in moves)
 
-    def still_right(self, steps: Sequence[Step]) -> bool:
+    def are_still_valid(self, steps: Sequence[Step]) -> bool:
         """Return whether the remaining steps of an earlier plan are still valid."""
         ids = {host.name: host.id for host in self.fleet.hosts}
-        gone = HostId(0)
-        moves = [Move(s.server_id, ids.get(s.source, gone), ids.get(s.destination, gone)) for s in steps]
+        deleted = HostId(0)
+        moves = [Move(s.server_id, ids.get(s.source, deleted), ids.get(s.destination, deleted)) for s in steps]
         return is_still_valid(self.group.policies, self.members, self.fleet, moves)
 
     def _name(self, host: HostId) -> str:
@@ -66,7 +66,7 @@ class Planner:
     servers: Servers
     live: LiveFleet
     request_slots: RequestSlots
-    seed: Callable[[], int]
+    new_seed: Callable[[], int]
     timeout_s: float  # of the solver; the best plan so far is then used
 
     def snapshot(self, tx: Transaction, group: Group) -> GroupSnapshot:
@@ -78,9 +78,9 @@ class Planner:
 
     def plan(self, snapshot: GroupSnapshot) -> Plan:
         """Return the fewest moves. Planning holds no request slot and no transaction."""
-        with self.request_slots.aside(), cpu_affinity.unpinned():
+        with self.request_slots.released(), cpu_affinity.unpinned():
             return plan(
-                snapshot.group.policies, snapshot.members, snapshot.fleet, self.seed(), timeout_s=self.timeout_s
+                snapshot.group.policies, snapshot.members, snapshot.fleet, self.new_seed(), timeout_s=self.timeout_s
             )
 
     def _member(self, server: Server) -> Member:
@@ -112,7 +112,7 @@ class Rebalances:
     def plan(self, actor: Actor, group: str) -> RebalancePlan:
         """Return the fewest moves that end the group's violations; changes nothing. Raises NotFound."""
         with self.store.read() as tx:
-            found = self.groups.own(tx, actor, group, "rebalance:plan")
+            found = self.groups.get_authorized(tx, actor, group, "rebalance:plan")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             snapshot = self.planner.snapshot(tx, found)
         plan = self.planner.plan(snapshot)
@@ -121,7 +121,7 @@ class Rebalances:
     def start(self, actor: Actor, group: str, request_id: str) -> tuple[Rebalance, Obfuscation]:
         """Start a rebalance. Raises NotFound, and Conflict while another one of the group runs."""
         with self.store.read() as tx:
-            found = self.groups.own(tx, actor, group, "rebalance")
+            found = self.groups.get_authorized(tx, actor, group, "rebalance")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             snapshot = self.planner.snapshot(tx, found)
         steps = snapshot.steps(self.planner.plan(snapshot).moves)
@@ -139,7 +139,7 @@ class Rebalances:
         )
         with self.store.write() as tx:
             tx.groups.lock([found.id])
-            self.groups.own(tx, actor, group, "rebalance")  # it may be deleted by now
+            self.groups.get_authorized(tx, actor, group, "rebalance")  # it may be deleted by now
             tx.rebalances.add(new)
             if steps:
                 tx.work.add(JobKind.REBALANCE, new.id, now)
@@ -148,7 +148,7 @@ class Rebalances:
     def show(self, actor: Actor, group: str) -> tuple[Rebalance, Obfuscation]:
         """Return the group's latest rebalance. Raises NotFound."""
         with self.store.read() as tx:
-            found = self.groups.own(tx, actor, group, "rebalance:plan")
+            found = self.groups.get_authorized(tx, actor, group, "rebalance:plan")
             latest = tx.rebalances.latest(found.id)
             if latest is None:
                 raise NotFound(f"The server group {found.id} was never rebalanced.")
@@ -157,7 +157,7 @@ class Rebalances:
     def cancel(self, actor: Actor, group: str) -> None:
         """Start no further step; a running one completes. Raises NotFound, and Conflict when no rebalance runs."""
         with self.store.write() as tx:
-            found = self.groups.own(tx, actor, group, "rebalance")
+            found = self.groups.get_authorized(tx, actor, group, "rebalance")
             latest = tx.rebalances.latest(found.id, lock=True)
             if latest is None or latest.status is not RebalanceStatus.RUNNING:
                 raise Conflict(f"No rebalance of the server group {found.id} is running.")

@@ -78,7 +78,7 @@ class Scopes:
                 domains[aggregate.scope].append(aggregate)
             return [
                 _visible(scope, domains[scope.id], obfuscation, tenant)
-                for scope in _all(tx)
+                for scope in _list_scopes(tx)
                 if self.access.allows(actor, f"{_RULE}show", _target(actor, scope))
             ]
 
@@ -86,9 +86,9 @@ class Scopes:
         """Raises NotFound."""
         self._require_as_tenant(actor, tenant)
         with self.store.read() as tx:
-            scope = _existing(tx, key)
+            scope = _get_scope(tx, key)
             self.access.require(actor, f"{_RULE}show", _target(actor, scope))
-            return self._shown(tx, actor, scope, tenant)
+            return self._visible_scope(tx, actor, scope, tenant)
 
     def create(self, actor: Actor, new: NewScope) -> VisibleScope:
         """Raises Conflict when the name is taken."""
@@ -103,19 +103,19 @@ class Scopes:
         _reject_implicit_name(new.name)
         with self.store.write() as tx:
             tx.scopes.add([scope])
-            return self._shown(tx, actor, scope)
+            return self._visible_scope(tx, actor, scope)
 
     def update(self, actor: Actor, key: str, change: ScopeChange) -> VisibleScope:
         """Raises NotFound, Conflict when the name is taken, and Forbidden for the implicit scope."""
         self.access.require(actor, f"{_RULE}update")
         with self.store.write() as tx:
-            locked = _lock(tx, _changeable(tx, key))
-            wanted = replace(locked, **{name: value for name, value in asdict(change).items() if value is not None})
-            if wanted.name != locked.name:
-                _reject_implicit_name(wanted.name)
-                tx.scopes.rename(locked.id, wanted.name)
-            tx.scopes.set_flags(wanted)
-            visible = self._shown(tx, actor, wanted)
+            locked = _lock(tx, _get_changeable(tx, key))
+            changed = replace(locked, **{name: value for name, value in asdict(change).items() if value is not None})
+            if changed.name != locked.name:
+                _reject_implicit_name(changed.name)
+                tx.scopes.rename(locked.id, changed.name)
+            tx.scopes.set_flags(changed)
+            visible = self._visible_scope(tx, actor, changed)
         if change.name is not None:
             self._invalidate_name(locked.id)
         return visible
@@ -124,7 +124,7 @@ class Scopes:
         """Raises NotFound, Forbidden for the implicit scope, and Conflict while groups or aggregates use it."""
         self.access.require(actor, f"{_RULE}delete")
         with self.store.write() as tx:
-            scope = _lock(tx, _changeable(tx, key))
+            scope = _lock(tx, _get_changeable(tx, key))
             users = {
                 "server groups": [str(group) for group in tx.scopes.groups(scope.id)],
                 "aggregates": [aggregate.name for aggregate in tx.aggregates.in_scope(scope.id)],
@@ -140,7 +140,7 @@ class Scopes:
         """Make the aggregate a domain of the scope, if it is not one yet. Raises NotFound, Conflict, Forbidden."""
         self.access.require(actor, f"{_RULE}add_aggregate")
         with self.store.write() as tx:
-            scope = _changeable(tx, key)
+            scope = _get_changeable(tx, key)
             found = get_aggregate(tx, aggregate, lock=True)
             if found.scope not in {None, scope.id}:
                 raise Conflict(
@@ -148,18 +148,18 @@ class Scopes:
                 )
             if found.scope is None:
                 add_to_scope(tx, found, scope, self.clock())
-            return self._shown(tx, actor, scope)
+            return self._visible_scope(tx, actor, scope)
 
     def remove_aggregate(self, actor: Actor, key: str, aggregate: int | str) -> VisibleScope:
         """Raises NotFound, also when the aggregate is not in the scope, and Forbidden for the implicit scope."""
         self.access.require(actor, f"{_RULE}remove_aggregate")
         with self.store.write() as tx:
-            scope = _changeable(tx, key)
+            scope = _get_changeable(tx, key)
             found = get_aggregate(tx, aggregate, lock=True)
             if found.scope != scope.id:
                 raise NotFound(f"Aggregate {found.name} is not in the scope {scope.name}.")
             tx.aggregates.set_scope(found.id, None, self.clock())
-            return self._shown(tx, actor, scope)
+            return self._visible_scope(tx, actor, scope)
 
     def _invalidate_name(self, scope: ScopeId) -> None:
         """Make every process drop cached groups that contain the old name of the scope.
@@ -178,7 +178,9 @@ class Scopes:
         if tenant is not None:
             self.access.require(actor, f"{_RULE}show:as_tenant")
 
-    def _shown(self, tx: Transaction, actor: Actor, scope: Scope, tenant: ProjectId | None = None) -> VisibleScope:
+    def _visible_scope(
+        self, tx: Transaction, actor: Actor, scope: Scope, tenant: ProjectId | None = None
+    ) -> VisibleScope:
         obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
         return _visible(scope, tx.aggregates.in_scope(scope.id), obfuscation, tenant)
 
@@ -211,21 +213,21 @@ def _sorted(identifiers: Iterable[str]) -> list[str]:
     return sorted(identifiers, key=lambda text: (len(text), text))
 
 
-def _all(tx: Transaction) -> Sequence[Scope]:
+def _list_scopes(tx: Transaction) -> Sequence[Scope]:
     return IMPLICIT_SCOPE, *tx.scopes.all()
 
 
-def _existing(tx: Transaction, key: str) -> Scope:
+def _get_scope(tx: Transaction, key: str) -> Scope:
     """Return the scope with this id or, failing that, this name. Raises NotFound."""
-    every = _all(tx)
-    found = next((s for s in every if s.id == key), None) or next((s for s in every if s.name == key), None)
+    scopes = _list_scopes(tx)
+    found = next((s for s in scopes if s.id == key), None) or next((s for s in scopes if s.name == key), None)
     if found is None:
         raise NotFound(f"Policy scope {key} could not be found.")
     return found
 
 
-def _changeable(tx: Transaction, key: str) -> Scope:
-    scope = _existing(tx, key)
+def _get_changeable(tx: Transaction, key: str) -> Scope:
+    scope = _get_scope(tx, key)
     reject_implicit(scope)
     return scope
 

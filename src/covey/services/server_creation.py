@@ -21,7 +21,7 @@ from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.services.notifications import NotificationEmitter
 from covey.storage.store import Store, Transaction
 
-_REMEMBERED = 20_000  # groups
+_MAX_CACHED_GROUPS = 20_000
 _MAX_WAITING = 1024  # servers in the local queue; the jobs of further ones are due for any process
 
 
@@ -34,30 +34,30 @@ class LocalQueue:
     """
 
     lease_s: float
-    takers: int = 0
+    workers: int = 0
     _waiting: deque[tuple[float, Server]] = field(default_factory=deque)
 
     def due(self, now: datetime) -> datetime:
         """Return when the jobs of the next claim are due for other processes."""
         return now + timedelta(seconds=self.lease_s) if self._has_room() else now
 
-    def give(self, servers: Sequence[Server], *, due: datetime, now: datetime) -> None:
+    def put(self, servers: Sequence[Server], *, due: datetime, now: datetime) -> None:
         """Queue claimed servers whose jobs are due for other processes at `due`."""
         if due > now:
             until = time.monotonic() + self.lease_s / 2  # the other half is for starting it
             self._waiting.extend((until, server) for server in servers)
 
-    def take(self, most: int) -> list[Server]:
-        """Return servers to start now, up to `most`."""
+    def take(self, limit: int) -> list[Server]:
+        """Return servers to start now, up to `limit`."""
         taken: list[Server] = []
-        while self._waiting and len(taken) < most:
+        while self._waiting and len(taken) < limit:
             until, server = self._waiting.popleft()
             if time.monotonic() < until:
                 taken.append(server)
         return taken
 
     def _has_room(self) -> bool:
-        return self.takers > 0 and len(self._waiting) < _MAX_WAITING
+        return self.workers > 0 and len(self._waiting) < _MAX_WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ServerCreation:
     """Plans requests for servers and claims the room for them.
 
     `default_limits` are the quotas of projects that have none set. `tenant_message` words an explanation for tenants.
-    `claim_conflict` is called for every claim that another process's claim made stale.
+    `claim_conflict` is called for every claim that another process's claim planned stale.
     """
 
     store: Store
@@ -87,14 +87,14 @@ class ServerCreation:
     request_slots: RequestSlots = field(default_factory=RequestSlots)
     claim_conflict: Callable[[], None] = lambda: None
     _group_commit: GroupCommit[ServerRequest, list[Server]] = field(init=False)
-    _known: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
+    _cached_groups: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._group_commit = GroupCommit(self._create, request_slots=self.request_slots)
 
     def create(self, request: ServerRequest) -> list[Server]:
         """Return the new servers: each with a host, or all in error. Raises OverQuota, Invalid, Conflict, Busy."""
-        return self._group_commit.ask(request)
+        return self._group_commit.submit(request)
 
     @contextmanager
     def creating(self, requests: Sequence[ServerRequest]) -> Iterator[tuple[Transaction, list[Server]]]:
@@ -112,7 +112,7 @@ class ServerCreation:
         return attempt.plan.outcomes
 
     def _claim(self, stack: ExitStack, requests: Sequence[ServerRequest], *, all_or_nothing: bool = False) -> Attempt:
-        """Return the first attempt that no other claim made stale; the stack closes its transaction. Raises Busy."""
+        """Return the first attempt that no other claim planned stale; the stack closes its transaction. Raises Busy."""
         avoid: frozenset[HostId] = frozenset()
         for _ in range(self.attempts):
             try:
@@ -126,12 +126,12 @@ class ServerCreation:
     def _attempt(
         self, requests: Sequence[ServerRequest], avoid: frozenset[HostId], *, all_or_nothing: bool
     ) -> Iterator[Attempt]:
-        now, made, snapshot = requests[0].now, Plan(), None
+        now, planned, snapshot = requests[0].now, Plan(), None
         try:
             with self.store.write() as tx:
                 context = self._read(tx, requests, avoid)
                 with self.live.fresh(tx) as snapshot:
-                    made = plan(
+                    planned = plan(
                         requests,
                         context,
                         snapshot.fleet,
@@ -140,21 +140,21 @@ class ServerCreation:
                         all_or_nothing=all_or_nothing,
                     )
                 due = self.local_queue.due(now)
-                tx.claims.commit(made, snapshot.tag, due)
+                tx.claims.commit(planned, snapshot.tag, due)
                 if self.notifications.enabled:
-                    self.notifications.create_started(tx, made.servers)
-                yield Attempt(tx, made)
+                    self.notifications.create_started(tx, planned.servers)
+                yield Attempt(tx, planned)
         except BaseException:
-            self._give_back(snapshot, made)
+            self._return_room(snapshot, planned)
             raise
-        self._remember(made)
-        self.local_queue.give([new.server for new in made.placed], due=due, now=now)
+        self._cache_groups(planned)
+        self.local_queue.put([new.server for new in planned.placed], due=due, now=now)
 
     def _read(self, tx: Transaction, requests: Sequence[ServerRequest], avoid: frozenset[HostId]) -> PlanningContext:
         """Lock the groups and read all that the plan depends on."""
         projects = {request.project_id for request in requests}
         groups = {request.group_id for request in requests if request.group_id is not None}
-        versions, set_limits = tx.claims.open(groups, projects)
+        versions, set_limits = tx.claims.lock_groups(groups, projects)
         default_limits = {**self.default_limits, **set_limits.get(None, {})}
         limits = {project: {**default_limits, **set_limits.get(project, {})} for project in projects}
         limited = [
@@ -175,17 +175,21 @@ class ServerCreation:
         )
 
     def _group_states(self, tx: Transaction, versions: Mapping[GroupId, int]) -> dict[GroupId, GroupState]:
-        """Return the states of locked groups, from memory where its version is the stored one."""
-        known = {g: self._known[g] for g, v in versions.items() if g in self._known and self._known[g].version == v}
+        """Return the states of locked groups, from the cache where the cached version is the stored one."""
+        known = {
+            g: self._cached_groups[g]
+            for g, v in versions.items()
+            if g in self._cached_groups and self._cached_groups[g].version == v
+        }
         return known | tx.groups.states({g: v for g, v in versions.items() if g not in known})
 
-    def _remember(self, committed: Plan) -> None:
+    def _cache_groups(self, committed: Plan) -> None:
         grown = {new.server.group_id for new in committed.placed}
-        if len(self._known) > _REMEMBERED:
-            self._known = {}
+        if len(self._cached_groups) > _MAX_CACHED_GROUPS:
+            self._cached_groups = {}
         for group, state in committed.groups.items():
-            self._known[group] = state.next() if group in grown else state
+            self._cached_groups[group] = state.next() if group in grown else state
 
-    def _give_back(self, snapshot: FleetSnapshot | None, abandoned: Plan) -> None:
+    def _return_room(self, snapshot: FleetSnapshot | None, abandoned: Plan) -> None:
         if snapshot is not None:
             self.live.return_room(snapshot, abandoned)

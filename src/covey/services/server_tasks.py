@@ -200,7 +200,9 @@ class ServerTasks:
 
     def _restore_allocations(self, tx: Transaction, server: Server, move: Migration) -> None:
         """Give the migration's allocations back to the server, and release what the move added to the quota."""
-        tx.allocations.find([server.id, move.uuid], lock=True)  # consumers are locked before inventories everywhere
+        tx.allocations.find_consumers(
+            [server.id, move.uuid], lock=True
+        )  # consumers are locked before inventories everywhere
         self.destinations.release(tx, server.id)
         tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         tx.claims.return_allocations(move.uuid, server.id)

@@ -85,7 +85,7 @@ class Servers:
         if request.requested_host is not None:
             self.access.require(actor, "compute:servers:create:requested_destination", own)
         flavor, image = self.flavor_for(actor, request.flavor_ref), self.image_for(actor, request.image_ref)
-        refuse_small(flavor, image)
+        reject_small_flavor(flavor, image)
         placement = self._placement(request, image)
         resolved = ResolvedRequest(
             flavor,
@@ -98,34 +98,34 @@ class Servers:
         details = replace(request.details, image_properties=image.properties)
         return replace(request, details=details, resolved=resolved)
 
-    def find(self, actor: Actor, wanted: ServerFilter, *, everywhere: bool, rule: str = "index") -> list[Server]:
+    def find(self, actor: Actor, filters: ServerFilter, *, all_projects: bool, rule: str = "index") -> list[Server]:
         """Return a page of the project's servers, or with `everywhere` of all projects. Raises Invalid, Forbidden."""
         self.access.require(actor, _RULE + rule, Target(project_id=actor.project_id))
-        if everywhere:
+        if all_projects:
             self.access.require(actor, f"{_RULE}{rule}:get_all_tenants", Target(project_id=actor.project_id))
         else:
-            wanted = replace(wanted, project_id=actor.project_id)
-        if wanted.host is not None and not self.access.allows(actor, f"{_RULE}allow_all_filters"):
-            wanted = replace(wanted, host=None)  # a tenant's filter by host is ignored, as Nova does
+            filters = replace(filters, project_id=actor.project_id)
+        if filters.host is not None and not self.access.allows(actor, f"{_RULE}allow_all_filters"):
+            filters = replace(filters, host=None)  # a tenant's filter by host is ignored, as Nova does
         with self.store.read() as tx:
-            marker = None if wanted.after is None else tx.servers.by_id(wanted.after)
-            if wanted.after and (marker is None or wanted.project_id not in {None, marker.project_id}):
-                raise Invalid(f"marker [{wanted.after}] not found")
-            return tx.servers.find(wanted)
+            marker = None if filters.after is None else tx.servers.by_id(filters.after)
+            if filters.after and (marker is None or filters.project_id not in {None, marker.project_id}):
+                raise Invalid(f"marker [{filters.after}] not found")
+            return tx.servers.find(filters)
 
     def get(self, actor: Actor, server: str, rule: str = f"{_RULE}show") -> Server:
         """Return a server. Raises NotFound, also for a server of another project."""
         with self.store.read() as tx:
-            return self.own(tx, actor, server, rule)
+            return self.get_authorized(tx, actor, server, rule)
 
     def change(
-        self, actor: Actor, server: str, rule: str, change: Callable[[Server], Server], *, heeds_lock: bool = False
+        self, actor: Actor, server: str, rule: str, change: Callable[[Server], Server], *, check_lock: bool = False
     ) -> Server:
         """Store what `change` returns for the server, and return it. Raises Conflict if a lock forbids that."""
         with self.store.write() as tx:
-            found = self.own(tx, actor, server, rule, lock=True)
-            if heeds_lock:
-                refuse_locked(found, actor, self.access)
+            found = self.get_authorized(tx, actor, server, rule, lock=True)
+            if check_lock:
+                reject_locked(found, actor, self.access)
             changed = replace(change(found), updated_at=self.clock())
             tx.servers.update(changed)
             if changed.tags != found.tags:
@@ -136,8 +136,8 @@ class Servers:
         """Begin to delete a server; a worker removes it from its host. Raises NotFound, Conflict for a locked one."""
         now = self.clock()
         with self.store.write() as tx:
-            found = self.own(tx, actor, server, f"{_RULE}delete", lock=True)
-            refuse_locked(found, actor, self.access)
+            found = self.get_authorized(tx, actor, server, f"{_RULE}delete", lock=True)
+            reject_locked(found, actor, self.access)
             if found.task is Task.DELETING:
                 return
             tx.servers.update(replace(found, task=Task.DELETING, updated_at=now))
@@ -161,7 +161,7 @@ class Servers:
             other_hosts=self._hosts_of(request.different_host),
         )
 
-    def own(self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False) -> Server:
+    def get_authorized(self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False) -> Server:
         """Return a server that the actor may see. Raises NotFound for any other, Forbidden if the rule refuses."""
         found = tx.servers.by_id(server, lock=lock)
         target = None if found is None else Target(project_id=found.project_id, user_id=found.user_id)
@@ -220,13 +220,13 @@ class Servers:
         return (_NO_HOST,)
 
 
-def refuse_locked(server: Server, actor: Actor, access: Access) -> None:
+def reject_locked(server: Server, actor: Actor, access: Access) -> None:
     """Raise Conflict for a locked server, unless the actor is an administrator."""
     if server.details.locked and not access.allows(actor, "context_is_admin"):
         raise Conflict(f"Instance {server.id} is locked")
 
 
-def refuse_small(flavor: Flavor, image: Image | None) -> None:
+def reject_small_flavor(flavor: Flavor, image: Image | None) -> None:
     """Raise Invalid, in Nova's words, for a flavor below the image's minimum. A disk of 0 has any size."""
     if image is not None and flavor.memory_mb < image.min_ram_mb:
         raise Invalid("Flavor's memory is too small for requested image.")
@@ -234,7 +234,7 @@ def refuse_small(flavor: Flavor, image: Image | None) -> None:
         raise Invalid("Flavor's disk is too small for requested image.")
 
 
-def refuse_state(server: Server, action: str, *allowed: VmState) -> None:
+def require_state(server: Server, action: str, *allowed: VmState) -> None:
     """Raise Conflict, in Nova's words, unless the server is in one of the states and has no task."""
     if server.vm_state not in allowed:
         raise Conflict(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import func, insert, select, update
 
 from covey.model.access import Actor
-from covey.model.actions import Action, ActionEvent, Migration, MigrationFilter, MoveKind, Span
+from covey.model.actions import Action, ActionEvent, LogPage, Migration, MigrationFilter, MoveKind
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
 from covey.model.servers import Server
@@ -37,19 +37,19 @@ class Actions:
         }
         self._connection.execute(insert(instance_actions), values)
 
-    def of_server(self, server: ServerId, span: Span = Span(), after: int | None = None) -> list[Action]:  # noqa: B008
+    def of_server(self, server: ServerId, page: LogPage = LogPage(), after: int | None = None) -> list[Action]:  # noqa: B008
         """Return a server's entries, newest first; with `after`, those older than that entry."""
-        return self._load(instance_actions.c.server_id == server, span, after)
+        return self._load(instance_actions.c.server_id == server, page, after)
 
     def of_request(self, ids: Sequence[ServerId], request_id: str) -> list[Action]:
         """Return the entries of one request, for some servers."""
-        mine = instance_actions.c.server_id.in_(ids) & (instance_actions.c.request_id == request_id)
-        return self._load(mine) if ids else []
+        condition = instance_actions.c.server_id.in_(ids) & (instance_actions.c.request_id == request_id)
+        return self._load(condition) if ids else []
 
-    def number(self, server: ServerId, request_id: str) -> int | None:
+    def id_of_request(self, server: ServerId, request_id: str) -> int | None:
         """Return the id of a request's entry, or None."""
-        mine = (instance_actions.c.server_id == server) & (instance_actions.c.request_id == request_id)
-        found: int | None = self._connection.execute(select(func.min(instance_actions.c.id)).where(mine)).scalar()
+        condition = (instance_actions.c.server_id == server) & (instance_actions.c.request_id == request_id)
+        found: int | None = self._connection.execute(select(func.min(instance_actions.c.id)).where(condition)).scalar()
         return found
 
     def finish(self, server: ServerId, action: str, event: ActionEvent) -> None:
@@ -63,8 +63,8 @@ class Actions:
             "updated_at": event.finished_at or event.started_at,
             "message": "Error" if event.result == "Error" else newest.message,
         }
-        mine = instance_actions.c.id == newest.id
-        self._connection.execute(update(instance_actions).where(mine).values(**values))
+        condition = instance_actions.c.id == newest.id
+        self._connection.execute(update(instance_actions).where(condition).values(**values))
 
     def finish_all(self, ids: Sequence[ServerId], action: str, event: ActionEvent) -> None:
         """Set one event on the entries of many servers that have none yet."""
@@ -74,10 +74,10 @@ class Actions:
     def _load(
         self,
         condition: sa.ColumnElement[bool],
-        span: Span = Span(),  # noqa: B008 -- frozen
+        page: LogPage = LogPage(),  # noqa: B008 -- frozen
         after: int | None = None,
     ) -> list[Action]:
-        rows = self._connection.execute(_page(select(instance_actions).where(condition), instance_actions, span, after))
+        rows = self._connection.execute(_page(select(instance_actions).where(condition), instance_actions, page, after))
         return [
             Action(
                 id=row.id,
@@ -119,54 +119,54 @@ class Migrations:
         self._connection.execute(insert(migrations), values)
 
     def set_status(self, uuid: str, status: str, now: datetime) -> None:
-        mine = migrations.c.uuid == uuid
-        self._connection.execute(update(migrations).where(mine).values(status=status, updated_at=now))
+        condition = migrations.c.uuid == uuid
+        self._connection.execute(update(migrations).where(condition).values(status=status, updated_at=now))
 
     def find(self, *, server: str | None = None, statuses: Sequence[str] | None = None) -> list[Migration]:
         """Return migrations, newest first."""
-        wanted = select(migrations).order_by(migrations.c.id.desc())
+        query = select(migrations).order_by(migrations.c.id.desc())
         if server is not None:
-            wanted = wanted.where(migrations.c.server_id == server)
+            query = query.where(migrations.c.server_id == server)
         if statuses is not None:
-            wanted = wanted.where(migrations.c.status.in_(statuses))
-        return [_migration(row) for row in self._connection.execute(wanted)]
+            query = query.where(migrations.c.status.in_(statuses))
+        return [_migration(row) for row in self._connection.execute(query)]
 
-    def page(self, wanted: MigrationFilter, after: int | None = None) -> list[Migration]:
+    def page(self, filters: MigrationFilter, after: int | None = None) -> list[Migration]:
         """Return a page of the filtered migrations, newest first; with `after`, those older than that one."""
         tests = [
             column == value
             for column, value in (
-                (migrations.c.server_id, wanted.server_id),
-                (migrations.c.status, wanted.status),
-                (migrations.c.kind, wanted.kind),
-                (migrations.c.source, wanted.source),
-                (migrations.c.user_id, wanted.user_id),
-                (migrations.c.project_id, wanted.project_id),
+                (migrations.c.server_id, filters.server_id),
+                (migrations.c.status, filters.status),
+                (migrations.c.kind, filters.kind),
+                (migrations.c.source, filters.source),
+                (migrations.c.user_id, filters.user_id),
+                (migrations.c.project_id, filters.project_id),
             )
             if value is not None
         ]
-        if wanted.host is not None:
-            tests.append((migrations.c.source == wanted.host) | (migrations.c.destination == wanted.host))
-        rows = _page(select(migrations).where(sa.true(), *tests), migrations, wanted.span, after)
+        if filters.host is not None:
+            tests.append((migrations.c.source == filters.host) | (migrations.c.destination == filters.host))
+        rows = _page(select(migrations).where(sa.true(), *tests), migrations, filters.page, after)
         return [_migration(row) for row in self._connection.execute(rows)]
 
-    def number(self, uuid: str) -> int | None:
+    def id_of(self, uuid: str) -> int | None:
         """Return the id of a migration, or None."""
         found: int | None = self._connection.execute(select(migrations.c.id).where(migrations.c.uuid == uuid)).scalar()
         return found
 
 
 def _page(
-    wanted: sa.Select[tuple[object, ...]], log: sa.Table, span: Span, after: int | None
+    query: sa.Select[tuple[object, ...]], log: sa.Table, page: LogPage, after: int | None
 ) -> sa.Select[tuple[object, ...]]:
     """Restrict a query to a page, newest first."""
     if after is not None:
-        wanted = wanted.where(log.c.id < after)
-    if span.changed_since is not None:
-        wanted = wanted.where(log.c.updated_at >= span.changed_since)
-    if span.changed_before is not None:
-        wanted = wanted.where(log.c.updated_at <= span.changed_before)
-    return wanted.order_by(log.c.id.desc()).limit(span.limit)
+        query = query.where(log.c.id < after)
+    if page.changed_since is not None:
+        query = query.where(log.c.updated_at >= page.changed_since)
+    if page.changed_before is not None:
+        query = query.where(log.c.updated_at <= page.changed_before)
+    return query.order_by(log.c.id.desc()).limit(page.limit)
 
 
 def _migration(row: sa.Row[tuple[object, ...]]) -> Migration:

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, HostId, ScopeId
-from covey.storage import mirror
+from covey.storage import provider_aggregates
 from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
@@ -133,8 +133,8 @@ class Aggregates:
         """Set or remove the zone of the aggregate and its hosts."""
         members = self._lock_with_hosts(aggregate)
         self._update(aggregate, zone=zone, updated_at=now)
-        mine = aggregate_hosts.c.aggregate_id == aggregate
-        self._connection.execute(update(aggregate_hosts).where(mine).values(zone=zone))
+        condition = aggregate_hosts.c.aggregate_id == aggregate
+        self._connection.execute(update(aggregate_hosts).where(condition).values(zone=zone))
         self._update_host_zones(members)
         self._changed()
 
@@ -143,8 +143,8 @@ class Aggregates:
         self._lock_with_hosts(aggregate)
         with integrity_error_as(Conflict("A host of the aggregate is already in another domain of that scope.")):
             self._update(aggregate, scope_id=scope, updated_at=now)
-            mine = aggregate_hosts.c.aggregate_id == aggregate
-            self._connection.execute(update(aggregate_hosts).where(mine).values(scope_id=scope))
+            condition = aggregate_hosts.c.aggregate_id == aggregate
+            self._connection.execute(update(aggregate_hosts).where(condition).values(scope_id=scope))
         self._changed()
 
     def set_metadata(self, aggregate: AggregateId, changes: Mapping[str, str | None], now: datetime) -> None:
@@ -165,30 +165,30 @@ class Aggregates:
                 Conflict("A host is already in that aggregate, or in another domain of its scope.")
             ):
                 self._connection.execute(_ADD_HOST, [{"to": a, "host": h} for a, h in pairs])
-            mirror.add_hosts(self._connection, pairs)
+            provider_aggregates.add_hosts(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
     def remove_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         if pairs:
             self._lock_pairs(pairs)
             self._connection.execute(_REMOVE_HOST, [{"from_": a, "host": h} for a, h in pairs])
-            mirror.remove_hosts(self._connection, pairs)
+            provider_aggregates.remove_hosts(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
     def delete(self, aggregate: AggregateId) -> None:
         """Delete an aggregate without hosts."""
-        mirror.remove_aggregate(self._connection, aggregate)
+        provider_aggregates.remove_aggregate(self._connection, aggregate)
         self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
         self._changed()
 
-    def unmirrored(self, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
+    def unsynced_hosts(self, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
         """Return hosts whose providers are not in the host's aggregate; of one aggregate, or of all."""
-        return mirror.missing(self._connection, aggregate)
+        return provider_aggregates.unsynced_hosts(self._connection, aggregate)
 
-    def mirror(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
+    def sync_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
         """Add the hosts' providers to the hosts' aggregates."""
         if pairs:
-            mirror.add_hosts(self._connection, pairs)
+            provider_aggregates.add_hosts(self._connection, pairs)
             self._changed()
 
     def host_ids(self, aggregate: AggregateId) -> list[HostId]:
@@ -248,8 +248,8 @@ class Aggregates:
         self._connection.execute(update(aggregates).where(aggregates.c.id == aggregate).values(**values))
 
     def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Aggregate]:
-        wanted = _ROWS.where(condition)
-        rows = self._connection.execute(wanted.with_for_update() if lock else wanted).all()
+        query = _ROWS.where(condition)
+        rows = self._connection.execute(query.with_for_update() if lock else query).all()
         ids = select(aggregates.c.id).where(condition)
         pairs: dict[int, dict[str, str]] = defaultdict(dict)
         for row in self._connection.execute(_METADATA.where(aggregate_metadata.c.aggregate_id.in_(ids))):

@@ -20,7 +20,7 @@ from covey.model.allocations import (
 )
 from covey.model.errors import TransactionConflict
 from covey.storage.changes import FleetChanges
-from covey.storage.claims import Amount, Claims, use_of
+from covey.storage.claims import Amount, Claims, usage_change
 from covey.storage.inventories import COLUMNS, by_provider
 from covey.storage.rows import execute, insert_rows, pipeline
 from covey.storage.tables import allocations, consumers, hosts, migrations, resource_providers, servers
@@ -48,7 +48,7 @@ _COUNT_WRITES, _COUNT_ALL_WRITES = (
     """  # noqa: S608
     for those in (_NAMED, _NAMED_OR_HELD)
 )
-_STOCKS = f"SELECT {', '.join(column.name for column in COLUMNS)} FROM inventories WHERE provider_id IN ({_NAMED})"  # noqa: S608
+_INVENTORIES = f"SELECT {', '.join(column.name for column in COLUMNS)} FROM inventories WHERE provider_id IN ({_NAMED})"  # noqa: S608
 _CONSUMERS = select(
     consumers.c.uuid,
     consumers.c.project_id,
@@ -57,8 +57,8 @@ _CONSUMERS = select(
     consumers.c.generation,
     consumers.c.updated_at,
 ).order_by(consumers.c.uuid)
-_DROP = "DELETE FROM allocations WHERE consumer_uuid IN ? RETURNING consumer_uuid, provider_id, resource_class, used"
-_HELD = (
+_DELETE = "DELETE FROM allocations WHERE consumer_uuid IN ? RETURNING consumer_uuid, provider_id, resource_class, used"
+_ALLOCATIONS = (
     select(allocations, resource_providers.c.uuid, resource_providers.c.generation)
     .join_from(allocations, resource_providers, allocations.c.provider_id == resource_providers.c.id)
     .order_by(allocations.c.provider_id, allocations.c.resource_class)
@@ -89,86 +89,92 @@ class Allocations:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def holdings(self, uuids: Collection[str]) -> list[ConsumerAllocations]:
-        """Return those of these consumers that have allocations, with all of them."""
-        return self._holdings(consumers.c.uuid.in_(uuids), allocations.c.consumer_uuid.in_(uuids))
+    def by_consumer(self, uuids: Collection[str]) -> list[ConsumerAllocations]:
+        """Return the consumers that have allocations, each with all of its allocations."""
+        return self._load(consumers.c.uuid.in_(uuids), allocations.c.consumer_uuid.in_(uuids))
 
-    def on(self, provider: int) -> list[ConsumerAllocations]:
+    def of_provider(self, provider: int) -> list[ConsumerAllocations]:
         """Return the consumers with allocations on the provider, and these allocations only."""
         here = allocations.c.provider_id == provider
-        return self._holdings(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
+        return self._load(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
 
-    def open(
+    def begin_replace(
         self,
-        wanted: Sequence[AllocationRequest],
+        requests: Sequence[AllocationRequest],
         now: datetime,
         new: Sequence[Allocation] = (),
         amounts: Sequence[Amount] = (),
     ) -> LockedRows:
-        """Renew consumers, and bump the generation of each provider that they gain or lose.
+        """Bump the generations of consumers, and of each provider whose allocations the requests add or delete.
 
-        All in one round trip, in the common lock order. Earlier allocations are not read for consumers that are
-        expected to be new. A caller that knows the new allocations already passes them along.
+        One round trip, in the common lock order. It deletes and returns the old allocations, except for consumers
+        that are expected to be new. A caller that already knows the new allocations passes them as `new`.
         """
-        named = sorted({provider for w in wanted for provider in w.resources})
-        emptied = [w.consumer for w in wanted if not w.resources]
+        named = sorted({provider for request in requests for provider in request.resources})
+        emptied = [request.consumer for request in requests if not request.resources]
         with pipeline(self._connection):
-            renewed = self._renew(wanted, now)
+            generations = self._bump_generations(requests, now)
             if emptied:
                 providers = execute(self._connection, _COUNT_ALL_WRITES, str(now), named, emptied)
             else:
                 providers = execute(self._connection, _COUNT_WRITES, str(now), named)
-            stocks = execute(self._connection, _STOCKS, named)
-            held = self._drop([w for w in wanted if not w.is_new])
+            inventory_rows = execute(self._connection, _INVENTORIES, named)
+            old = self._delete([request for request in requests if not request.is_new])
             refused = self._add(new, amounts)
-        return LockedRows(renewed(), held(), dict(providers.fetchall()), by_provider(stocks.fetchall()), refused())
+        return LockedRows(
+            generations(), old(), dict(providers.fetchall()), by_provider(inventory_rows.fetchall()), refused()
+        )
 
-    def renew(self, wanted: Sequence[AllocationRequest], now: datetime) -> tuple[dict[str, int], list[Allocation]]:
+    def clear_consumers(
+        self, requests: Sequence[AllocationRequest], now: datetime
+    ) -> tuple[dict[str, int], list[Allocation]]:
         """Bump each consumer's generation and delete its allocations. Return its old generation and allocations.
 
         A missing consumer is created; its old generation is 0, which no other has.
         """
         with pipeline(self._connection):
-            renewed, held = self._renew(wanted, now), self._drop(wanted)
-        return renewed(), held()
+            generations, old = self._bump_generations(requests, now), self._delete(requests)
+        return generations(), old()
 
-    def _renew(self, wanted: Sequence[AllocationRequest], now: datetime) -> Callable[[], dict[str, int]]:
-        rows = sorted((w.consumer, w.project_id, w.user_id, w.kind, 1, str(now)) for w in wanted)
+    def _bump_generations(self, requests: Sequence[AllocationRequest], now: datetime) -> Callable[[], dict[str, int]]:
+        rows = sorted(
+            (request.consumer, request.project_id, request.user_id, request.kind, 1, str(now)) for request in requests
+        )
         cursors = insert_rows(self._connection, consumers, _CONSUMER, rows, _OR_COUNT_WRITE)
         return lambda: dict(row for cursor in cursors for row in cursor.fetchall())
 
-    def _drop(self, wanted: Sequence[AllocationRequest]) -> Callable[[], list[Allocation]]:
-        cursor = execute(self._connection, _DROP, [w.consumer for w in wanted]) if wanted else None
+    def _delete(self, requests: Sequence[AllocationRequest]) -> Callable[[], list[Allocation]]:
+        cursor = execute(self._connection, _DELETE, [request.consumer for request in requests]) if requests else None
         return lambda: [Allocation(*row) for row in cursor.fetchall()] if cursor else []
 
-    def hold(self, wanted: Sequence[AllocationRequest]) -> dict[str, Consumer]:
+    def lock_consumers(self, requests: Sequence[AllocationRequest]) -> dict[str, Consumer]:
         """Lock consumers; a missing one is created with generation 0, which no other has.
 
         Raises TransactionConflict when one is deleted at the same moment.
         """
         with pipeline(self._connection):
-            for w in sorted(wanted, key=lambda w: w.consumer):
-                execute(self._connection, _ENSURE, w.consumer, w.project_id, w.user_id, w.kind)
-        found = self.find([w.consumer for w in wanted], lock=True)
-        if len(found) < len(wanted):  # one existed at the insert and is deleted by now
+            for request in sorted(requests, key=lambda request: request.consumer):
+                execute(self._connection, _ENSURE, request.consumer, request.project_id, request.user_id, request.kind)
+        found = self.find_consumers([request.consumer for request in requests], lock=True)
+        if len(found) < len(requests):  # one existed at the insert and is deleted by now
             raise TransactionConflict("A consumer was deleted at the same time. Read it again and retry.")
         return found
 
-    def find(self, uuids: Collection[str], *, lock: bool = False) -> dict[str, Consumer]:
+    def find_consumers(self, uuids: Collection[str], *, lock: bool = False) -> dict[str, Consumer]:
         """Return those of these consumers that exist; `lock` locks their rows for a change."""
-        mine = _CONSUMERS.where(consumers.c.uuid.in_(uuids))
-        rows = self._connection.execute(mine.with_for_update() if lock else mine)
+        query = _CONSUMERS.where(consumers.c.uuid.in_(uuids))
+        rows = self._connection.execute(query.with_for_update() if lock else query)
         return {row.uuid: Consumer(*row) for row in rows}
 
-    def of(self, uuids: Collection[str]) -> list[Allocation]:
+    def of_consumers(self, uuids: Collection[str]) -> list[Allocation]:
         """Return all allocations of these consumers."""
-        mine = select(allocations).where(allocations.c.consumer_uuid.in_(uuids))
-        return [Allocation(*row) for row in self._connection.execute(mine)]
+        query = select(allocations).where(allocations.c.consumer_uuid.in_(uuids))
+        return [Allocation(*row) for row in self._connection.execute(query)]
 
-    def take(self, wanted: Sequence[Amount]) -> list[Amount]:
+    def take(self, amounts: Sequence[Amount]) -> list[Amount]:
         """Take amounts, or release negative ones. Return those that exceed capacity."""
         with pipeline(self._connection):
-            taken = self._take(wanted)
+            taken = self._take(amounts)
         return taken()
 
     def add(self, new: Iterable[Allocation], amounts: Sequence[Amount]) -> list[Amount]:
@@ -192,43 +198,53 @@ class Allocations:
         by_provider: dict[int, dict[str, int]] = defaultdict(dict)
         for provider, kind, amount in wanted:
             by_provider[provider][kind] = amount
-        FleetChanges(self._connection).add_uses(use_of(provider, amounts) for provider, amounts in by_provider.items())
+        FleetChanges(self._connection).add_uses(
+            usage_change(provider, amounts) for provider, amounts in by_provider.items()
+        )
         return refused
 
-    def forget(self, uuids: Collection[str]) -> None:
+    def delete_consumers(self, uuids: Collection[str]) -> None:
         """Delete consumers and their allocations."""
         self._connection.execute(delete(consumers).where(consumers.c.uuid.in_(uuids)))
 
     def usages(self, project: str, user: str | None) -> dict[str | None, Usage]:
         """Return the usage of a project, or of one user in it, by consumer type."""
-        mine = consumers.c.project_id == project
+        condition = consumers.c.project_id == project
         if user is not None:
-            mine = and_(mine, consumers.c.user_id == user)
+            condition = and_(condition, consumers.c.user_id == user)
         joined = allocations.join(consumers, allocations.c.consumer_uuid == consumers.c.uuid)
         kind = consumers.c.consumer_type
-        counts = select(kind, func.count(allocations.c.consumer_uuid.distinct())).select_from(joined).where(mine)
-        sums = select(kind, allocations.c.resource_class, func.sum(allocations.c.used)).select_from(joined).where(mine)
+        counts = select(kind, func.count(allocations.c.consumer_uuid.distinct())).select_from(joined).where(condition)
+        sums = (
+            select(kind, allocations.c.resource_class, func.sum(allocations.c.used))
+            .select_from(joined)
+            .where(condition)
+        )
         amounts: dict[str | None, dict[str, int]] = defaultdict(dict)
         for name, resource_class, used in self._connection.execute(sums.group_by(kind, allocations.c.resource_class)):
             amounts[name][resource_class] = int(used)
         return {name: Usage(count, amounts[name]) for name, count in self._connection.execute(counts.group_by(kind))}
 
-    def orphans(self, among: Collection[str] | None = None) -> list[str]:
+    def orphaned_consumers(self, among: Collection[str] | None = None) -> list[str]:
         """Return consumers with allocations on hosts whose server or migration does not exist."""
-        wanted = _ORPHANS if among is None else _ORPHANS.where(consumers.c.uuid.in_(among))
-        return list(self._connection.execute(wanted).scalars())
+        query = _ORPHANS if among is None else _ORPHANS.where(consumers.c.uuid.in_(among))
+        return list(self._connection.execute(query).scalars())
 
-    def _holdings(self, who: sa.ColumnElement[bool], what: sa.ColumnElement[bool]) -> list[ConsumerAllocations]:
+    def _load(
+        self, of_consumers: sa.ColumnElement[bool], of_allocations: sa.ColumnElement[bool]
+    ) -> list[ConsumerAllocations]:
         resources: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         generations: dict[str, int] = {}
-        for row in self._connection.execute(_HELD.where(what)):
+        for row in self._connection.execute(_ALLOCATIONS.where(of_allocations)):
             resources[row.consumer_uuid][row.uuid][row.resource_class] = row.used
             generations[row.uuid] = row.generation
-        found = [Consumer(*row) for row in self._connection.execute(_CONSUMERS.where(who))]
-        return [_holding(each, resources[each.uuid], generations) for each in found if each.uuid in resources]
+        found = [Consumer(*row) for row in self._connection.execute(_CONSUMERS.where(of_consumers))]
+        return [
+            _consumer_allocations(each, resources[each.uuid], generations) for each in found if each.uuid in resources
+        ]
 
 
-def _holding(
-    consumer: Consumer, held: Mapping[str, Mapping[str, int]], generations: Mapping[str, int]
+def _consumer_allocations(
+    consumer: Consumer, resources: Mapping[str, Mapping[str, int]], generations: Mapping[str, int]
 ) -> ConsumerAllocations:
-    return ConsumerAllocations(consumer, held, {provider: generations[provider] for provider in held})
+    return ConsumerAllocations(consumer, resources, {provider: generations[provider] for provider in resources})

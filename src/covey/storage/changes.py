@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, text
 
-from covey.model.changes import Changes, Cursor, Use
+from covey.model.changes import Changes, Cursor, UsageChange
 from covey.storage.rows import as_records, driver, dump, insert_rows, load
 from covey.storage.tables import fleet_changes
 
@@ -76,7 +76,9 @@ class FleetChanges:
                 new, seen = raw.execute(_READ_SQLITE, (cursor.position,)).fetchall(), cursor.seen
                 upto = new[-1][0] if new else cursor.position
         foreign = [row for row in new if row[1] != own]
-        uses = tuple(Use(row[2], row[3], row[4], row[5], _others(row[6])) for row in foreign if row[2] is not None)
+        uses = tuple(
+            UsageChange(row[2], row[3], row[4], row[5], _others(row[6])) for row in foreign if row[2] is not None
+        )
         return Changes(Cursor(upto, seen), uses, structure=any(row[2] is None for row in foreign))
 
     def newest(self) -> int:
@@ -87,7 +89,7 @@ class FleetChanges:
         """Delete the rows up to that sequence number."""
         self._connection.execute(delete(fleet_changes).where(fleet_changes.c.seq <= upto))
 
-    def add_uses(self, uses: Iterable[Use], writer: str = STRUCTURE_WRITER) -> None:
+    def add_uses(self, uses: Iterable[UsageChange], writer: str = STRUCTURE_WRITER) -> None:
         """Add changes of the usage of hosts and other providers."""
         rows = [
             (writer, u.host_id, u.vcpus, u.memory_mb, u.disk_gb, dump(u.others) if u.others else None) for u in uses

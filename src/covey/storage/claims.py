@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, select, update
 
-from covey.model.changes import Use
+from covey.model.changes import UsageChange
 from covey.model.claims import NewServer, Plan
 from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
@@ -115,7 +115,7 @@ class Claims:
         self._connection = connection
         self._postgresql = connection.dialect.name == "postgresql"
 
-    def open(
+    def lock_groups(
         self, groups: Iterable[GroupId], projects: Iterable[ProjectId]
     ) -> tuple[dict[GroupId, int], dict[str | None, dict[str, int]]]:
         """Lock groups. Return their versions, and the limits set for projects; those under None are the default."""
@@ -127,31 +127,31 @@ class Claims:
             limits[project][resource] = limit
         return {GroupId(group): version for group, version in locked.fetchall()}, limits
 
-    def take(self, uses: Iterable[Use]) -> None:
+    def take(self, uses: Iterable[UsageChange]) -> None:
         """Take room, or return it where amounts are negative. Raises StaleClaim with the hosts that lack room."""
         taken = list(uses)
-        wanted = _by_class(taken)
-        if wanted:
-            _reject_stale(wanted, self._take(wanted), taken)
+        amounts = _by_class(taken)
+        if amounts:
+            _reject_stale(amounts, self._take(amounts), taken)
 
-    def take_amounts(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
+    def take_amounts(self, amounts: Sequence[Amount]) -> Callable[[], list[Amount]]:
         """Take amounts of any class of any provider. Return a function that lists the amounts without room.
 
         In a pipeline, call it after the pipeline ends.
         """
-        cursor = self._take(wanted) if wanted else None
+        cursor = self._take(amounts) if amounts else None
 
         def refused() -> list[Amount]:
             taken = {row[:2] for row in cursor.fetchall()} if cursor else set()
-            return [amount for amount in wanted if amount[:2] not in taken]
+            return [amount for amount in amounts if amount[:2] not in taken]
 
         return refused
 
-    def _take(self, wanted: Sequence[Amount]) -> Any:  # noqa: ANN401 -- the driver's cursor
+    def _take(self, amounts: Sequence[Amount]) -> Any:  # noqa: ANN401 -- the driver's cursor
         with driver(self._connection) as raw:
             if self._postgresql:
-                return raw.execute(_TAKE_POSTGRESQL, [as_array(column) for column in zip(*wanted, strict=True)])
-            return raw.execute(_TAKE_SQLITE, (dump(wanted),))
+                return raw.execute(_TAKE_POSTGRESQL, [as_array(column) for column in zip(*amounts, strict=True)])
+            return raw.execute(_TAKE_SQLITE, (dump(amounts),))
 
     def commit(self, plan: Plan, writer: str, due: datetime) -> None:
         """Write the plan's servers with all that belongs to them; their jobs are due at that time.
@@ -160,10 +160,10 @@ class Claims:
         Every claim locks room before usage, so two claims cannot deadlock.
         """
         placed = plan.placed
-        uses = [Use(new.server.host_id or 0, *new.amounts) for new in placed]
-        wanted = _by_class(uses)
+        uses = [UsageChange(new.server.host_id or 0, *new.amounts) for new in placed]
+        amounts = _by_class(uses)
         with pipeline(self._connection):
-            taken = self._take(wanted) if wanted else None
+            taken = self._take(amounts) if amounts else None
             self._add_servers(plan.new_servers)
             self._add_allocations(placed)
             self._add_members(placed)
@@ -172,12 +172,12 @@ class Claims:
             FleetChanges(self._connection).add_uses(uses, writer)
         usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
         if taken is not None:
-            _reject_stale(wanted, taken, uses)
+            _reject_stale(amounts, taken, uses)
         _reject_overrun(plan, usage)
         if plan.answers or plan.unused_keys:
             keys = IdempotencyKeys(self._connection)
             keys.answer(plan.answers)
-            keys.forget(plan.unused_keys)
+            keys.delete(plan.unused_keys)
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
         """Give the allocations of a moving server on its source host to the migration."""
@@ -201,7 +201,7 @@ class Claims:
         rows = [(consumer, host, kind, n) for kind, n in zip(_CLASSES, amounts, strict=True) if n]
         insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
-    def release(self, *consumers: str) -> list[Use]:
+    def release(self, *consumers: str) -> list[UsageChange]:
         """Return the room of consumers and delete them. Return what they used, negated."""
         # A consumer that another transaction adds now is not locked, so it keeps its allocations.
         locked = self._connection.execute(_LOCK_CONSUMERS, {"consumers": consumers}).scalars().all()
@@ -211,20 +211,22 @@ class Claims:
             self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
         return uses
 
-    def relocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> list[Use]:
+    def relocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> list[UsageChange]:
         """Return the room of a consumer and take room for it on a host, at once. Raises StaleClaim."""
         self._connection.execute(_COUNT_WRITE, {"of": consumer})
-        uses = [*self._returned(consumer), Use(host, *amounts)]
+        uses = [*self._returned(consumer), UsageChange(host, *amounts)]
         self.take(uses)
         self._connection.execute(_DROP_ALLOCATIONS, {"consumer": consumer})
         self.allocate(consumer, host, amounts)
         return uses
 
-    def _returned(self, consumer: str) -> list[Use]:
+    def _returned(self, consumer: str) -> list[UsageChange]:
         held: dict[int, dict[str, int]] = defaultdict(dict)
         for row in self._connection.execute(_OF_CONSUMER, {"consumer": consumer}):
             held[row.provider_id][row.resource_class] = row.used
-        return [use_of(host, {kind: -amount for kind, amount in amounts.items()}) for host, amounts in held.items()]
+        return [
+            usage_change(host, {kind: -amount for kind, amount in amounts.items()}) for host, amounts in held.items()
+        ]
 
     def add_usage(self, project: str, instances: int, cores: int, ram: int) -> None:
         """Add to the usage of a project, or subtract from it."""
@@ -237,10 +239,10 @@ class Claims:
 
     def usages(self, projects: Iterable[ProjectId]) -> dict[ProjectId, tuple[int, int, int]]:
         """Return how many servers, cores and MB of memory each of the projects has."""
-        wanted = sorted(projects)
-        used: dict[ProjectId, tuple[int, int, int]] = dict.fromkeys(wanted, (0, 0, 0))
-        if wanted:
-            rows = execute(self._connection, _USAGES, wanted).fetchall()
+        ids = sorted(projects)
+        used: dict[ProjectId, tuple[int, int, int]] = dict.fromkeys(ids, (0, 0, 0))
+        if ids:
+            rows = execute(self._connection, _USAGES, ids).fetchall()
             used |= {ProjectId(project): (instances, cores, ram) for project, instances, cores, ram in rows}
         return used
 
@@ -298,29 +300,29 @@ def _reject_overrun(plan: Plan, usage: Mapping[str, tuple[int, int, int]]) -> No
             raise StaleClaim(frozenset())
 
 
-def _reject_stale(wanted: Sequence[Amount], taken: Any, uses: Sequence[Use]) -> None:  # noqa: ANN401
+def _reject_stale(amounts: Sequence[Amount], taken: Any, uses: Sequence[UsageChange]) -> None:  # noqa: ANN401
     rows = taken.fetchall()
-    if len(rows) < len(wanted):
+    if len(rows) < len(amounts):
         done = {row[:2] for row in rows}
-        raise StaleClaim(frozenset(HostId(p) for p, kind, _ in wanted if (p, kind) not in done))
-    picky = {row[:2]: AllocationUnits(*row[2:]) for row in rows if row[2:] != NO_UNIT_LIMITS}
-    if picky:
-        _reject_unallocatable(picky, uses)
+        raise StaleClaim(frozenset(HostId(p) for p, kind, _ in amounts if (p, kind) not in done))
+    restricted = {row[:2]: AllocationUnits(*row[2:]) for row in rows if row[2:] != NO_UNIT_LIMITS}
+    if restricted:
+        _reject_unallocatable(restricted, uses)
 
 
-def _reject_unallocatable(picky: Mapping[tuple[int, str], AllocationUnits], uses: Sequence[Use]) -> None:
+def _reject_unallocatable(restricted: Mapping[tuple[int, str], AllocationUnits], uses: Sequence[UsageChange]) -> None:
     """Raise StaleClaim for hosts whose inventories do not allow the amount of one server."""
-    odd = {
+    rejected = {
         HostId(use.host_id)
         for use in uses
         for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True)
-        if amount > 0 and not picky.get((use.host_id, kind), NO_UNIT_LIMITS).allow(amount)
+        if amount > 0 and not restricted.get((use.host_id, kind), NO_UNIT_LIMITS).allow(amount)
     }
-    if odd:
-        raise StaleClaim(frozenset(odd))
+    if rejected:
+        raise StaleClaim(frozenset(rejected))
 
 
-def _by_class(uses: Iterable[Use]) -> list[Amount]:
+def _by_class(uses: Iterable[UsageChange]) -> list[Amount]:
     """Return the sum for each inventory, in the order in which claims lock."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
     for use in uses:
@@ -332,11 +334,11 @@ def _by_class(uses: Iterable[Use]) -> list[Amount]:
     return [(host, kind, amount) for (host, kind), amount in sorted(sums.items()) if amount]
 
 
-def use_of(provider: int, amounts: Mapping[str, int]) -> Use:
+def usage_change(provider: int, amounts: Mapping[str, int]) -> UsageChange:
     """Return the change of a provider's use, for the change log."""
     others = tuple((kind, amount) for kind, amount in amounts.items() if kind not in _CLASSES and amount)
     vcpus, memory_mb, disk_gb = (amounts.get(kind, 0) for kind in _CLASSES)
-    return Use(provider, vcpus, memory_mb, disk_gb, others)
+    return UsageChange(provider, vcpus, memory_mb, disk_gb, others)
 
 
 def _server_row(new: NewServer) -> tuple[object, ...]:

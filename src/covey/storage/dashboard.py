@@ -166,5 +166,5 @@ class DashboardRows:
         return Backlog(jobs, overdue, oldest, notifications)
 
     def _of(self, project: ProjectId | None, statement: str, mine: str) -> Any:  # noqa: ANN401 -- the driver's rows
-        wanted = statement.format(mine="" if project is None else mine)
-        return execute(self._connection, wanted, *([] if project is None else [project])).fetchall()
+        query = statement.format(mine="" if project is None else mine)
+        return execute(self._connection, query, *([] if project is None else [project])).fetchall()

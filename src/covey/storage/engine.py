@@ -53,14 +53,14 @@ def _url(database: str) -> URL:
         url = make_url(database)
     except sa.exc.ArgumentError as error:
         # The text omits the URL: it may hold a password.
-        raise Invalid(f"The database URL makes no sense. {SUPPORTED}.") from error
+        raise Invalid(f"The database URL is malformed. {SUPPORTED}.") from error
     match url.get_backend_name():
         case "sqlite" if url.database and url.database != ":memory:":
             return url.set(drivername="sqlite+pysqlite")
         case "postgresql":
             return url.set(drivername="postgresql+psycopg")
         case _:
-            raise Invalid(f"The database {url.render_as_string(hide_password=True)!r} can't be used. {SUPPORTED}.")
+            raise Invalid(f"The database {url.render_as_string(hide_password=True)!r} is not supported. {SUPPORTED}.")
 
 
 def _prepare_postgresql(connection: "psycopg.Connection", _: object) -> None:
@@ -106,14 +106,14 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     _use_wal(connection)
-    wanted = {
+    pragmas = {
         "synchronous": "FULL",
         "foreign_keys": "ON",
         "cache_size": -_CACHE_KIB,
         "wal_autocheckpoint": _LOG_PAGES,
         "temp_store": "MEMORY",  # statement journals stay out of the file system
     }
-    for pragma, value in wanted.items():
+    for pragma, value in pragmas.items():
         connection.execute(f"PRAGMA {pragma}={value}")
 
 

@@ -51,13 +51,13 @@ class Flavors:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def find(self, wanted: FlavorFilter, sort_key: str = "flavorid", *, descending: bool = False) -> list[Flavor]:
+    def find(self, filters: FlavorFilter, sort_key: str = "flavorid", *, descending: bool = False) -> list[Flavor]:
         """Return the filtered flavors, sorted by a column."""
         column = flavors.c[sort_key]
         # The databases sort NULL differently; here it sorts first.
         up, down = (column.nulls_first(), flavors.c.id), (column.desc().nulls_last(), flavors.c.id.desc())
         order = down if descending else up
-        return self._load(_condition(wanted), *order)
+        return self._load(_condition(filters), *order)
 
     def by_id(self, flavor: str) -> Flavor | None:
         found = self._load(flavors.c.flavorid == flavor)
@@ -109,11 +109,11 @@ class Flavors:
 
     def _reject_taken(self, new: Sequence[Flavor]) -> None:
         """Raises Conflict that names the taken id or name, which the database's error does not."""
-        for column, what, wanted in (
+        for column, what, values in (
             (flavors.c.flavorid, "ID", [flavor.id for flavor in new]),
             (flavors.c.name, "name", [flavor.name for flavor in new]),
         ):
-            taken = self._connection.execute(select(column).where(column.in_(wanted)).limit(1)).scalar()
+            taken = self._connection.execute(select(column).where(column.in_(values)).limit(1)).scalar()
             if taken is not None:
                 raise Conflict(f"Flavor with {what} {taken} already exists.")
 
@@ -137,12 +137,12 @@ class Flavors:
         return [Flavor(*row[1:], extra_specs=specs[row.row_id]) for row in rows]
 
 
-def _condition(wanted: FlavorFilter) -> sa.ColumnElement[bool]:
-    tests = [flavors.c.memory_mb >= wanted.min_memory_mb, flavors.c.disk_gb >= wanted.min_disk_gb]
-    if wanted.is_public is not None:
-        tests.append(flavors.c.is_public == wanted.is_public)
-    if wanted.visible_to is not None:
-        granted = select(flavor_access.c.flavor_id).where(flavor_access.c.project_id == wanted.visible_to)
+def _condition(filters: FlavorFilter) -> sa.ColumnElement[bool]:
+    tests = [flavors.c.memory_mb >= filters.min_memory_mb, flavors.c.disk_gb >= filters.min_disk_gb]
+    if filters.is_public is not None:
+        tests.append(flavors.c.is_public == filters.is_public)
+    if filters.visible_to is not None:
+        granted = select(flavor_access.c.flavor_id).where(flavor_access.c.project_id == filters.visible_to)
         tests.append(flavors.c.is_public | flavors.c.id.in_(granted))
     return sa.and_(*tests)
 

@@ -68,8 +68,8 @@ class Groups:
 
     def find(self, project: ProjectId | None, offset: int = 0, limit: int | None = None) -> list[Group]:
         """Return the groups of a project, or of all projects, oldest first."""
-        wanted = _ROWS if project is None else _ROWS.where(groups.c.project_id == project)
-        return self._load(wanted.offset(offset).limit(limit) if limit is not None or offset else wanted)
+        query = _ROWS if project is None else _ROWS.where(groups.c.project_id == project)
+        return self._load(query.offset(offset).limit(limit) if limit is not None or offset else query)
 
     def by_id(self, group: str) -> Group | None:
         found = self._load(_ROWS.where(groups.c.id == group))
@@ -95,8 +95,8 @@ class Groups:
 
     def update(self, group: Group, now: datetime) -> None:
         """Store a group's name and policies."""
-        mine = groups.c.id == group.id
-        self._connection.execute(update(groups).where(mine).values(name=group.name, updated_at=now))
+        condition = groups.c.id == group.id
+        self._connection.execute(update(groups).where(condition).values(name=group.name, updated_at=now))
         self._connection.execute(delete(policies).where(policies.c.group_id == group.id))
         self._add_policies(group.id, group.policies)
 
@@ -105,10 +105,12 @@ class Groups:
 
     def lock(self, ids: Iterable[GroupId]) -> dict[GroupId, int]:
         """Lock the groups' rows, by id. Return their versions."""
-        wanted = sorted(set(ids))
-        if not wanted:
+        sorted_ids = sorted(set(ids))
+        if not sorted_ids:
             return {}
-        return {GroupId(group): version for group, version in execute(self._connection, LOCK_GROUPS, wanted).fetchall()}
+        return {
+            GroupId(group): version for group, version in execute(self._connection, LOCK_GROUPS, sorted_ids).fetchall()
+        }
 
     def states(self, versions: dict[GroupId, int]) -> dict[GroupId, GroupState]:
         """Return the states of locked groups, for a decision."""
@@ -140,9 +142,9 @@ class Groups:
 
     def bump(self, ids: Iterable[GroupId]) -> None:
         """Bump the groups' versions, so that every process reloads their states."""
-        wanted = sorted(set(ids))
-        if wanted:
-            self._connection.execute(_BUMP, {"ids": wanted})
+        sorted_ids = sorted(set(ids))
+        if sorted_ids:
+            self._connection.execute(_BUMP, {"ids": sorted_ids})
 
     def join(self, group: GroupId, server: ServerId) -> None:
         self._connection.execute(_JOIN, {"group_id": group, "server_id": server})
@@ -155,9 +157,9 @@ class Groups:
         found = self._connection.execute(_OF_SERVER, {"server": server}).scalar()
         return None if found is None else GroupId(found)
 
-    def _add_policies(self, group: GroupId, wanted: Sequence[GroupPolicy]) -> None:
-        if wanted:
-            rows = [_policy_row(group, position, policy) for position, policy in enumerate(wanted)]
+    def _add_policies(self, group: GroupId, new_policies: Sequence[GroupPolicy]) -> None:
+        if new_policies:
+            rows = [_policy_row(group, position, policy) for position, policy in enumerate(new_policies)]
             self._connection.execute(insert(policies), rows)
 
     def _policies(self, ids: Sequence[GroupId]) -> dict[str, tuple[GroupPolicy, ...]]:
@@ -169,8 +171,8 @@ class Groups:
             found[group].append(GroupPolicy(PolicyKind(kind), scope, identifier, limit, bool(limits)))
         return defaultdict(tuple, {group: tuple(each) for group, each in found.items()})
 
-    def _load(self, wanted: sa.Select[tuple[object, ...]]) -> list[Group]:
-        rows = self._connection.execute(wanted).all()
+    def _load(self, query: sa.Select[tuple[object, ...]]) -> list[Group]:
+        rows = self._connection.execute(query).all()
         ids = [row.id for row in rows]
         if not ids:
             return []

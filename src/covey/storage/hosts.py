@@ -11,7 +11,7 @@ from covey.model.errors import Conflict
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
-from covey.storage import mirror
+from covey.storage import provider_aggregates
 from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.rows import execute
@@ -118,26 +118,26 @@ class Hosts:
                 "new_reserved": i.reserved,
                 "new_ratio": i.allocation_ratio,
             }
-            for host, wanted in changes
-            for kind, i in wanted.items()
+            for host, new in changes
+            for kind, i in new.items()
         ]
         if rows:
-            mirror.bump_generations(self._connection, [host for host, _ in changes])
+            provider_aggregates.bump_generations(self._connection, [host for host, _ in changes])
             self._connection.execute(_SET_INVENTORY, rows)
             self._changed()
 
     def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
-            mirror.bump_generations(self._connection, [host for host, _ in pairs])
-            Traits(self._connection).name({trait for _, trait in pairs})
+            provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
+            Traits(self._connection).add_custom({trait for _, trait in pairs})
             self._connection.execute(_ADD_TRAIT, [{"provider_id": host, "trait": trait} for host, trait in pairs])
             self._changed()
 
     def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
-            mirror.bump_generations(self._connection, [host for host, _ in pairs])
+            provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
             self._connection.execute(_DROP_TRAIT, [{"of": host, "gone": trait} for host, trait in pairs])
             self._changed()
 

@@ -28,7 +28,7 @@ class IdempotencyKeys:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def reserve(self, wanted: Iterable[IdempotencyKey], now: datetime) -> dict[IdempotencyKey, Answer | None]:
+    def reserve(self, requested: Iterable[IdempotencyKey], now: datetime) -> dict[IdempotencyKey, Answer | None]:
         """Reserve keys for this transaction. Return the stored answer of each, or None for a new key.
 
         A concurrent transaction that reserves one of the keys waits until this one ends. All transactions reserve
@@ -36,7 +36,7 @@ class IdempotencyKeys:
         """
         answers: dict[IdempotencyKey, Answer | None] = {}
         statement = _ADD[self._connection.dialect.name].returning(keys.c.key)
-        for project, key in sorted(set(wanted)):
+        for project, key in sorted(set(requested)):
             values = {"project_id": project, "key": key, "fingerprint": "", "answer": "[]", "created_at": now}
             is_new = self._connection.execute(statement, values).first() is not None
             answers[project, key] = None if is_new else self._read(project, key)
@@ -53,7 +53,7 @@ class IdempotencyKeys:
                 ],
             )
 
-    def forget(self, unused: Sequence[IdempotencyKey]) -> None:
+    def delete(self, unused: Sequence[IdempotencyKey]) -> None:
         """Delete keys whose requests failed, so that a client can use them again."""
         if unused:
             self._connection.execute(_FORGET, [{"project": project, "name": key} for project, key in unused])

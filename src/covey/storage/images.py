@@ -26,25 +26,27 @@ class Images:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def find(self, wanted: ImageFilter) -> list[Image]:
+    def find(self, filters: ImageFilter) -> list[Image]:
         """Return the filtered images, in the filter's order, then by id."""
         key = (
-            sa.func.coalesce(images.c[wanted.sort_key], "") if wanted.sort_key == "name" else images.c[wanted.sort_key]
+            sa.func.coalesce(images.c[filters.sort_key], "")
+            if filters.sort_key == "name"
+            else images.c[filters.sort_key]
         )
-        order = (key.desc(), images.c.id.desc()) if wanted.descending else (key, images.c.id)
-        page = select(images.c.id).where(_condition(wanted)).order_by(*order)
-        if wanted.after is not None:
-            marker = select(key, images.c.id).where(images.c.id == wanted.after).correlate(None).subquery()
+        order = (key.desc(), images.c.id.desc()) if filters.descending else (key, images.c.id)
+        page = select(images.c.id).where(_condition(filters)).order_by(*order)
+        if filters.after is not None:
+            marker = select(key, images.c.id).where(images.c.id == filters.after).correlate(None).subquery()
             here, there = sa.tuple_(key, images.c.id), sa.tuple_(*marker.c)
-            page = page.join(marker, sa.true()).where(here < there if wanted.descending else here > there)
-        return self._load(page.limit(wanted.limit) if wanted.limit is not None else page, *order)
+            page = page.join(marker, sa.true()).where(here < there if filters.descending else here > there)
+        return self._load(page.limit(filters.limit) if filters.limit is not None else page, *order)
 
     def by_id(self, image: str, *, lock: bool = False) -> Image | None:
         """Return an image or None; `lock` locks its row for a change."""
-        mine = images.c.id == image
+        condition = images.c.id == image
         if lock:
-            self._connection.execute(select(images.c.id).where(mine).with_for_update())
-        found = self._load(select(images.c.id).where(mine))
+            self._connection.execute(select(images.c.id).where(condition).with_for_update())
+        found = self._load(select(images.c.id).where(condition))
         return found[0] if found else None
 
     def add(self, new: Sequence[Image]) -> None:
@@ -104,27 +106,27 @@ class Images:
         ]
 
 
-def _condition(wanted: ImageFilter) -> sa.ColumnElement[bool]:
+def _condition(filters: ImageFilter) -> sa.ColumnElement[bool]:
     tests: list[sa.ColumnElement[bool]] = []
-    if wanted.hidden is not None:
-        tests.append(images.c.hidden == wanted.hidden)
-    if wanted.visible_to is not None:
+    if filters.hidden is not None:
+        tests.append(images.c.hidden == filters.hidden)
+    if filters.visible_to is not None:
         # Community images are usable by every project, but listed on request only.
-        shown = {Visibility.PUBLIC, wanted.visibility} & {Visibility.PUBLIC, Visibility.COMMUNITY}
-        tests.append((images.c.owner == wanted.visible_to) | images.c.visibility.in_(shown))
+        shown = {Visibility.PUBLIC, filters.visibility} & {Visibility.PUBLIC, Visibility.COMMUNITY}
+        tests.append((images.c.owner == filters.visible_to) | images.c.visibility.in_(shown))
     for column, values in (
-        (images.c.id, wanted.ids),
-        (images.c.name, wanted.names),
-        (images.c.status, wanted.statuses),
+        (images.c.id, filters.ids),
+        (images.c.name, filters.names),
+        (images.c.status, filters.statuses),
     ):
         if values is not None:
             tests.append(column.in_(values))
-    if wanted.owner is not None:
-        tests.append(images.c.owner == wanted.owner)
-    if wanted.visibility is not None:
-        tests.append(images.c.visibility == wanted.visibility)
-    tests += [images.c.id.in_(select(image_tags.c.image_id).where(image_tags.c.tag == tag)) for tag in wanted.tags]
-    for key, value in wanted.properties.items():
+    if filters.owner is not None:
+        tests.append(images.c.owner == filters.owner)
+    if filters.visibility is not None:
+        tests.append(images.c.visibility == filters.visibility)
+    tests += [images.c.id.in_(select(image_tags.c.image_id).where(image_tags.c.tag == tag)) for tag in filters.tags]
+    for key, value in filters.properties.items():
         has = (image_properties.c.key == key) & (image_properties.c.value == value)
         tests.append(images.c.id.in_(select(image_properties.c.image_id).where(has)))
     return sa.and_(sa.true(), *tests)

@@ -65,8 +65,8 @@ class Inventories:
                 "step_size": has.step_size,
                 "allocation_ratio": has.allocation_ratio,
             }
-            for provider, wanted in changes.items()
-            for kind, has in wanted.items()
+            for provider, new in changes.items()
+            for kind, has in new.items()
         ]
         if rows:
             self._connection.execute(_PUT, rows)

@@ -73,19 +73,19 @@ class Providers:
             ProviderRecord(*row, has[row.id], traits.get(row.id, none), aggregates.get(row.id, none)) for row in rows
         ]
 
-    def find(self, wanted: ProviderFilter) -> list[Provider]:
+    def find(self, filters: ProviderFilter) -> list[Provider]:
         """Return the filtered providers, oldest first."""
-        return self._load(and_(sa.true(), *_conditions(wanted)))
+        return self._load(and_(sa.true(), *_conditions(filters)))
 
     def by_uuid(self, uuid: str, *, lock: bool = False) -> Provider | None:
         """Return a provider or None; `lock` locks its row for a change."""
         found = self._load(providers.c.uuid == uuid, lock=lock)
         return found[0] if found else None
 
-    def hold(self, uuids: Collection[str], ids: Collection[int]) -> dict[str, Provider]:
+    def lock(self, uuids: Collection[str], ids: Collection[int]) -> dict[str, Provider]:
         """Lock the providers of these uuids and ids. Return those that exist, by uuid."""
-        mine = or_(providers.c.uuid.in_(uuids), providers.c.id.in_(ids))
-        return {provider.uuid: provider for provider in self._load(mine, lock=True)}
+        condition = or_(providers.c.uuid.in_(uuids), providers.c.id.in_(ids))
+        return {provider.uuid: provider for provider in self._load(condition, lock=True)}
 
     def trees(self, roots: Collection[int], *, lock: bool = False) -> list[Provider]:
         """Return every provider of these trees."""
@@ -130,8 +130,8 @@ class Providers:
                     execute(self._connection, _BUMP, by, str(now), provider)
 
     def aggregates(self, provider: int) -> list[str]:
-        mine = select(provider_aggregates.c.aggregate_uuid).where(provider_aggregates.c.provider_id == provider)
-        return list(self._connection.execute(mine.order_by(provider_aggregates.c.aggregate_uuid)).scalars())
+        query = select(provider_aggregates.c.aggregate_uuid).where(provider_aggregates.c.provider_id == provider)
+        return list(self._connection.execute(query.order_by(provider_aggregates.c.aggregate_uuid)).scalars())
 
     def set_aggregates(self, provider: int, uuids: Iterable[str]) -> None:
         """Set the provider's aggregates."""
@@ -149,10 +149,10 @@ class Providers:
         return {key: sets.get(joined) or sets.setdefault(joined, frozenset(joined.split(","))) for key, joined in rows}
 
     def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Provider]:
-        wanted = _ROWS.where(condition)
+        query = _ROWS.where(condition)
         if lock:  # rows that refer to the provider need not wait
-            wanted = wanted.with_for_update(of=providers, key_share=True)
-        return [Provider(*row) for row in self._connection.execute(wanted)]
+            query = query.with_for_update(of=providers, key_share=True)
+        return [Provider(*row) for row in self._connection.execute(query)]
 
     def _update(self, provider: int, **values: object) -> None:
         self._connection.execute(update(providers).where(providers.c.id == provider).values(**values))
@@ -162,30 +162,30 @@ class Providers:
         FleetChanges(self._connection).add_structure()
 
 
-def _conditions(wanted: ProviderFilter) -> Iterable[sa.ColumnElement[bool]]:
-    if wanted.name is not None:
-        yield providers.c.name == wanted.name
-    if wanted.uuid is not None:
-        yield providers.c.uuid == wanted.uuid
-    if wanted.in_tree is not None:
+def _conditions(filters: ProviderFilter) -> Iterable[sa.ColumnElement[bool]]:
+    if filters.name is not None:
+        yield providers.c.name == filters.name
+    if filters.uuid is not None:
+        yield providers.c.uuid == filters.uuid
+    if filters.in_tree is not None:
         member = providers.alias("member")
-        root = select(func.coalesce(member.c.root_id, member.c.id)).where(member.c.uuid == wanted.in_tree)
+        root = select(func.coalesce(member.c.root_id, member.c.id)).where(member.c.uuid == filters.in_tree)
         yield root.scalar_subquery() == _ROOT_ID
-    for kind, amount in wanted.resources.items():
+    for kind, amount in filters.resources.items():
         yield _with_room(kind, amount) if amount <= MAX_INT else sa.false()
-    for names in wanted.required:
+    for names in filters.required:
         yield _any_of(provider_traits.c.trait, names)
-    if wanted.forbidden:
-        yield ~_any_of(provider_traits.c.trait, wanted.forbidden)
-    for uuids in wanted.member_of:
+    if filters.forbidden:
+        yield ~_any_of(provider_traits.c.trait, filters.forbidden)
+    for uuids in filters.member_of:
         yield _any_of(provider_aggregates.c.aggregate_uuid, uuids)
-    if wanted.not_member_of:
-        yield ~_any_of(provider_aggregates.c.aggregate_uuid, wanted.not_member_of)
+    if filters.not_member_of:
+        yield ~_any_of(provider_aggregates.c.aggregate_uuid, filters.not_member_of)
 
 
 def _any_of(column: sa.Column[str], values: Collection[str]) -> sa.ColumnElement[bool]:
-    mine = column.table.c.provider_id == providers.c.id
-    return select(column).where(mine, column.in_(values)).correlate(providers).exists()
+    condition = column.table.c.provider_id == providers.c.id
+    return select(column).where(condition, column.in_(values)).correlate(providers).exists()
 
 
 def _with_room(kind: str, amount: int) -> sa.ColumnElement[bool]:

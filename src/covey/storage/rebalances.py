@@ -43,8 +43,8 @@ class Rebalances:
     def update(self, changed: Rebalance) -> None:
         self._connection.execute(update(rebalances).where(rebalances.c.id == changed.id).values(_row(changed)))
 
-    def _one(self, wanted: sa.Select[tuple[object, ...]], of: str) -> Rebalance | None:
-        row = self._connection.execute(wanted, {"of": of}).first()
+    def _one(self, query: sa.Select[tuple[object, ...]], of: str) -> Rebalance | None:
+        row = self._connection.execute(query, {"of": of}).first()
         return None if row is None else _rebalance(row)
 
 

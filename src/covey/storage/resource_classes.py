@@ -23,19 +23,19 @@ class ResourceClasses:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def custom(self, names: Collection[str] | None = None, *, hold: bool = False) -> dict[str, datetime]:
+    def custom(self, names: Collection[str] | None = None, *, lock: bool = False) -> dict[str, datetime]:
         """Return the custom ones of these names with their creation times; locked against deletion."""
-        wanted = select(classes).order_by(classes.c.created_at, classes.c.name)
+        query = select(classes).order_by(classes.c.created_at, classes.c.name)
         if names is not None:
-            wanted = wanted.where(classes.c.name.in_(names))
-        rows = self._connection.execute(wanted.with_for_update(read=True) if hold else wanted)
+            query = query.where(classes.c.name.in_(names))
+        rows = self._connection.execute(query.with_for_update(read=True) if lock else query)
         return {row.name: row.created_at for row in rows}
 
-    def known(self, names: Collection[str], *, hold: bool = False) -> set[str]:
+    def known(self, names: Collection[str], *, lock: bool = False) -> set[str]:
         """Return the known ones of these names: standard and custom."""
         standard = set(names) & set(STANDARD_CLASSES)
         others = set(names) - standard
-        return standard | self.custom(others, hold=hold).keys() if others else standard
+        return standard | self.custom(others, lock=lock).keys() if others else standard
 
     def add(self, name: str, now: datetime) -> bool:
         """Add a custom class. Return whether it is new."""
@@ -44,21 +44,21 @@ class ResourceClasses:
     def rename(self, name: str, new: str) -> None:
         """Rename a class in all inventories and allocations."""
         self._connection.execute(update(classes).where(classes.c.name == name).values(name=new))
-        mine = inventories.c.resource_class == name
-        old = select(sa.literal(new), *(inventories.c[column] for column in _KEPT)).where(mine)
+        condition = inventories.c.resource_class == name
+        old = select(sa.literal(new), *(inventories.c[column] for column in _KEPT)).where(condition)
         self._connection.execute(insert(inventories).from_select(["resource_class", *_KEPT], old))
         self._connection.execute(
             update(allocations).where(allocations.c.resource_class == name).values(resource_class=new)
         )
-        self._connection.execute(delete(inventories).where(mine))
+        self._connection.execute(delete(inventories).where(condition))
         FleetChanges(self._connection).add_structure()
 
     def delete(self, name: str) -> bool:
         """Delete a class, unless a provider has an inventory of it."""
-        mine = classes.c.name == name
-        self._connection.execute(select(classes).where(mine).with_for_update())
+        condition = classes.c.name == name
+        self._connection.execute(select(classes).where(condition).with_for_update())
         some = select(inventories.c.provider_id).where(inventories.c.resource_class == name)
         if self._connection.execute(select(some.exists())).scalar():
             return False
-        self._connection.execute(delete(classes).where(mine))
+        self._connection.execute(delete(classes).where(condition))
         return True

@@ -92,21 +92,21 @@ class Servers:
     def by_ids(self, ids: Sequence[ServerId]) -> list[Server]:
         return self._load(_BY_IDS, ids=list(ids)) if ids else []
 
-    def find(self, wanted: ServerFilter) -> list[Server]:
+    def find(self, filters: ServerFilter) -> list[Server]:
         """Return a page of the filtered servers, in the filter's order, then by id. Raises Invalid."""
-        key = _SORTABLE[wanted.sort_key]
-        order = (key.desc(), servers.c.id.desc()) if wanted.descending else (key, servers.c.id)
-        page = _ROWS.where(_condition(wanted), *self._named(wanted)).order_by(*order)
-        if wanted.after is not None:
-            marker = select(key.label("key"), servers.c.id).where(servers.c.id == wanted.after).subquery()
+        key = _SORTABLE[filters.sort_key]
+        order = (key.desc(), servers.c.id.desc()) if filters.descending else (key, servers.c.id)
+        page = _ROWS.where(_condition(filters), *self._named(filters)).order_by(*order)
+        if filters.after is not None:
+            marker = select(key.label("key"), servers.c.id).where(servers.c.id == filters.after).subquery()
             here, there = sa.tuple_(key, servers.c.id), sa.tuple_(marker.c.key, marker.c.id)
-            page = page.join(marker, sa.true()).where(here < there if wanted.descending else here > there)
+            page = page.join(marker, sa.true()).where(here < there if filters.descending else here > there)
         try:
-            return self._load(page.limit(wanted.limit) if wanted.limit is not None else page)
+            return self._load(page.limit(filters.limit) if filters.limit is not None else page)
         except sa.exc.DataError as error:
-            if wanted.name_matches is None:
+            if filters.name_matches is None:
                 raise
-            raise Invalid(f"{wanted.name_matches!r} is not a regular expression of the database.") from error
+            raise Invalid(f"{filters.name_matches!r} is not a regular expression of the database.") from error
 
     def names_on(self, hosts: Sequence[HostId]) -> dict[HostId, list[tuple[str, str]]]:
         """Return the names and ids of the servers on each host."""
@@ -158,16 +158,16 @@ class Servers:
         if ids:
             self._connection.execute(_DELETE, {"ids": ids})
 
-    def _named(self, wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
+    def _named(self, filters: ServerFilter) -> list[sa.ColumnElement[bool]]:
         """Match names by a regular expression. SQLite uses Python's engine: a slow expression is plain text there."""
-        if wanted.name_matches is None:
+        if filters.name_matches is None:
             return []
-        if self._connection.dialect.name == "sqlite" and not is_quick(wanted.name_matches):
-            return [sa.func.instr(servers.c.name, wanted.name_matches) > 0]
-        return [servers.c.name.regexp_match(wanted.name_matches)]
+        if self._connection.dialect.name == "sqlite" and not is_quick(filters.name_matches):
+            return [sa.func.instr(servers.c.name, filters.name_matches) > 0]
+        return [servers.c.name.regexp_match(filters.name_matches)]
 
-    def _load(self, wanted: sa.Select[tuple[object, ...]], **values: object) -> list[Server]:
-        rows = self._connection.execute(wanted, values).all()
+    def _load(self, query: sa.Select[tuple[object, ...]], **values: object) -> list[Server]:
+        rows = self._connection.execute(query, values).all()
         tags: dict[str, set[str]] = defaultdict(set)
         if rows:
             for server, tag in self._connection.execute(_TAGS, {"ids": [row.id for row in rows]}):
@@ -209,47 +209,47 @@ def is_quick(expression: str) -> bool:
     return sum(map(bare.count, "*+?{(")) <= 1
 
 
-def _condition(wanted: ServerFilter) -> sa.ColumnElement[bool]:
+def _condition(filters: ServerFilter) -> sa.ColumnElement[bool]:
     tests: list[sa.ColumnElement[bool]] = [
         column == value
         for column, value in (
-            (servers.c.project_id, wanted.project_id),
-            (servers.c.user_id, wanted.user_id),
-            (servers.c.vm_state, wanted.vm_state),
-            (hosts.c.name, wanted.host),
-            (hosts.c.zone, wanted.zone),
-            (servers.c.power_state, None if wanted.power is None else POWER_STATES[wanted.power]),
-            (servers.c.flavor_id, wanted.flavor),
-            (servers.c.image_id, wanted.image),
-            (servers.c.reservation_id, wanted.reservation_id),
-            (servers.c.locked, wanted.locked),
+            (servers.c.project_id, filters.project_id),
+            (servers.c.user_id, filters.user_id),
+            (servers.c.vm_state, filters.vm_state),
+            (hosts.c.name, filters.host),
+            (hosts.c.zone, filters.zone),
+            (servers.c.power_state, None if filters.power is None else POWER_STATES[filters.power]),
+            (servers.c.flavor_id, filters.flavor),
+            (servers.c.image_id, filters.image),
+            (servers.c.reservation_id, filters.reservation_id),
+            (servers.c.locked, filters.locked),
         )
         if value is not None
     ]
-    if wanted.ids is not None:
-        tests.append(servers.c.id.in_(wanted.ids))
-    if wanted.status is not None:
-        tests.append(_has_status(wanted.status))
-    return sa.and_(sa.true(), *tests, *_changed(wanted), *_tagged(wanted))
+    if filters.ids is not None:
+        tests.append(servers.c.id.in_(filters.ids))
+    if filters.status is not None:
+        tests.append(_has_status(filters.status))
+    return sa.and_(sa.true(), *tests, *_changed(filters), *_tagged(filters))
 
 
-def _changed(wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
+def _changed(filters: ServerFilter) -> list[sa.ColumnElement[bool]]:
     tests: list[sa.ColumnElement[bool]] = []
-    if wanted.changed_since is not None:
-        tests.append(servers.c.updated_at >= wanted.changed_since)
-    if wanted.changed_before is not None:
-        tests.append(servers.c.updated_at <= wanted.changed_before)
+    if filters.changed_since is not None:
+        tests.append(servers.c.updated_at >= filters.changed_since)
+    if filters.changed_before is not None:
+        tests.append(servers.c.updated_at <= filters.changed_before)
     return tests
 
 
-def _tagged(wanted: ServerFilter) -> list[sa.ColumnElement[bool]]:
-    tests = [_has_any(tag) for tag in wanted.tags]
-    if wanted.tags_any:
-        tests.append(_has_any(*wanted.tags_any))
-    if wanted.not_tags:
-        tests.append(~sa.and_(*map(_has_any, wanted.not_tags)))
-    if wanted.not_tags_any:
-        tests.append(~_has_any(*wanted.not_tags_any))
+def _tagged(filters: ServerFilter) -> list[sa.ColumnElement[bool]]:
+    tests = [_has_any(tag) for tag in filters.tags]
+    if filters.tags_any:
+        tests.append(_has_any(*filters.tags_any))
+    if filters.not_tags:
+        tests.append(~sa.and_(*map(_has_any, filters.not_tags)))
+    if filters.not_tags_any:
+        tests.append(~_has_any(*filters.not_tags_any))
     return tests
 
 

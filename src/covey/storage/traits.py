@@ -22,44 +22,44 @@ class Traits:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def custom(self, names: Collection[str] | None = None, *, hold: bool = False) -> dict[str, datetime | None]:
+    def custom(self, names: Collection[str] | None = None, *, lock: bool = False) -> dict[str, datetime | None]:
         """Return the custom ones of these names with their creation times; locked against deletion."""
-        wanted = select(custom_traits).order_by(custom_traits.c.name)
+        query = select(custom_traits).order_by(custom_traits.c.name)
         if names is not None:
-            wanted = wanted.where(custom_traits.c.name.in_(names))
-        rows = self._connection.execute(wanted.with_for_update(read=True) if hold else wanted)
+            query = query.where(custom_traits.c.name.in_(names))
+        rows = self._connection.execute(query.with_for_update(read=True) if lock else query)
         return {row.name: row.created_at for row in rows}
 
-    def known(self, names: Collection[str], *, hold: bool = False) -> set[str]:
+    def known(self, names: Collection[str], *, lock: bool = False) -> set[str]:
         """Return the known ones of these names: standard and custom."""
         standard = set(names) & STANDARD_TRAITS
         others = set(names) - standard
-        return standard | self.custom(others, hold=hold).keys() if others else standard
+        return standard | self.custom(others, lock=lock).keys() if others else standard
 
-    def name(self, names: Collection[str], now: datetime | None = None) -> bool:
+    def add_custom(self, names: Collection[str], now: datetime | None = None) -> bool:
         """Add custom traits. Return whether any of them is new."""
         rows = [{"name": name, "now": now} for name in sorted(names) if name.startswith(CUSTOM)]
         return bool(rows) and self._connection.execute(_NAME, rows).rowcount > 0
 
-    def forget(self, name: str) -> bool:
+    def delete_custom(self, name: str) -> bool:
         """Delete a custom trait, unless a provider has it."""
-        mine = custom_traits.c.name == name
-        self._connection.execute(select(custom_traits).where(mine).with_for_update())
+        condition = custom_traits.c.name == name
+        self._connection.execute(select(custom_traits).where(condition).with_for_update())
         if self.in_use(name):
             return False
-        self._connection.execute(delete(custom_traits).where(mine))
+        self._connection.execute(delete(custom_traits).where(condition))
         return True
 
     def in_use(self, name: str | None = None) -> set[str]:
         """Return the traits that a provider has; with a name, at most that one."""
-        wanted = select(provider_traits.c.trait).distinct()
+        query = select(provider_traits.c.trait).distinct()
         if name is not None:
-            wanted = wanted.where(provider_traits.c.trait == name)
-        return set(self._connection.execute(wanted).scalars())
+            query = query.where(provider_traits.c.trait == name)
+        return set(self._connection.execute(query).scalars())
 
     def of(self, provider: int) -> frozenset[str]:
-        mine = select(provider_traits.c.trait).where(provider_traits.c.provider_id == provider)
-        return frozenset(self._connection.execute(mine).scalars())
+        query = select(provider_traits.c.trait).where(provider_traits.c.provider_id == provider)
+        return frozenset(self._connection.execute(query).scalars())
 
     def replace(self, provider: int, names: Collection[str]) -> None:
         """Set the traits of a provider."""

@@ -70,7 +70,7 @@ class Work:
         """Return the number of jobs of each kind that this version does not know."""
         return dict(self._connection.execute(_UNKNOWN).all())
 
-    def hold(self, job: Job) -> bool:
+    def lock_lease(self, job: Job) -> bool:
         """Lock a job's row. Return whether the caller's lease is still the last one."""
         same = select(work.c.attempts).where(work.c.id == job.id, work.c.verb == job.kind).with_for_update()
         return self._connection.execute(same).scalar() == job.attempts + 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from covey.model.access import with_implied
+from covey.model.access import with_implied_roles
 
 ROLES = {
     "an administrator is all the others": ({"admin"}, {"admin", "manager", "member", "reader"}),
@@ -18,4 +18,4 @@ ROLES = {
 
 @pytest.mark.parametrize(("given", "roles"), ROLES.values(), ids=ROLES)
 def test_role_implies_lesser_roles(given: set[str], roles: set[str]) -> None:
-    assert with_implied(frozenset(given)) == roles
+    assert with_implied_roles(frozenset(given)) == roles

@@ -24,7 +24,7 @@ def doubled(numbers: Sequence[int]) -> Sequence[int | BaseException]:
 
 def outcome(group_commit: GroupCommit[int, int], number: int) -> int | str:
     try:
-        return group_commit.ask(number)
+        return group_commit.submit(number)
     except Rejected as rejected:
         return str(rejected)
 
@@ -77,7 +77,7 @@ def test_one_batch_runs_at_a_time() -> None:
 
     group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4), largest=4)
     for _ in range(10):
-        run_concurrently([lambda: [group_commit.ask(number) for number in range(10)]] * THREADS)
+        run_concurrently([lambda: [group_commit.submit(number) for number in range(10)]] * THREADS)
     assert most == 1
 
 
@@ -90,7 +90,7 @@ def test_batch_size_is_limited() -> None:
         return numbers
 
     group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4), largest=5)
-    run_concurrently([lambda: [group_commit.ask(number) for number in range(10)]] * THREADS)
+    run_concurrently([lambda: [group_commit.submit(number) for number in range(10)]] * THREADS)
     assert sum(sizes) == 10 * THREADS
     assert max(sizes) == 5
 
@@ -107,9 +107,9 @@ def test_requests_that_wait_for_the_leader_share_a_batch() -> None:
 
     group_commit: GroupCommit[int, int] = GroupCommit(answer, request_slots=RequestSlots(4))
     with ThreadPoolExecutor(6) as pool:
-        first = pool.submit(group_commit.ask, 0)
+        first = pool.submit(group_commit.submit, 0)
         assert entered.wait(TIMEOUT_S)
-        others = [pool.submit(group_commit.ask, number) for number in range(1, 6)]
+        others = [pool.submit(group_commit.submit, number) for number in range(1, 6)]
         while len(group_commit._waiting) < 5:
             time.sleep(0.001)
         release.set()
@@ -139,4 +139,4 @@ def test_error_of_a_batch_reaches_each_request_and_the_next_batch_runs() -> None
         release.set()
         assert first.result(TIMEOUT_S) == 0
         assert [future.result(TIMEOUT_S) for future in futures] == ["a broken batch"] * 3 + [3, 4]
-    assert group_commit.ask(7) == 7
+    assert group_commit.submit(7) == 7

@@ -18,7 +18,7 @@ import yaml
 
 from covey import cpu_affinity
 from covey.api.authentication import Project
-from covey.model.access import Actor, with_implied
+from covey.model.access import Actor, with_implied_roles
 from covey.model.errors import Invalid, Unauthorized
 from covey.model.ids import ProjectId, UserId
 from covey.request_slots import RequestSlots
@@ -142,7 +142,7 @@ def _user(entry: dict[str, Any], projects: Sequence[Project], path: Path) -> Use
     actor = Actor(
         user_id=UserId(entry["name"]),
         project_id=ProjectId(project.id),
-        roles=with_implied(frozenset(entry["roles"])),
+        roles=with_implied_roles(frozenset(entry["roles"])),
         user_name=entry["name"],
         project_name=project.name,
     )
@@ -184,7 +184,7 @@ class BasicAuth:
         if user is None:
             # When a cached password expires, concurrent requests of a client miss it together: one verifies it.
             lock = self._verifying.setdefault(fingerprint, threading.Lock())
-            with self._slots.aside(), cpu_affinity.unpinned(), lock:
+            with self._slots.released(), cpu_affinity.unpinned(), lock:
                 user = self._cached(fingerprint) or self._verify_and_cache(header, fingerprint)
             self._verifying.pop(fingerprint, None)
         return user.actor

@@ -40,7 +40,7 @@ class KeystoneAuth:
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         identity: dict[str, Any] = {}
         statuses: list[str] = []
-        with self._slots.aside():  # the middleware may call Keystone
+        with self._slots.released():  # the middleware may call Keystone
             self._middleware({**environ, _VALIDATED_ENVIRON: identity}, lambda status, *_: statuses.append(status))
         if statuses[0].startswith("401"):
             raise Unauthorized("The request you have made requires authentication.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from covey.api.authentication import Project
-from covey.model.access import Actor, with_implied
+from covey.model.access import Actor, with_implied_roles
 from covey.model.errors import Unauthorized
 from covey.model.ids import ProjectId, UserId
 
@@ -31,7 +31,7 @@ class NoAuth:
         project = environ.get("HTTP_X_PROJECT_ID") or project or user
         given = frozenset(role.strip() for role in roles.split(",") if role.strip())
         system_scoped = "HTTP_OPENSTACK_SYSTEM_SCOPE" in environ
-        return Actor(UserId(user), ProjectId(project), with_implied(given), user, project, system_scoped)
+        return Actor(UserId(user), ProjectId(project), with_implied_roles(given), user, project, system_scoped)
 
     def project(self, project_id: str) -> Project | None:
         """Return a project of this id: every project exists."""

@@ -14,7 +14,7 @@ from covey.api.times import microseconds, moment
 from covey.api.validation import is_true
 from covey.api.versions import Version
 from covey.model.access import Target
-from covey.model.actions import Action, ActionEvent, Migration, MigrationFilter, MoveKind, Span
+from covey.model.actions import Action, ActionEvent, LogPage, Migration, MigrationFilter, MoveKind
 from covey.model.errors import Invalid, NotFound
 from covey.ports import Access
 from covey.services.flavors import Flavors
@@ -129,16 +129,16 @@ class InstanceActions:
 
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, server_schemas.ACTION_LIST)
-        span = _span(query, req, mv.ACTIONS_PAGED, self.max_limit)
-        actions = self.histories.of_server(req.actor, key, span)
-        page = actions[: _size(span)]
-        resp.media = {"instanceActions": [self._short(action, req) for action in page]}
-        if len(actions) > len(page):
-            resp.media["links"] = _next(req, query, page[-1].request_id)
+        page = _log_page(query, req, mv.ACTIONS_PAGED, self.max_limit)
+        actions = self.histories.of_server(req.actor, key, page)
+        shown = actions[: _size(page)]
+        resp.media = {"instanceActions": [self._short(action, req) for action in shown]}
+        if len(actions) > len(shown):
+            resp.media["links"] = _next(req, query, shown[-1].request_id)
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str, request_id: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
-        action = self.histories.one(req.actor, key, request_id)
+        action = self.histories.get_action(req.actor, key, request_id)
         target = Target(project_id=action.project_id)
         operator = self.access.allows(req.actor, "os_compute_api:os-instance-actions:events", target)
         events = [self._event(event, req, operator=operator) for event in action.events]
@@ -190,20 +190,20 @@ class Migrations:
             source=query.get("source_compute"),
             user_id=query.get("user_id") if owned else None,
             project_id=query.get("project_id") if owned else None,
-            span=_span(query, req, mv.MIGRATIONS_PAGED, self.max_limit),
+            page=_log_page(query, req, mv.MIGRATIONS_PAGED, self.max_limit),
         )
         found = self.histories.migrations(req.actor, wanted)
-        page = found[: _size(wanted.span)]
+        page = found[: _size(wanted.page)]
         resp.media = {"migrations": [_migration(move, req) for move in page]}
         if len(found) > len(page):
             resp.media["migrations_links"] = _next(req, query, page[-1].uuid)
 
 
-def _span(query: Mapping[str, str], req: Request, since: Version, most: int) -> Span:
-    """Return the span of a list: its page and one entry more; all entries before the version that pages it."""
+def _log_page(query: Mapping[str, str], req: Request, since: Version, most: int) -> LogPage:
+    """Return the page of a list plus one entry; all entries before the microversion that introduces pages."""
     if req.version < since:
-        return Span()
-    return Span(
+        return LogPage()
+    return LogPage(
         marker=query.get("marker"),
         limit=page_size(query, most) + 1,
         changed_since=moment(query, "changes-since"),
@@ -211,8 +211,8 @@ def _span(query: Mapping[str, str], req: Request, since: Version, most: int) -> 
     )
 
 
-def _size(span: Span) -> int | None:
-    return None if span.limit is None else span.limit - 1
+def _size(page: LogPage) -> int | None:
+    return None if page.limit is None else page.limit - 1
 
 
 def _next(req: Request, query: Mapping[str, str], marker: str) -> list[Json]:

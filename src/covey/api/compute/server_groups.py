@@ -106,7 +106,7 @@ class ServerGroups:
         query = read_query(req, LIST)
         groups = self.service.find(
             req.actor,
-            everywhere="all_projects" in query,
+            all_projects="all_projects" in query,
             offset=bounded(query.get("offset", "")),
             limit=page_size(query, self.max_limit),
         )

@@ -174,9 +174,9 @@ class Servers:
     def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
         query = read_query(req, server_schemas.LIST)
         limit = page_size(query, self.max_limit)
-        everywhere = is_true(query.get("all_tenants", "0") or "1")
+        all_projects = is_true(query.get("all_tenants", "0") or "1")
         filters = _filter(query, limit + 1)
-        found = self.service.find(req.actor, filters, everywhere=everywhere, rule=rule) if filters else []
+        found = self.service.find(req.actor, filters, all_projects=all_projects, rule=rule) if filters else []
         page = found[:limit]
         detailed = rule == "detail"
         resp.media = {
@@ -195,7 +195,7 @@ class Servers:
         def changed(server: Server) -> Server:
             return replace(server, details=replace(server.details, metadata=change(server.details.metadata)))
 
-        return self.service.change(req.actor, key, f"os_compute_api:server-metadata:{rule}", changed, heeds_lock=True)
+        return self.service.change(req.actor, key, f"os_compute_api:server-metadata:{rule}", changed, check_lock=True)
 
     def _set_tags(self, req: Request, key: str, rule: str, tags: frozenset[str]) -> Server:
         server_schemas.TAGS_BODY.check({"tags": sorted(tags)})

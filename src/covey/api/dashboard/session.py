@@ -81,7 +81,7 @@ class KeystoneSignIn:
             project_domain_name=credentials.domain,
         )
         try:
-            with self.request_slots.aside():
+            with self.request_slots.released():
                 access = plugin.get_access(Session(verify=self.verify, timeout=_TIMEOUT_S))
         except exceptions.Unauthorized as error:
             raise Unauthorized("The name, the password, the project or the domain is wrong.") from error

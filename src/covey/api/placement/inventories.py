@@ -33,7 +33,7 @@ class Inventories:
         body = read(req, schemas.INVENTORIES)
         inventories = {kind: parse(entry) for kind, entry in body["inventories"].items()}
         provider = self.inventories.replace(
-            req.actor, key, body["resource_provider_generation"], inventories, least=_min_capacity(req.version)
+            req.actor, key, body["resource_provider_generation"], inventories, min_capacity=_min_capacity(req.version)
         )
         self._respond_all(req, resp, provider, inventories)
 
@@ -41,7 +41,7 @@ class Inventories:
         """Add an inventory."""
         body = read(req, schemas.NEW_INVENTORY)
         kind, new = body["resource_class"], parse(body)
-        provider = self.inventories.add(req.actor, key, kind, new, least=_min_capacity(req.version))
+        provider = self.inventories.add(req.actor, key, kind, new, min_capacity=_min_capacity(req.version))
         resp.status = falcon.HTTP_201
         resp.location = req.link(f"{PATH}/{key}/inventories/{kind}")
         self._respond(req, resp, provider, new)
@@ -53,13 +53,13 @@ class Inventories:
         no_content(resp)
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
-        self._respond(req, resp, *self.inventories.one(req.actor, key, kind))
+        self._respond(req, resp, *self.inventories.get(req.actor, key, kind))
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
         body = read(req, schemas.INVENTORY)
         new = parse(body)
         provider = self.inventories.change(
-            req.actor, key, kind, body["resource_provider_generation"], new, least=_min_capacity(req.version)
+            req.actor, key, kind, body["resource_provider_generation"], new, min_capacity=_min_capacity(req.version)
         )
         self._respond(req, resp, provider, new)
 

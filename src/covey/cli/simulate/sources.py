@@ -113,8 +113,11 @@ def _state(
     flavors: list[Flavor],
 ) -> InitialState:
     weights, subset = _scheduler_options(conf)
-    zone, isolates = conf.scheduler.default_availability_zone, conf.scheduler.enable_forbidden_aggregates_filter
-    fleet = build_fleet(hosts, aggregates, weights, zone, isolates=isolates)
+    zone, isolate_aggregates = (
+        conf.scheduler.default_availability_zone,
+        conf.scheduler.enable_forbidden_aggregates_filter,
+    )
+    fleet = build_fleet(hosts, aggregates, weights, zone, isolate_aggregates=isolate_aggregates)
     return InitialState(
         fleet.hosts,
         fleet.aggregates,

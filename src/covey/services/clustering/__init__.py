@@ -39,7 +39,7 @@ class Clustering:
     scaling: Scaling
 
     @classmethod
-    def on(
+    def build(
         cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, default_zone: str, limits: Limits
     ) -> Self:
         """Return the services on a store."""

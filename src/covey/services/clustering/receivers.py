@@ -102,7 +102,7 @@ class Receivers:
     def trigger(self, receiver_id: str, given: Document) -> Action:
         """Start the action on behalf of the receiver's creator. Raises NotFound, Locked, Cooldown.
 
-        The caller is not authenticated, so it has to present the whole id.
+        The caller is not authenticated, so it must send the whole id.
         """
         with self.store.write() as tx:
             receiver = tx.clustering.receivers.by_id(receiver_id)

@@ -27,7 +27,7 @@ class Dashboard:
     refusals: Refusals
 
     @classmethod
-    def on(
+    def build(
         cls,
         store: Store,
         access: Access,
@@ -37,16 +37,17 @@ class Dashboard:
         servers: Servers,
         detail: str,
         *,
-        isolates: bool,
+        isolate_aggregates: bool,
     ) -> Self:
         """Build the services on one store.
 
-        `detail` is how much tenants see of refusals; `isolates` says whether aggregates reject requests by traits.
+        `detail` is how much tenants see of refusals; `isolate_aggregates` says whether
+        aggregates with required traits reject other requests.
         """
         return cls(
             fleet=FleetMaps(store, access, live),
             groups=DashboardGroups(store, access, live, groups),
-            health=HealthChecks(store, access, Engines(store, access, clock), isolates),
+            health=HealthChecks(store, access, Engines(store, access, clock), isolate_aggregates),
             changes=ChangePoller(store, access),
             refusals=Refusals(store, access, live, servers, detail),
         )

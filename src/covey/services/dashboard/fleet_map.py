@@ -149,7 +149,7 @@ class FleetMaps:
                 raise NotFound(f"Host {name!r} could not be found.")
             servers = {server: server_name for server_name, server in tx.servers.names_on([found.id])[found.id]}
             aggregates = [aggregate for aggregate in tx.aggregates.all() if name in aggregate.hosts]
-            return HostDetails(found, tx.allocations.on(found.id), servers, aggregates)
+            return HostDetails(found, tx.allocations.of_provider(found.id), servers, aggregates)
 
 
 def _select_scope(scopes: Sequence[ScopeRef], name: str | None) -> ScopeRef:

@@ -68,9 +68,9 @@ class DashboardGroups:
     def find(self, actor: Actor, offset: int, limit: int) -> list[tuple[Group, Counts]]:
         """Return a page of the project's groups, or of all groups for operators, with their violation counts."""
         self.access.require(actor, f"{_RULE}index", Target(project_id=actor.project_id))
-        everywhere = self.access.allows(actor, f"{_RULE}index:all_projects")
+        all_projects = self.access.allows(actor, f"{_RULE}index:all_projects")
         with self.store.read() as tx:
-            found = tx.groups.find(None if everywhere else actor.project_id, offset, limit)
+            found = tx.groups.find(None if all_projects else actor.project_id, offset, limit)
             obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
             places: dict[GroupId, dict[str, HostId]] = defaultdict(dict)
             for group, server, host in tx.dashboard.members([group.id for group in found]):
@@ -87,7 +87,7 @@ class DashboardGroups:
     def get(self, actor: Actor, group: str) -> GroupDetails:
         """Raises NotFound, also for another project's group."""
         with self.store.read() as tx:
-            found = self.groups.own(tx, actor, group, "audit")
+            found = self.groups.get_authorized(tx, actor, group, "audit")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             scopes = list(dict.fromkeys([*(p.scope for p in found.policies), *scopes_for(tx, self.access, actor)]))
             order = {server: i for i, server in enumerate(found.members)}
@@ -106,7 +106,7 @@ class DashboardGroups:
     def preview(self, actor: Actor, group: str, policies: Sequence[str], rules: Mapping[str, int]) -> PolicyPreview:
         """Return the violations under the proposed policies. Raises NotFound, Invalid, Forbidden."""
         with self.store.read() as tx:
-            found = self.groups.own(tx, actor, group, "audit")
+            found = self.groups.get_authorized(tx, actor, group, "audit")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             proposed = PolicyParser(tx, self.access, actor, obfuscation).parse(policies, rules)
             broken = self._violations(tx, found, proposed)

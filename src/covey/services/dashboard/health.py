@@ -37,7 +37,7 @@ class HealthChecks:
     store: Store
     access: Access
     engines: Engines
-    isolates: bool  # whether aggregates reject requests without the traits that they require
+    isolate_aggregates: bool  # whether aggregates reject requests without the traits that they require
 
     def check(self, actor: Actor) -> Health:
         """Raises Forbidden."""
@@ -46,7 +46,7 @@ class HealthChecks:
         with self.store.read() as tx:
             hosts, aggregates, scopes = tx.hosts.find(), tx.aggregates.all(), tx.scopes.all()
             in_use, backlog = tx.scopes.in_use(), tx.dashboard.backlog(now)
-            misplaced = find_misplaced_servers(tx) if self.isolates else []
+            misplaced = find_misplaced_servers(tx) if self.isolate_aggregates else []
         scopes_in_use = {aggregate.scope for aggregate in aggregates} | in_use
         names = [host.name for host in hosts]
         problems = [find_domain_problems(scope, names, aggregates) for scope in scopes if scope.id in scopes_in_use]

@@ -46,9 +46,9 @@ class Refusals:
 
     def refusals(self, actor: Actor) -> list[Server]:
         """Return the refused servers of the project, or of all projects for administrators, newest first."""
-        everywhere = self.access.allows(actor, f"{_RULE}:get_all_tenants")
+        all_projects = self.access.allows(actor, f"{_RULE}:get_all_tenants")
         filters = ServerFilter(vm_state=VmState.ERROR, limit=_MAX_SERVERS)
-        found = self.servers.find(actor, filters, everywhere=everywhere, rule="detail")
+        found = self.servers.find(actor, filters, all_projects=all_projects, rule="detail")
         return [server for server in found if is_refused(server)]
 
     def why(self, actor: Actor, server: str) -> Refusal:

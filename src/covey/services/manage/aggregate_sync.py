@@ -33,7 +33,7 @@ def sync(store: Store, start: StartProgress) -> SyncResult:
     """Add the missing links, one transaction for each aggregate. Removes nothing."""
     with store.read() as tx:
         aggregates = {aggregate.id: aggregate for aggregate in tx.aggregates.all()}
-        missing = tx.aggregates.unmirrored()
+        missing = tx.aggregates.unsynced_hosts()
         names = {host.id: host.name for host in tx.hosts.find()} if missing else {}
     added: list[AggregateLink] = []
     failed: list[tuple[str, str]] = []
@@ -53,8 +53,8 @@ def _add_links(store: Store, aggregate: AggregateId) -> list[HostId]:
     def attempt() -> list[HostId]:
         with store.write() as tx:
             tx.aggregates.by_id(aggregate, lock=True)  # so that no concurrent request removes a host from it
-            pairs = tx.aggregates.unmirrored(aggregate)
-            tx.aggregates.mirror(pairs)
+            pairs = tx.aggregates.unsynced_hosts(aggregate)
+            tx.aggregates.sync_hosts(pairs)
             return [host for _, host in pairs]
 
     return retry_on_conflict(attempt)

@@ -88,11 +88,11 @@ def _mismatches(
     names: Mapping[str, str],
 ) -> Iterator[AllocationMismatch]:
     consumers = [*(s.id for s in page), *(migrations[s.id].uuid for s in page if s.id in migrations)]
-    held = {current.consumer.uuid: current for current in tx.allocations.holdings(consumers)}
+    current_by_consumer = {current.consumer.uuid: current for current in tx.allocations.by_consumer(consumers)}
     for server in page:
         expected = list(_expected(server, migrations.get(server.id), uuids))
-        if any(_differs(wanted, held.get(wanted.consumer), names.keys()) for wanted in expected):
-            by_host = {names[uuid]: amounts for wanted in expected for uuid, amounts in wanted.resources.items()}
+        if any(_differs(request, current_by_consumer.get(request.consumer), names.keys()) for request in expected):
+            by_host = {names[uuid]: amounts for request in expected for uuid, amounts in request.resources.items()}
             yield AllocationMismatch(server.id, server.name, by_host)
 
 
@@ -104,21 +104,21 @@ def _heal_server(store: Store, clock: Clock, key: ServerId, hosts: Hosts) -> boo
             return False
         migration = next(iter(tx.migrations.find(server=key, statuses=UNDER_WAY)), None)
         expected = list(_expected(server, migration, hosts))
-        tx.allocations.hold([wanted for wanted in expected if wanted.resources])
-        consumers = tx.allocations.find([wanted.consumer for wanted in expected], lock=True)
-        held = {current.consumer.uuid: current for current in tx.allocations.holdings([*consumers])}
+        tx.allocations.lock_consumers([request for request in expected if request.resources])
+        consumers = tx.allocations.find_consumers([request.consumer for request in expected], lock=True)
+        current_by_consumer = {current.consumer.uuid: current for current in tx.allocations.by_consumer([*consumers])}
         own = set(hosts.values())
         wrong = [
-            _with_other_resources(wanted, held.get(wanted.consumer), own)
-            for wanted in expected
-            if _differs(wanted, held.get(wanted.consumer), own)
+            _with_other_resources(request, current_by_consumer.get(request.consumer), own)
+            for request in expected
+            if _differs(request, current_by_consumer.get(request.consumer), own)
         ]
         now = clock()
-        _, had = tx.allocations.renew(wrong, now)
-        named = {uuid for wanted in wrong for uuid in wanted.resources}
-        providers = allocation_writes.provider_ids(tx.providers.hold(named, {each.provider_id for each in had}))
-        allocation_writes.replace_allocations(tx, wrong, had, providers)
-        tx.providers.bump(allocation_writes.generation_increments(wrong, had, providers), now)
+        _, old = tx.allocations.clear_consumers(wrong, now)
+        named = {uuid for request in wrong for uuid in request.resources}
+        providers = allocation_writes.provider_ids(tx.providers.lock(named, {each.provider_id for each in old}))
+        allocation_writes.replace_allocations(tx, wrong, old, providers)
+        tx.providers.bump(allocation_writes.generation_increments(wrong, old, providers), now)
         return bool(wrong)
 
 
@@ -142,22 +142,22 @@ def _request(
     return AllocationRequest(consumer, resources, server.project_id, server.user_id, kind)
 
 
-def _differs(wanted: AllocationRequest, current: ConsumerAllocations | None, hosts: Collection[str]) -> bool:
+def _differs(request: AllocationRequest, current: ConsumerAllocations | None, hosts: Collection[str]) -> bool:
     if current is None:
-        return bool(wanted.resources)
+        return bool(request.resources)
     owner = current.consumer.project_id, current.consumer.kind
-    return _split_resources(current, hosts)[0] != wanted.resources or owner != (wanted.project_id, wanted.kind)
+    return _split_resources(current, hosts)[0] != request.resources or owner != (request.project_id, request.kind)
 
 
 def _with_other_resources(
-    wanted: AllocationRequest, current: ConsumerAllocations | None, hosts: Collection[str]
+    request: AllocationRequest, current: ConsumerAllocations | None, hosts: Collection[str]
 ) -> AllocationRequest:
     """Return the request with the resources that the consumer holds besides those of its flavor."""
     if current is None:
-        return wanted
+        return request
     others = _split_resources(current, hosts)[1]
-    both = others.keys() | wanted.resources.keys()
-    return replace(wanted, resources={p: {**others.get(p, {}), **wanted.resources.get(p, {})} for p in both})
+    both = others.keys() | request.resources.keys()
+    return replace(request, resources={p: {**others.get(p, {}), **request.resources.get(p, {})} for p in both})
 
 
 def _split_resources(

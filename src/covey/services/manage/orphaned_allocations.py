@@ -33,14 +33,14 @@ class OrphanedConsumer:
 def find(store: Store) -> list[OrphanedConsumer]:
     """Return all orphaned consumers of types INSTANCE and MIGRATION; other types are never orphans."""
     with store.read() as tx:
-        uuids = tx.allocations.orphans()
+        uuids = tx.allocations.orphaned_consumers()
         if not uuids:
             return []
         names = {provider.uuid: provider.name for provider in tx.providers.find(ProviderFilter())}
         found = [
             consumer
             for start in range(0, len(uuids), _BATCH)
-            for consumer in tx.allocations.holdings(uuids[start : start + _BATCH])
+            for consumer in tx.allocations.by_consumer(uuids[start : start + _BATCH])
         ]
     return [
         OrphanedConsumer(
@@ -64,8 +64,8 @@ def delete(store: Store, orphans: list[OrphanedConsumer], start: StartProgress) 
 
 def _delete(store: Store, uuid: str) -> bool:
     with store.write() as tx:
-        tx.allocations.find([uuid], lock=True)
-        orphaned = bool(tx.allocations.orphans([uuid]))
+        tx.allocations.find_consumers([uuid], lock=True)
+        orphaned = bool(tx.allocations.orphaned_consumers([uuid]))
         if orphaned:
             tx.changes.add_uses(tx.claims.release(uuid))
         return orphaned

@@ -33,7 +33,7 @@ class Placement:
     usages: Usages
 
     @classmethod
-    def on(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, request_slots: RequestSlots) -> Self:
+    def build(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, request_slots: RequestSlots) -> Self:
         """Build the services on one store."""
         live = LiveProviders()
         return cls(

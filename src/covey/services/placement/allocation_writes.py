@@ -18,30 +18,30 @@ def provider_ids(providers: Mapping[str, Provider]) -> dict[str, int]:
     return {uuid: provider.id for uuid, provider in providers.items()}
 
 
-def check_consumer_generations(generations: Mapping[str, int], wanted: Sequence[AllocationRequest]) -> None:
+def check_consumer_generations(generations: Mapping[str, int], requests: Sequence[AllocationRequest]) -> None:
     """Raise ConcurrentUpdate for a consumer whose generation is not the one in the request.
 
     Generation 0 marks a consumer that this request creates.
     """
-    for each in wanted:
-        now = generations[each.consumer] or None
-        if each.checked and each.generation != now:
+    for request in requests:
+        now = generations[request.consumer] or None
+        if request.checked and request.generation != now:
             raise ConcurrentUpdate(
-                f"consumer generation conflict - expected {'null' if now is None else now} but got {each.generation}"
+                f"consumer generation conflict - expected {'null' if now is None else now} but got {request.generation}"
             )
 
 
-def check_providers_exist(providers: Collection[str], wanted: Sequence[AllocationRequest]) -> None:
+def check_providers_exist(providers: Collection[str], requests: Sequence[AllocationRequest]) -> None:
     """Raise Invalid for a provider that does not exist."""
-    for uuid in (uuid for each in wanted for uuid in each.resources):
+    for uuid in (uuid for request in requests for uuid in request.resources):
         if uuid not in providers:
             raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
 
 
 def replace_allocations(
     tx: Transaction,
-    wanted: Sequence[AllocationRequest],
-    held: Sequence[Allocation],
+    requests: Sequence[AllocationRequest],
+    old: Sequence[Allocation],
     providers: ProviderIds,
     inventories: InventoriesById | None = None,
 ) -> None:
@@ -50,59 +50,61 @@ def replace_allocations(
     The caller has deleted the old allocations and locked the providers. Raises Conflict for a missing inventory, a
     size that the inventory does not allow, or an exceeded capacity.
     """
-    new = allocation_rows(wanted, providers)
+    new = allocation_rows(requests, providers)
     if inventories is None:
-        inventories = tx.inventories.of({each.provider_id for each in new})
+        inventories = tx.inventories.of({allocation.provider_id for allocation in new})
     check_units(new, providers, inventories)
-    reject_exceeding(tx.allocations.add(new, usage_changes(new, held)), providers)
-    emptied = [each.consumer for each in wanted if not each.resources]
+    reject_exceeding(tx.allocations.add(new, usage_changes(new, old)), providers)
+    emptied = [request.consumer for request in requests if not request.resources]
     if emptied:
-        tx.allocations.forget(emptied)
+        tx.allocations.delete_consumers(emptied)
 
 
 def generation_increments(
-    wanted: Sequence[AllocationRequest], held: Sequence[Allocation], providers: ProviderIds
+    requests: Sequence[AllocationRequest], old: Sequence[Allocation], providers: ProviderIds
 ) -> Counter[int]:
     """Count one increment for each provider in a request, or whose allocations a consumer gives up entirely."""
-    emptied = {each.consumer for each in wanted if not each.resources}
-    named = {providers[uuid] for each in wanted for uuid in each.resources}
-    return Counter(named | {each.provider_id for each in held if each.consumer in emptied})
+    emptied = {request.consumer for request in requests if not request.resources}
+    named = {providers[uuid] for request in requests for uuid in request.resources}
+    return Counter(named | {allocation.provider_id for allocation in old if allocation.consumer in emptied})
 
 
-def allocation_rows(wanted: Sequence[AllocationRequest], providers: ProviderIds) -> list[Allocation]:
+def allocation_rows(requests: Sequence[AllocationRequest], providers: ProviderIds) -> list[Allocation]:
     """Return the rows of the requested allocations."""
     return [
-        Allocation(each.consumer, providers[uuid], kind, amount)
-        for each in wanted
-        for uuid, resources in each.resources.items()
+        Allocation(request.consumer, providers[uuid], kind, amount)
+        for request in requests
+        for uuid, resources in request.resources.items()
         for kind, amount in resources.items()
     ]
 
 
-def usage_changes(new: Sequence[Allocation], held: Sequence[Allocation]) -> list[Amount]:
+def usage_changes(new: Sequence[Allocation], old: Sequence[Allocation]) -> list[Amount]:
     """Return the change of usage of each inventory, in lock order."""
     sums: Counter[tuple[int, str]] = Counter()
-    for each in new:
-        sums[each.provider_id, each.resource_class] += each.used
-    for each in held:
-        sums[each.provider_id, each.resource_class] -= each.used
+    for allocation in new:
+        sums[allocation.provider_id, allocation.resource_class] += allocation.used
+    for allocation in old:
+        sums[allocation.provider_id, allocation.resource_class] -= allocation.used
     return [(*key, amount) for key, amount in sorted(sums.items()) if amount]
 
 
 def check_units(new: Sequence[Allocation], providers: ProviderIds, inventories: InventoriesById) -> None:
     """Raise Conflict for a missing inventory, or a size that the inventory does not allow."""
     names = {provider: uuid for uuid, provider in providers.items()}
-    for each in new:
-        provider, inventory = names[each.provider_id], inventories[each.provider_id].get(each.resource_class)
+    for allocation in new:
+        provider, inventory = (
+            names[allocation.provider_id],
+            inventories[allocation.provider_id].get(allocation.resource_class),
+        )
         if inventory is None:
             raise Conflict(
                 "Unable to allocate inventory: "
-                f"Inventory for '{each.resource_class}' on resource provider '{provider}' invalid."
+                f"Inventory for '{allocation.resource_class}' on resource provider '{provider}' invalid."
             )
-        if not inventory.allows(each.used):
-            raise Conflict(
-                f"{_unable(each.resource_class, provider)} The requested amount would violate inventory constraints."
-            )
+        if not inventory.allows(allocation.used):
+            unable = _unable(allocation.resource_class, provider)
+            raise Conflict(f"{unable} The requested amount would violate inventory constraints.")
 
 
 def reject_exceeding(exceeding: Sequence[Amount], providers: ProviderIds) -> None:

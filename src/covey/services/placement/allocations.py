@@ -30,16 +30,16 @@ class Allocations:
     clock: Clock
     request_slots: RequestSlots = field(default_factory=RequestSlots)
     live: LiveProviders = field(default_factory=LiveProviders)
-    _batches: GroupCommit[Sequence[AllocationRequest], None] = field(init=False)
+    _group_commit: GroupCommit[Sequence[AllocationRequest], None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._batches = GroupCommit(self.write, request_slots=self.request_slots)
+        self._group_commit = GroupCommit(self.write, request_slots=self.request_slots)
 
     def of_consumer(self, actor: Actor, consumer: str) -> ConsumerAllocations | None:
         """Return the allocations of a consumer, or None if it has none."""
         self.access.require(actor, f"{_RULE}list")
         with self.store.read() as tx:
-            found = tx.allocations.holdings([consumer])
+            found = tx.allocations.by_consumer([consumer])
         return found[0] if found else None
 
     def of_provider(self, actor: Actor, uuid: str) -> tuple[Provider, list[ConsumerAllocations]]:
@@ -47,17 +47,17 @@ class Allocations:
         self.access.require(actor, "placement:resource_providers:allocations:list")
         with self.store.read() as tx:
             provider = get_provider(tx, uuid)
-            return provider, tx.allocations.on(provider.id)
+            return provider, tx.allocations.of_provider(provider.id)
 
-    def replace(self, actor: Actor, wanted: AllocationRequest) -> None:
+    def replace(self, actor: Actor, request: AllocationRequest) -> None:
         """Replace the allocations of a consumer. Raises Invalid, Conflict, ConcurrentUpdate."""
         self.access.require(actor, f"{_RULE}update")
-        self._batches.ask([wanted])
+        self._group_commit.submit([request])
 
-    def replace_many(self, actor: Actor, wanted: Sequence[AllocationRequest]) -> None:
+    def replace_many(self, actor: Actor, requests: Sequence[AllocationRequest]) -> None:
         """Replace the allocations of several consumers in one transaction. Raises like `replace`."""
         self.access.require(actor, f"{_RULE}manage")
-        self._batches.ask(wanted)
+        self._group_commit.submit(requests)
 
     def delete(self, actor: Actor, consumer: str) -> None:
         """Delete the allocations of a consumer. Raises NotFound."""
@@ -65,12 +65,12 @@ class Allocations:
 
         def attempt() -> None:
             with self.store.write() as tx:
-                found = tx.allocations.find([consumer], lock=True)
-                held = tx.allocations.of([consumer])
-                if not found or not held:
+                found = tx.allocations.find_consumers([consumer], lock=True)
+                old = tx.allocations.of_consumers([consumer])
+                if not found or not old:
                     raise NotFound(f"No allocations for consumer '{consumer}'")
-                tx.allocations.take(sorted((each.provider_id, each.resource_class, -each.used) for each in held))
-                tx.allocations.forget([consumer])
+                tx.allocations.take(sorted((a.provider_id, a.resource_class, -a.used) for a in old))
+                tx.allocations.delete_consumers([consumer])
 
         retry_on_conflict(attempt)
 
@@ -79,7 +79,7 @@ class Allocations:
 
         All share one transaction. If that fails, or two requests write one consumer, each gets its own transaction.
         """
-        written = Counter(each.consumer for request in requests for each in request)
+        written = Counter(write.consumer for request in requests for write in request)
         if len(requests) > 1 and max(written.values()) == 1:
             with suppress(CoveyError):
                 self._write(requests)
@@ -95,9 +95,9 @@ class Allocations:
 
     def _write(self, requests: Sequence[Sequence[AllocationRequest]]) -> None:
         """Write new consumers in one round trip if their providers are in memory, and all others in two."""
-        wanted = [each for request in requests for each in request]
-        if all(each.is_new and each.resources for each in wanted):
-            known = self.live.known_ids({uuid for each in wanted for uuid in each.resources})
+        writes = [write for request in requests for write in request]
+        if all(write.is_new and write.resources for write in writes):
+            known = self.live.known_ids({uuid for write in writes for uuid in write.resources})
             with suppress(TransactionConflict):  # the providers in memory are outdated: read them
                 if known is not None:
                     self._write_once(requests, known)
@@ -107,16 +107,16 @@ class Allocations:
     def _write_once(
         self, requests: Sequence[Sequence[AllocationRequest]], known: allocation_writes.ProviderIds | None
     ) -> None:
-        wanted, now = [each for request in requests for each in request], self.clock()
-        new = [] if known is None else allocation_writes.allocation_rows(wanted, known)
+        writes, now = [write for request in requests for write in request], self.clock()
+        new = [] if known is None else allocation_writes.allocation_rows(writes, known)
         with self.store.write() as tx:
-            locked = tx.allocations.open(wanted, now, new, allocation_writes.usage_changes(new, ()))
-            allocation_writes.check_consumer_generations(locked.generations, wanted)
-            allocation_writes.check_providers_exist(locked.providers, wanted)
-            _check_resource_classes(tx, wanted)
+            locked = tx.allocations.begin_replace(writes, now, new, allocation_writes.usage_changes(new, ()))
+            allocation_writes.check_consumer_generations(locked.generations, writes)
+            allocation_writes.check_providers_exist(locked.providers, writes)
+            _check_resource_classes(tx, writes)
             counts = sum(
                 (
-                    allocation_writes.generation_increments(request, locked.held, locked.providers)
+                    allocation_writes.generation_increments(request, locked.old_allocations, locked.providers)
                     for request in requests
                 ),
                 Counter[int](),
@@ -125,7 +125,9 @@ class Allocations:
                 {provider: count - 1 for provider, count in counts.items()}, now
             )  # `open` incremented once
             if known is None:
-                allocation_writes.replace_allocations(tx, wanted, locked.held, locked.providers, locked.inventories)
+                allocation_writes.replace_allocations(
+                    tx, writes, locked.old_allocations, locked.providers, locked.inventories
+                )
             else:
                 _reject_changed_providers(known, locked.providers)
                 allocation_writes.check_units(new, locked.providers, locked.inventories)
@@ -138,8 +140,10 @@ def _reject_changed_providers(known: allocation_writes.ProviderIds, providers: a
         raise TransactionConflict("A resource provider was replaced by another request. Read it again, then retry.")
 
 
-def _check_resource_classes(tx: Transaction, wanted: Sequence[AllocationRequest]) -> None:
-    unknown = unknown_class(tx, {kind for each in wanted for amounts in each.resources.values() for kind in amounts})
+def _check_resource_classes(tx: Transaction, requests: Sequence[AllocationRequest]) -> None:
+    unknown = unknown_class(
+        tx, {kind for request in requests for amounts in request.resources.values() for kind in amounts}
+    )
     if unknown:
-        subject = f" for consumer {wanted[0].consumer}:" if len(wanted) == 1 else ""
+        subject = f" for consumer {requests[0].consumer}:" if len(requests) == 1 else ""
         raise Invalid(f"Unable to allocate inventory{subject} {unknown}")

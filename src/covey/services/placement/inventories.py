@@ -7,7 +7,7 @@ from typing import TypeVar
 from covey.model.access import Actor
 from covey.model.errors import ConcurrentUpdate, Invalid, InventoryInUse, NotFound
 from covey.model.providers import InventoryRecord, Provider
-from covey.model.vocabulary import in_order
+from covey.model.vocabulary import sort_classes
 from covey.ports import Access, Clock
 from covey.services.placement.generations import CONFLICT, check_generation, get_provider, retry_on_conflict
 from covey.storage.store import Store, Transaction
@@ -21,7 +21,7 @@ InventoryMap = Mapping[str, InventoryRecord]
 
 @dataclass(frozen=True, slots=True)
 class Inventories:
-    """Operations on inventories. `least` is the minimum capacity; old microversions require 1."""
+    """Operations on inventories. `min_capacity` is the minimum capacity; old microversions require 1."""
 
     store: Store
     access: Access
@@ -34,7 +34,7 @@ class Inventories:
             provider = get_provider(tx, uuid)
             return provider, tx.inventories.of([provider.id])[provider.id]
 
-    def one(self, actor: Actor, uuid: str, kind: str) -> tuple[Provider, InventoryRecord]:
+    def get(self, actor: Actor, uuid: str, kind: str) -> tuple[Provider, InventoryRecord]:
         """Raises NotFound."""
         self.access.require(actor, f"{_RULE}show")
         with self.store.read() as tx:
@@ -45,19 +45,19 @@ class Inventories:
         return provider, found
 
     def replace(
-        self, actor: Actor, uuid: str, generation: int | None, wanted: InventoryMap, *, least: int = 0
+        self, actor: Actor, uuid: str, generation: int | None, new: InventoryMap, *, min_capacity: int = 0
     ) -> Provider:
         """Replace all inventories of a provider. Raises NotFound, Invalid, ConcurrentUpdate, InventoryInUse."""
         self.access.require(actor, f"{_RULE}update")
 
         def change(tx: Transaction, provider: Provider, has: InventoryMap) -> None:
             check_generation(provider, generation, CONFLICT)
-            check_capacity(provider, wanted, least, "Unable to update inventory")
-            if unknown := unknown_class(tx, wanted):
+            check_capacity(provider, new, min_capacity, "Unable to update inventory")
+            if unknown := unknown_class(tx, new):
                 raise Invalid(f"Unknown resource class in inventory for resource provider {uuid}: {unknown}")
-            reject_removal_in_use(provider, has, wanted, "update conflict: ")
-            tx.inventories.drop((provider.id, kind) for kind in has.keys() - wanted.keys())
-            tx.inventories.put({provider.id: wanted})
+            reject_removal_in_use(provider, has, new, "update conflict: ")
+            tx.inventories.drop((provider.id, kind) for kind in has.keys() - new.keys())
+            tx.inventories.put({provider.id: new})
 
         return self._apply(uuid, change)
 
@@ -71,12 +71,12 @@ class Inventories:
 
         self._apply(uuid, change)
 
-    def add(self, actor: Actor, uuid: str, kind: str, new: InventoryRecord, *, least: int = 0) -> Provider:
+    def add(self, actor: Actor, uuid: str, kind: str, new: InventoryRecord, *, min_capacity: int = 0) -> Provider:
         """Raises NotFound, Invalid, and ConcurrentUpdate when the provider already has the class."""
         self.access.require(actor, f"{_RULE}create")
 
         def change(tx: Transaction, provider: Provider, has: InventoryMap) -> None:
-            check_capacity(provider, {kind: new}, least, "Unable to create inventory")
+            check_capacity(provider, {kind: new}, min_capacity, "Unable to create inventory")
             if unknown := unknown_class(tx, [kind]):
                 raise Invalid(f"Unable to create inventory for resource provider {uuid}: {unknown}")
             if kind in has:
@@ -88,14 +88,14 @@ class Inventories:
         return self._apply(uuid, change)
 
     def change(
-        self, actor: Actor, uuid: str, kind: str, generation: int, new: InventoryRecord, *, least: int = 0
+        self, actor: Actor, uuid: str, kind: str, generation: int, new: InventoryRecord, *, min_capacity: int = 0
     ) -> Provider:
         """Change the inventory of one class. Raises NotFound, Invalid, ConcurrentUpdate."""
         self.access.require(actor, f"{_RULE}update")
 
         def change(tx: Transaction, provider: Provider, has: InventoryMap) -> None:
             check_generation(provider, generation, CONFLICT)
-            check_capacity(provider, {kind: new}, least, "Unable to update inventory")
+            check_capacity(provider, {kind: new}, min_capacity, "Unable to update inventory")
             if unknown := unknown_class(tx, [kind]):
                 raise NotFound(unknown)
             if kind not in has:
@@ -133,20 +133,20 @@ class Inventories:
         return retry_on_conflict(attempt)
 
 
-def check_capacity(provider: Provider, wanted: InventoryMap, least: int, verb: str) -> None:
-    """Raise Invalid for an inventory whose capacity is below `least`."""
-    for kind, has in wanted.items():
+def check_capacity(provider: Provider, new: InventoryMap, min_capacity: int, verb: str) -> None:
+    """Raise Invalid for an inventory whose capacity is below `min_capacity`."""
+    for kind, has in new.items():
         refusal = f"{verb} for resource provider {provider.uuid}: Invalid inventory for '{kind}' on resource provider "
         refusal += f"'{provider.uuid}'. "
         if has.allocation_ratio <= 0:
             raise Invalid(f"{refusal}The allocation_ratio must be greater than 0.")
-        if has.capacity < least:
-            raise Invalid(f"{refusal}The reserved value is greater than{' or equal to' if least else ''} total.")
+        if has.capacity < min_capacity:
+            raise Invalid(f"{refusal}The reserved value is greater than{' or equal to' if min_capacity else ''} total.")
 
 
-def reject_removal_in_use(provider: Provider, has: InventoryMap, wanted: InventoryMap, verb: str) -> None:
+def reject_removal_in_use(provider: Provider, has: InventoryMap, new: InventoryMap, verb: str) -> None:
     """Raise InventoryInUse when a class to remove has allocations."""
-    used = in_order(kind for kind, inventory in has.items() if inventory.used and kind not in wanted)
+    used = sort_classes(kind for kind, inventory in has.items() if inventory.used and kind not in new)
     if used:
         raise InventoryInUse(verb + in_use(provider, used))
 
@@ -159,5 +159,5 @@ def in_use(provider: Provider, kinds: Iterable[str]) -> str:
 def unknown_class(tx: Transaction, kinds: Iterable[str]) -> str:
     """Return the message for the first unknown class, or an empty text. Locks the known custom classes."""
     names = set(kinds)
-    unknown = sorted(names - tx.resource_classes.known(names, hold=True))
+    unknown = sorted(names - tx.resource_classes.known(names, lock=True))
     return f"No such resource class {unknown[0]}." if unknown else ""

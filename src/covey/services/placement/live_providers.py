@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from covey.model.changes import Cursor, Use
+from covey.model.changes import Cursor, UsageChange
 from covey.model.inventory import ResourceClass
 from covey.scheduler.candidates import Providers
 from covey.services import gc_tuning
@@ -62,7 +62,7 @@ class LiveProviders:
         return self._providers
 
 
-def _apply(use: Use, providers: Providers) -> None:
+def _apply(use: UsageChange, providers: Providers) -> None:
     hosts = zip(ResourceClass, (use.vcpus, use.memory_mb, use.disk_gb), strict=True)
     for resource_class, amount in (*hosts, *use.others):
         if amount:

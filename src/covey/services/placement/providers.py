@@ -111,11 +111,11 @@ class Providers:
         retry_on_conflict(attempt)
 
 
-def _check_names(tx: Transaction, wanted: ProviderFilter) -> None:
-    unknown = sorted(wanted.resources.keys() - tx.resource_classes.known(wanted.resources))
+def _check_names(tx: Transaction, filters: ProviderFilter) -> None:
+    unknown = sorted(filters.resources.keys() - tx.resource_classes.known(filters.resources))
     if unknown:
         raise Invalid(f"Invalid resource class in resources parameter: No such resource class {unknown[0]}.")
-    traits = wanted.forbidden.union(*wanted.required)
+    traits = filters.forbidden.union(*filters.required)
     unknown = sorted(traits - tx.traits.known(traits))
     if unknown:
         raise Invalid(f'Invalid trait(s) in "required" parameter: No such trait(s): {", ".join(unknown)}.')
@@ -165,16 +165,16 @@ def _move(tx: Transaction, provider: Provider, change: ProviderChange, refusal: 
         raise Invalid(f"{refusal}{'re' if parent else 'un'}-parenting a provider is not currently allowed.")
     if provider.is_host:
         raise Conflict(f"Resource provider {provider.uuid} is the host {provider.name}; a host can't have a parent.")
-    roots = {each.root_id for each in (provider, parent) if each}
-    held = tx.providers.trees(roots, lock=True)
-    now = tx.providers.trees(roots)
-    if {_position(each) for each in held} != {_position(each) for each in now} or not {
-        _position(each) for each in (provider, parent) if each
-    } <= {_position(each) for each in now}:
+    roots = {node.root_id for node in (provider, parent) if node}
+    locked = tx.providers.trees(roots, lock=True)
+    current = tx.providers.trees(roots)
+    if {_position(node) for node in locked} != {_position(node) for node in current} or not {
+        _position(node) for node in (provider, parent) if node
+    } <= {_position(node) for node in current}:
         raise TransactionConflict(
             "Another request changed the tree of the resource provider. Read it again, then retry."
         )
-    descendants = _descendants(provider, now)
+    descendants = _descendants(provider, current)
     if parent is not None and parent.id in {provider.id, *descendants}:
         raise Invalid(f"{refusal}creating loop in the provider tree is not allowed.")
     tx.providers.move(provider.id, parent, descendants)
@@ -187,11 +187,11 @@ def _position(provider: Provider) -> tuple[int, int | None, int]:
 def _descendants(provider: Provider, tree: Sequence[Provider]) -> list[int]:
     """Return the ids of a provider's descendants."""
     children: dict[int | None, list[int]] = defaultdict(list)
-    for each in tree:
-        children[each.parent_id].append(each.id)
+    for node in tree:
+        children[node.parent_id].append(node.id)
     found: list[int] = []
     level = children[provider.id]
     while level:
         found += level
-        level = [child for each in level for child in children[each]]
+        level = [child for parent in level for child in children[parent]]
     return found

@@ -35,22 +35,24 @@ class Reshaper:
         """Raise Forbidden, before the request body is read."""
         self.access.require(actor, "placement:reshaper:reshape")
 
-    def reshape(self, actor: Actor, changes: Mapping[str, NewInventories], wanted: Sequence[AllocationRequest]) -> None:
+    def reshape(
+        self, actor: Actor, changes: Mapping[str, NewInventories], requests: Sequence[AllocationRequest]
+    ) -> None:
         """Raises UnknownProvider, Invalid, ConcurrentUpdate, InventoryInUse, Conflict."""
         self.require_reshape(actor)
-        retry_on_conflict(lambda: self._reshape(changes, wanted))
+        retry_on_conflict(lambda: self._reshape(changes, requests))
 
-    def _reshape(self, changes: Mapping[str, NewInventories], wanted: Sequence[AllocationRequest]) -> None:
+    def _reshape(self, changes: Mapping[str, NewInventories], requests: Sequence[AllocationRequest]) -> None:
         with self.store.write() as tx:
             now = self.clock()
-            generations, held = tx.allocations.renew(wanted, now)
-            named = changes.keys() | {uuid for each in wanted for uuid in each.resources}
-            providers = tx.providers.hold(named, [each.provider_id for each in held])
+            generations, old = tx.allocations.clear_consumers(requests, now)
+            named = changes.keys() | {uuid for request in requests for uuid in request.resources}
+            providers = tx.providers.lock(named, [allocation.provider_id for allocation in old])
             _check_provider_generations(changes, providers)
-            allocation_writes.check_consumer_generations(generations, wanted)
-            allocation_writes.check_providers_exist(providers, wanted)
+            allocation_writes.check_consumer_generations(generations, requests)
+            allocation_writes.check_providers_exist(providers, requests)
             kinds = {kind for new in changes.values() for kind in new.inventories}
-            kinds |= {kind for each in wanted for amounts in each.resources.values() for kind in amounts}
+            kinds |= {kind for request in requests for amounts in request.resources.values() for kind in amounts}
             if unknown := unknown_class(tx, kinds):
                 raise Invalid(f"malformed reshaper data: {unknown}")
             for uuid, new in changes.items():
@@ -58,9 +60,9 @@ class Reshaper:
                     providers[uuid], new.inventories, 0, "malformed reshaper data: Unable to update inventory"
                 )
             ids = [providers[uuid].id for uuid in changes]
-            tx.inventories.of({*ids, *(each.provider_id for each in held)}, lock=True)
+            tx.inventories.of({*ids, *(allocation.provider_id for allocation in old)}, lock=True)
             tx.inventories.put({providers[uuid].id: new.inventories for uuid, new in changes.items()})
-            allocation_writes.replace_allocations(tx, wanted, held, allocation_writes.provider_ids(providers))
+            allocation_writes.replace_allocations(tx, requests, old, allocation_writes.provider_ids(providers))
             have = tx.inventories.of(ids)
             for uuid, new in changes.items():
                 reject_removal_in_use(providers[uuid], have[providers[uuid].id], new.inventories, "update conflict: ")
@@ -69,7 +71,7 @@ class Reshaper:
                 for uuid, new in changes.items()
                 for kind in have[providers[uuid].id].keys() - new.inventories.keys()
             )
-            counts = allocation_writes.generation_increments(wanted, held, allocation_writes.provider_ids(providers))
+            counts = allocation_writes.generation_increments(requests, old, allocation_writes.provider_ids(providers))
             counts += Counter({providers[uuid].id: 2 if new.inventories else 1 for uuid, new in changes.items()})
             tx.providers.bump(counts, now)
 

@@ -31,7 +31,7 @@ class ResourceClasses:
         """Return when a custom class was created; None for a standard one. Raises NotFound."""
         self.access.require(actor, f"{_RULE}show")
         with self.store.read() as tx:
-            return _existing(tx, name)
+            return _get_created_at(tx, name)
 
     def create(self, actor: Actor, name: str) -> None:
         """Raises Conflict when the class exists."""
@@ -50,7 +50,7 @@ class ResourceClasses:
 
         def attempt() -> None:
             with self.store.write() as tx:
-                _existing(tx, name)
+                _get_created_at(tx, name)
                 if name in STANDARD_CLASSES:
                     raise Invalid(f"Cannot update standard resource class {name}")
                 if new == name:
@@ -65,7 +65,7 @@ class ResourceClasses:
         """Raises NotFound, Invalid for a standard class, and Conflict while a provider has an inventory of it."""
         self.access.require(actor, f"{_RULE}delete")
         with self.store.write() as tx:
-            _existing(tx, name)
+            _get_created_at(tx, name)
             if name in STANDARD_CLASSES:
                 raise Invalid(f"Error in delete resource class: Cannot delete standard resource class {name}.")
             if not tx.resource_classes.delete(name):
@@ -79,7 +79,7 @@ class ResourceClasses:
             return tx.resource_classes.add(name, self.clock())
 
 
-def _existing(tx: Transaction, name: str) -> datetime | None:
+def _get_created_at(tx: Transaction, name: str) -> datetime | None:
     if name in STANDARD_CLASSES:
         return None
     found = tx.resource_classes.custom([name])

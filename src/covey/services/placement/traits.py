@@ -52,7 +52,7 @@ class Traits:
         with self.store.read() as tx:
             found = tx.traits.custom([name])
         if name not in found:
-            raise NotFound(_unknown(name))
+            raise NotFound(_no_such_trait(name))
         return found[name]
 
     def ensure(self, actor: Actor, name: str) -> bool:
@@ -64,7 +64,7 @@ class Traits:
                 'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
             )
         with self.store.write() as tx:
-            return tx.traits.name([name], self.clock())
+            return tx.traits.add_custom([name], self.clock())
 
     def delete(self, actor: Actor, name: str) -> None:
         """Raises Invalid for a standard trait, NotFound, and Conflict while a provider has it."""
@@ -73,8 +73,8 @@ class Traits:
             raise Invalid(f"Cannot delete standard trait {name}.")
         with self.store.write() as tx:
             if name not in tx.traits.custom([name]):
-                raise NotFound(_unknown(name))
-            if not tx.traits.forget(name):
+                raise NotFound(_no_such_trait(name))
+            if not tx.traits.delete_custom(name):
                 raise Conflict(f"The trait {name} is in use by a resource provider.")
 
     def of_provider(self, actor: Actor, uuid: str) -> tuple[Provider, frozenset[str]]:
@@ -99,7 +99,7 @@ class Traits:
             with self.store.write() as tx:
                 provider = get_provider(tx, uuid, lock=True)
                 check_generation(provider, generation, CHANGED)
-                if unknown := sorted(names - tx.traits.known(names, hold=True)):
+                if unknown := sorted(names - tx.traits.known(names, lock=True)):
                     raise Invalid(f"No such trait {', '.join(unknown)}")
                 if names == tx.traits.of(provider.id):
                     return provider
@@ -110,5 +110,5 @@ class Traits:
         return retry_on_conflict(attempt)
 
 
-def _unknown(name: str) -> str:
+def _no_such_trait(name: str) -> str:
     return f"No such trait(s): {name}."

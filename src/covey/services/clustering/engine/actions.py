@@ -128,7 +128,7 @@ def lock_action(tx: Transaction, action_id: str) -> tuple[Cluster | None, Action
 def lock_claimed_action(tx: Transaction, context: ActionContext) -> tuple[Cluster | None, Action]:
     """Lock the action and its cluster. Raises TransactionConflict when another worker has executed the action since."""
     cluster, action = lock_action(tx, context.action.id)
-    is_claimed = context.job is None or tx.work.hold(context.job)
+    is_claimed = context.job is None or tx.work.lock_lease(context.job)
     if action is None or action.status is not context.action.status or not is_claimed:
         raise TransactionConflict(f"Another worker executed the action {context.action.id}.")
     return cluster, action

@@ -83,7 +83,7 @@ class Executor:
         """Return the action with its target; None when it needs no execution now."""
         with self.store.write() as tx:
             cluster, action = lock_action(tx, job.subject_id)
-            if not tx.work.hold(job):
+            if not tx.work.lock_lease(job):
                 return None  # another worker has claimed the job
             if action is None or action.is_finished:
                 tx.work.finish(JobKind.CLUSTER_ACTION, [job.subject_id])
@@ -136,7 +136,7 @@ class Executor:
         """Store the outcome, unless another worker has claimed the job by now."""
         with self.store.write() as tx:
             cluster, action = lock_action(tx, job.subject_id)
-            if not tx.work.hold(job):
+            if not tx.work.lock_lease(job):
                 return
             if action is None or action.is_finished:
                 tx.work.finish(JobKind.CLUSTER_ACTION, [job.subject_id])

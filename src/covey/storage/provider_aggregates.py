@@ -22,7 +22,7 @@ _REMOVE_ALL = delete(provider_aggregates).where(
     == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
     provider_aggregates.c.provider_id.in_(select(hosts.c.id)),
 )
-_MISSING = (
+_UNSYNCED = (
     select(aggregate_hosts.c.aggregate_id, aggregate_hosts.c.host_id)
     .join_from(aggregate_hosts, aggregates, aggregate_hosts.c.aggregate_id == aggregates.c.id)
     .where(
@@ -46,12 +46,12 @@ Pairs = Sequence[tuple[AggregateId, HostId]]
 
 def add_hosts(connection: sa.Connection, pairs: Pairs) -> None:
     """Add the hosts' providers to aggregates."""
-    _mirror(connection, _ADD, pairs)
+    _change(connection, _ADD, pairs)
 
 
 def remove_hosts(connection: sa.Connection, pairs: Pairs) -> None:
     """Remove the hosts' providers from aggregates."""
-    _mirror(connection, _REMOVE, pairs)
+    _change(connection, _REMOVE, pairs)
 
 
 def remove_aggregate(connection: sa.Connection, aggregate: AggregateId) -> None:
@@ -59,10 +59,10 @@ def remove_aggregate(connection: sa.Connection, aggregate: AggregateId) -> None:
     connection.execute(_REMOVE_ALL, {"of": aggregate})
 
 
-def missing(connection: sa.Connection, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
+def unsynced_hosts(connection: sa.Connection, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
     """Return hosts whose providers are not in the host's aggregate; of one aggregate, or of all."""
-    wanted = _MISSING if aggregate is None else _MISSING.where(aggregates.c.id == aggregate)
-    return [(AggregateId(of), HostId(host)) for of, host in connection.execute(wanted)]
+    query = _UNSYNCED if aggregate is None else _UNSYNCED.where(aggregates.c.id == aggregate)
+    return [(AggregateId(of), HostId(host)) for of, host in connection.execute(query)]
 
 
 def bump_generations(connection: sa.Connection, ids: Sequence[HostId]) -> None:
@@ -72,6 +72,6 @@ def bump_generations(connection: sa.Connection, ids: Sequence[HostId]) -> None:
         connection.execute(_BUMP, rows)
 
 
-def _mirror(connection: sa.Connection, statement: sa.Executable, pairs: Pairs) -> None:
+def _change(connection: sa.Connection, statement: sa.Executable, pairs: Pairs) -> None:
     bump_generations(connection, [host for _, host in pairs])
     connection.execute(statement, [{"of": aggregate, "host": host} for aggregate, host in pairs])
