@@ -1,1 +1,1 @@
-"""Measurements: how long a decision takes, against Nova's own step, and boots over HTTP. `make bench` runs them."""
+"""Benchmarks: decisions, comparisons with Nova and Placement, and server creation over HTTP. `make bench` runs them."""

@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: measure, show one table, and end. `make bench` runs it; BENCH="..." hands options over."""
+"""`python -m tests.bench`: run the benchmarks and print one table. `make bench` runs it; BENCH="..." passes options."""
 
 import argparse
 import json
@@ -18,39 +18,35 @@ _SECTIONS = ("decisions", "candidates", "nova", "placement", "boots")
 def _arguments() -> argparse.Namespace:
     sizes = boots.Sizes()
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file, too")
-    parser.add_argument("--only", choices=_SECTIONS, action="append", help="measure this alone; may be repeated")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this file")
+    parser.add_argument("--only", choices=_SECTIONS, action="append", help="run only this section; may be repeated")
+    parser.add_argument("--skip-nova", action="store_true", help="skip the comparison with Nova")
     parser.add_argument(
-        "--skip-nova", action="store_true", help="leave the comparison with Nova out; the table says so"
+        "--nova-venv", type=Path, default=Path(".bench/nova-venv"), metavar="DIR", help="created if missing"
     )
+    parser.add_argument("--skip-placement", action="store_true", help="skip the comparison with Placement")
     parser.add_argument(
-        "--nova-venv", type=Path, default=Path(".bench/nova-venv"), metavar="DIR", help="made if missing"
-    )
-    parser.add_argument(
-        "--skip-placement", action="store_true", help="leave the comparison with Placement out; the table says so"
-    )
-    parser.add_argument(
-        "--placement-venv", type=Path, default=Path(".bench/placement-venv"), metavar="DIR", help="made if missing"
+        "--placement-venv", type=Path, default=Path(".bench/placement-venv"), metavar="DIR", help="created if missing"
     )
     parser.add_argument("--nova-hosts", type=int, nargs="+", default=[1_000, 10_000], metavar="N")
     parser.add_argument("--nova-batch", type=int, default=100, metavar="N", help="servers in Nova's batch")
     parser.add_argument("--decide-hosts", type=int, nargs="+", default=[1_000, 10_000, 100_000], metavar="N")
     parser.add_argument("--repeats", type=int, default=500, metavar="N", help="decisions for each row")
-    parser.add_argument("--database", choices=BACKENDS, action="append", help="boots on this one alone")
+    parser.add_argument("--database", choices=BACKENDS, action="append", help="measure boots on this database only")
     parser.add_argument("--hosts", type=int, default=sizes.hosts, metavar="N", help="for boots")
     parser.add_argument("--groups", type=int, default=sizes.groups, metavar="N", help="for boots")
     parser.add_argument("--boots", type=int, default=sizes.boots, metavar="N", help="for each round")
     parser.add_argument("--rounds", type=int, default=sizes.rounds, metavar="N", help="of boots; the median is shown")
     parser.add_argument("--connections", type=int, nargs="+", default=list(sizes.connections), metavar="N")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the databases live; by default, temporary")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="directory of the databases; temporary by default")
     parser.add_argument(
         "--set", action="append", default=[], metavar="GROUP.OPTION=VALUE", help="an option of the measured service"
     )
     return parser.parse_args()
 
 
-def _tell(what: str) -> None:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
+def _log(message: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {message}\n")
     sys.stderr.flush()
 
 
@@ -71,40 +67,40 @@ def _sizes(chosen: argparse.Namespace) -> boots.Sizes:
     )
 
 
-def _beside_nova(chosen: argparse.Namespace) -> list[Row]:
+def _compare_with_nova(chosen: argparse.Namespace) -> list[Row]:
     try:
-        python = comparison.prepared(chosen.nova_venv, _tell)
-        return list(comparison.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _tell))
-    except subprocess.SubprocessError as error:  # the rest is worth having all the same
-        return [Row("Nova / Covey", note=f"FAILED: {type(error).__name__}; what was said is on standard error")]
+        python = comparison.prepared(chosen.nova_venv, _log)
+        return list(comparison.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _log))
+    except subprocess.SubprocessError as error:  # the other sections still run
+        return [Row("Nova / Covey", note=f"FAILED: {type(error).__name__}; see standard error")]
 
 
-def _beside_placement(chosen: argparse.Namespace, describe: Callable[[str], None]) -> list[Row]:
+def _compare_with_placement(chosen: argparse.Namespace, describe: Callable[[str], None]) -> list[Row]:
     try:
-        return list(placement.measure(chosen.placement_venv, chosen.data_dir, describe, _tell))
+        return list(placement.measure(chosen.placement_venv, chosen.data_dir, describe, _log))
     except subprocess.SubprocessError as error:
-        _tell(str(error))
-        return [Row("Placement / Covey", note=f"FAILED: {type(error).__name__}; what was said is on standard error")]
+        _log(str(error))
+        return [Row("Placement / Covey", note=f"FAILED: {type(error).__name__}; see standard error")]
 
 
 def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
-    wanted = chosen.only or list(_SECTIONS)
+    sections = chosen.only or list(_SECTIONS)
     rows: list[Row] = []
-    if "decisions" in wanted:
-        rows += decisions.measure(tuple(chosen.decide_hosts), chosen.repeats, _tell)
-    if "candidates" in wanted:
-        rows += candidates.measure(chosen.repeats, _tell)
-    if chosen.skip_nova or "nova" not in wanted:
-        rows.append(Row("Nova / Covey", note="NOT MEASURED: left out by --skip-nova or --only"))
+    if "decisions" in sections:
+        rows += decisions.measure(tuple(chosen.decide_hosts), chosen.repeats, _log)
+    if "candidates" in sections:
+        rows += candidates.measure(chosen.repeats, _log)
+    if chosen.skip_nova or "nova" not in sections:
+        rows.append(Row("Nova / Covey", note="NOT MEASURED: skipped by --skip-nova or --only"))
     else:
-        rows += _beside_nova(chosen)
-    if chosen.skip_placement or "placement" not in wanted:
-        rows.append(Row("Placement / Covey", note="NOT MEASURED: left out by --skip-placement or --only"))
+        rows += _compare_with_nova(chosen)
+    if chosen.skip_placement or "placement" not in sections:
+        rows.append(Row("Placement / Covey", note="NOT MEASURED: skipped by --skip-placement or --only"))
     else:
-        rows += _beside_placement(chosen, about.append)
-    if "boots" in wanted:
+        rows += _compare_with_placement(chosen, about.append)
+    if "boots" in sections:
         names = chosen.database or list(BACKENDS)
-        rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _tell)
+        rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _log)
     return rows
 
 

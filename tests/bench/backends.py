@@ -1,4 +1,4 @@
-"""The databases to measure on: a SQLite file, and a PostgreSQL that is as durable as it comes."""
+"""The databases of the benchmarks: a SQLite file, and a PostgreSQL with its default durability."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,14 +22,14 @@ class Backend:
     name: str
     url: str
     about: str
-    cpu_s: Callable[[], float] | None = None  # of its processes; None if it lives in ours
+    cpu_s: Callable[[], float] | None = None  # of its processes; None if it runs in the server process
 
 
 @contextmanager
 def sqlite(directory: Path) -> Iterator[Backend]:
     url = f"sqlite:///{directory / 'covey.sqlite'}"
     engine = databases.connect(url)
-    with engine.connect() as connection:  # as Covey sets them, not as they are by default
+    with engine.connect() as connection:  # the values that Covey sets
         about = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in _PRAGMAS}
     engine.dispose()
     yield Backend("SQLite", url, ", ".join(f"{name}={value}" for name, value in about.items()))
@@ -44,8 +44,8 @@ def postgresql(directory: Path) -> Iterator[Backend]:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             about = {name: connection.execute(f"SHOW {name}".encode()).fetchone() for name in _SETTINGS}
             connection.execute("CREATE DATABASE bench")
-        told = ", ".join(f"{name}={value[0]}" for name, value in about.items() if value)
-        yield Backend("PostgreSQL", server.get_uri("bench"), f"{told}, unix socket", lambda: cpu.seconds(root))
+        settings = ", ".join(f"{name}={value[0]}" for name, value in about.items() if value)
+        yield Backend("PostgreSQL", server.get_uri("bench"), f"{settings}, unix socket", lambda: cpu.seconds(root))
     finally:
         server.cleanup()
 

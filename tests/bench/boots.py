@@ -1,4 +1,4 @@
-"""Boots over HTTP: a real `covey serve` on each database, loaded from another process."""
+"""Server creation over HTTP: a real `covey serve` on each database, loaded from another process."""
 
 import base64
 import json
@@ -49,7 +49,7 @@ server_group_members = -1
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much to measure."""
+    """The sizes of the benchmark."""
 
     hosts: int = 10_000
     groups: int = 2_000
@@ -58,12 +58,12 @@ class Sizes:
     warm_up: int = 1_000
     rounds: int = 3
     connections: tuple[int, ...] = (1, 8, 32)
-    longest_s: float = 150.0  # for the rounds on one database; none begins later
+    longest_s: float = 150.0  # for the rounds on one database; no round starts later
 
 
 @dataclass(slots=True)
 class Bench:
-    """A service that runs, and all that was asked of it."""
+    """A running service and the statuses of its responses."""
 
     backend: Backend
     running: Covey
@@ -73,24 +73,24 @@ class Bench:
     statuses: Counter[str] = field(default_factory=Counter)
 
     def boot(self, connections: int, total: int) -> Run:
-        """Boots, each for the next group; the CPU is counted until the worker has started all of them."""
-        # The groups go on where the run before left off, so that they all grow alike.
+        """Create servers, each in the next group. CPU time counts until the worker has started all of them."""
+        # Continue with the group after the last run, so that all groups grow equally.
         done = self.statuses.total() % len(self.boots)
         return self._load(self.boots[done:] + self.boots[:done], connections, total, self.statuses)
 
     def analyze(self) -> None:
-        """What autovacuum does within a minute, now: else, when it comes decides what is measured."""
+        """Update the statistics now: otherwise, the time of the next autovacuum affects the results."""
         if self.engine.dialect.name == "postgresql":
             with self.engine.begin() as connection:
                 connection.execute(sa.text("ANALYZE"))
 
     def get(self, connections: int, total: int) -> tuple[Run, Counter[str]]:
-        """Looks at servers; also the statuses."""
+        """Read servers; return the run and its statuses."""
         with self.engine.connect() as connection:
             ids = connection.execute(sa.text("SELECT id FROM servers ORDER BY id LIMIT 5000")).scalars().all()
         statuses: Counter[str] = Counter()
-        asked = [f"GET /compute/v2.1/servers/{server} HTTP/1.1\r\n{self.headers}\r\n" for server in ids]
-        return self._load(asked, connections, total, statuses), statuses
+        requests = [f"GET /compute/v2.1/servers/{server} HTTP/1.1\r\n{self.headers}\r\n" for server in ids]
+        return self._load(requests, connections, total, statuses), statuses
 
     def _load(self, requests: list[str], connections: int, total: int, statuses: Counter[str]) -> Run:
         run = runs.load(self.running.port, requests, connections, total, _LONGEST_S, self._cpu, self._settle)
@@ -102,7 +102,7 @@ class Bench:
         return cpu.seconds(self.running.process.pid), None if database is None else database()
 
     def _settle(self) -> float:
-        """Wait until the worker has nothing left to do; how long that took."""
+        """Wait until no work is left; return the seconds."""
         started = time.monotonic()
         with self.engine.connect() as connection:
             while time.monotonic() - started < _SETTLE_S:
@@ -116,7 +116,7 @@ class Bench:
 
 @contextmanager
 def running_bench(backend: Backend, directory: Path, sizes: Sizes, settings: str) -> Iterator[Bench]:
-    """A service with its fleet, its user and its groups. All of it goes when the context ends."""
+    """Run a service with a fleet, a user and groups until the context ends."""
     password = secrets.token_urlsafe(9)
     document = users.with_user({"projects": [], "users": []}, USER, USER, ("member",), password)
     users.write(directory / "users.yaml", document)
@@ -138,8 +138,8 @@ def running_bench(backend: Backend, directory: Path, sizes: Sizes, settings: str
 
 
 def _add_groups(engine: sa.Engine, project: ProjectId, number: int) -> list[str]:
-    apart, now = (GroupPolicy(PolicyKind.ANTI_AFFINITY),), datetime.now(UTC).replace(tzinfo=None)
-    groups = [Group(GroupId(str(uuid.uuid4())), "g", project, UserId(USER), apart, 0, now) for _ in range(number)]
+    policies, now = (GroupPolicy(PolicyKind.ANTI_AFFINITY),), datetime.now(UTC).replace(tzinfo=None)
+    groups = [Group(GroupId(str(uuid.uuid4())), "g", project, UserId(USER), policies, 0, now) for _ in range(number)]
     with Store(engine).write() as tx:
         for group in groups:
             tx.groups.add(group)
@@ -174,20 +174,20 @@ def measure(
     settings: str,
     parent: Path | None,
     describe: Callable[[str], None],
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Iterator[Row]:
-    """Rows for each of the databases, which are described as they come up."""
+    """Yield rows for each database, and describe each database."""
     for name in names:
         with tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary:
             directory = Path(temporary)
             with BACKENDS[name](directory) as backend:
                 describe(f"{backend.name}: {backend.about}, on {filesystem(directory)}")
-                tell(f"{backend.name}: {sizes.hosts:,} hosts, {sizes.groups:,} groups")
+                log(f"{backend.name}: {sizes.hosts:,} hosts, {sizes.groups:,} groups")
                 with running_bench(backend, directory, sizes, settings) as bench:
-                    yield from _rows(bench, sizes, tell)
+                    yield from _rows(bench, sizes, log)
 
 
-def _rows(bench: Bench, sizes: Sizes, tell: Callable[[str], None]) -> Iterator[Row]:
+def _rows(bench: Bench, sizes: Sizes, log: Callable[[str], None]) -> Iterator[Row]:
     name = bench.backend.name
     bench.boot(max(sizes.connections), sizes.warm_up)
     bench.analyze()
@@ -195,18 +195,18 @@ def _rows(bench: Bench, sizes: Sizes, tell: Callable[[str], None]) -> Iterator[R
     until = time.monotonic() + sizes.longest_s
     for number in range(sizes.rounds):
         if number and time.monotonic() > until:
-            tell(f"{name}: out of time, {sizes.rounds - number} of {sizes.rounds} rounds are left out")
+            log(f"{name}: out of time, {sizes.rounds - number} of {sizes.rounds} rounds are skipped")
             break
         for connections, kept in rounds.items():
             kept.append(bench.boot(connections, sizes.boots_alone if connections == 1 else sizes.boots))
-            tell(f"{name}: round {number + 1}, {connections} connections: {kept[-1].rate:.0f} boots/s")
+            log(f"{name}: round {number + 1}, {connections} connections: {kept[-1].rate:.0f} boots/s")
     for connections, kept in rounds.items():
         yield _row(f"{name}, boots, {_connections(connections)}", kept, _targets(connections))
     for connections in (1, max(sizes.connections)):
         run, statuses = bench.get(connections, 2 * sizes.boots_alone)
         row = _row(f"{name}, GET /servers/{{id}}, {_connections(connections)}", [run], ())
         yield row if set(statuses) == {"200"} else Row(row.what, note=f"FAILED: {dict(statuses)}")
-    yield _verdict(bench, sizes)
+    yield _checks_row(bench, sizes)
 
 
 def _connections(number: int) -> str:
@@ -220,7 +220,7 @@ def _targets(connections: int) -> tuple[Target, ...]:
 
 
 def _row(what: str, kept: list[Run], targets: tuple[Target, ...]) -> Row:
-    """The median of the rounds, number by number."""
+    """Return a row with the median of each number over the rounds."""
     note = ""
     if len(kept) > 1:
         rates = sorted(run.rate for run in kept)
@@ -229,11 +229,13 @@ def _row(what: str, kept: list[Run], targets: tuple[Target, ...]) -> Row:
     return runs.row(what, kept, note, targets)
 
 
-def _verdict(bench: Bench, sizes: Sizes) -> Row:
+def _checks_row(bench: Bench, sizes: Sizes) -> Row:
     accepted = bench.statuses["202"]
     found = checks.problems(bench.engine, accepted)
     errors = {status: count for status, count in bench.statuses.items() if status != "202"}
     if errors:
         found.append(f"answers other than 202: {errors}")
-    said = "; ".join(found) if found else f"all hold after {accepted:,} boots (warm-up of {sizes.warm_up:,} included)"
-    return Row(f"{bench.backend.name}, checks on the rows", note=f"{'FAILED: ' if found else ''}{said}")
+    summary = (
+        "; ".join(found) if found else f"all hold after {accepted:,} boots (warm-up of {sizes.warm_up:,} included)"
+    )
+    return Row(f"{bench.backend.name}, checks on the rows", note=f"{'FAILED: ' if found else ''}{summary}")

@@ -1,4 +1,4 @@
-"""How long `GET /allocation_candidates` takes in process, from the question's text to the answer's bytes."""
+"""The time of `GET /allocation_candidates` in process, from the query string to the response body."""
 
 from collections.abc import Callable, Iterator
 
@@ -36,7 +36,7 @@ QUESTIONS: dict[str, tuple[dict[str, list[str]], int]] = {
 
 
 def flat(count: int) -> Iterator[ProviderRecord]:
-    """Hosts of a fleet in use: none of them equal, every second with an SSD, a fortieth of them in each aggregate."""
+    """Yield hosts of a fleet in use: all different, every second with an SSD, one in 40 in each aggregate."""
     common = frozenset(f"HW_CPU_X86_{number}" for number in range(COMMON_TRAITS))
     for number in range(1, count + 1):
         has = {
@@ -52,7 +52,7 @@ def flat(count: int) -> Iterator[ProviderRecord]:
 
 
 def nested(count: int) -> Iterator[ProviderRecord]:
-    """The same with the processors and the memory in two nodes of each host."""
+    """Yield the same hosts, with VCPUs and memory in two child providers."""
     for number, record in enumerate(flat(count // 3), start=1):
         disk = {"DISK_GB": record.inventories["DISK_GB"]}
         rest = {name: has for name, has in record.inventories.items() if name not in disk}
@@ -62,10 +62,10 @@ def nested(count: int) -> Iterator[ProviderRecord]:
             yield ProviderRecord(root + node, _uuid(root + node), f"{record.name}-{node}", root, root, 0, rest)
 
 
-def measure(repeats: int, tell: Callable[[str], None], count: int = PROVIDERS) -> Iterator[Row]:
-    """A row for each question, to flat providers and to trees."""
+def measure(repeats: int, log: Callable[[str], None], count: int = PROVIDERS) -> Iterator[Row]:
+    """Yield a row for each query, for flat providers and for trees."""
     for kind, records in (("flat", flat), ("in trees", nested)):
-        tell(f"candidates: {count:,} providers, {kind}")
+        log(f"candidates: {count:,} providers, {kind}")
         providers = Providers(records(count))
         for name, (question, target_us) in QUESTIONS.items():
             given = {"resources": [AMOUNTS], **question}
@@ -74,8 +74,8 @@ def measure(repeats: int, tell: Callable[[str], None], count: int = PROVIDERS) -
 
             def call(_: int, given: dict[str, list[str]] = given, of: Providers = providers) -> tuple[int, int]:
                 query, limit = read_query(given, LATEST)
-                found = find(query, of, limit)
-                return len(found.candidates), len(msgspec.json.encode(show(found, query, LATEST)))
+                result = find(query, of, limit)
+                return len(result.candidates), len(msgspec.json.encode(show(result, query, LATEST)))
 
             timing = timed(call, repeats, sizes.extend)
             note = f"{sizes[0]:,} candidates, {sizes[1] // 1000:,} kB"

@@ -1,17 +1,17 @@
-"""What must hold after a run, read from the rows."""
+"""Invariants of the database after a run."""
 
 import sqlalchemy as sa
 
-# Each finds what is wrong, and so should find nothing.
+# Each statement selects violations, so it must return no rows.
 _OVERUSE = {
-    "a host holds more than it has": """
+    "the usage of a host exceeds its capacity": """
         SELECT provider_id FROM inventories WHERE used > (total - reserved) * allocation_ratio""",
-    "use is not the sum of the allocations": """
+    "usage is not the sum of the allocations": """
         SELECT i.provider_id FROM inventories i LEFT JOIN allocations a
             ON a.provider_id = i.provider_id AND a.resource_class = i.resource_class
         GROUP BY i.provider_id, i.resource_class, i.used HAVING i.used <> COALESCE(SUM(a.used), 0)""",
 }
-_WRONG = {
+_VIOLATIONS = {
     **_OVERUSE,
     "a host has two members of an anti-affinity group": """
         SELECT m.group_id FROM instance_group_members m JOIN servers s ON s.id = m.server_id
@@ -20,17 +20,17 @@ _WRONG = {
         GROUP BY m.group_id, s.host_id HAVING COUNT(*) > 1""",
     "a server is in no group": """
         SELECT s.id FROM servers s LEFT JOIN instance_group_members m ON m.server_id = s.id WHERE m.group_id IS NULL""",
-    "a server does not run": "SELECT id FROM servers WHERE vm_state <> 'active' OR host_id IS NULL",
-    "a server's allocations are not its size on its host": """
+    "a server is not active": "SELECT id FROM servers WHERE vm_state <> 'active' OR host_id IS NULL",
+    "the allocations of a server do not match its size": """
         SELECT s.id FROM servers s LEFT JOIN allocations a ON a.consumer_uuid = s.id AND a.provider_id = s.host_id
             AND a.used = CASE a.resource_class
                 WHEN 'VCPU' THEN s.vcpus WHEN 'MEMORY_MB' THEN s.memory_mb ELSE s.disk_gb END
         GROUP BY s.id HAVING COUNT(a.used) <> 3""",
-    "a project's use is not the sum of its servers": """
+    "the usage of a project is not the sum of its servers": """
         SELECT q.project_id FROM quota_usages q LEFT JOIN servers s ON s.project_id = q.project_id
         GROUP BY q.project_id, q.instances, q.cores, q.ram
         HAVING q.instances <> COUNT(s.id) OR q.cores <> SUM(s.vcpus) OR q.ram <> SUM(s.memory_mb)""",
-    "work is left": "SELECT id FROM work",
+    "unfinished work": "SELECT id FROM work",
 }
 _TOTALS = {
     "servers": "SELECT COUNT(*) FROM servers",
@@ -39,26 +39,26 @@ _TOTALS = {
 
 
 def problems(engine: sa.Engine, accepted: int) -> list[str]:
-    """What is wrong after so many requests were accepted, each for one server of three resources."""
+    """Return the violated invariants after `accepted` requests, each for one server with three resources."""
     with engine.connect() as connection:
-        found = _found(connection, _WRONG)
+        found = _violations(connection, _VIOLATIONS)
         totals = {name: connection.execute(sa.text(statement)).scalar_one() for name, statement in _TOTALS.items()}
-    for name, wanted in {"servers": accepted, "allocations": 3 * accepted}.items():
-        if totals[name] != wanted:
-            found.append(f"{wanted} {name} were accepted, {totals[name]} are there")
+    for name, expected in {"servers": accepted, "allocations": 3 * accepted}.items():
+        if totals[name] != expected:
+            found.append(f"{expected} {name} were accepted, {totals[name]} exist")
     return found
 
 
 def overuse(engine: sa.Engine) -> list[str]:
-    """What is wrong with the use of inventories, whoever holds it."""
+    """Return the violated invariants of inventories and allocations."""
     with engine.connect() as connection:
-        return _found(connection, _OVERUSE)
+        return _violations(connection, _OVERUSE)
 
 
-def _found(connection: sa.Connection, wrong: dict[str, str]) -> list[str]:
+def _violations(connection: sa.Connection, statements: dict[str, str]) -> list[str]:
     found = []
-    for what, statement in wrong.items():
+    for problem, statement in statements.items():
         rows = connection.execute(sa.text(statement)).all()
         if rows:
-            found.append(f"{what}: {len(rows)}, such as {rows[0][0]}")
+            found.append(f"{problem}: {len(rows)}, such as {rows[0][0]}")
     return found

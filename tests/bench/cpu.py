@@ -7,14 +7,14 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def seconds(root: int) -> float:
-    """User and system time of a process and of its children, those that ended included."""
+    """Return the user and system time of a process and its children, including ended ones."""
     stats = {pid: fields for pid in _pids() if (fields := _stat(pid)) is not None}
     parents = {pid: int(fields[1]) for pid, fields in stats.items()}
-    family = {root}
-    while more := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= more
-    # Fields 14 to 17 of proc(5): user, system, and both of children that were waited for.
-    return sum(sum(map(int, stats[pid][11:15])) for pid in family if pid in stats) * _TICK_S
+    tree = {root}
+    while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
+        tree |= more
+    # Fields 14 to 17 of proc(5): user and system time, of the process and of its ended children.
+    return sum(sum(map(int, stats[pid][11:15])) for pid in tree if pid in stats) * _TICK_S
 
 
 def _pids() -> list[int]:
@@ -22,7 +22,7 @@ def _pids() -> list[int]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields from the third on, which is where the process' name, brackets and all, is over."""
+    """Return the fields after the process name, which may contain spaces and brackets; None if it has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.dashboard`: how soon the map of a large fleet is there, and how smoothly it moves."""
+"""`python -m tests.bench.dashboard`: the load time and the frame rate of the map of a large fleet."""
 
 import argparse
 import statistics
@@ -16,10 +16,10 @@ from tests.bench import fleets, machine
 
 BATCH = 1000
 HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "compute 2.1000"}
-VARIABLES = storm.settings(storm.UNLIMITED, WORKER__THREADS="0")  # servers hold their places, and nobody builds them
+VARIABLES = storm.settings(storm.UNLIMITED, WORKER__THREADS="0")  # servers have hosts but are never built
 ROUNDS = 5
 
-# Moves the map a little in every frame, and notes how far frames are apart and how long drawing took.
+# Moves the map a little in every frame, and records the time between frames.
 _MOVE = """async ([kind, frames]) => {
   const canvas = document.querySelector("canvas");
   const box = canvas.getBoundingClientRect();
@@ -27,7 +27,7 @@ _MOVE = """async ([kind, frames]) => {
   const frame = () => new Promise(requestAnimationFrame);
   canvas.setPointerCapture = () => {};
   if (kind === "pan") canvas.dispatchEvent(new PointerEvent("pointerdown", at));
-  const apart = [];
+  const intervals = [];
   let before = await frame();
   for (let i = 0; i < frames; i++) {
     const turn = Math.floor(i / 30) % 2 ? -1 : 1;
@@ -37,11 +37,11 @@ _MOVE = """async ([kind, frames]) => {
       canvas.dispatchEvent(new PointerEvent("pointermove", at));
     }
     const now = await frame();
-    apart.push(now - before);
+    intervals.push(now - before);
     before = now;
   }
   if (kind === "pan") canvas.dispatchEvent(new PointerEvent("pointercancel", at));
-  return apart;
+  return intervals;
 }"""
 _FIRST = """() => ({
   paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
@@ -52,12 +52,12 @@ _FIRST = """() => ({
 
 
 def fill(covey: Covey, servers: int) -> None:
-    """Servers in batches, each but every fifth in a group of its own."""
+    """Create servers in batches; four of five batches have their own group."""
     for number in range(servers // BATCH):
         group = {"server_group": {"name": f"group-{number}", "policies": ["soft-anti-affinity:rack"]}}
-        made = requests.post(f"{covey.url}/compute/v2.1/os-server-groups", json=group, headers=HEADERS, timeout=60)
-        chosen = made.json()["server_group"]["id"] if number % 5 else None
-        body = storm.boot_body(f"s{number}", "bench", chosen, min_count=BATCH, max_count=BATCH)
+        created = requests.post(f"{covey.url}/compute/v2.1/os-server-groups", json=group, headers=HEADERS, timeout=60)
+        group_id = created.json()["server_group"]["id"] if number % 5 else None
+        body = storm.boot_body(f"s{number}", "bench", group_id, min_count=BATCH, max_count=BATCH)
         requests.post(f"{covey.url}/compute/v2.1/servers", json=body, headers=HEADERS, timeout=600).raise_for_status()
 
 
@@ -67,7 +67,7 @@ def wait_for_map(page: Page) -> None:
 
 
 def measure(page: Page, url: str) -> list[str]:
-    """Lines that tell it."""
+    """Return the results as lines."""
     page.goto(f"{url}/dashboard/")
     page.get_by_label("Name", exact=True).fill("admin")
     page.get_by_role("button", name="Sign in").click()
@@ -83,10 +83,10 @@ def measure(page: Page, url: str) -> list[str]:
             f"fleet {first['fleet']['ms']:.0f} ms, {first['fleet']['bytes']} bytes"
         )
     for kind in ("pan", "zoom"):
-        apart = sorted(page.evaluate(_MOVE, [kind, 240]))
+        intervals = sorted(page.evaluate(_MOVE, [kind, 240]))
         lines.append(
-            f"{kind}: frames {statistics.median(apart):.1f} ms apart in the middle, "
-            f"95 of 100 within {apart[int(len(apart) * 0.95)]:.1f} ms, longest {apart[-1]:.1f} ms"
+            f"{kind}: frame interval p50 {statistics.median(intervals):.1f} ms, "
+            f"p95 {intervals[int(len(intervals) * 0.95)]:.1f} ms, maximum {intervals[-1]:.1f} ms"
         )
     return lines
 
@@ -95,24 +95,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.dashboard", description=__doc__)
     parser.add_argument("--hosts", type=int, default=10_000, metavar="N")
     parser.add_argument("--servers", type=int, default=50_000, metavar="N")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="kept, and used again; by default, temporary")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="kept and reused; temporary by default")
     parser.add_argument("--screenshot", type=Path, metavar="FILE")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        directory: Path = given.data_dir or Path(temporary)
+        directory: Path = options.data_dir or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         database, fresh = f"sqlite:///{directory / 'covey.sqlite'}", not (directory / "covey.sqlite").exists()
         if fresh:
-            storm.apply_fleet(directory, database, fleets.fleet_file(given.hosts))
+            storm.apply_fleet(directory, database, fleets.fleet_file(options.hosts))
         with running_covey(directory / "serve", "serve", "--database", database, variables=VARIABLES) as covey:
             if fresh:
-                fill(covey, given.servers)
+                fill(covey, options.servers)
             with chromium() as browser:
                 page = browser.new_page(viewport={"width": 1280, "height": 860})
                 lines = measure(page, covey.url)
-                if given.screenshot:
-                    page.screenshot(path=given.screenshot)
-    sys.stdout.write("\n".join([*machine.about(), f"{given.hosts} hosts, {given.servers} servers", *lines, ""]))
+                if options.screenshot:
+                    page.screenshot(path=options.screenshot)
+    sys.stdout.write("\n".join([*machine.about(), f"{options.hosts} hosts, {options.servers} servers", *lines, ""]))
 
 
 if __name__ == "__main__":

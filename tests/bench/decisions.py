@@ -1,4 +1,4 @@
-"""How long `decide()` takes, in process: one server, and a batch of equal ones."""
+"""The time of `decide()` in process: one server, and a batch of equal servers."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,18 +16,18 @@ from tests.bench.table import Row, Target, percentile
 Answer = TypeVar("Answer")
 
 RACK, SWITCH = ScopeRef(ScopeId("rack"), "rack"), ScopeRef(ScopeId("switch"), "switch")
-APART = GroupPolicy(PolicyKind.ANTI_AFFINITY)
+ANTI_AFFINITY = GroupPolicy(PolicyKind.ANTI_AFFINITY)
 POLICIES: dict[str, tuple[GroupPolicy, ...]] = {
     "no policy": (),
-    "anti-affinity": (APART,),
+    "anti-affinity": (ANTI_AFFINITY,),
     "3 policies": (
-        APART,
+        ANTI_AFFINITY,
         GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK, limit=2),
         GroupPolicy(PolicyKind.SOFT_AFFINITY, SWITCH),
     ),
 }
 BATCHES: dict[str, tuple[GroupPolicy, ...]] = {
-    "host max 1, rack max 8": (APART, GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK, limit=8)),
+    "host max 1, rack max 8": (ANTI_AFFINITY, GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK, limit=8)),
     "soft-anti-affinity:rack": (GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY, RACK),),
     "3 soft policies": (
         GroupPolicy(PolicyKind.SOFT_AFFINITY, SWITCH),
@@ -35,7 +35,7 @@ BATCHES: dict[str, tuple[GroupPolicy, ...]] = {
         GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY),
     ),
 }
-# It is one thread that waits for nothing: what it takes on a machine of its own is its CPU time.
+# One thread that never waits: on an idle machine, the wall time is the CPU time.
 ONE_TARGETS_US = {10_000: 100, 100_000: 700}
 SCOPES_TARGET = 1.5
 BATCH = 1_000
@@ -45,7 +45,7 @@ _LONGEST_S = 8.0  # for the repeats of one row
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of the wall and of the CPU, one of each for each call."""
+    """Wall and CPU seconds of each call."""
 
     wall: list[float]
     cpu: list[float]
@@ -62,12 +62,12 @@ class Timing:
 
     @property
     def cpu_us(self) -> float:
-        """The median, which a neighbour's burst moves less than the mean."""
+        """The median, which other processes disturb less than the mean."""
         return percentile(self.cpu, 0.5) * 1e6
 
 
 def timed(call: Callable[[int], Answer], repeats: int, after: Callable[[Answer], None]) -> Timing:
-    """Time the calls but not what comes after each; the first is a warm-up."""
+    """Time the calls but not `after`; the first call is a warm-up."""
     after(call(0))
     timing = Timing([], [])
     until = time.monotonic() + _LONGEST_S
@@ -83,12 +83,12 @@ def timed(call: Callable[[int], Answer], repeats: int, after: Callable[[Answer],
     return timing
 
 
-def one_server(made: fleets.Hosts, fleet: Fleet, policies: tuple[GroupPolicy, ...], repeats: int) -> Timing:
-    """Decisions for groups of 20 in turn. Each is carried out, so that the next one sees other hosts."""
-    asks = [_ask(policies, group) for group in made.groups]
+def one_server(hosts: fleets.Hosts, fleet: Fleet, policies: tuple[GroupPolicy, ...], repeats: int) -> Timing:
+    """Time decisions for groups of 20 in turn. Each takes its amounts, so that the next one sees other hosts."""
+    requests = [_request(policies, group) for group in hosts.groups]
 
     def call(i: int) -> Decision:
-        return decide(asks[i % len(asks)], fleet, seed=i)
+        return decide(requests[i % len(requests)], fleet, seed=i)
 
     def place(decision: Decision) -> None:
         assert len(decision.chosen) == 1
@@ -98,38 +98,38 @@ def one_server(made: fleets.Hosts, fleet: Fleet, policies: tuple[GroupPolicy, ..
 
 
 def batch(
-    made: fleets.Hosts, fleet: Fleet, policies: tuple[GroupPolicy, ...], count: int, repeats: int, *, fresh: bool
+    hosts: fleets.Hosts, fleet: Fleet, policies: tuple[GroupPolicy, ...], count: int, repeats: int, *, fresh: bool
 ) -> tuple[Timing, int]:
-    """Decisions for so many servers each, for fresh groups or those of 20; also how many servers found a place."""
-    asks = [_ask(policies, [] if fresh else group, count) for group in made.groups]
+    """Time decisions for `count` servers, in empty groups or groups of 20; also return the fewest servers placed."""
+    requests = [_request(policies, [] if fresh else group, count) for group in hosts.groups]
     placed: list[int] = []
 
     def call(i: int) -> Decision:
-        return decide(asks[i % len(asks)], fleet, seed=i)
+        return decide(requests[i % len(requests)], fleet, seed=i)
 
     return timed(call, repeats, lambda decision: placed.append(len(decision.chosen))), min(placed)
 
 
-def _ask(policies: tuple[GroupPolicy, ...], members: list[int], count: int = 1) -> RequestSpec:
+def _request(policies: tuple[GroupPolicy, ...], members: list[int], count: int = 1) -> RequestSpec:
     return RequestSpec(fleets.AMOUNTS, count=count, group=GroupView(policies, {row + 1: 1 for row in members}))
 
 
-def measure(sizes: tuple[int, ...], repeats: int, tell: Callable[[str], None]) -> Iterator[Row]:
-    """A row for each question at each size, then how the times grew from the smallest fleet to the largest."""
+def measure(sizes: tuple[int, ...], repeats: int, log: Callable[[str], None]) -> Iterator[Row]:
+    """Yield a row for each request at each size, then the growth of CPU from the smallest fleet to the largest."""
     cpu: dict[tuple[str, int], tuple[float, int]] = {}  # and how many were placed
     for size in sizes:
-        tell(f"decide(): {size:,} hosts")
-        made = fleets.hosts(size)
+        log(f"decide(): {size:,} hosts")
+        hosts = fleets.hosts(size)
         for name, policies in POLICIES.items():
-            timing = one_server(made, fleets.fleet(made), policies, repeats)
+            timing = one_server(hosts, fleets.fleet(hosts), policies, repeats)
             cpu[name, size] = timing.cpu_us, 1
             yield timing.row(f"decide, {size:,} hosts, {name}", "group of 20", *_at_most(ONE_TARGETS_US.get(size)))
         share = cpu["3 policies", size][0] / cpu["anti-affinity", size][0]
         limit = (Target("ratio", at_most=SCOPES_TARGET),) if size in ONE_TARGETS_US else ()
         yield Row(f"three scopes / host scope alone, {size:,} hosts", ratio=share, targets=limit, note="of CPU")
-        fleet = fleets.fleet(made)
+        fleet = fleets.fleet(hosts)
         for name, policies in BATCHES.items():
-            timing, placed = batch(made, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)
+            timing, placed = batch(hosts, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)
             cpu[name, size] = timing.cpu_us, placed
             what = f"decide, {size:,} hosts, batch of {BATCH:,}, {name}"
             yield timing.row(

@@ -1,4 +1,4 @@
-"""The fleet that everything is measured on: hosts in racks of 40 and below switches of 400, partly used, by a seed."""
+"""The fleet of the benchmarks: partly used hosts in racks of 40 and switches of 400, generated from a seed."""
 
 import random
 from dataclasses import dataclass
@@ -12,35 +12,35 @@ HOSTS_PER_RACK, HOSTS_PER_SWITCH = 40, 400
 MEMBERS = 20
 AMOUNTS = (1, 2048, 20)  # of one server: VCPUs, memory in MB, disk in GB
 
-UsageChange = tuple[int, int, int]
+Usage = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """How much of each host is used, and which hosts the members of each of a few groups are on."""
+    """The usage of each host, and the hosts of the members of some groups."""
 
-    used: list[UsageChange]
+    used: list[Usage]
     groups: list[list[int]]  # rows
 
 
 def hosts(number: int, groups: int = 64) -> Hosts:
-    """The same for the same number."""
-    tie_breaking = random.Random(f"{SEED}-{number}")  # noqa: S311 -- to be the same each time
+    """Return the hosts; equal numbers give equal hosts."""
+    rng = random.Random(f"{SEED}-{number}")  # noqa: S311 -- repeatable
     used = [
         (
-            tie_breaking.randrange(VCPUS * 2),
-            tie_breaking.randrange(MEMORY_MB // 2),
-            tie_breaking.randrange(DISK_GB // 2),
+            rng.randrange(VCPUS * 2),
+            rng.randrange(MEMORY_MB // 2),
+            rng.randrange(DISK_GB // 2),
         )
         for _ in range(number)
     ]
-    return Hosts(used, [tie_breaking.sample(range(number), MEMBERS) for _ in range(groups)])
+    return Hosts(used, [rng.sample(range(number), MEMBERS) for _ in range(groups)])
 
 
-def fleet(made: Hosts) -> Fleet:
-    """The hosts in columns, as a decision looks at them."""
+def fleet(generated: Hosts) -> Fleet:
+    """Return the hosts as the columns of a decision."""
     capacity = (int(VCPUS * VCPU_RATIO), MEMORY_MB, DISK_GB)
-    records = [HostRecord(HostId(row + 1), f"n{row}", capacity, used) for row, used in enumerate(made.used)]
+    records = [HostRecord(HostId(row + 1), f"n{row}", capacity, used) for row, used in enumerate(generated.used)]
     racks = _domains(len(records), HOSTS_PER_RACK, "rack", 1)
     return Fleet(records, [*racks, *_domains(len(records), HOSTS_PER_SWITCH, "switch", 1 + len(racks))])
 
@@ -58,7 +58,7 @@ def _domains(number: int, size: int, scope: str, first_id: int) -> list[Aggregat
 
 
 def fleet_file(number: int) -> str:
-    """The same places as a fleet file, with all hosts empty, and what servers are made from."""
+    """Return a fleet file with the same racks and switches, empty hosts, a flavor and an image."""
     entries = "".join(
         f"""
   - name: n[{start}-{min(start + HOSTS_PER_RACK, number) - 1}]

@@ -1,4 +1,4 @@
-"""The same providers, with the same use, in Covey's database and in that of the real Placement."""
+"""Equal providers and allocations in the databases of Covey and of the real Placement."""
 
 import uuid
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ _UNITS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_
 
 
 def consumer_of(record: ProviderRecord) -> str:
-    """Each provider has one consumer, who holds all that is used of it."""
+    """Return the one consumer of a provider, which holds its whole usage."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, record.name))
 
 
 def fill_covey(url: str, records: Sequence[ProviderRecord]) -> None:
-    """Writes the providers into an empty database that has Covey's schema."""
+    """Write the providers into an empty database with Covey's schema."""
     with psycopg.connect(url) as connection:
         _copy(
             connection,
@@ -33,8 +33,8 @@ def fill_covey(url: str, records: Sequence[ProviderRecord]) -> None:
             "inventories",
             ("provider_id", "resource_class", "total", "reserved", "allocation_ratio", "used"),
             (
-                (r.id, kind, has.total, has.reserved, has.allocation_ratio, has.used)
-                for r, kind, has in _stocks(records)
+                (r.id, kind, inventory.total, inventory.reserved, inventory.allocation_ratio, inventory.used)
+                for r, kind, inventory in _inventories(records)
             ),
         )
         _copy(connection, "provider_traits", ("provider_id", "trait"), _pairs(records, "traits"))
@@ -49,13 +49,17 @@ def fill_covey(url: str, records: Sequence[ProviderRecord]) -> None:
             connection,
             "allocations",
             ("consumer_uuid", "provider_id", "resource_class", "used"),
-            ((consumer_of(r), r.id, kind, has.used) for r, kind, has in _stocks(records) if has.used),
+            (
+                (consumer_of(r), r.id, kind, inventory.used)
+                for r, kind, inventory in _inventories(records)
+                if inventory.used
+            ),
         )
-    _settle(url)
+    _vacuum(url)
 
 
 def fill_placement(url: str, records: Sequence[ProviderRecord]) -> None:
-    """Writes them into an empty database of Placement, which knows its standard classes and traits already."""
+    """Write the providers into a database of Placement with only the standard classes and traits."""
     with psycopg.connect(url) as connection:
         classes = _ids(connection, "resource_classes", "name", ())
         traits = _ids(connection, "traits", "name", {name for r in records for name in r.traits})
@@ -75,14 +79,14 @@ def fill_placement(url: str, records: Sequence[ProviderRecord]) -> None:
                 (
                     r.id,
                     classes[kind],
-                    has.total,
-                    has.reserved,
-                    has.min_unit,
-                    has.max_unit,
-                    has.step_size,
-                    has.allocation_ratio,
+                    inventory.total,
+                    inventory.reserved,
+                    inventory.min_unit,
+                    inventory.max_unit,
+                    inventory.step_size,
+                    inventory.allocation_ratio,
                 )
-                for r, kind, has in _stocks(records)
+                for r, kind, inventory in _inventories(records)
             ),
         )
         _copy(
@@ -107,13 +111,17 @@ def fill_placement(url: str, records: Sequence[ProviderRecord]) -> None:
             connection,
             "allocations",
             ("resource_provider_id", "consumer_id", "resource_class_id", "used"),
-            ((r.id, consumer_of(r), classes[kind], has.used) for r, kind, has in _stocks(records) if has.used),
+            (
+                (r.id, consumer_of(r), classes[kind], inventory.used)
+                for r, kind, inventory in _inventories(records)
+                if inventory.used
+            ),
         )
-    _settle(url)
+    _vacuum(url)
 
 
-def _stocks(records: Iterable[ProviderRecord]) -> Iterable[tuple[ProviderRecord, str, InventoryRecord]]:
-    return ((record, kind, has) for record in records for kind, has in record.inventories.items())
+def _inventories(records: Iterable[ProviderRecord]) -> Iterable[tuple[ProviderRecord, str, InventoryRecord]]:
+    return ((record, kind, inventory) for record in records for kind, inventory in record.inventories.items())
 
 
 def _pairs(records: Iterable[ProviderRecord], names: str) -> Iterable[tuple[int, str]]:
@@ -134,16 +142,16 @@ def _copy(
 
 
 def _ids(
-    connection: psycopg.Connection, table: LiteralString, name: LiteralString, wanted: Iterable[str]
+    connection: psycopg.Connection, table: LiteralString, name: LiteralString, names_needed: Iterable[str]
 ) -> dict[str, int]:
-    """The ids by name, of all that there are and of those that are wanted, which are made if they are missing."""
+    """Return the ids of all rows by name, after inserting the missing ones of `names_needed`."""
     names = {"table": sql.Identifier(table), "name": sql.Identifier(name)}
     add = "INSERT INTO {table} ({name}) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING"
-    connection.execute(sql.SQL(add).format(**names), (sorted(wanted),))
+    connection.execute(sql.SQL(add).format(**names), (sorted(names_needed),))
     return dict(connection.execute(sql.SQL("SELECT {name}, id FROM {table}").format(**names)).fetchall())
 
 
-def _settle(url: str) -> None:
-    """What autovacuum does within a minute, now: else, when it comes decides what is measured."""
+def _vacuum(url: str) -> None:
+    """Vacuum and analyze now: otherwise, the time of the next autovacuum affects the results."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")

@@ -1,8 +1,8 @@
-"""The load generator: a process of its own, so that its CPU is not counted as the server's.
+"""The load generator, a separate process, so that its CPU time is not counted as the server's.
 
-Reads an order as JSON from standard input and writes what happened as JSON to standard output. Each connection is
-kept alive and has one request under way; the next leaves when the answer is there (a closed loop). Requests are bytes
-made beforehand, and one thread waits for all sockets at once, which keeps it at a few dozen microseconds of CPU each.
+Reads its parameters as JSON from standard input and writes results as JSON to standard output. Each connection is
+kept alive and has one pending request; the next is sent after the response (a closed loop). Requests are bytes
+prepared in advance, and one thread polls all sockets, which costs a few dozen microseconds of CPU per request.
 """
 
 import json
@@ -21,12 +21,12 @@ _NO_CONTENT = b"204"
 
 @dataclass(slots=True)
 class Connection:
-    """One socket, and the request that is under way on it."""
+    """A socket and its pending request."""
 
     socket: socket.socket
     sent_at: float = 0.0
     received: bytearray = field(default_factory=bytearray)
-    missing: int | None = None  # bytes of the answer's body; None as long as that is not known
+    missing: int | None = None  # bytes of the response body; None before the header is complete
 
     def send(self, request: bytes) -> None:
         self.received, self.missing = bytearray(), None
@@ -34,7 +34,7 @@ class Connection:
         self.socket.sendall(request)
 
     def status(self) -> int | None:
-        """Take in what has come; the answer's status when all of it is there. Raises OSError when it never will be."""
+        """Receive data; return the status of a complete response, else None. Raises OSError on failure."""
         more = self.socket.recv(65536)
         if not more:
             raise ConnectionResetError("the server closed the connection")
@@ -55,13 +55,13 @@ def _length(head: bytes) -> int:
     lower = head.lower()
     start = lower.find(b"content-length:")
     if start < 0:
-        raise ConnectionResetError(f"an answer without a length: {head!r}")
+        raise ConnectionResetError(f"a response without Content-Length: {head!r}")
     return int(lower[start + 15 :].split(b"\r\n", 1)[0])
 
 
 @dataclass(slots=True)
 class Load:
-    """So many requests, in the order in which they were given, over and over."""
+    """Sends `total` requests in the given order, repeatedly."""
 
     port: int
     requests: list[bytes]

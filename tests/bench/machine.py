@@ -1,4 +1,4 @@
-"""What the numbers were measured on."""
+"""The machine and the software of a benchmark."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ _PACKAGES = ("covey", "numpy", "SQLAlchemy", "psycopg", "falcon", "granian")
 
 
 def about() -> list[str]:
-    """Lines for the top of the results."""
+    """Return lines for the head of the results."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
     return [
         f"machine: {os.cpu_count()} cores, {_processor()}, {platform.system()} {platform.release()}",
@@ -20,7 +20,7 @@ def about() -> list[str]:
 
 
 def load() -> str:
-    """How busy the machine is, with this or with anything else."""
+    """Return the load averages of the machine."""
     averages = " ".join(f"{average:.2f}" for average in os.getloadavg())
     return f"load of the last 1, 5 and 15 minutes: {averages}"
 
@@ -31,7 +31,7 @@ def _processor() -> str:
 
 
 def filesystem(path: Path) -> str:
-    """The kind that a directory is on; nothing is durable on a tmpfs."""
+    """Return the file system type of a directory; a tmpfs is not durable."""
     mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
     here = [(len(point), kind) for point, kind in mounts if path.resolve().is_relative_to(point)]
     return max(here, default=(0, "an unknown file system"))[1]

@@ -1,6 +1,6 @@
-"""Nova's own filter and weigh step, timed. Run by the Python of a virtual environment that has Nova, not by ours.
+"""Times the filter and weigh step of Nova. Runs in a virtual environment with Nova.
 
-Reads a question as JSON from standard input and writes its timings as JSON to standard output. Included is what
+Reads parameters as JSON from standard input and writes timings as JSON to standard output. Included is what
 Nova's scheduler does in memory for a request: its default filters through HostFilterHandler.get_filtered_objects,
 its default weighers through HostWeightHandler.get_weighed_objects and, in a batch, consume_from_request. Left out are
 the call to Placement, the database, RPC, and the building of host states.
@@ -46,29 +46,29 @@ class Step:
         }
 
     def __call__(self, spec: Any, hosts: list[Any], index: int) -> list[Any]:
-        """The hosts that may, best first."""
+        """Return the hosts that pass the filters, best first."""
         left = self._filter_handler.get_filtered_objects(self._filters, hosts, spec, index)
         return [weighed.obj for weighed in self._weight_handler.get_weighed_objects(self._weighers, left, spec)]
 
 
-def host_states(question: dict[str, Any]) -> list[Any]:
-    """Every host as Nova's scheduler has it in memory; members of the group are the only instances."""
+def host_states(parameters: dict[str, Any]) -> list[Any]:
+    """Return the host states of Nova's scheduler; the members of the group are the only instances."""
     now = datetime.now(UTC)
-    members = {row: uuid(1, number) for number, row in enumerate(question["members"])}
+    members = {row: uuid(1, number) for number, row in enumerate(parameters["members"])}
     states = []
-    for row, (used_vcpus, used_memory_mb, used_disk_gb) in enumerate(question["used"]):
+    for row, (used_vcpus, used_memory_mb, used_disk_gb) in enumerate(parameters["used"]):
         state = host_manager.HostState(f"n{row}", f"n{row}", CELL)
         compute = objects.ComputeNode(
             uuid=uuid(2, row),
-            vcpus=question["vcpus"],
+            vcpus=parameters["vcpus"],
             vcpus_used=used_vcpus,
-            memory_mb=question["memory_mb"],
+            memory_mb=parameters["memory_mb"],
             memory_mb_used=used_memory_mb,
-            free_ram_mb=question["memory_mb"] - used_memory_mb,
-            local_gb=question["disk_gb"],
+            free_ram_mb=parameters["memory_mb"] - used_memory_mb,
+            local_gb=parameters["disk_gb"],
             local_gb_used=used_disk_gb,
-            free_disk_gb=question["disk_gb"] - used_disk_gb,
-            disk_available_least=question["disk_gb"] - used_disk_gb,
+            free_disk_gb=parameters["disk_gb"] - used_disk_gb,
+            disk_available_least=parameters["disk_gb"] - used_disk_gb,
             hypervisor_type="QEMU",
             hypervisor_version=8_000_000,
             hypervisor_hostname=f"n{row}",
@@ -80,7 +80,7 @@ def host_states(question: dict[str, Any]) -> list[Any]:
             supported_hv_specs=[objects.HVSpec.from_list(["x86_64", "kvm", "hvm"])],
             stats={},
             metrics="[]",
-            cpu_allocation_ratio=question["vcpu_ratio"],
+            cpu_allocation_ratio=parameters["vcpu_ratio"],
             ram_allocation_ratio=1.0,
             disk_allocation_ratio=1.0,
         )
@@ -94,13 +94,13 @@ def host_states(question: dict[str, Any]) -> list[Any]:
             "updated_at": now,
         }
         inside = {members[row]: objects.Instance(uuid=members[row])} if row in members else {}
-        state.update(compute, service, aggregates(row, question["aggregate_sizes"]), inside)
+        state.update(compute, service, aggregates(row, parameters["aggregate_sizes"]), inside)
         states.append(state)
     return states
 
 
 def aggregates(row: int, sizes: list[int]) -> list[Any]:
-    """One aggregate of each size that the host stands in, such as its rack."""
+    """Return the host's aggregate of each size, such as its rack."""
     return [
         objects.Aggregate(
             id=1 + kind * 1_000_000 + row // size, name=f"a{kind}-{row // size}", hosts=[], metadata={"kind": str(kind)}
@@ -109,8 +109,8 @@ def aggregates(row: int, sizes: list[int]) -> list[Any]:
     ]
 
 
-def request(question: dict[str, Any], batch: int) -> Any:
-    members = [uuid(1, number) for number in range(len(question["members"]))] + [uuid(3, n) for n in range(batch)]
+def request(parameters: dict[str, Any], batch: int) -> Any:
+    members = [uuid(1, number) for number in range(len(parameters["members"]))] + [uuid(3, n) for n in range(batch)]
     group = objects.InstanceGroup(
         uuid=uuid(4, 0),
         name="g",
@@ -118,9 +118,9 @@ def request(question: dict[str, Any], batch: int) -> Any:
         policy=POLICY,
         rules={},
         members=members,
-        hosts=[f"n{row}" for row in question["members"]],
+        hosts=[f"n{row}" for row in parameters["members"]],
     )
-    vcpus, memory_mb, disk_gb = question["amounts"]
+    vcpus, memory_mb, disk_gb = parameters["amounts"]
     return objects.RequestSpec(
         instance_uuid=uuid(3, 0),
         num_instances=batch,
@@ -143,7 +143,7 @@ def request(question: dict[str, Any], batch: int) -> Any:
 
 
 def place(step: Step, spec: Any, hosts: list[Any], number: int) -> list[Any]:
-    """One instance of a request, as the scheduler goes about it; the hosts that the next one has to choose from."""
+    """Place one instance as the scheduler does; return the hosts for the next instance."""
     spec.instance_uuid = uuid(3, number)
     hosts = step(spec, hosts, number)
     best = hosts[0]
@@ -153,25 +153,25 @@ def place(step: Step, spec: Any, hosts: list[Any], number: int) -> list[Any]:
     return hosts
 
 
-def singles(step: Step, question: dict[str, Any]) -> Timings:
-    """Decisions for one server each, on the same hosts, none of them carried out."""
-    hosts, spec = host_states(question), request(question, 1)
-    step(spec, hosts, 0)  # caches of classes and options fill up
-    return [_timed(lambda: step(spec, hosts, 0)) for _ in range(question["repeats"])]
+def singles(step: Step, parameters: dict[str, Any]) -> Timings:
+    """Time decisions for one server each, on the same hosts, without consuming resources."""
+    hosts, spec = host_states(parameters), request(parameters, 1)
+    step(spec, hosts, 0)  # fills caches of classes and options
+    return [_timed(lambda: step(spec, hosts, 0)) for _ in range(parameters["repeats"])]
 
 
-def batch(step: Step, question: dict[str, Any]) -> Timings:
-    """One request for many servers, or as many of them as there is time for; each timing is that of one server."""
-    hosts, spec = host_states(question), request(question, question["batch"])
+def batch(step: Step, parameters: dict[str, Any]) -> Timings:
+    """Time one request for many servers, server by server, until the time limit."""
+    hosts, spec = host_states(parameters), request(parameters, parameters["batch"])
     timings: Timings = []
-    until = time.monotonic() + question["longest_s"]
-    for number in range(question["batch"]):
+    until = time.monotonic() + parameters["longest_s"]
+    for number in range(parameters["batch"]):
         if time.monotonic() > until:
             break
         wall, cpu = time.perf_counter(), time.process_time()
         hosts = place(step, spec, hosts, number)
         timings.append((time.perf_counter() - wall, time.process_time() - cpu))
-    assert len(set(spec.instance_group.hosts)) == len(question["members"]) + len(timings)
+    assert len(set(spec.instance_group.hosts)) == len(parameters["members"]) + len(timings)
     return timings
 
 
@@ -182,14 +182,14 @@ def _timed(call: Any) -> tuple[float, float]:
 
 
 def main() -> None:
-    question = json.load(sys.stdin)
+    parameters = json.load(sys.stdin)
     nova.conf.CONF([], project="nova", default_config_files=[])
-    nova.conf.CONF.set_override("service_down_time", 1_000_000)  # hosts that reported once stay up for the whole run
+    nova.conf.CONF.set_override("service_down_time", 1_000_000)  # hosts stay up for the whole run
     objects.register_all()
     step = Step()
-    answer = {"version": metadata.version("nova"), **step.names(), "singles": singles(step, question)}
-    if question["batch"]:
-        answer["batch"] = batch(step, question)
+    answer = {"version": metadata.version("nova"), **step.names(), "singles": singles(step, parameters)}
+    if parameters["batch"]:
+        answer["batch"] = batch(step, parameters)
     json.dump(answer, sys.stdout)
 
 

@@ -1,4 +1,4 @@
-"""The real Placement beside ours: the same requests, over HTTP, to the same providers, on one PostgreSQL server."""
+"""The real Placement compared with Covey: equal requests over HTTP for equal providers on one PostgreSQL server."""
 
 import http.client
 import json
@@ -29,11 +29,11 @@ from tests.bench.table import Row, Target
 PLACEMENT = "openstack-placement==16.0.0"
 REQUIREMENTS = (PLACEMENT, "gunicorn", "psycopg2-binary")
 PROVIDERS = 10_000
-CANDIDATES_TARGETS = {"50": 100, "1000": 30}  # by limit: how many times our CPU
+CANDIDATES_TARGETS = {"50": 100, "1000": 30}  # by limit: CPU of Placement / CPU of Covey
 ALLOCATIONS_TARGET = 10
 CLIENTS = (1, 8, 16)
 WORKERS, THREADS = 2, 8  # of gunicorn
-# Aggregates of which every second has hosts with an SSD, and an amount that not all of these have room for.
+# A query with few candidates: three aggregates, a trait, and a large amount of VCPUs.
 NARROW = {
     "resources": ["VCPU:100,MEMORY_MB:4096,DISK_GB:20"],
     "required": ["CUSTOM_SSD"],
@@ -50,28 +50,28 @@ Json = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Side:
-    """One of the two services, with the database that is its own."""
+    """One of the two services with its own database."""
 
     name: str
     port: int
     pid: int
     backend: Backend
     url: str
-    candidates: int  # how many calls are timed; those of the real Placement take a second each
+    candidates: int  # number of timed calls; the real Placement takes a second for each
     allocations: int
     longest_s: float = 30.0  # for one run
-    sent: int = 0  # consumers that were to be allocated something
+    sent: int = 0  # allocation requests
     accepted: int = 0
     failures: list[str] = field(default_factory=list)
 
     def ask(self, question: Mapping[str, list[str]]) -> Run:
-        """The same question over and over, after a warm-up, by one client."""
+        """Repeat one query with one client, after a warm-up."""
         request = f"GET {_path(question)} HTTP/1.1\r\n{_HEADERS}\r\n"
         self._load([request], WORKERS, WORKERS, "200")
         return self._load([request], 1, self.candidates, "200")
 
     def allocate(self, clients: int) -> Run:
-        """New consumers, each on the next provider."""
+        """Allocate for new consumers, each on the next provider."""
         self._load(self._allocations(4 * clients), clients, 4 * clients, "204")
         return self._load(self._allocations(self.allocations), clients, self.allocations, "204")
 
@@ -79,10 +79,10 @@ class Side:
         first, self.sent = self.sent, self.sent + total
         return [_allocation(number) for number in range(first, first + total)]
 
-    def _load(self, requests: list[str], clients: int, total: int, wanted: str) -> Run:
+    def _load(self, requests: list[str], clients: int, total: int, expected: str) -> Run:
         run = runs.load(self.port, requests, clients, total, self.longest_s, self._cpu)
         self.accepted += run.statuses["204"]
-        other = {status: count for status, count in run.statuses.items() if status not in (wanted, "unanswered")}
+        other = {status: count for status, count in run.statuses.items() if status not in (expected, "unanswered")}
         if other or not run.answered:
             self.failures.append(f"{self.name} answered {dict(run.statuses)} to {requests[0].partition(' HTTP')[0]}")
         return run
@@ -97,7 +97,7 @@ def _path(question: Mapping[str, list[str]]) -> str:
 
 
 def _allocation(number: int) -> str:
-    provider = number * 617 % PROVIDERS + 1  # all of them, in an order in which neighbours are far apart
+    provider = number * 617 % PROVIDERS + 1  # every provider once, in a scattered order
     body = json.dumps(
         {
             "allocations": {_provider(provider): {"resources": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}}},
@@ -117,23 +117,23 @@ def _provider(number: int) -> str:
 
 
 def measure(
-    venv: Path, parent: Path | None, describe: Callable[[str], None], tell: Callable[[str], None]
+    venv: Path, parent: Path | None, describe: Callable[[str], None], log: Callable[[str], None]
 ) -> Iterator[Row]:
-    """Rows of both for each question, the ratios, and whether the two said the same."""
-    python = peers.prepared(venv, "placement, gunicorn, psycopg2", REQUIREMENTS, tell)
+    """Yield rows of both services for each query, their ratios, and the comparison of their responses."""
+    python = peers.prepared(venv, "placement, gunicorn, psycopg2", REQUIREMENTS, log)
     with tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary:
         directory = Path(temporary)
         with postgresql(directory) as backend, ExitStack() as both:
             describe(f"Placement beside Covey, {backend.name}: {backend.about}, on {filesystem(directory)}")
             describe(f"{PLACEMENT}: gunicorn, {WORKERS} processes of {THREADS} threads; Covey: as by default")
-            tell(f"Placement: {PROVIDERS:,} providers in both")
+            log(f"Placement: {PROVIDERS:,} providers in both")
             records = list(flat(PROVIDERS))
-            ours = both.enter_context(_covey(directory, backend, records))
-            theirs = both.enter_context(_placement(directory, backend, python, records))
-            yield _same_answers(ours, theirs)
-            yield from _candidates(ours, theirs, tell)
-            yield from _allocations(ours, theirs, tell)
-            yield _verdict(ours, theirs)
+            covey = both.enter_context(_covey(directory, backend, records))
+            placement = both.enter_context(_placement(directory, backend, python, records))
+            yield _same_answers(covey, placement)
+            yield from _candidates(covey, placement, log)
+            yield from _allocations(covey, placement, log)
+            yield _checks_row(covey, placement)
 
 
 @contextmanager
@@ -162,9 +162,18 @@ def _placement(directory: Path, backend: Backend, python: Path, records: list[An
     with (home / "log").open("wb") as log:
         subprocess.run(sync, env=variables, check=True, stdout=log, stderr=log, timeout=_START_S)
         port = free_port()
-        how = ["--workers", str(WORKERS), "--worker-class", "gthread", "--threads", str(THREADS), "--keep-alive", "75"]
+        flags = [
+            "--workers",
+            str(WORKERS),
+            "--worker-class",
+            "gthread",
+            "--threads",
+            str(THREADS),
+            "--keep-alive",
+            "75",
+        ]
         process = subprocess.Popen(
-            [python, "-m", "gunicorn", *how, "--bind", f"127.0.0.1:{port}", "placement.wsgi.api:application"],
+            [python, "-m", "gunicorn", *flags, "--bind", f"127.0.0.1:{port}", "placement.wsgi.api:application"],
             cwd=home,
             env=variables,
             stdout=log,
@@ -172,9 +181,7 @@ def _placement(directory: Path, backend: Backend, python: Path, records: list[An
         )
     try:
         _wait(port, process, home / "log")
-        ledgers.fill_placement(
-            _text(url), records
-        )  # now that the process has written down the standard classes and traits
+        ledgers.fill_placement(_text(url), records)  # after the process has inserted the standard classes and traits
         yield Side(
             PLACEMENT.replace("openstack-placement==", "Placement "), port, process.pid, backend, _text(url), 5, 200
         )
@@ -200,7 +207,7 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
             time.sleep(0.2)
         else:
             return
-    raise subprocess.SubprocessError(f"Placement does not answer:\n{log.read_text()[-2000:]}")
+    raise subprocess.SubprocessError(f"Placement does not respond:\n{log.read_text()[-2000:]}")
 
 
 def _get(port: int, path: str) -> Json:
@@ -213,36 +220,36 @@ def _get(port: int, path: str) -> Json:
     return document
 
 
-def _same_answers(ours: Side, theirs: Side) -> Row:
-    """Asked before anything is timed: a comparison of two that answer differently would mean nothing."""
-    found: list[str] = []
+def _same_answers(covey: Side, placement: Side) -> Row:
+    """Compare the responses before timing: a ratio of services that respond differently means nothing."""
+    problems: list[str] = []
     counts = []
     for name, question in {"narrow": NARROW, **{name: _question(name) for name in QUESTIONS}}.items():
-        answers = _get(ours.port, _path(question)), _get(theirs.port, _path(question))
-        found += [f"{name}: {what}" for what in differences(*answers, whole=question is NARROW)]
+        answers = _get(covey.port, _path(question)), _get(placement.port, _path(question))
+        problems += [f"{name}: {what}" for what in differences(*answers, whole=question is NARROW)]
         counts.append(f"{len(answers[0].get('allocation_requests', ())):,}")
-    said = f"{counts[0]} candidates where no limit cuts, with their providers' use and traits"
-    said += f"; as many where one does: {', '.join(counts[1:])}"
-    return Row("Placement and Covey, the same answers", note=f"FAILED: {'; '.join(found)}" if found else said)
+    summary = f"{counts[0]} candidates where no limit cuts, with their providers' use and traits"
+    summary += f"; as many where one does: {', '.join(counts[1:])}"
+    return Row("Placement and Covey, the same answers", note=f"FAILED: {'; '.join(problems)}" if problems else summary)
 
 
 def _question(name: str) -> Mapping[str, list[str]]:
     return {"resources": [AMOUNTS], **QUESTIONS[name][0]}
 
 
-def differences(ours: Json, theirs: Json, *, whole: bool) -> list[str]:
-    """How two answers differ: in how many they give and, when both are whole, in which."""
-    if not all(answer.get("allocation_requests") for answer in (ours, theirs)):
-        return [f"no candidates: {str(ours)[:200]} and {str(theirs)[:200]}"]
-    counts = [len(answer["allocation_requests"]) for answer in (ours, theirs)]
+def differences(covey: Json, placement: Json, *, whole: bool) -> list[str]:
+    """Return how two responses differ: in the number of candidates and, when both are whole, in the candidates."""
+    if not all(answer.get("allocation_requests") for answer in (covey, placement)):
+        return [f"no candidates: {str(covey)[:200]} and {str(placement)[:200]}"]
+    counts = [len(answer["allocation_requests"]) for answer in (covey, placement)]
     if counts[0] != counts[1]:
         return [f"{counts[0]} and {counts[1]} candidates"]
     if not whole:
         return []
     return [
-        f"other {part}: {sorted(key for key in mine.keys() | its.keys() if mine.get(key) != its.get(key))[:3]}"
+        f"other {part}: {sorted(key for key in left.keys() | right.keys() if left.get(key) != right.get(key))[:3]}"
         for part, read in {"candidates": _requests, "providers": _summaries}.items()
-        if (mine := read(ours)) != (its := read(theirs))
+        if (left := read(covey)) != (right := read(placement))
     ]
 
 
@@ -258,48 +265,50 @@ def _summaries(answer: Json) -> dict[str, Any]:
     return {key: {**each, "traits": sorted(each["traits"])} for key, each in answer["provider_summaries"].items()}
 
 
-def _candidates(ours: Side, theirs: Side, tell: Callable[[str], None]) -> Iterator[Row]:
+def _candidates(covey: Side, placement: Side, log: Callable[[str], None]) -> Iterator[Row]:
     for name in QUESTIONS:
         question = _question(name)
-        tell(f"Placement: candidates, {name}")
+        log(f"Placement: candidates, {name}")
         target = Target("ratio", at_least=CANDIDATES_TARGETS[question["limit"][0]])
         what = f"{PROVIDERS:,} providers, candidates, {name}"
-        yield from _compared(what, (ours, ours.ask(question)), (theirs, theirs.ask(question)), target)
+        yield from _compared(what, (covey, covey.ask(question)), (placement, placement.ask(question)), target)
 
 
-def _allocations(ours: Side, theirs: Side, tell: Callable[[str], None]) -> Iterator[Row]:
+def _allocations(covey: Side, placement: Side, log: Callable[[str], None]) -> Iterator[Row]:
     for clients in CLIENTS:
-        tell(f"Placement: allocations, {clients} clients")
+        log(f"Placement: allocations, {clients} clients")
         what = f"{PROVIDERS:,} providers, PUT /allocations, {clients} client{'s' if clients > 1 else ''}"
         target = Target("ratio", at_least=ALLOCATIONS_TARGET)
-        yield from _compared(what, (ours, ours.allocate(clients)), (theirs, theirs.allocate(clients)), target)
+        yield from _compared(what, (covey, covey.allocate(clients)), (placement, placement.allocate(clients)), target)
 
 
-def _compared(what: str, ours: tuple[Side, Run], theirs: tuple[Side, Run], target: Target) -> Iterator[Row]:
-    for side, run in (ours, theirs):
+def _compared(what: str, covey: tuple[Side, Run], placement: tuple[Side, Run], target: Target) -> Iterator[Row]:
+    for side, run in (covey, placement):
         if not run.answered:
             yield Row(f"{side.name}, {what}", note=f"FAILED: {dict(run.statuses)}")
             return
         left = run.statuses["unanswered"]
         yield runs.row(f"{side.name}, {what}", [run], f"; out of time for {left} more" if left else "")
-    mine, its = ours[1], theirs[1]
-    alone = its.server_cpu_s / its.answered / (mine.server_cpu_s / mine.answered)
+    covey_run, placement_run = covey[1], placement[1]
+    alone = placement_run.server_cpu_s / placement_run.answered / (covey_run.server_cpu_s / covey_run.answered)
     note = f"of CPU, server and database; of the servers alone x{alone:.1f}"
-    yield Row(f"Placement / Covey, {what}", ratio=its.cpu_us / mine.cpu_us, targets=(target,), note=note)
+    yield Row(f"Placement / Covey, {what}", ratio=placement_run.cpu_us / covey_run.cpu_us, targets=(target,), note=note)
 
 
-def _verdict(ours: Side, theirs: Side) -> Row:
-    """Each consumer that was accepted holds its three resources, and no other is there."""
-    found = [*ours.failures, *theirs.failures]
-    for side in (ours, theirs):
+def _checks_row(covey: Side, placement: Side) -> Row:
+    """Check that the accepted consumers are exactly the stored ones, and that no inventory is exceeded."""
+    problems = [*covey.failures, *placement.failures]
+    for side in (covey, placement):
         with psycopg.connect(side.url) as connection:
             held = connection.execute("SELECT COUNT(*) FROM consumers").fetchone()
         if held != (PROVIDERS + side.accepted,):
-            found.append(
-                f"{side.name}: {side.accepted} were accepted, {held and held[0] - PROVIDERS} consumers are there"
+            problems.append(
+                f"{side.name}: {side.accepted} were accepted, {held and held[0] - PROVIDERS} consumers exist"
             )
-    engine = databases.connect(ours.url, pool_size=1)
-    found += checks.overuse(engine)
+    engine = databases.connect(covey.url, pool_size=1)
+    problems += checks.overuse(engine)
     engine.dispose()
-    said = f"all hold after {ours.accepted:,} allocations by Covey and {theirs.accepted:,} by Placement"
-    return Row("Placement and Covey, checks on the rows", note=f"FAILED: {'; '.join(found)}" if found else said)
+    summary = f"all hold after {covey.accepted:,} allocations by Covey and {placement.accepted:,} by Placement"
+    return Row(
+        "Placement and Covey, checks on the rows", note=f"FAILED: {'; '.join(problems)}" if problems else summary
+    )

@@ -1,4 +1,4 @@
-"""Runs of the load generator: what each came to, and the row that tells it."""
+"""Runs of the load generator, and their rows of the table."""
 
 import json
 import subprocess
@@ -12,12 +12,12 @@ from statistics import median
 from tests.bench.table import Row, Target, percentile
 
 Cpu = Callable[[], tuple[float, float | None]]
-"""Seconds of the server and of its database; None if that is in the server."""
+"""CPU seconds of the server and of its database; None if the database runs in the server process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of the load generator came to."""
+    """The result of one run of the load generator."""
 
     answered: int
     seconds: float
@@ -34,7 +34,7 @@ class Run:
 
     @property
     def cpu_us(self) -> float:
-        """Of server and database, for each request."""
+        """The CPU time of server and database per request."""
         return (self.server_cpu_s + (self.database_cpu_s or 0)) / self.answered * 1e6
 
 
@@ -47,7 +47,7 @@ def load(
     cpu: Cpu,
     settle: Callable[[], float] = lambda: 0.0,
 ) -> Run:
-    """Send so many requests; the CPU is counted until `settle`, which tells how long it waited, comes back."""
+    """Send `total` requests. CPU time counts until `settle` returns the seconds that it waited."""
     order = {
         "port": port,
         "requests": requests,
@@ -80,16 +80,16 @@ def load(
 
 
 def parts(runs: Sequence[Run]) -> str:
-    """Whose CPU it was."""
-    told = [f"server {median(run.server_cpu_s / run.answered * 1e6 for run in runs):.0f}"]
+    """Return the CPU time of server, database and client as a note."""
+    shares = [f"server {median(run.server_cpu_s / run.answered * 1e6 for run in runs):.0f}"]
     if runs[0].database_cpu_s is not None:
-        told.append(f"database {median((run.database_cpu_s or 0) / run.answered * 1e6 for run in runs):.0f}")
-    told.append(f"client {median(run.client_cpu_s / run.answered * 1e6 for run in runs):.0f} not counted")
-    return f"CPU: {', '.join(told)}"
+        shares.append(f"database {median((run.database_cpu_s or 0) / run.answered * 1e6 for run in runs):.0f}")
+    shares.append(f"client {median(run.client_cpu_s / run.answered * 1e6 for run in runs):.0f} not counted")
+    return f"CPU: {', '.join(shares)}"
 
 
 def row(what: str, runs: Sequence[Run], note: str, targets: tuple[Target, ...] = ()) -> Row:
-    """The median of the runs, number by number."""
+    """Return a row with the median of each number over the runs."""
     return Row(
         what,
         p50_ms=median(percentile(run.latencies_ms, 0.5) for run in runs),

@@ -1,4 +1,4 @@
-"""Rows of results, and how they are shown."""
+"""Rows of results, rendered as a Markdown table."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,14 +10,14 @@ HEADER = ("what", "p50 ms", "p99 ms", "CPU us", "per second", "ratio", "target",
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a number should be at the most, or at the least."""
+    """An upper or lower limit of a number."""
 
     column: str  # a field of Row
     at_most: float | None = None
     at_least: float | None = None
 
     def met_by(self, row: "Row") -> bool | None:
-        """Whether; None when the row has no such number."""
+        """Return whether the row meets the target; None when the row has no such number."""
         value: float | None = getattr(row, self.column)
         if value is None:
             return None
@@ -32,7 +32,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement. What does not make sense for it is None."""
+    """One measurement. Numbers that do not apply are None."""
 
     what: str
     p50_ms: float | None = None
@@ -43,25 +43,25 @@ class Row:
     targets: tuple[Target, ...] = ()
     note: str = ""
 
-    def violations(self) -> str:
-        return ", ".join(f"{target} {_VERDICT[target.met_by(self)]}" for target in self.targets)
+    def target_results(self) -> str:
+        return ", ".join(f"{target} {_RESULT[target.met_by(self)]}" for target in self.targets)
 
     def cells(self) -> tuple[str, ...]:
         numbers = (self.p50_ms, self.p99_ms, self.cpu_us, self.per_second)
         ratio = "" if self.ratio is None else f"x{number(self.ratio)}"
-        return (self.what, *map(number, numbers), ratio, self.violations(), self.note)
+        return (self.what, *map(number, numbers), ratio, self.target_results(), self.note)
 
     def document(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the row as a JSON document."""
         met = {str(target): target.met_by(self) for target in self.targets}
         return {**asdict(self), "targets": met}
 
 
-_VERDICT = {True: "(met)", False: "(MISSED)", None: "(not measured)"}
+_RESULT = {True: "(met)", False: "(MISSED)", None: "(not measured)"}
 
 
 def number(value: float | None) -> str:
-    """Three digits that matter."""
+    """Format a number with three significant digits."""
     if value is None:
         return ""
     if value >= 100:
@@ -70,13 +70,13 @@ def number(value: float | None) -> str:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that so large a share of them does not exceed."""
+    """Return the value that this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """One table, which reads well as text and renders as Markdown."""
+    """Return an aligned Markdown table."""
     lines = [HEADER, *(row.cells() for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
     is_number = [i in range(1, 6) for i in range(len(HEADER))]

@@ -1,6 +1,6 @@
-"""The checks after a run find nothing wrong with good rows, and each finds what it is there for."""
+"""The checks report nothing for valid rows, and each check reports its violation."""
 
-# ruff: noqa: S608 -- what goes into these statements stands here, too
+# ruff: noqa: S608 -- the statements contain only constants of this file
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from covey.storage import schema
 from tests.bench import checks
 
 NOW = "'2026-01-01 00:00:00'"
-GOOD = [
+VALID = [
     *(
         "INSERT INTO resource_providers (id, uuid, name, generation, created_at, updated_at) "
         f"VALUES ({i}, 'p{i}', 'h{i}', 0, {NOW}, {NOW})"
@@ -43,27 +43,27 @@ GOOD = [
     ),
     "INSERT INTO quota_usages VALUES ('p', 2, 2, 4)",
 ]
-BAD = {
-    "UPDATE inventories SET total = 2": "a host holds more than it has",
-    "UPDATE inventories SET used = used + 1 WHERE provider_id = 1": "use is not the sum of the allocations",
+INVALID = {
+    "UPDATE inventories SET total = 2": "the usage of a host exceeds its capacity",
+    "UPDATE inventories SET used = used + 1 WHERE provider_id = 1": "usage is not the sum of the allocations",
     "UPDATE servers SET host_id = 1": "a host has two members of an anti-affinity group",
     "DELETE FROM instance_group_members WHERE server_id = 's1'": "a server is in no group",
-    "UPDATE servers SET vm_state = 'error' WHERE id = 's1'": "a server does not run",
-    "UPDATE servers SET vcpus = 2 WHERE id = 's1'": "a server's allocations are not its size on its host",
-    "UPDATE quota_usages SET cores = 3": "a project's use is not the sum of its servers",
-    "DELETE FROM servers": "2 servers were accepted, 0 are there",
-    "DELETE FROM allocations WHERE resource_class = 'VCPU'": "6 allocations were accepted, 4 are there",
-    f"INSERT INTO work (verb, server_id, arguments, due_at) VALUES ('spawn', 's1', '', {NOW})": "work is left",
+    "UPDATE servers SET vm_state = 'error' WHERE id = 's1'": "a server is not active",
+    "UPDATE servers SET vcpus = 2 WHERE id = 's1'": "the allocations of a server do not match its size",
+    "UPDATE quota_usages SET cores = 3": "the usage of a project is not the sum of its servers",
+    "DELETE FROM servers": "2 servers were accepted, 0 exist",
+    "DELETE FROM allocations WHERE resource_class = 'VCPU'": "6 allocations were accepted, 4 exist",
+    f"INSERT INTO work (verb, server_id, arguments, due_at) VALUES ('spawn', 's1', '', {NOW})": "unfinished work",
 }
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    made = databases.connect(f"sqlite:///{tmp_path / 'covey.sqlite'}")
-    schema.upgrade(made)
-    _run(made, *GOOD)
-    yield made
-    made.dispose()
+    connected = databases.connect(f"sqlite:///{tmp_path / 'covey.sqlite'}")
+    schema.upgrade(connected)
+    _run(connected, *VALID)
+    yield connected
+    connected.dispose()
 
 
 def _run(engine: sa.Engine, *statements: str) -> None:
@@ -72,11 +72,11 @@ def _run(engine: sa.Engine, *statements: str) -> None:
             connection.exec_driver_sql(statement)
 
 
-def test_good_rows_have_no_problems(engine: sa.Engine) -> None:
+def test_valid_rows_have_no_problems(engine: sa.Engine) -> None:
     assert checks.problems(engine, accepted=2) == []
 
 
-@pytest.mark.parametrize(("statement", "problem"), BAD.items(), ids=BAD.values())
-def test_a_bad_row_is_found(engine: sa.Engine, statement: str, problem: str) -> None:
+@pytest.mark.parametrize(("statement", "problem"), INVALID.items(), ids=INVALID.values())
+def test_each_violation_is_reported(engine: sa.Engine, statement: str, problem: str) -> None:
     _run(engine, statement)
-    assert any(told.startswith(problem) for told in checks.problems(engine, accepted=2))
+    assert any(reported.startswith(problem) for reported in checks.problems(engine, accepted=2))

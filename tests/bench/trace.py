@@ -97,8 +97,8 @@ class Service:
     def boot(self, name: str = "s", **fields: Any) -> str:
         hints = fields.pop("hints", {})
         server = {"name": name, "flavorRef": "small", "imageRef": _IMAGE, "networks": "none", **fields}
-        made = self.ask("POST", "/compute/v2.1/servers", {"server": server, "os:scheduler_hints": hints})
-        return str(made["server"]["id"])
+        created = self.ask("POST", "/compute/v2.1/servers", {"server": server, "os:scheduler_hints": hints})
+        return str(created["server"]["id"])
 
     def group(self, policy: str) -> str:
         body = {"server_group": {"name": "g", "policies": [policy]}}
@@ -160,8 +160,8 @@ def _scale_out(service: Service) -> Callable[[], object]:
         "POST", "/clustering/v1/profiles", {"profile": {"name": "p", "spec": spec}}, "clustering 1.14"
     )
     cluster = {"name": "c", "profile_id": profile["profile"]["id"], "desired_capacity": 1}
-    made = service.ask("POST", "/clustering/v1/clusters", {"cluster": cluster}, "clustering 1.14")
-    path = f"/clustering/v1/clusters/{made['cluster']['id']}/actions"
+    created = service.ask("POST", "/clustering/v1/clusters", {"cluster": cluster}, "clustering 1.14")
+    path = f"/clustering/v1/clusters/{created['cluster']['id']}/actions"
 
     def scale() -> None:
         service.ask("POST", path, {"scale_out": {"count": 1}}, "clustering 1.14")
@@ -173,7 +173,7 @@ def _scale_out(service: Service) -> Callable[[], object]:
 
 
 def _rebalance(service: Service) -> Callable[[], object]:
-    def crowd() -> str:
+    def misplaced_group() -> str:
         group = service.group("anti-affinity")
         for _ in range(2):
             service.boot(hints={"group": group}, availability_zone="nova:node-0")
@@ -184,12 +184,12 @@ def _rebalance(service: Service) -> Callable[[], object]:
         service.ask("POST", f"/compute/v2.1/os-server-groups/{group}/action", {"rebalance": {}})
         service.work()
 
-    rebalance(crowd())
-    group = crowd()
+    rebalance(misplaced_group())
+    group = misplaced_group()
     return lambda: rebalance(group)
 
 
-_STORIES: dict[str, Callable[[Service], Callable[[], object]]] = {
+_SCENARIOS: dict[str, Callable[[Service], Callable[[], object]]] = {
     "POST /servers": _boot,
     "POST /servers, in a group": _boot_in_group,
     "GET /allocation_candidates": _candidates,
@@ -200,9 +200,9 @@ _STORIES: dict[str, Callable[[Service], Callable[[], object]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.trace", description=__doc__)
-    parser.add_argument("--files", action="store_true", help="list the files, too")
+    parser.add_argument("--files", action="store_true", help="also list the files")
     listed = parser.parse_args().files
-    for name, prepare in _STORIES.items():
+    for name, prepare in _SCENARIOS.items():
         with tempfile.TemporaryDirectory() as directory:
             run, trace = prepare(Service(Path(directory))), Trace()
             with trace.on():

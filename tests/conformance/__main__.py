@@ -1,4 +1,4 @@
-"""Placement's own test suites, run over HTTP against `covey serve --api placement`. `--help` lists the choices."""
+"""Run Placement's own test suites over HTTP against `covey serve --api placement`. `--help` lists the options."""
 
 import argparse
 import json
@@ -32,12 +32,12 @@ _CONFIGURED = {
     "OpenPolicyFixture": _OLD_DEFAULTS + "policy_file = open.yaml\n",
     "SecureRBACPolicyFixture": _NEW_DEFAULTS,
     "CORSFixture": _OLD_DEFAULTS + _CORS,
-}  # every other fixture wants the old defaults
+}  # every other fixture needs the old defaults
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a suite's tests."""
+    """The results of a suite."""
 
     suite: str
     passed: Sequence[str]
@@ -45,9 +45,9 @@ class Outcome:
 
 
 def main() -> int:
-    """How many more tests fail than are known to; 0 is well."""
+    """Return 1 when a test that known.txt does not list has failed, else 0."""
     chosen = _arguments()
-    prepared(VENV, HERE / "requirements.txt")  # of Placement's package only the suites are used
+    prepared(VENV, HERE / "requirements.txt")  # only the suites of Placement's package are used
     known = _known()
     unexpected = 0
     with tempfile.TemporaryDirectory(prefix="covey-conformance-", ignore_cleanup_errors=True) as directory:
@@ -59,9 +59,9 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("--database", action="append", choices=("sqlite", "postgresql"), help="both, unless chosen")
-    parser.add_argument("--verbose", action="store_true", help="say why each test failed")
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help="such as traits; all, unless chosen")
+    parser.add_argument("--database", action="append", choices=("sqlite", "postgresql"), help="both by default")
+    parser.add_argument("--verbose", action="store_true", help="show why each test failed")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="such as traits; all by default")
     return parser.parse_args()
 
 
@@ -71,24 +71,24 @@ def _chosen_suites(names: Sequence[str]) -> list[Path]:
 
 
 def _run(database: str, directory: Path, files: Sequence[Path]) -> Iterator[Outcome]:
-    """Suites that want the same configuration share a service; each finds its database empty."""
+    """Run the suites. Suites with the same configuration share a service; each starts with an empty database."""
     by_configuration: dict[str, list[Path]] = {}
     for file in files:
         fixtures = yaml.safe_load(file.read_text())["fixtures"]
         by_configuration.setdefault(_CONFIGURED.get(fixtures[0], _OLD_DEFAULTS), []).append(file)
     directory.mkdir()
-    with _databases(database, directory) as fresh, _gabbi() as ask:
-        for number, (configuration, some) in enumerate(by_configuration.items()):
+    with _databases(database, directory) as fresh, _gabbi() as run_suite:
+        for number, (configuration, suites) in enumerate(by_configuration.items()):
             with _service(configuration, directory / f"service-{number}", fresh) as (url, connected):
-                for file in some:
+                for file in suites:
                     _empty(connected)
-                    answer = ask([str(file.resolve()), url])
+                    answer = run_suite([str(file.resolve()), url])
                     yield Outcome(file.stem, answer["passed"], answer["failed"])
 
 
 @contextmanager
 def _databases(name: str, directory: Path) -> Iterator[Callable[[Path], Any]]:
-    """Makes fresh databases of one kind: a context with a URL for each directory."""
+    """Yield a factory of fresh databases: a context manager of a URL for each directory."""
     if name == "sqlite":
         template = directory / "template"
         template.mkdir()
@@ -118,27 +118,27 @@ def _service(configuration: str, directory: Path, fresh: Callable[[Path], Any]) 
 
 @contextmanager
 def _gabbi() -> Iterator[Callable[[list[str]], Any]]:
-    """A process that runs suites: given a file and a URL, it tells what became of the tests."""
+    """Yield a function that runs a suite in a gabbi process: it takes a file and a URL and returns the results."""
     command = [VENV / "bin" / "python", HERE / "suites.py"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     stdin, stdout = process.stdin, process.stdout
 
-    def ask(question: list[str]) -> Any:
-        stdin.write(json.dumps(question) + "\n")
+    def run_suite(arguments: list[str]) -> Any:
+        stdin.write(json.dumps(arguments) + "\n")
         stdin.flush()
         return json.loads(stdout.readline())
 
     try:
-        yield ask
+        yield run_suite
     finally:
         stdin.close()
         process.wait(timeout=30)
 
 
 def _empty(connected: sa.Engine) -> None:
-    """No rows any more, and every picture of them is old. The log itself stays, since readers know where they are."""
+    """Delete all rows and invalidate cached fleets. The change log stays, since readers keep their position in it."""
     with engine.writer(connected).begin() as connection:
         for table in reversed(tables.metadata.sorted_tables):
             if table is not tables.fleet_changes:
@@ -147,35 +147,35 @@ def _empty(connected: sa.Engine) -> None:
 
 
 def _known() -> dict[str, str]:
-    """What does not pass, and why: `SUITE: TEST -- REASON` on each line."""
+    """Return the known failures and their reasons: `SUITE: TEST -- REASON` on each line."""
     lines = (line.strip() for line in KNOWN.read_text().splitlines())
     pairs = (line.partition(" -- ") for line in lines if line and not line.startswith("#"))
     return {test: reason for test, _, reason in pairs}
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _report(database: str, outcomes: Sequence[Outcome], known: dict[str, str], *, verbose: bool) -> int:
-    """Says a line for each suite and a total; the number of failures that nobody knew of."""
-    _say(f"\n{database}\n")
+    """Print a line for each suite and a total; return the number of unexpected failures."""
+    _print(f"\n{database}\n")
     unexpected = 0
     for outcome in sorted(outcomes, key=lambda outcome: outcome.suite):
         total = len(outcome.passed) + len(outcome.failed)
-        _say(f"  {outcome.suite:45} {len(outcome.passed):4} of {total:4}")
-        for test, why in outcome.failed.items():
+        _print(f"  {outcome.suite:45} {len(outcome.passed):4} of {total:4}")
+        for test, reason in outcome.failed.items():
             name = f"{outcome.suite}: {test}"
             unexpected += name not in known
-            _say(f"      {'known  ' if name in known else 'FAILED '} {test}")
+            _print(f"      {'known  ' if name in known else 'FAILED '} {test}")
             if verbose:
-                _say("          " + why.replace("\n", "\n          ")[:4000])
+                _print("          " + reason.replace("\n", "\n          ")[:4000])
         for test in outcome.passed:
             if f"{outcome.suite}: {test}" in known:
-                _say(f"      passes  {test}, although known.txt lists it")
+                _print(f"      passes  {test}, although known.txt lists it")
     passed, total = sum(len(o.passed) for o in outcomes), sum(len(o.passed) + len(o.failed) for o in outcomes)
-    _say(f"\n  {database}: {passed} of {total} passed; {unexpected} failed that are not known to.")
+    _print(f"\n  {database}: {passed} of {total} passed; {unexpected} failed unexpectedly.")
     return unexpected
 
 

@@ -1,7 +1,7 @@
-"""What Placement's suites find when they begin, laid down over the API. Run by the Python that has gabbi, not by ours.
+"""The fixtures of Placement's suites, created over the API. Runs in the virtual environment that has gabbi.
 
-The suites name these classes, and what they lay down, by the names of Placement's own fixtures. How the service is
-set up (access rules, CORS) is not done here: the runner starts one with the configuration that a suite needs.
+The classes and their objects have the names of Placement's own fixtures, which the suites use. The runner starts a
+service with the configuration (access rules, CORS) that a suite needs.
 """
 
 import json
@@ -28,12 +28,12 @@ _CLASSES = {
 
 
 def fresh(*names: str) -> None:
-    """Give each of these variables of the suite a uuid of its own."""
+    """Set each of these variables of the suite to a new uuid."""
     os.environ.update({name: str(uuid.uuid4()) for name in names})
 
 
 def call(method: str, path: str, body: object = None, version: str = "1.37") -> Any:
-    """Ask the service as an operator; an answer that is no success is an exception."""
+    """Send a request as an administrator and return the body. Raises HTTPError when it fails."""
     headers = {
         "X-Auth-Token": "admin",
         "X-Roles": "admin,service",
@@ -50,23 +50,23 @@ def call(method: str, path: str, body: object = None, version: str = "1.37") -> 
 def provider(
     name: str, *aggregates: str, parent: str | None = None, variable: str | None = None, key: str | None = None
 ) -> str:
-    """Make a provider, in aggregates; its uuid goes into a variable of the suite, if one is named."""
-    made: str = key or str(uuid.uuid4())
-    call("POST", "/resource_providers", {"name": name, "uuid": made, "parent_provider_uuid": parent})
+    """Create a provider in aggregates and return its uuid; store it in a variable of the suite, if given."""
+    created: str = key or str(uuid.uuid4())
+    call("POST", "/resource_providers", {"name": name, "uuid": created, "parent_provider_uuid": parent})
     if aggregates:
-        join(made, *aggregates)
+        join(created, *aggregates)
     if variable is not None:
-        os.environ[variable] = made
-    return made
+        os.environ[variable] = created
+    return created
 
 
 def join(key: str, *aggregates: str) -> None:
-    """Put a provider into aggregates, as old clients do: its generation stays."""
+    """Set the aggregates of a provider, with an old version that keeps its generation."""
     call("PUT", f"/resource_providers/{key}/aggregates", list(aggregates), "1.1")
 
 
 def stock(key: str, **has: int | dict[str, Any]) -> None:
-    """Give a provider inventories. What is not said otherwise is given in portions of up to all of it."""
+    """Add inventories to a provider; max_unit is the total unless given."""
     for kind, one in has.items():
         if kind.startswith("CUSTOM_"):
             call("PUT", f"/resource_classes/{kind}")
@@ -76,7 +76,7 @@ def stock(key: str, **has: int | dict[str, Any]) -> None:
 
 
 def mark(key: str, *traits: str) -> None:
-    """Give a provider traits."""
+    """Set the traits of a provider."""
     for trait in traits:
         if trait.startswith("CUSTOM_"):
             call("PUT", f"/traits/{trait}")
@@ -86,7 +86,7 @@ def mark(key: str, *traits: str) -> None:
 
 
 def hold(key: str, project: str, user: str, **resources: int) -> str:
-    """Let a new consumer, of a type that nobody told, hold resources of a provider."""
+    """Allocate resources of a provider to a new consumer of unknown type; return the consumer."""
     consumer = str(uuid.uuid4())
     body = {"allocations": {key: {"resources": resources}}, "project_id": project, "user_id": user}
     call("PUT", f"/allocations/{consumer}", body, "1.12")
@@ -94,15 +94,15 @@ def hold(key: str, project: str, user: str, **resources: int) -> str:
 
 
 class APIFixture(fixture.GabbiFixture):  # type: ignore[misc]
-    """An empty service, and names for what the suite will make."""
+    """An empty service, and names for the objects of the suite."""
 
     def start_fixture(self) -> None:
         fresh(*_FRESH_UUIDS)
         os.environ.update(_CLASSES)
-        self.lay_down()
+        self.create_objects()
 
-    def lay_down(self) -> None:
-        """What is there besides."""
+    def create_objects(self) -> None:
+        """Create the objects of the fixture."""
 
 
 class CORSFixture(APIFixture):
@@ -110,7 +110,7 @@ class CORSFixture(APIFixture):
 
 
 class OpenPolicyFixture(APIFixture):
-    """Served with access rules that allow everybody everything."""
+    """Served with access rules that allow every request."""
 
 
 class LegacyRBACPolicyFixture(APIFixture):
@@ -122,9 +122,9 @@ class SecureRBACPolicyFixture(APIFixture):
 
 
 class AllocationFixture(APIFixture):
-    """One provider, of which two users hold something: one of them as two consumers."""
+    """One provider with allocations of two users, one of whom has two consumers."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         fresh("ALT_USER_ID", "ALT_RP_UUID", "ALT_RP_NAME")
         project, user = os.environ["PROJECT_ID"], os.environ["USER_ID"]
         key = provider(os.environ["RP_NAME"], key=os.environ["RP_UUID"])
@@ -137,7 +137,7 @@ class AllocationFixture(APIFixture):
 class SharedStorageFixture(APIFixture):
     """Two nodes, one without a disk, in an aggregate with two shared stores; each with a NIC below each NUMA cell."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         fresh("AGG_UUID")
         aggregate = os.environ["AGG_UUID"]
         node = {"total": 24, "allocation_ratio": 16.0}, {"total": 131072, "allocation_ratio": 1.5}
@@ -159,7 +159,7 @@ class SharedStorageFixture(APIFixture):
 class NUMAAggregateFixture(APIFixture):
     """Two nodes of two NUMA cells, and two shared stores: for both nodes, and for one of the cells."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         fresh("AGGA_UUID", "AGGB_UUID", "AGGC_UUID")
         a, b, c = (os.environ[f"AGG{letter}_UUID"] for letter in "ABC")
         first, second = provider("cn1", a, variable="CN1_UUID"), provider("cn2", a, b, variable="CN2_UUID")
@@ -179,7 +179,7 @@ class NUMAAggregateFixture(APIFixture):
 class NUMANetworkFixture(APIFixture):
     """A node of NUMA cells, accelerators and network agents; a plain one with three NICs; and a shared store."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         self._build(None, None)
 
     def _build(self, above_first: str | None, above_second: str | None) -> None:
@@ -241,15 +241,15 @@ class NUMANetworkFixture(APIFixture):
 class DeepNUMANetworkFixture(NUMANetworkFixture):
     """The same, with parents and a grandparent above the nodes."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         top = provider("gp1")
         self._build(provider("p1", parent=top), provider("p2", parent=top))
 
 
 class NonSharedStorageFixture(APIFixture):
-    """Three nodes with disks of their own, and aggregates that nobody is in yet."""
+    """Three nodes with their own disks, and empty aggregates."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         fresh("AGGA_UUID", "AGGB_UUID", "AGGC_UUID")
         for n in "123":
             stock(provider(f"cn{n}", variable=f"CN{n}_UUID"), VCPU=24, MEMORY_MB=131072, DISK_GB=2000)
@@ -258,7 +258,7 @@ class NonSharedStorageFixture(APIFixture):
 class GranularFixture(APIFixture):
     """Three nodes and three shared providers, in overlapping aggregates."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         fresh("AGGA", "AGGB", "AGGC")
         a, b, c = (os.environ[f"AGG{letter}"] for letter in "ABC")
         node = {"VCPU": 8, "MEMORY_MB": 4096}
@@ -286,7 +286,7 @@ class GranularFixture(APIFixture):
 class NeutronQoSMultiSegmentFixture(APIFixture):
     """Four nodes with bridges and physical functions on networks: elsewhere, one segment, the other, and both."""
 
-    def lay_down(self) -> None:
+    def create_objects(self) -> None:
         networks = (("OTHER",), ("MSN_S1",), ("MSN_S2",), ("MSN_S1", "MSN_S2"))
         for n, segments in enumerate(networks):
             narrow = len(segments) > 1

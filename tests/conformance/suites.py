@@ -1,7 +1,7 @@
-"""Runs suites with gabbi against a service. Run by the Python that has gabbi, not by ours.
+"""Run suites with gabbi against a service, in the virtual environment that has gabbi.
 
-Reads lines of JSON from standard input, each a suite's file and a URL, and answers each with a line of JSON: what
-passed, and what failed and why.
+Reads lines of JSON from standard input, each with the file of a suite and a URL. Writes a line of JSON for each: the
+tests that passed, and those that failed with their reasons.
 """
 
 import io
@@ -17,8 +17,8 @@ import fixtures  # type: ignore[import-not-found]
 from gabbi import handlers, suitemaker, utils  # type: ignore[import-not-found]
 
 
-class Noted(unittest.TestResult):
-    """Every test with its outcome, in order."""
+class RecordingResult(unittest.TestResult):
+    """Records the outcome of every test, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,17 +43,17 @@ class Noted(unittest.TestResult):
 
 
 def _name(test: unittest.TestCase) -> str:
-    """The test's name as its file has it; a fixture that failed has none."""
+    """Return the name of a test in its file; a failed fixture has unittest's name."""
     data = getattr(test, "test_data", None)
     return str(data["name"]) if data else str(test)
 
 
 def run(file: Path, url: str) -> dict[str, Any]:
-    """One suite, from its fixtures on."""
+    """Run one suite with its fixtures."""
     os.environ[fixtures.URL] = url
     address = urlsplit(url)
-    result, said = Noted(), io.StringIO()
-    stdout, sys.stdout = sys.stdout, said  # a suite may be verbose
+    result, output = RecordingResult(), io.StringIO()
+    stdout, sys.stdout = sys.stdout, output  # a suite may be verbose
     try:
         suite = suitemaker.test_suite_from_dict(
             unittest.defaultTestLoader,
