@@ -26,7 +26,7 @@ NO_LIMITS = dict.fromkeys(("instances", "cores", "ram", "server_group_members"),
 
 
 def request(name: str = "s", **fields: Any) -> ServerRequest:
-    """Fields of what the request resolves to may stand beside those of the request."""
+    """Return a request; fields of its resolved objects are accepted beside its own fields."""
     resolved = ResolvedRequest(
         flavor=fields.pop("flavor", FLAVOR),
         placement=PlacementRequest(forced=fields.pop("forced", False)),
@@ -40,7 +40,7 @@ def request(name: str = "s", **fields: Any) -> ServerRequest:
 
 
 def context(**fields: Any) -> PlanningContext:
-    """Without limits, unless `limits` names some; usage counts from zero where one of them applies."""
+    """Return a context without limits, or with `limits` and zero usage."""
     limits = NO_LIMITS | fields.pop("limits", {})
     counted = any(limits[name] != UNLIMITED for name in ("instances", "cores", "ram"))
     fields.setdefault("usage", {WEB: (0, 0, 0)} if counted else {})
@@ -85,24 +85,24 @@ class TestOutcomes:
         assert {*placed[:2]} == {1, 2}
         assert placed[2] is None
 
-    def test_a_batch_numbers_its_servers_and_their_ids(self) -> None:
+    def test_batch_numbers_its_servers_and_their_ids(self) -> None:
         result = plan([request("web", count=3)], context(), fleet(*hosts(3)))
         batch = servers(result.outcomes[0])
         assert [server.name for server in batch] == ["web-1", "web-2", "web-3"]
         assert [server.details.launch_index for server in batch] == [0, 1, 2]
         assert [uuid.UUID(server.id).int - uuid.UUID(FIRST).int for server in batch] == [0, 1, 2]
 
-    def test_servers_may_have_names_and_metadata_of_their_own(self) -> None:
+    def test_servers_can_have_their_own_names_and_metadata(self) -> None:
         each = (("a", {"k": "1"}), ("b", {"k": "2"}))
         result = plan([request(count=2, names_and_metadata=each)], context(), fleet(*hosts(2)))
         assert [(s.name, s.details.metadata) for s in servers(result.outcomes[0])] == list(each)
 
-    def test_a_batch_shrinks_to_what_fits_down_to_its_minimum(self) -> None:
+    def test_batch_shrinks_to_what_fits_down_to_its_minimum(self) -> None:
         there = fleet(host(1, (6, 8192, 100)))
         result = plan([request(count=5, minimum=2)], context(), there)
         assert len(servers(result.outcomes[0])) == 3
 
-    def test_a_batch_below_its_minimum_takes_nothing(self) -> None:
+    def test_batch_below_its_minimum_takes_nothing(self) -> None:
         there = fleet(host(1, (6, 8192, 100)))
         result = plan([request(count=5, minimum=4)], context(), there)
         failed = servers(result.outcomes[0])
@@ -112,7 +112,7 @@ class TestOutcomes:
 
 
 class TestRefusals:
-    def test_a_refused_server_has_a_fault_with_counted_reasons(self) -> None:
+    def test_refused_server_has_a_fault_with_counted_reasons(self) -> None:
         result = plan([request(flavor=replace(FLAVOR, vcpus=9))], context(), fleet(*hosts(3)))
         (server,) = servers(result.outcomes[0])
         assert server.fault is not None
@@ -120,25 +120,25 @@ class TestRefusals:
         assert server.fault.message.startswith("No valid host was found. of 3 hosts: 3 lack VCPUs")
         assert server.fault.details == "of 3 hosts: 3 lack VCPUs"
 
-    def test_the_message_for_tenants_may_differ_from_the_details(self) -> None:
+    def test_message_for_tenants_may_differ_from_the_details(self) -> None:
         big = request(flavor=replace(FLAVOR, vcpus=9))
         result = plan([big], context(), fleet(*hosts(3)), tenant_message=lambda _: "Nothing fits.")
         (server,) = servers(result.outcomes[0])
         assert server.fault is not None
         assert server.fault.message == "No valid host was found. Nothing fits."
 
-    def test_a_refusal_known_before_planning_is_the_reason(self) -> None:
+    def test_refusal_known_before_planning_is_the_reason(self) -> None:
         lost = request(refusal="No such host.", requirements={"only_hosts": frozenset({HostId(0)})}, forced=True)
         (server,) = servers(plan([lost], context(), fleet(*hosts(2))).outcomes[0])
         assert server.fault is not None
         assert server.fault.message == "No valid host was found. No such host."
 
-    def test_an_unknown_zone_is_invalid(self) -> None:
+    def test_unknown_zone_is_invalid(self) -> None:
         result = plan([request(requirements={"zone": "moon"})], context(), fleet(*hosts(2)))
         assert isinstance(result.outcomes[0], Invalid)
         assert result.new_servers == []
 
-    def test_a_host_that_proved_full_is_avoided_unless_forced(self) -> None:
+    def test_host_that_was_full_is_avoided_unless_forced(self) -> None:
         avoid = context(avoid=frozenset({HostId(1)}))
         two = [request(), request(forced=True, requirements={"only_hosts": frozenset({HostId(1)})})]
         result = plan(two, avoid, fleet(*hosts(2)))
@@ -154,19 +154,19 @@ class TestGroups:
         assert result.groups[GROUP].places == {1: 1, 2: 1}
         assert result.groups[GROUP].users == {ALICE: 2}
 
-    def test_the_context_is_left_as_it_was(self) -> None:
+    def test_planning_leaves_the_context_unchanged(self) -> None:
         read = in_group(anti_affinity(), places={1: 1})
         result = plan([request(group_id=GROUP)], read, fleet(*hosts(2)))
         assert read.groups[GROUP].places == {1: 1}
         assert result.groups[GROUP].places == {1: 1, 2: 1}
 
     @pytest.mark.parametrize("read", [context(), in_group(project=ProjectId("db"))], ids=["none", "of another project"])
-    def test_an_unknown_group_is_invalid(self, read: PlanningContext) -> None:
+    def test_unknown_group_is_invalid(self, read: PlanningContext) -> None:
         (outcome,) = plan([request(group_id=GROUP)], read, fleet(*hosts(2))).outcomes
         assert isinstance(outcome, Invalid)
         assert outcome.message == "Instance group g could not be found."
 
-    def test_the_quota_of_members_counts_the_whole_batch(self) -> None:
+    def test_quota_of_members_counts_the_whole_batch(self) -> None:
         read = replace(in_group(places={1: 2}), limits={WEB: NO_LIMITS | {"server_group_members": 3}})
         two, one = plan([request(group_id=GROUP, count=2), request(group_id=GROUP)], read, fleet(*hosts(2))).outcomes
         assert isinstance(two, OverQuota)
@@ -174,13 +174,13 @@ class TestGroups:
 
 
 class TestQuotas:
-    def test_a_request_beyond_the_quota_names_the_amounts(self) -> None:
+    def test_request_beyond_the_quota_names_the_amounts(self) -> None:
         read = context(limits={"cores": 5}, usage={WEB: (2, 4, 2048)})
         (outcome,) = plan([request()], read, fleet(*hosts(2))).outcomes
         assert isinstance(outcome, OverQuota)
         assert outcome.message == "Quota exceeded for cores: Requested 2, but already used 4 of 5 cores"
 
-    def test_a_batch_shrinks_to_the_quota(self) -> None:
+    def test_batch_shrinks_to_the_quota(self) -> None:
         result = plan([request(count=5, minimum=1)], context(limits={"instances": 3}), fleet(*hosts(9)))
         assert len(servers(result.outcomes[0])) == 3
 
@@ -189,7 +189,7 @@ class TestQuotas:
         assert [isinstance(outcome, OverQuota) for outcome in result.outcomes] == [False, False, True]
         assert result.limits == {WEB: (UNLIMITED, UNLIMITED, 2048)}
 
-    def test_servers_in_error_count(self) -> None:
+    def test_servers_in_error_count_against_the_quota(self) -> None:
         big = request(flavor=replace(FLAVOR, vcpus=9))
         result = plan([big, request()], context(limits={"instances": 1}), fleet(*hosts(2)))
         assert servers(result.outcomes[0])[0].vm_state is VmState.ERROR
@@ -202,28 +202,28 @@ class TestIdempotency:
     def repeated(self, fingerprint: str = "f") -> ServerRequest:
         return request(idempotency_key="k", fingerprint=fingerprint)
 
-    def test_a_new_key_stores_its_answer(self) -> None:
+    def test_new_key_stores_its_answer(self) -> None:
         result = plan([self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
         assert result.answers == {self.KEY: ("f", [FIRST])}
         assert result.unused_keys == []
 
-    def test_a_known_key_returns_the_stored_servers_that_still_exist(self) -> None:
+    def test_known_key_returns_the_stored_servers_that_still_exist(self) -> None:
         (kept,) = servers(plan([request()], context(), fleet(*hosts(2))).outcomes[0])
         read = context(answers={self.KEY: ("f", [FIRST, "deleted"])}, answered={FIRST: kept})
         result = plan([self.repeated()], read, fleet(*hosts(2)))
         assert result == Plan(outcomes=[[kept]])
 
-    def test_a_key_used_twice_in_one_plan_creates_one_server(self) -> None:
+    def test_key_used_twice_in_one_plan_creates_one_server(self) -> None:
         result = plan([self.repeated(), self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
         assert result.outcomes[0] == result.outcomes[1]
         assert len(result.new_servers) == 1
 
-    def test_a_key_of_another_request_is_a_conflict(self) -> None:
+    def test_key_of_another_request_is_a_conflict(self) -> None:
         result = plan([self.repeated("other")], context(answers={self.KEY: ("f", [FIRST])}), fleet(*hosts(2)))
         assert isinstance(result.outcomes[0], Conflict)
         assert (result.answers, result.unused_keys) == ({}, [])
 
-    def test_the_key_of_a_failed_request_is_free_again(self) -> None:
+    def test_key_of_a_failed_request_is_free_again(self) -> None:
         read = context(answers={self.KEY: None}, limits={"instances": 0})
         result = plan([self.repeated()], read, fleet(*hosts(2)))
         assert isinstance(result.outcomes[0], OverQuota)
@@ -231,7 +231,7 @@ class TestIdempotency:
 
 
 class TestRoom:
-    def test_returned_room_leaves_the_fleet_as_it_was(self) -> None:
+    def test_returned_amounts_restore_the_fleet(self) -> None:
         there = fleet(*hosts(5))
         result = plan([request(count=7), request(), request(count=2)], context(), there)
         assert free(there) != free(fleet(*hosts(5)))
@@ -247,7 +247,7 @@ class TestRoom:
         ],
         ids=["no valid host", "unknown group", "unknown zone"],
     )
-    def test_all_or_nothing_raises_the_first_error_and_takes_no_room(
+    def test_all_or_nothing_raises_the_first_error_and_takes_nothing(
         self, last: ServerRequest, error: type[CoveyError]
     ) -> None:
         there = fleet(*hosts(3))
