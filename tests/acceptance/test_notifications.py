@@ -22,7 +22,7 @@ from tests.acceptance.rabbitmq import RabbitMQ, running_rabbitmq
 
 pytestmark = pytest.mark.needs_program("rabbitmq")
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0  # patience on a busy machine
 FLEET = """\
 hosts:
   - {name: "host-[1-3]", vcpus: 8, memory_mb: 16384, disk_gb: 100, zone: az-1}

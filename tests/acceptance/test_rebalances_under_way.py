@@ -43,12 +43,20 @@ def worker(directory: Path, database: str, variables: Mapping[str, str]) -> Iter
     try:
         yield process
         if process.poll() is None:
+            storm.wait_until(lambda: _handles(process, signal.SIGTERM), "the worker handles SIGTERM")
             process.send_signal(signal.SIGTERM)
             assert process.wait(STOP_TIMEOUT_S) == 0
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def _handles(process: "subprocess.Popen[bytes]", number: signal.Signals) -> bool:
+    """Return whether the process has installed a handler; before that, a signal ends it at once."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 @dataclass

@@ -180,7 +180,7 @@ def _populate(site: Site) -> None:
 def routes(api: str = "compute") -> list[tuple[str, str]]:
     """Every route of an API, also one that comes later, with its methods."""
     mounted: Any = app.build(
-        create_autospec(app.AppParts, instance=True, projects=None, settings=app.ApiSettings(9, 9, "n"))
+        create_autospec(app.AppParts, instance=True, projects=None, cors=None, settings=app.ApiSettings(9, 9, "n"))
     )
     return [
         (route.path, method.method)

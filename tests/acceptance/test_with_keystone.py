@@ -139,7 +139,7 @@ def test_dashboard_exchanges_a_password_for_a_token(region: Region) -> None:
 def test_browser_signs_in_reloads_and_signs_out(region: Region) -> None:
     with chromium() as browser:
         tab = Tab(region.covey.url, browser.new_page())
-        page, signed_in = tab.page, tab.page.get_by_role("heading", name="Where your servers are")
+        page, signed_in = tab.page, tab.page.get_by_role("heading", name="Your servers")
         page.goto(f"{region.covey.url}/dashboard/")
         expect(page.get_by_label("Domain")).to_have_value("Default")
         for field, text in {"Name": "demo", "Password": "a guess", "Project": "demo"}.items():
@@ -156,7 +156,7 @@ def test_browser_signs_in_reloads_and_signs_out(region: Region) -> None:
         expect(signed_in).to_be_visible()
         page.reload()
         expect(signed_in).to_be_visible()
-        expect(page.get_by_text("You have no servers yet.")).to_be_visible()
+        expect(page.get_by_text("No servers.")).to_be_visible()
         expect(page.locator("#who")).to_contain_text("live")
         expect(page.get_by_role("link", name="Health")).to_have_count(0)
 
