@@ -12,7 +12,7 @@ from tests.unit.scheduler.fleets import fleet, host, hosts, spec
 IDS = np.arange(1, 101, dtype=np.int64)
 
 
-def test_keys_depend_on_the_seed_only() -> None:
+def test_equal_seeds_give_equal_keys_and_different_seeds_do_not() -> None:
     assert np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 5))
     assert not np.array_equal(hash_ids(IDS, 5), hash_ids(IDS, 6))
 
