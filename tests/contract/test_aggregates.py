@@ -216,11 +216,11 @@ def test_domains_of_returns_the_other_domain_of_each_host(store: Store, hosts: l
     fill(store, add(store, "plain"), *hosts)
     late = add(store, "late")
     with store.read() as tx:
-        found = tx.aggregates.domains_of(list(reversed(hosts)), RACK, besides=late)
+        found = tx.aggregates.domains_of(list(reversed(hosts)), RACK, excluding=late)
         assert found == [("n1", "r1"), ("n2", "r1"), ("n3", "r2")]
-        assert tx.aggregates.domains_of(hosts, RACK, besides=first) == [("n3", "r2")]
-        assert tx.aggregates.domains_of(hosts[:1], RACK, besides=late) == [("n1", "r1")]
-        assert tx.aggregates.domains_of([], RACK, besides=late) == []
+        assert tx.aggregates.domains_of(hosts, RACK, excluding=first) == [("n3", "r2")]
+        assert tx.aggregates.domains_of(hosts[:1], RACK, excluding=late) == [("n1", "r1")]
+        assert tx.aggregates.domains_of([], RACK, excluding=late) == []
 
 
 def test_unknown_scope_is_rejected(store: Store) -> None:

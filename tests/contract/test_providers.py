@@ -1,4 +1,4 @@
-"""Provider rows on both databases: trees, the mirror, the change log, and the migration of old rows."""
+"""Provider rows on both databases: trees, provider aggregates, the change log, and the migration of old rows."""
 
 import uuid
 from collections import Counter

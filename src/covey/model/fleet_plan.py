@@ -29,7 +29,7 @@ class FleetState:
     @property
     def size(self) -> int:
         """The number of objects."""
-        return sum(len(getattr(self, each.name)) for each in fields(self))
+        return sum(len(getattr(self, section.name)) for section in fields(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class FleetPlan:
     @property
     def size(self) -> int:
         """The number of changes."""
-        lists = (getattr(self, each.name) for each in fields(self))
+        lists = (getattr(self, section.name) for section in fields(self))
         return sum(len(value) for value in lists if isinstance(value, list)) + self.removed.size
 
 
@@ -176,8 +176,8 @@ def _plan_removed_members(file: FleetFile, state: FleetState, plan: FleetPlan) -
     """A host that the file puts into a zone or domain leaves its old one, also where the file does not list that."""
     desired = desired_aggregates(file)
     scopes = {scope.id: scope.name for scope in state.scopes}
-    placed = {(each.scope, host) for each in desired.values() if each.scope for host in each.hosts}
-    zones = {host: each.zone for each in desired.values() if each.zone for host in each.hosts}
+    placed = {(a.scope, host) for a in desired.values() if a.scope for host in a.hosts}
+    zones = {host: a.zone for a in desired.values() if a.zone for host in a.hosts}
     for aggregate in state.aggregates:
         if aggregate.name in desired:
             continue

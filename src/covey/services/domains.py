@@ -30,7 +30,7 @@ def reject_second_domain(
     The rows of the hosts are locked, so that no concurrent request adds them to a domain.
     """
     tx.aggregates.lock_hosts(hosts)
-    taken = tx.aggregates.domains_of(hosts, scope, besides=aggregate.id)
+    taken = tx.aggregates.domains_of(hosts, scope, excluding=aggregate.id)
     if taken:
         host, other = taken[0]
         more = f" The same holds for {len(taken) - 1} more of its hosts." if len(taken) > 1 else ""

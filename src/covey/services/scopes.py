@@ -198,8 +198,10 @@ def _visible(
     scope: Scope, domains: Sequence[Aggregate], obfuscation: Obfuscation, tenant: ProjectId | None
 ) -> VisibleScope:
     if obfuscation.sees_all:
-        whole = (VisibleDomain(str(each.id), each, _obfuscated(scope, tenant, str(each.id))) for each in domains)
-        return VisibleScope(scope, tuple(whole), shows_namespace=True)
+        visible = (
+            VisibleDomain(str(domain.id), domain, _obfuscated(scope, tenant, str(domain.id))) for domain in domains
+        )
+        return VisibleScope(scope, tuple(visible), shows_namespace=True)
     known = (obfuscation.stable_identifier(scope, str(domain.id)) for domain in domains if scope.allow_identifiers)
     return VisibleScope(scope, tuple(map(VisibleDomain, _sorted(known))), shows_namespace=False)
 

@@ -44,7 +44,7 @@ _DOMAINS_OF_HOSTS = (
     .where(
         aggregate_hosts.c.scope_id == bindparam("scope"),
         aggregate_hosts.c.host_id.in_(bindparam("hosts", expanding=True)),
-        aggregate_hosts.c.aggregate_id != bindparam("besides"),
+        aggregate_hosts.c.aggregate_id != bindparam("excluding"),
     )
     .order_by(hosts.c.id)
 )
@@ -196,24 +196,24 @@ class Aggregates:
 
     def lock_hosts(self, ids: Iterable[HostId]) -> None:
         """Lock the hosts' rows, by id."""
-        for some in _batches(sorted(set(ids))):
-            self._connection.execute(_LOCK_HOSTS, {"hosts": some})
+        for batch in _batches(sorted(set(ids))):
+            self._connection.execute(_LOCK_HOSTS, {"hosts": batch})
 
     def zones_of(self, ids: Sequence[HostId]) -> list[tuple[HostId, str, AggregateId]]:
         """Return the zone that each zoned aggregate gives these hosts."""
         return [
             (HostId(host), zone, AggregateId(aggregate))
-            for some in _batches(ids)
-            for host, zone, aggregate in self._connection.execute(_ZONES_OF_HOSTS, {"hosts": some})
+            for batch in _batches(ids)
+            for host, zone, aggregate in self._connection.execute(_ZONES_OF_HOSTS, {"hosts": batch})
         ]
 
-    def domains_of(self, ids: Sequence[HostId], scope: ScopeId, besides: AggregateId) -> list[tuple[str, str]]:
-        """Return which of these hosts are in a domain of the scope, with its name; the domain `besides` is left out."""
+    def domains_of(self, ids: Sequence[HostId], scope: ScopeId, excluding: AggregateId) -> list[tuple[str, str]]:
+        """Return these hosts that are in a domain of the scope other than `excluding`, with the name of the domain."""
         return [
             (host, domain)
-            for some in _batches(ids)
+            for batch in _batches(ids)
             for host, domain in self._connection.execute(
-                _DOMAINS_OF_HOSTS, {"hosts": some, "scope": scope, "besides": besides}
+                _DOMAINS_OF_HOSTS, {"hosts": batch, "scope": scope, "excluding": excluding}
             )
         ]
 
@@ -225,8 +225,8 @@ class Aggregates:
         return members
 
     def _lock_pairs(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
-        for some in _batches(sorted({aggregate for aggregate, _ in pairs})):
-            self._connection.execute(_LOCK, {"aggregates": some})
+        for batch in _batches(sorted({aggregate for aggregate, _ in pairs})):
+            self._connection.execute(_LOCK, {"aggregates": batch})
         self.lock_hosts(host for _, host in pairs)
 
     def _changed_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
@@ -237,8 +237,8 @@ class Aggregates:
 
     def _update_host_zones(self, ids: Iterable[int]) -> None:
         """Write the zone that the aggregates give to each host; two different zones violate a key at commit."""
-        for some in _batches(ids):
-            self._connection.execute(_SET_HOST_ZONES, {"hosts": some})
+        for batch in _batches(ids):
+            self._connection.execute(_SET_HOST_ZONES, {"hosts": batch})
 
     def _changed(self) -> None:
         """Record a structural change, so that every process reloads its fleet."""
@@ -275,5 +275,5 @@ class Aggregates:
 def _batches(ids: Iterable[int]) -> Iterator[list[int]]:
     """Yield the ids in batches, within both databases' limit of parameters."""
     rest = iter(ids)
-    while some := list(islice(rest, _BATCH)):
-        yield some
+    while batch := list(islice(rest, _BATCH)):
+        yield batch

@@ -192,11 +192,11 @@ class Allocations:
         insert_rows(self._connection, allocations, ("consumer_uuid", "provider_id", "resource_class", "used"), rows)
         return refused
 
-    def _take(self, wanted: Sequence[Amount]) -> Callable[[], list[Amount]]:
+    def _take(self, taken: Sequence[Amount]) -> Callable[[], list[Amount]]:
         """Take amounts; the returned function gives those that exceed capacity, once the pipeline is flushed."""
-        refused = Claims(self._connection).take_amounts(wanted)
+        refused = Claims(self._connection).take_amounts(taken)
         by_provider: dict[int, dict[str, int]] = defaultdict(dict)
-        for provider, kind, amount in wanted:
+        for provider, kind, amount in taken:
             by_provider[provider][kind] = amount
         FleetChanges(self._connection).add_uses(
             usage_change(provider, amounts) for provider, amounts in by_provider.items()
@@ -240,7 +240,9 @@ class Allocations:
             generations[row.uuid] = row.generation
         found = [Consumer(*row) for row in self._connection.execute(_CONSUMERS.where(of_consumers))]
         return [
-            _consumer_allocations(each, resources[each.uuid], generations) for each in found if each.uuid in resources
+            _consumer_allocations(consumer, resources[consumer.uuid], generations)
+            for consumer in found
+            if consumer.uuid in resources
         ]
 
 

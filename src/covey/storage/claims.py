@@ -118,7 +118,7 @@ class Claims:
     def lock_groups(
         self, groups: Iterable[GroupId], projects: Iterable[ProjectId]
     ) -> tuple[dict[GroupId, int], dict[str | None, dict[str, int]]]:
-        """Lock groups. Return their versions, and the limits set for projects; those under None are the default."""
+        """Lock groups. Return their versions, and the quota limits of projects; the key None has the default limits."""
         with pipeline(self._connection):
             locked = execute(self._connection, LOCK_GROUPS, sorted(set(groups)))
             limited = execute(self._connection, _LIMITS, sorted(set(projects)))

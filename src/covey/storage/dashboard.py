@@ -99,9 +99,9 @@ _MARKERS = sa.union_all(
     ),
 )
 
-_PLACED = "SELECT s.host_id, s.id FROM servers s WHERE s.host_id IS NOT NULL{mine}"
-_GROUPED = "SELECT m.server_id, m.group_id FROM instance_group_members m{mine}"
-_NAMES = "SELECT id, name FROM instance_groups{mine}"
+_PLACED = "SELECT s.host_id, s.id FROM servers s WHERE s.host_id IS NOT NULL{where}"
+_GROUPED = "SELECT m.server_id, m.group_id FROM instance_group_members m{where}"
+_NAMES = "SELECT id, name FROM instance_groups{where}"
 _AGGREGATES = "SELECT id, name FROM aggregates"
 _MEMBERS = """
     SELECT m.group_id, m.server_id, s.host_id FROM instance_group_members m JOIN servers s ON s.id = m.server_id
@@ -165,6 +165,6 @@ class DashboardRows:
         jobs, overdue, oldest, notifications = self._connection.execute(_BACKLOG, {"now": now}).one()
         return Backlog(jobs, overdue, oldest, notifications)
 
-    def _of(self, project: ProjectId | None, statement: str, mine: str) -> Any:  # noqa: ANN401 -- the driver's rows
-        query = statement.format(mine="" if project is None else mine)
+    def _of(self, project: ProjectId | None, statement: str, where: str) -> Any:  # noqa: ANN401 -- the driver's rows
+        query = statement.format(where="" if project is None else where)
         return execute(self._connection, query, *([] if project is None else [project])).fetchall()

@@ -92,8 +92,8 @@ class Providers:
         return self._load(_ROOT_ID.in_(roots), lock=lock)
 
     def has_children(self, provider: int) -> bool:
-        some = select(providers.c.id).where(providers.c.parent_id == provider)
-        return bool(self._connection.execute(select(some.exists())).scalar())
+        children = select(providers.c.id).where(providers.c.parent_id == provider)
+        return bool(self._connection.execute(select(children.exists())).scalar())
 
     def add(self, uuid: str, name: str, parent: Provider | None, now: datetime) -> None:
         """Raises DuplicateName."""

@@ -24,7 +24,7 @@ class ResourceClasses:
         self._connection = connection
 
     def custom(self, names: Collection[str] | None = None, *, lock: bool = False) -> dict[str, datetime]:
-        """Return the custom ones of these names with their creation times; locked against deletion."""
+        """Return the custom classes, or those of these names, with their creation times; `lock` prevents deletion."""
         query = select(classes).order_by(classes.c.created_at, classes.c.name)
         if names is not None:
             query = query.where(classes.c.name.in_(names))
@@ -57,8 +57,8 @@ class ResourceClasses:
         """Delete a class, unless a provider has an inventory of it."""
         condition = classes.c.name == name
         self._connection.execute(select(classes).where(condition).with_for_update())
-        some = select(inventories.c.provider_id).where(inventories.c.resource_class == name)
-        if self._connection.execute(select(some.exists())).scalar():
+        in_inventories = select(inventories.c.provider_id).where(inventories.c.resource_class == name)
+        if self._connection.execute(select(in_inventories.exists())).scalar():
             return False
         self._connection.execute(delete(classes).where(condition))
         return True

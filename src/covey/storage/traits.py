@@ -23,7 +23,7 @@ class Traits:
         self._connection = connection
 
     def custom(self, names: Collection[str] | None = None, *, lock: bool = False) -> dict[str, datetime | None]:
-        """Return the custom ones of these names with their creation times; locked against deletion."""
+        """Return the custom traits, or those of these names, with their creation times; `lock` prevents deletion."""
         query = select(custom_traits).order_by(custom_traits.c.name)
         if names is not None:
             query = query.where(custom_traits.c.name.in_(names))

@@ -23,14 +23,17 @@ class Refusals:
         send(req, resp, as_json({"refusals": [_show(server) for server in self.service.refusals(req.actor)]}))
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        why = self.service.why(req.actor, key)
-        doc: Json = _show(why.server) | {"refused": why.refused, "placement": self.view.placement(why.server, req)}
-        if why.refused:
+        refusal = self.service.explain_refusal(req.actor, key)
+        doc: Json = _show(refusal.server) | {
+            "refused": refusal.refused,
+            "placement": self.view.placement(refusal.server, req),
+        }
+        if refusal.refused:
             doc |= {
-                "fits_now": why.fits_now,
-                "hosts": why.hosts,
-                "reasons": [{"reason": words, "hosts": count} for words, count in why.reasons],
-                "smallest_changes": list(why.changes),
+                "fits_now": refusal.fits_now,
+                "hosts": refusal.hosts,
+                "reasons": [{"reason": words, "hosts": count} for words, count in refusal.reasons],
+                "smallest_changes": list(refusal.changes),
             }
         send(req, resp, as_json(doc))
 

@@ -54,7 +54,7 @@ class HealthChecks:
             hosts=len(hosts),
             disabled=[host for host in hosts if host.disabled],
             down=[host for host in hosts if not host.up],
-            domain_problems=[each for each in problems if each.no_domain or each.ambiguous],
+            domain_problems=[problem for problem in problems if problem.no_domain or problem.ambiguous],
             misplaced_servers=misplaced,
             engines=engines,
             backlog=backlog,

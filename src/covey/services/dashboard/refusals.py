@@ -51,7 +51,7 @@ class Refusals:
         found = self.servers.find(actor, filters, all_projects=all_projects, rule="detail")
         return [server for server in found if is_refused(server)]
 
-    def why(self, actor: Actor, server: str) -> Refusal:
+    def explain_refusal(self, actor: Actor, server: str) -> Refusal:
         """Raises NotFound, also for another project's server."""
         found = self.servers.get(actor, server, "covey:placement:show")
         if not is_refused(found):

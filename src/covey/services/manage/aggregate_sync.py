@@ -46,7 +46,7 @@ def sync(store: Store, start: StartProgress) -> SyncResult:
         except Conflict as error:
             failed.append((aggregate.name, error.message))
         progress(len(list(pairs)))
-    return SyncResult(tuple(added), sum(len(each.hosts) for each in aggregates.values()), tuple(failed))
+    return SyncResult(tuple(added), sum(len(aggregate.hosts) for aggregate in aggregates.values()), tuple(failed))
 
 
 def _add_links(store: Store, aggregate: AggregateId) -> list[HostId]:
