@@ -1,4 +1,4 @@
-"""How much the tests do that could go on for ever. Both are shares of the counts that the tests name.
+"""Sizes of tests that could run for any time. Both are shares of the counts that the tests name.
 
 `make` sets them: EXAMPLES for properties (`make test-quick` takes a tenth), SOAK for the storms of `make soak`.
 """

@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class AcceptanceByFile(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Hands out tests one by one, but a file of acceptance tests whole: its tests share processes and data."""
+    """Distributes single tests, but acceptance tests by file: tests of a file share processes and data."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -58,7 +58,7 @@ def _is_on_postgresql(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the tests that missing programs kept from running, and the command that installs the programs."""
+    """List the tests skipped for missing programs, and the command that installs the programs."""
     reports = terminalreporter.stats.get("skipped", [])
     skipped = {
         program: [report.nodeid for report in reports if report.longrepr[2].endswith(_NOT_INSTALLED.format(name))]

@@ -20,7 +20,7 @@ class SQLite:
         self._template = directory / "template.sqlite"
         made = engine.connect(f"sqlite:///{self._template}")
         schema.upgrade(made)
-        with made.connect() as connection:  # all of it into the one file that is copied
+        with made.connect() as connection:  # moves the write-ahead log into the file that is copied
             connection.execute(sa.text("COMMIT"))
             connection.execute(sa.text("PRAGMA wal_checkpoint(TRUNCATE)"))
         made.dispose()

@@ -15,7 +15,7 @@ def prepared(directory: Path, requirements: Path) -> Path:
     Raises SubprocessError.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with directory.with_suffix(".lock").open("w") as lock:  # two test processes may want it at the same time
+    with directory.with_suffix(".lock").open("w") as lock:  # two test processes may build it concurrently
         fcntl.flock(lock, fcntl.LOCK_EX)
         return _prepared(directory, requirements)
 

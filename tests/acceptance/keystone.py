@@ -59,7 +59,7 @@ max_password_length = 72
 
 
 class KeystoneFailed(Exception):
-    """Keystone did not come up; the message ends with what it last said."""
+    """Keystone did not start; the message ends with its last output."""
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,14 @@ def running_keystone(directory: Path) -> Iterator[Keystone]:
     directory = directory.resolve()
     (directory / "keystone.conf").write_text(CONFIGURATION.format(directory=directory))
     admin_password = secrets.token_urlsafe()
-    # The port is ours from here on: the child inherits the bound socket, and listens once it can answer.
+    # Reserves the port: the child inherits the bound socket, and listens once it is ready.
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         url = f"http://127.0.0.1:{port}/v3"
         child = _start(directory, listener, url, admin_password)
     try:
-        _wait_until_it_answers(child, port, directory)
+        _wait_until_ready(child, port, directory)
         keystone = Keystone(url, admin_password, secrets.token_urlsafe())
         keystone.create_project("service")
         keystone.create_user("covey", keystone.service_password, "service", "service")
@@ -199,19 +199,19 @@ def _start(directory: Path, listener: socket.socket, url: str, admin_password: s
         )
 
 
-def _wait_until_it_answers(child: subprocess.Popen[bytes], port: int, directory: Path) -> None:
+def _wait_until_ready(child: subprocess.Popen[bytes], port: int, directory: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if child.poll() is not None:
-            raise KeystoneFailed(f"Keystone ended with status {child.returncode}.\n{_last_words(directory)}")
+            raise KeystoneFailed(f"Keystone ended with status {child.returncode}.\n{_output_tail(directory)}")
         if _answers(port):
             return
         time.sleep(0.05)
-    raise KeystoneFailed(f"Keystone did not answer within {START_TIMEOUT_S:.0f} s.\n{_last_words(directory)}")
+    raise KeystoneFailed(f"Keystone did not answer within {START_TIMEOUT_S:.0f} s.\n{_output_tail(directory)}")
 
 
 def _answers(port: int) -> bool:
-    """Say whether GET /v3 succeeds. Before the child listens, the connection is refused."""
+    """Return whether GET /v3 succeeds. The connection is refused until the child listens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/v3")
@@ -222,7 +222,7 @@ def _answers(port: int) -> bool:
         connection.close()
 
 
-def _last_words(directory: Path) -> str:
+def _output_tail(directory: Path) -> str:
     logs = (directory / "keystone.log", directory / "output.log")
     tails = {log.name: log.read_text(errors="replace").splitlines()[-TAIL_LINES:] for log in logs if log.exists()}
     return "\n".join(f"--- {name} ---\n" + "\n".join(lines) for name, lines in tails.items())
@@ -242,7 +242,7 @@ def _serve(directory: str, descriptor: int, url: str) -> None:
     configuration = f"{directory}/keystone.conf"
     owner = ("--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid()))
     urls = [f"--bootstrap-{interface}-url={url}" for interface in ("public", "internal", "admin")]
-    # By name, because for a type checker `keystone` may well be this file.
+    # Imported by name: a type checker may take `keystone` for this file.
     manage = importlib.import_module("keystone.cmd.cli").main
     for step in (
         ("db_sync",),
@@ -250,16 +250,16 @@ def _serve(directory: str, descriptor: int, url: str) -> None:
         ("credential_setup", *owner),
         ("bootstrap", f"--bootstrap-region-id={REGION}", *urls),
     ):
-        _in_a_fork(manage, ["keystone-manage", "--config-file", configuration, *step])
+        _run_in_fork(manage, ["keystone-manage", "--config-file", configuration, *step])
     os.environ["OS_KEYSTONE_CONFIG_FILES"] = configuration
-    del sys.argv[1:]  # Keystone takes what is there for its own options, on import.
+    del sys.argv[1:]  # Keystone reads its options from sys.argv on import.
     application = importlib.import_module("keystone.wsgi.api").application
-    # One thread: with more, SQLite answers "database is locked" when two requests write.
+    # One thread: concurrent writes fail on SQLite with "database is locked".
     importlib.import_module("waitress").serve(application, sockets=[socket.socket(fileno=descriptor)], threads=1)
 
 
-def _in_a_fork(manage: Callable[[list[str]], None], argv: list[str]) -> None:
-    """Run one step where the options it parses and the connections it opens end with it."""
+def _run_in_fork(manage: Callable[[list[str]], None], argv: list[str]) -> None:
+    """Run one step in a child process, which discards its parsed options and open connections."""
     fork = multiprocessing.get_context("fork").Process(target=manage, args=(argv,))
     fork.start()
     fork.join()

@@ -12,7 +12,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from tests.acceptance.openapi_things import Things
+from tests.acceptance.openapi_resources import Resources
 
 _VISIBLE = st.characters(exclude_categories=("C", "Z"))
 _LINES = st.characters(exclude_categories=("C", "Z"), include_characters=" \t\n")
@@ -38,36 +38,36 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
 def filter_case(context: Any, case: Any) -> bool:
     """Skip requests that would delete resources of other requests."""
     del context
-    return case.method != "DELETE" or case.path_parameters.get("key") not in _things(case.operation).kept
+    return case.method != "DELETE" or case.path_parameters.get("key") not in _resources(case.operation).kept
 
 
 @schemathesis.hook
 def map_path_parameters(context: Any, path_parameters: Any) -> Any:
     """Point paths to existing resources, except for deletions; links of schemathesis stay."""
-    things = _things(context.operation)
-    return path_parameters and path_parameters | _somewhere(context.operation, things.by_text)
+    resources = _resources(context.operation)
+    return path_parameters and path_parameters | _existing_key(context.operation, resources.by_text_id)
 
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
     """Make a valid body refer to existing resources, and make its fields consistent."""
     del kwargs
-    things = _things(context.operation)
+    resources = _resources(context.operation)
     if case.meta.phase.name == TestPhase.COVERAGE and _fits(case, ParameterLocation.PATH):
-        case.path_parameters |= _somewhere(context.operation, things.by_text | things.by_number_or_uuid)
+        case.path_parameters |= _existing_key(context.operation, resources.by_text_id | resources.by_number_or_uuid)
     if case.operation.label in _OF_EMPTY_AGGREGATES and _fits(case, ParameterLocation.PATH):
-        things.empty(case.path_parameters["key"])
+        resources.empty(case.path_parameters["key"])
     if _fits(case, ParameterLocation.QUERY):
-        case.query = _query(case, things)
+        case.query = _query(case, resources)
     if _fits(case, ParameterLocation.BODY):
-        case.body = _body(case, things)
+        case.body = _body(case, resources)
 
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
     """Wait until a deleted server is gone: its host deletes it after the response."""
     if case.operation.label == "DELETE /servers/{key}" and response.status_code == HTTPStatus.NO_CONTENT:
-        _things(context.operation).flavor_and_host(case.path_parameters["key"])
+        _resources(context.operation).flavor_and_host(case.path_parameters["key"])
 
 
 def _fits(case: Any, location: ParameterLocation) -> bool:
@@ -75,26 +75,26 @@ def _fits(case: Any, location: ParameterLocation) -> bool:
     return part is not None and part.mode.is_positive
 
 
-_things_at = cache(Things)
+_things_at = cache(Resources)
 
 
-def _things(operation: Any) -> Things:
+def _resources(operation: Any) -> Resources:
     schema = operation.schema
     return _things_at(schema.get_base_url(), schema.config.auth_for(operation=operation))
 
 
-def _somewhere(operation: Any, keys: Mapping[str, str]) -> dict[str, str]:
+def _existing_key(operation: Any, keys: Mapping[str, str]) -> dict[str, str]:
     """Return the key of an existing resource for a path."""
     key = keys.get(operation.path.partition("/{key}")[0])
     return {"key": key} if key and operation.method != "delete" else {}
 
 
-def _query(case: Any, things: Things) -> dict[str, Any]:
+def _query(case: Any, resources: Resources) -> dict[str, Any]:
     query = dict(case.query)
-    if "hypervisor_hostname_pattern" in query:  # which does not go in pages
+    if "hypervisor_hostname_pattern" in query:  # it cannot be combined with paging
         query = {name: value for name, value in query.items() if name not in {"limit", "marker"}}
     if "marker" in query:
-        known = _markers(case, things)
+        known = _markers(case, resources)
         query |= {"marker": known[-1]} if known else {}
         if not known:
             del query["marker"]
@@ -104,50 +104,50 @@ def _query(case: Any, things: Things) -> dict[str, Any]:
     return query
 
 
-def _markers(case: Any, things: Things) -> list[str]:
+def _markers(case: Any, resources: Resources) -> list[str]:
     match case.path.removesuffix("/detail"):
         case "/servers":
-            return [things.server]
+            return [resources.server]
         case "/flavors":
-            return [*things.flavors]
+            return [*resources.flavors]
         case "/os-hypervisors":
-            return [*things.hosts]
+            return [*resources.hosts]
         case "/os-migrations":
-            return things.migrations
+            return resources.migrations
         case "/servers/{key}/os-instance-actions":
-            return things.deeds(case.path_parameters["key"])
+            return resources.instance_action_ids(case.path_parameters["key"])
     return [case.query["marker"]]
 
 
-def _body(case: Any, things: Things) -> Any:
-    body = _exact(case.body)
+def _body(case: Any, resources: Resources) -> Any:
+    body = _without_ambiguous_values(case.body)
     match case.operation.label:
         case "PUT /servers/{key}/metadata/{item}":
-            body = {"meta": _renamed(body["meta"], case.path_parameters["item"])}
+            body = {"meta": _with_path_key(body["meta"], case.path_parameters["item"])}
         case "PUT /flavors/{key}/os-extra_specs/{spec}":
-            body = _renamed(body, case.path_parameters["spec"])
+            body = _with_path_key(body, case.path_parameters["spec"])
         case "POST /os-aggregates/{key}/images":
-            body = {"cache": [{"id": image} for image, _ in zip(things.images, body["cache"], strict=False)]}
+            body = {"cache": [{"id": image} for image, _ in zip(resources.images, body["cache"], strict=False)]}
         case "POST /os-server-groups" | "POST /os-server-groups/{key}" | "PUT /os-server-groups/{key}":
-            body = {"server_group": _policed(body["server_group"], things)}
+            body = {"server_group": _with_consistent_policies(body["server_group"], resources)}
         case "POST /servers":
-            body = _counted(_real(body, things))
+            body = _with_ordered_counts(_with_existing_resources(body, resources))
         case "POST /servers/{key}/action":
-            flavor, host = things.flavor_and_host(case.path_parameters["key"])
-            things.force_down(host if "evacuate" in body else None)  # only from there can servers be evacuated
-            body = _real(body, things, flavor, host)
+            flavor, host = resources.flavor_and_host(case.path_parameters["key"])
+            resources.force_down(host if "evacuate" in body else None)  # evacuation requires a source host that is down
+            body = _with_existing_resources(body, resources, flavor, host)
         case "POST /os-placement-explain" | "POST /os-server-groups/{key}/action" | "POST /os-aggregates/{key}/action":
-            body = _real(body, things)
+            body = _with_existing_resources(body, resources)
     return body
 
 
-def _exact(value: Any) -> Any:
+def _without_ambiguous_values(value: Any) -> Any:
     """Replace 1.0 and U+0000, which JSON Schema admits as integer and string, and the API does not."""
     match value:
         case dict():
-            return {_exact(key): _exact(inner) for key, inner in value.items()}
+            return {_without_ambiguous_values(key): _without_ambiguous_values(inner) for key, inner in value.items()}
         case list():
-            return [_exact(inner) for inner in value]
+            return [_without_ambiguous_values(inner) for inner in value]
         case float() if value.is_integer() and abs(value) < _EXACT:
             return int(value)
         case str():
@@ -155,48 +155,50 @@ def _exact(value: Any) -> Any:
     return value
 
 
-def _renamed(one: dict[str, Any], key: str) -> dict[str, Any]:
+def _with_path_key(one: dict[str, Any], key: str) -> dict[str, Any]:
     """Make the body name the key of the path."""
     return {unquote(key): value for value in one.values()}
 
 
-def _real(value: Any, things: Things, flavor: str | None = None, host: str | None = None, name: str = "") -> Any:
+def _with_existing_resources(
+    value: Any, resources: Resources, flavor: str | None = None, host: str | None = None, name: str = ""
+) -> Any:
     """Return the action with existing resources, other than the server's own flavor and host."""
     match value:
         case dict():
-            return {key: _real(inner, things, flavor, host, key) for key, inner in value.items()}
+            return {key: _with_existing_resources(inner, resources, flavor, host, key) for key, inner in value.items()}
         case list():
-            return [_real(inner, things, flavor, host, name) for inner in value]
+            return [_with_existing_resources(inner, resources, flavor, host, name) for inner in value]
         case None | "":
             return value
     match name:
         case "flavorRef" | "flavor":
-            value = next(key for key, called in things.flavors.items() if called != flavor)
+            value = next(key for key, called in resources.flavors.items() if called != flavor)
         case "imageRef" | "image":
-            value = things.images[0]
+            value = resources.images[0]
         case "group":
-            value = things.group
+            value = resources.group
         case "host" | "hypervisor_hostname":
-            value = next((called for called in things.hosts.values() if called != host), value)
+            value = next((called for called in resources.hosts.values() if called != host), value)
         case "availability_zone":
-            value = things.zones[0]
+            value = resources.zones[0]
     return value
 
 
-def _counted(body: Any) -> Any:
+def _with_ordered_counts(body: Any) -> Any:
     """Order the two counts, which no schema can express."""
     counts = {key: body["server"][key] for key in ("min_count", "max_count") if key in body["server"]}
     ordered = dict(zip(counts, sorted(counts.values(), key=int), strict=True))
     return body | {"server": body["server"] | ordered}
 
 
-def _policed(group: dict[str, Any], things: Things) -> dict[str, Any]:
+def _with_consistent_policies(group: dict[str, Any], resources: Resources) -> dict[str, Any]:
     """Return consistent policies, one for each existing scope, and rules for them."""
     rules = group.get("rules", {})
     if "policy" in group or not {"policies", "rules"} & group.keys():
         return group
     given = group.get("policies", ["anti-affinity"] * len(rules))
-    policies = {scope: text.partition(":")[0] for scope, text in zip(things.scopes, given, strict=False)}
+    policies = {scope: text.partition(":")[0] for scope, text in zip(resources.scopes, given, strict=False)}
     limited = [scope for scope, kind in policies.items() if kind == "anti-affinity"]
     limits = {f"max_server_per_{scope}": limit for scope, limit in zip(limited, rules.values(), strict=False)}
     said = {"policies": [f"{kind}:{scope}" for scope, kind in policies.items()]} if given else {}

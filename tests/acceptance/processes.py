@@ -1,4 +1,4 @@
-"""Real processes for the acceptance tests: Covey itself, and the OpenStack client that an operator would type into."""
+"""Real processes for the acceptance tests: Covey, and the OpenStack client."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ from typing import Any, Self
 import yaml
 
 BESIDE_PYTHON = Path(sys.executable).parent
-COMMANDS = BESIDE_PYTHON  # of what runs to its end; conftest.py has commands here that skip their slow start
+COMMANDS = BESIDE_PYTHON  # of finite commands; conftest.py replaces it with preloaded commands
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 COMMAND_TIMEOUT_S = 120.0
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """This process' environment without anything that would configure Covey or a client behind a test's back."""
+    """Return this process' environment without variables that configure Covey or a client."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PROMETHEUS_"))}
     return kept | {"HOME": str(home)} | more
 
@@ -53,7 +53,7 @@ class Result:
 
 
 def covey(directory: Path, *arguments: str, stdin: str = "", **more: str) -> Result:
-    """Run `covey ...` in the directory to its end; further keywords are environment variables."""
+    """Run `covey ...` in the directory until it ends; further keywords are environment variables."""
     done = subprocess.run(
         [COMMANDS / "covey", *arguments],
         cwd=directory,
@@ -85,7 +85,7 @@ class Covey:
         return (self.directory / "stderr.log").read_text()
 
     def stop(self) -> None:
-        """Send SIGTERM. Raises Failed unless the process then ends well, and soon."""
+        """Send SIGTERM. Raises Failed unless the process exits with status 0 in time."""
         self.process.send_signal(signal.SIGTERM)
         try:
             status = self.process.wait(STOP_TIMEOUT_S)
@@ -152,25 +152,25 @@ def is_healthy(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Cloud:
-    """One entry of a clouds.yaml, used by the real client: a process for each command, as a person would."""
+    """One entry of a clouds.yaml, used by the real client: one process for each command."""
 
     file: Path
     name: str
-    client: Path | None = None  # by default, the one of this environment
+    client: Path | None = None  # the client of this environment by default
 
     def run(self, command: str, stdin: bytes | None = None) -> str:
-        """Run `openstack COMMAND` and return what it wrote. Raises Failed."""
+        """Run `openstack COMMAND` and return its output. Raises Failed."""
         done = self._done(command, stdin)
         if done.returncode != 0:
             raise Failed(f"openstack {command}: status {done.returncode}\n{done.stdout!r}\n{done.stderr.decode()}")
         return done.stdout.decode()
 
     def json(self, command: str, stdin: bytes | None = None) -> Any:
-        """The same with `-f json`, read."""
+        """Run `openstack COMMAND -f json` and return the parsed output. Raises Failed."""
         return json.loads(self.run(f"{command} -f json", stdin))
 
     def refusal(self, command: str) -> str:
-        """What a command that has to fail tells its user. Raises Failed if it succeeds."""
+        """Return the error output of a command that fails. Raises Failed if it succeeds."""
         done = self._done(command, None)
         if done.returncode == 0:
             raise Failed(f"openstack {command}: succeeded\n{done.stdout!r}")
@@ -180,7 +180,7 @@ class Cloud:
         return environment(self.file.parent, OS_CLIENT_CONFIG_FILE=str(self.file), OS_CLOUD=self.name, **more)
 
     def credentials(self) -> dict[str, str]:
-        """What the file has under `auth`."""
+        """Return the `auth` section of the cloud."""
         auth: dict[str, str] = yaml.safe_load(self.file.read_text())["clouds"][self.name]["auth"]
         return auth
 
@@ -197,10 +197,10 @@ class Cloud:
 
 @dataclass
 class Session:
-    """The same client, started once without a command and fed one after another, which spares its slow start.
+    """One interactive client process that runs many commands, which avoids its slow start.
 
-    Its line reader has no quotes to speak of: words here hold no white space. It tells no status, so a command
-    succeeds by writing what it was asked for: JSON, or nothing at all.
+    Its line reader supports no quotes: arguments must not contain white space. It reports no exit status, so a
+    command succeeds if its output is as expected: JSON, or empty.
     """
 
     cloud: Cloud
@@ -221,35 +221,35 @@ class Session:
         self._process.communicate(timeout=STOP_TIMEOUT_S)
 
     def run(self, command: str) -> None:
-        """Run a command that has nothing to say. Raises Failed if it speaks."""
-        said = self._said(command)
-        if said.strip():
-            raise Failed(f"openstack {command}\n{said}")
+        """Run a command without output. Raises Failed if it writes any."""
+        output = self._output(command)
+        if output.strip():
+            raise Failed(f"openstack {command}\n{output}")
 
     def json(self, command: str) -> Any:
-        """Run a command with `-f json`, and read it. Raises Failed."""
-        said = self._said(f"{command} -f json")
+        """Run a command with `-f json` and return the parsed output. Raises Failed."""
+        output = self._output(f"{command} -f json")
         try:
-            return json.loads(said)
+            return json.loads(output)
         except ValueError as error:
-            raise Failed(f"openstack {command}\n{said}") from error
+            raise Failed(f"openstack {command}\n{output}") from error
 
     def text(self, command: str) -> str:
-        """Run a command, and tell what it said."""
-        return self._said(command)
+        """Run a command and return its output."""
+        return self._output(command)
 
     def refusal(self, command: str) -> str:
-        """What a command that has to fail tells its user. Raises Failed if it has nothing to say, or draws a table."""
-        said = self._said(command)
-        if not said.strip() or said.startswith("+-"):
-            raise Failed(f"openstack {command}: succeeded\n{said}")
-        return said
+        """Return the output of a command that fails. Raises Failed if the output is empty or a table."""
+        output = self._output(command)
+        if not output.strip() or output.startswith("+-"):
+            raise Failed(f"openstack {command}: succeeded\n{output}")
+        return output
 
-    def _said(self, command: str) -> str:
-        """All that the client writes between the command and a mark that it is then told to write."""
+    def _output(self, command: str) -> str:
+        """Return the client's output up to a mark that a second command prints."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        mark = "that was all"
+        mark = "end-of-output"
         timer = threading.Timer(COMMAND_TIMEOUT_S, self._process.kill)
         timer.start()
         try:

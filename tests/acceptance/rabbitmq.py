@@ -20,7 +20,7 @@ TAIL_LINES = 30
 
 
 class BrokerFailed(Exception):
-    """The broker did not come up; the message ends with what it last said, or tells how to install it."""
+    """The broker did not start; the message ends with its last output, or with how to install it."""
 
 
 @dataclass
@@ -36,17 +36,17 @@ class RabbitMQ:
 
     @property
     def url(self) -> str:
-        """What an operator writes as transport_url. The user is the one that every new broker has, on loopback only."""
+        """Return the transport_url, with the default user of a new broker, which is limited to loopback."""
         return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        """Raises BrokerFailed unless it answers soon."""
+        """Start the broker. Raises BrokerFailed unless it answers in time."""
         server, epmd = PROGRAMS["rabbitmq"].path(), shutil.which("epmd")
         if server is None or epmd is None:
             raise BrokerFailed("RabbitMQ is not installed. `make programs` installs it on Debian and Ubuntu.")
         environment = self._environment()
         with (self.directory / "broker.log").open("ab") as log:
-            # Nodes find each other through epmd. Left alone, a node would start one that outlives it.
+            # Nodes find each other through epmd. Without this, the node starts one that outlives it.
             self._names = subprocess.Popen(
                 [epmd, "-port", str(self._names_port), "-address", "127.0.0.1"],
                 env=environment,
@@ -66,11 +66,11 @@ class RabbitMQ:
         self._wait_for(self.port, self._node)
 
     def stop(self) -> None:
-        """As an operator would; what is under way is finished."""
+        """Stop the broker as an operator does; work in progress is finished."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """As a power cut would."""
+        """Kill the broker, like a power cut."""
         self._end(signal.SIGKILL)
 
     @contextmanager
@@ -105,16 +105,16 @@ class RabbitMQ:
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise BrokerFailed(f"The broker ended with status {process.returncode}.\n{self._said()}")
+                raise BrokerFailed(f"The broker ended with status {process.returncode}.\n{self._output()}")
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
             except OSError:
                 time.sleep(0.05)
             else:
                 return
-        raise BrokerFailed(f"The broker did not answer within {START_TIMEOUT_S:.0f} s.\n{self._said()}")
+        raise BrokerFailed(f"The broker did not answer within {START_TIMEOUT_S:.0f} s.\n{self._output()}")
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         return "\n".join((self.directory / "broker.log").read_text(errors="replace").splitlines()[-TAIL_LINES:])
 
     def _environment(self) -> dict[str, str]:
@@ -122,10 +122,10 @@ class RabbitMQ:
         for name, text in {"rabbitmq.conf": "", "advanced.config": "[].\n", "plugins": "[].\n", "env.conf": ""}.items():
             (self.directory / name).write_text(text)
         return kept | {
-            "HOME": str(self.directory),  # where Erlang keeps the secret that its nodes share
+            "HOME": str(self.directory),  # the location of Erlang's shared secret
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(self._names_port),
-            "RABBITMQ_ALLOW_INPUT": "true",  # the node takes the place of the script, so that our handle is its own
+            "RABBITMQ_ALLOW_INPUT": "true",  # the node replaces the script, so the handle is the node's
             "RABBITMQ_NODENAME": f"covey-{self.port}@localhost",
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(self.port),
@@ -142,7 +142,7 @@ class RabbitMQ:
 
 @contextmanager
 def running_rabbitmq(directory: Path) -> Iterator[RabbitMQ]:
-    """A broker that ends with the context. Raises BrokerFailed if there is none, with how to get one."""
+    """Run a broker until the context ends. Raises BrokerFailed, with how to install it, if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     broker = RabbitMQ(directory)
     try:

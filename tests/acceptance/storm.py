@@ -1,4 +1,4 @@
-"""The storm: concurrent clients of several real processes, their operations and their records."""
+"""Load tests: concurrent clients of several real processes, their operations and their records."""
 
 import http.client
 import json
@@ -27,14 +27,14 @@ from tests.acceptance.processes import BESIDE_PYTHON, Covey, covey, environment,
 from tests.build import an_image
 
 ANSWER_TIMEOUT_S = 60.0
-PATIENCE_S = 120.0
-THOUGHT_S = 0.1  # on average, before each operation
+TIMEOUT_S = 120.0
+MEAN_PAUSE_S = 0.1  # on average, before each operation
 IMAGE = "11111111-2222-3333-4444-555555555555"
 SIZES = {"small": (1, 512, 1), "big": (2, 1024, 2)}
 PROJECTS = ("web", "db")
 UNLIMITED = dict.fromkeys(("INSTANCES", "CORES", "RAM", "SERVER_GROUPS", "SERVER_GROUP_MEMBERS"), "-1")
-PLENTY = dict.fromkeys(UNLIMITED, "100000000")  # a limit to check, far above the usage
-OVERTAKEN = "Another request changed the same resource at the same time."
+HIGH_LIMITS = dict.fromkeys(UNLIMITED, "100000000")  # a limit to check, far above the usage
+CONFLICT = "Another request changed the same resource at the same time."
 GROUPS: tuple[tuple[tuple[str, ...], dict[str, int]], ...] = (
     *[(("anti-affinity",), {})] * 5,
     *[(("anti-affinity",), {"max_server_per_host": 2})] * 3,
@@ -49,13 +49,13 @@ GROUPS: tuple[tuple[tuple[str, ...], dict[str, int]], ...] = (
 
 
 def settings(quota: Mapping[str, str], **more: str) -> dict[str, str]:
-    """The environment of a service without authentication; further options are GROUP__OPTION."""
+    """Return the environment of a service without authentication; further options are GROUP__OPTION."""
     given = {f"QUOTA__{name}": limit for name, limit in quota.items()} | more
     return {"OS_API__AUTH_STRATEGY": "none", "OS_LOG__LEVEL": "warning"} | {f"OS_{k}": v for k, v in given.items()}
 
 
 def fleet_of(hosts: int, vcpus: int) -> str:
-    """Equal hosts, three to a rack; VCPUs are sold once, and the first thing that runs out."""
+    """Return a fleet file of equal hosts, three in each rack. VCPUs are not overcommitted and run out first."""
     racks = ", ".join(f"rack-{i // 3}" for i in range(hosts))
     sizes = "\n".join(
         f"  - {{name: {name}, id: {name}, vcpus: {cpu}, memory_mb: {memory}, disk_gb: {disk}}}"
@@ -80,7 +80,7 @@ def apply_fleet(directory: Path, database: str, text: str) -> None:
 
 @contextmanager
 def serving(directory: Path, database: str, processes: int, variables: Mapping[str, str]) -> Iterator[list[Covey]]:
-    """Several `covey serve` on one database, each on a port of its own."""
+    """Run several `covey serve` on one database, each on its own port."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(
@@ -91,10 +91,10 @@ def serving(directory: Path, database: str, processes: int, variables: Mapping[s
 
 
 @dataclass
-class Mortal:
-    """A `covey serve` with a process group of its own, so that all of it can be killed and restarted.
+class KillableProcess:
+    """A `covey serve` or `covey worker` in its own process group, which can be killed and restarted.
 
-    Or a `covey worker`, which serves no requests.
+    A worker serves no requests.
     """
 
     directory: Path
@@ -125,7 +125,7 @@ class Mortal:
             wait_until(self._answers, f"{self.port} answers")
 
     def kill(self) -> None:
-        """SIGKILL to it and to all that it started."""
+        """Send SIGKILL to the whole process group."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -140,16 +140,16 @@ class Mortal:
             return False
 
 
-def wait_until(true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
+def wait_until(true: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+    deadline = time.monotonic() + timeout_s
     while not true():
-        assert time.monotonic() < deadline, f"not within {patience_s:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
         time.sleep(0.05)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     json: Any
@@ -162,7 +162,7 @@ class Answer:
 
 
 class Client:
-    """One thread's connections, one to each process. Its user is an administrator of that project."""
+    """One thread's connections, one to each process, as an administrator of the project."""
 
     def __init__(self, ports: Sequence[int], project: str = "web", timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._ports = ports
@@ -171,7 +171,7 @@ class Client:
         self._open: dict[int, http.client.HTTPConnection] = {}
 
     def ask(self, method: str, path: str, body: object = None, *, of: int = 0, key: str | None = None) -> Answer:
-        """Ask the process of that number. Raises OSError or HTTPException when the process dies or is dead."""
+        """Send a request to process number `of`. Raises OSError or HTTPException when the process is dead."""
         port = self._ports[of % len(self._ports)]
         headers = {
             "X-Auth-Token": f"admin:{self._project}",
@@ -205,226 +205,230 @@ def group_body(policies: Sequence[str], rules: Mapping[str, int]) -> dict[str, A
     return {"server_group": {"name": "g", "policies": list(policies)} | ({"rules": dict(rules)} if rules else {})}
 
 
-def at_once(tasks: Sequence[Callable[[], None]], patience_s: float = PATIENCE_S) -> None:
-    """Run them together, each in a thread that begins when all are ready. Raises what the first of them raised."""
+def run_concurrently(tasks: Sequence[Callable[[], None]], timeout_s: float = TIMEOUT_S) -> None:
+    """Run the tasks in threads that start at the same time. Raises the first error of a task."""
     start = threading.Barrier(len(tasks))
     errors: list[BaseException] = []
 
     def run(task: Callable[[], None]) -> None:
         try:
-            start.wait(PATIENCE_S)
+            start.wait(TIMEOUT_S)
             task()
-        except BaseException as error:  # noqa: BLE001 -- it is raised below, where the test sees it
+        except BaseException as error:  # noqa: BLE001 -- raised below, in the test's thread
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(task,), daemon=True) for task in tasks]
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     if errors:
         raise errors[0]
-    assert not any(thread.is_alive() for thread in threads), "a client still waits for an answer"
+    assert not any(thread.is_alive() for thread in threads), "a client still waits for a response"
 
 
 @dataclass
-class Town:
-    """What the clients know together: groups, servers, and what came of their requests."""
+class LoadState:
+    """Shared state of the clients: groups, servers, and the results of requests."""
 
-    groups: list[str] = field(default_factory=list)  # of the first project and the second, in turn
-    booted: dict[str, str] = field(default_factory=dict)  # names, and the servers that were acknowledged
-    group_commit: dict[str, tuple[int, int]] = field(default_factory=dict)  # names, fewest, most; acknowledged
-    made_groups: set[str] = field(default_factory=set)
-    doomed: dict[str, str] = field(default_factory=dict)  # names of servers with a delete request, whatever its result
-    tally: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)  # alternately of the first and the second project
+    booted: dict[str, str] = field(default_factory=dict)  # acknowledged servers by name
+    multi_creates: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # acknowledged (min_count, max_count) by name
+    created_groups: set[str] = field(default_factory=set)
+    deletion_requested: dict[str, str] = field(
+        default_factory=dict
+    )  # names of servers with a delete request, successful or not
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def found_groups(self, ask: Client, ask_other: Client) -> None:
+    def create_groups(self, ask: Client, ask_other: Client) -> None:
         for i, (policies, rules) in enumerate(GROUPS):
             answer = (ask, ask_other)[i % 2].ask("POST", "/compute/v2.1/os-server-groups", group_body(policies, rules))
             assert answer.status == 200, answer
             self.groups.append(answer.json["server_group"]["id"])
 
     def note(self, what: str, answer: Answer) -> None:
-        """Count it. A fault of the service's own, other than that it is busy, is wrong."""
+        """Count a response. A server error other than 503 is a failure."""
         with self.lock:
-            self.tally[f"{what} {answer.status}"] += 1
-            self.tally[str(answer.status)] += 1
-            if OVERTAKEN in answer.message:
-                self.tally["overtaken"] += 1
+            self.counts[f"{what} {answer.status}"] += 1
+            self.counts[str(answer.status)] += 1
+            if CONFLICT in answer.message:
+                self.counts["conflicts"] += 1
             if answer.status >= 500 and answer.status != 503:
-                self.wrong.append(f"{what}: {answer.status} {answer.message}")
+                self.failures.append(f"{what}: {answer.status} {answer.message}")
 
     def total(self, *statuses: int) -> int:
-        return sum(self.tally[str(status)] for status in statuses)
+        return sum(self.counts[str(status)] for status in statuses)
 
 
-Say = Callable[..., Answer | None]
+Send = Callable[..., Answer | None]
 """Send a request, with retries where that is safe; None when the result is unknown."""
 
 
 @dataclass
-class Resident:
-    """One client: does what its dice say, to its own servers and to others'."""
+class RandomClient:
+    """A client that sends random operations on its own and on other servers."""
 
-    town: Town
+    load_state: LoadState
     number: int
     seed: int
-    say: Say
-    dice: random.Random = field(init=False)
+    send: Send
+    rng: random.Random = field(init=False)
     _made: int = 0
 
     def __post_init__(self) -> None:
-        self.dice = random.Random(self.seed * 1000 + self.number)  # noqa: S311 -- chance, not secrecy
+        self.rng = random.Random(self.seed * 1000 + self.number)  # noqa: S311 -- chance, not secrecy
 
     def act(self) -> None:
-        """One operation after a random pause, so that operations overlap."""
-        time.sleep(self.dice.uniform(0, 2 * THOUGHT_S))
+        """Send one operation after a random pause, so that operations overlap."""
+        time.sleep(self.rng.uniform(0, 2 * MEAN_PAUSE_S))
         verbs: dict[Callable[[], None], int] = {
             self.boot: 28,
-            self.boot_many: 4,
+            self.boot_several: 4,
             self.delete: 26,
             self.move: 18,
-            self.end_move: 12,
+            self.confirm_or_revert: 12,
             self.shelve: 5,
             self.unshelve: 5,
-            self.switch_host: 3,
-            self.pass_group: 3,
+            self.disable_and_enable_host: 3,
+            self.create_and_delete_group: 3,
         }
-        (verb,) = self.dice.choices(list(verbs), list(verbs.values()))
+        (verb,) = self.rng.choices(list(verbs), list(verbs.values()))
         verb()
 
     def boot(self) -> None:
         name, project, group = self._new()
-        body = boot_body(name, self.dice.choice(["small", "small", "big"]), group)
-        repeat = self.dice.random() < 0.15
-        answer = self.say("boot", "POST", "/compute/v2.1/servers", body, project=project, key=name)
+        body = boot_body(name, self.rng.choice(["small", "small", "big"]), group)
+        repeat = self.rng.random() < 0.15
+        answer = self.send("boot", "POST", "/compute/v2.1/servers", body, project=project, key=name)
         if answer is None or answer.status != 202:
             return
         server = str(answer.json["server"]["id"])
-        with self.town.lock:
-            self.town.booted[name] = server
+        with self.load_state.lock:
+            self.load_state.booted[name] = server
         if repeat:
-            again = self.say("boot again", "POST", "/compute/v2.1/servers", body, project=project, key=name)
+            again = self.send("boot again", "POST", "/compute/v2.1/servers", body, project=project, key=name)
             if again is not None and again.status == 202 and again.json["server"]["id"] != server:
-                self.town.wrong.append(f"{name} repeated brought {again.json['server']['id']} beside {server}")
+                self.load_state.failures.append(f"{name} repeated created {again.json['server']['id']} beside {server}")
 
-    def boot_many(self) -> None:
+    def boot_several(self) -> None:
         name, project, group = self._new()
-        fewest, most = self.dice.choice([(2, 2), (1, 4), (3, 3), (2, 5)])
-        body = boot_body(name, "small", group, min_count=fewest, max_count=most)
-        answer = self.say("boot many", "POST", "/compute/v2.1/servers", body, project=project, key=name)
+        min_count, max_count = self.rng.choice([(2, 2), (1, 4), (3, 3), (2, 5)])
+        body = boot_body(name, "small", group, min_count=min_count, max_count=max_count)
+        answer = self.send("boot many", "POST", "/compute/v2.1/servers", body, project=project, key=name)
         if answer is not None and answer.status == 202:
-            with self.town.lock:
-                self.town.group_commit[name] = (fewest, most)
+            with self.load_state.lock:
+                self.load_state.multi_creates[name] = (min_count, max_count)
 
     def delete(self) -> None:
-        project = self.dice.choice(PROJECTS)
-        if (found := self._one_of(self._listed(project))) is not None:
+        project = self.rng.choice(PROJECTS)
+        if (found := self._choose(self._listed(project))) is not None:
             server, name = found
-            with self.town.lock:
-                self.town.doomed[server] = name
-            self.say("delete", "DELETE", f"/compute/v2.1/servers/{server}", project=project)
+            with self.load_state.lock:
+                self.load_state.deletion_requested[server] = name
+            self.send("delete", "DELETE", f"/compute/v2.1/servers/{server}", project=project)
 
     def move(self) -> None:
-        project = self.dice.choice(PROJECTS)
-        kind = self.dice.choice(["migrate", "migrate", "live", "live", "resize"])
+        project = self.rng.choice(PROJECTS)
+        kind = self.rng.choice(["migrate", "migrate", "live", "live", "resize"])
         bodies: dict[str, dict[str, Any]] = {
             "migrate": {"migrate": None},
             "live": {"os-migrateLive": {"host": None, "block_migration": "auto"}},
-            "resize": {"resize": {"flavorRef": self.dice.choice(["small", "big"])}},
+            "resize": {"resize": {"flavorRef": self.rng.choice(["small", "big"])}},
         }
         self._act_on(self._listed(project, "ACTIVE"), kind, bodies[kind], project)
 
-    def end_move(self) -> None:
-        """Confirm or revert a move that waits for it."""
-        project = self.dice.choice(PROJECTS)
-        request = self.dice.choice(["confirmResize", "revertResize"])
+    def confirm_or_revert(self) -> None:
+        """Confirm or revert a move that waits for confirmation."""
+        project = self.rng.choice(PROJECTS)
+        request = self.rng.choice(["confirmResize", "revertResize"])
         self._act_on(self._listed(project, "VERIFY_RESIZE"), request, {request: None}, project)
 
     def shelve(self) -> None:
-        project = self.dice.choice(PROJECTS)
+        project = self.rng.choice(PROJECTS)
         self._act_on(self._listed(project, "ACTIVE"), "shelve", {"shelve": None}, project)
 
     def unshelve(self) -> None:
-        project = self.dice.choice(PROJECTS)
+        project = self.rng.choice(PROJECTS)
         self._act_on(self._listed(project, "SHELVED_OFFLOADED"), "unshelve", {"unshelve": None}, project)
 
-    def switch_host(self) -> None:
+    def disable_and_enable_host(self) -> None:
         """Disable a host, and enable it again soon."""
-        services = self.say("list", "GET", "/compute/v2.1/os-services", project="web")
+        services = self.send("list", "GET", "/compute/v2.1/os-services", project="web")
         if services is None or services.status != 200:
             return
-        service = self.dice.choice(services.json["services"])["id"]
+        service = self.rng.choice(services.json["services"])["id"]
         for status in ("disabled", "enabled"):
-            self.say("host", "PUT", f"/compute/v2.1/os-services/{service}", {"status": status}, project="web")
+            self.send("host", "PUT", f"/compute/v2.1/os-services/{service}", {"status": status}, project="web")
 
-    def pass_group(self) -> None:
-        """A group that comes, gets a server, and goes; servers outlive it."""
-        project = self.dice.choice(PROJECTS)
-        policies, rules = self.dice.choice(GROUPS)
-        answer = self.say(
+    def create_and_delete_group(self) -> None:
+        """Create a group with a server, and mostly delete the group; the server remains."""
+        project = self.rng.choice(PROJECTS)
+        policies, rules = self.rng.choice(GROUPS)
+        answer = self.send(
             "group", "POST", "/compute/v2.1/os-server-groups", group_body(policies, rules), project=project
         )
         if answer is None or answer.status != 200:
             return
         group = str(answer.json["server_group"]["id"])
         name, _, _ = self._new()
-        with self.town.lock:
-            self.town.made_groups.add(group)
-        boot = self.say(
+        with self.load_state.lock:
+            self.load_state.created_groups.add(group)
+        boot = self.send(
             "boot", "POST", "/compute/v2.1/servers", boot_body(name, group=group), project=project, key=name
         )
         if boot is not None and boot.status == 202:
-            with self.town.lock:
-                self.town.booted[name] = boot.json["server"]["id"]
-        if self.dice.random() < 0.7:
-            with self.town.lock:
-                self.town.doomed[group] = ""
-            self.say("group gone", "DELETE", f"/compute/v2.1/os-server-groups/{group}", project=project)
+            with self.load_state.lock:
+                self.load_state.booted[name] = boot.json["server"]["id"]
+        if self.rng.random() < 0.7:
+            with self.load_state.lock:
+                self.load_state.deletion_requested[group] = ""
+            self.send("group gone", "DELETE", f"/compute/v2.1/os-server-groups/{group}", project=project)
 
     def _act_on(self, servers: list[tuple[str, str]], what: str, body: Mapping[str, object], project: str) -> None:
-        if (found := self._one_of(servers)) is not None:
-            self.say(what, "POST", f"/compute/v2.1/servers/{found[0]}/action", body, project=project)
+        if (found := self._choose(servers)) is not None:
+            self.send(what, "POST", f"/compute/v2.1/servers/{found[0]}/action", body, project=project)
 
     def _new(self) -> tuple[str, str, str | None]:
-        """A unique name, a project, and mostly a group of it."""
+        """Return a unique name, a project, and mostly one of its groups."""
         self._made += 1
-        which = self.dice.randrange(len(PROJECTS))
-        mine = self.town.groups[which :: len(PROJECTS)]
-        group = self.dice.choice(mine) if self.dice.random() < 0.85 else None
+        which = self.rng.randrange(len(PROJECTS))
+        mine = self.load_state.groups[which :: len(PROJECTS)]
+        group = self.rng.choice(mine) if self.rng.random() < 0.85 else None
         return f"s{self.number}x{self._made}", PROJECTS[which], group
 
     def _listed(self, project: str, status: str = "") -> list[tuple[str, str]]:
-        """Servers that are in that state, or in any, and the names of the requests that brought them."""
+        """Return the servers in a state, or in any, with the names of the requests that created them."""
         path = f"/compute/v2.1/servers?status={status}" if status else "/compute/v2.1/servers"
-        found = self.say("list", "GET", path, project=project)
+        found = self.send("list", "GET", path, project=project)
         if found is None or found.status != 200:
             return []
         return [(server["id"], server["name"].partition("-")[0]) for server in found.json["servers"]]
 
-    def _one_of(self, servers: list[tuple[str, str]]) -> tuple[str, str] | None:
-        return servers[int(self.dice.random() * len(servers))] if servers else None
+    def _choose(self, servers: list[tuple[str, str]]) -> tuple[str, str] | None:
+        return servers[int(self.rng.random() * len(servers))] if servers else None
 
 
-# What is true when it is over.
+# Checks after the load
 
 
-def reaper(
-    mortals: Sequence[Mortal], kills: int, pause_s: tuple[float, float], over: threading.Event
+def kill_at_random(
+    killable: Sequence[KillableProcess], kills: int, pause_s: tuple[float, float], over: threading.Event
 ) -> Callable[[], None]:
     """Kill and restart one process after another, with random pauses."""
 
     def run() -> None:
-        dice = random.Random(kills)  # noqa: S311 -- chance, not secrecy
+        rng = random.Random(kills)  # noqa: S311 -- chance, not secrecy
         try:
             for _ in range(kills):
-                time.sleep(dice.uniform(*pause_s))
-                mortal = dice.choice(mortals)
-                mortal.kill()
-                mortal.start()
+                time.sleep(rng.uniform(*pause_s))
+                process = rng.choice(killable)
+                process.kill()
+                process.start()
             time.sleep(1)
         finally:
             over.set()
@@ -437,11 +441,11 @@ def wait_until_idle(connected: sa.Engine) -> None:
         with connected.connect() as connection:
             return connection.execute(sa.select(tables.work.c.id).limit(1)).first() is None
 
-    wait_until(idle, "nothing is left to do")
+    wait_until(idle, "no work is left")
 
 
 def deadlocks(connected: sa.Engine) -> int:
-    """The number of deadlocks that the database resolved."""
+    """Return the number of deadlocks that the database resolved."""
     if connected.dialect.name != "postgresql":
         return 0
     with connected.connect() as connection:
@@ -450,38 +454,46 @@ def deadlocks(connected: sa.Engine) -> int:
 
 
 def crashes(logs: Sequence[str]) -> list[str]:
-    """What no log of a healthy service has."""
+    """Return the log lines of crashes."""
     return [line for log in logs for line in log.splitlines() if "crashed" in line or "Traceback" in line]
 
 
-def lost(connected: sa.Engine, town: Town) -> list[str]:
-    """Acknowledged servers that are missing without a delete request, and duplicates."""
+def lost_servers(connected: sa.Engine, load_state: LoadState) -> list[str]:
+    """Return acknowledged servers that are missing without a delete request, and duplicates."""
     rows = read(connected)
     there = {row.id for row in rows.servers}
     names = Counter(row.name for row in rows.servers)
     groups = {row.id for row in rows.instance_groups}
-    found = [f"{n}: {s} is gone" for n, s in town.booted.items() if s not in there and s not in town.doomed]
-    found += [f"group {g} is gone" for g in town.made_groups if g not in groups and g not in town.doomed]
+    found = [
+        f"{n}: {s} is gone"
+        for n, s in load_state.booted.items()
+        if s not in there and s not in load_state.deletion_requested
+    ]
+    found += [
+        f"group {g} is gone"
+        for g in load_state.created_groups
+        if g not in groups and g not in load_state.deletion_requested
+    ]
     found += [f"{count} servers are called {name}" for name, count in names.items() if count > 1]
     left = Counter(row.name.partition("-")[0] for row in rows.servers)
-    gone = Counter(name for server, name in town.doomed.items() if server not in there)
-    for name, (fewest, most) in town.group_commit.items():
-        if not fewest <= left[name] + gone[name] <= most:
-            found.append(f"{name} brought {left[name]} + {gone[name]} servers, not {fewest} to {most}")
+    gone = Counter(name for server, name in load_state.deletion_requested.items() if server not in there)
+    for name, (min_count, max_count) in load_state.multi_creates.items():
+        if not min_count <= left[name] + gone[name] <= max_count:
+            found.append(f"{name} created {left[name]} + {gone[name]} servers, not {min_count} to {max_count}")
     return found
 
 
-def check_memory(connected: sa.Engine, ports: Sequence[int]) -> None:
-    """What each process believes of the fleet is what the rows say: it fills the fleet to the brim, and no further.
+def check_fleet_in_memory(connected: sa.Engine, ports: Sequence[int]) -> None:
+    """Assert that each process' fleet in memory equals the rows: it fills the fleet exactly.
 
-    Asks each for one server more than there is room for, and then for just as many as there is room for. A process
-    that believes in too much room or too little answers one of the two wrongly.
+    Requests one server more than the capacity, then exactly the capacity, from each process. A process with a wrong
+    fleet in memory fails one of the two.
     """
     client = Client(ports)
-    switch_on(client)
-    thin_out(connected, client)
+    enable_all_hosts(client)
+    delete_every_third_server(connected, client)
     for i in range(len(ports)):
-        room = room_for(connected, "small")
+        room = capacity_for(connected, "small")
         assert room > 0
         for wanted, fits in ((room + 1, False), (room, True)):
             name = f"brim{i}{'fits' if fits else 'over'}"
@@ -489,22 +501,22 @@ def check_memory(connected: sa.Engine, ports: Sequence[int]) -> None:
                 "POST", "/compute/v2.1/servers", boot_body(name, min_count=wanted, max_count=wanted), of=i
             )
             assert answer.status == 202, answer
-            assert placed_at_once(connected, name) == (wanted if fits else 0), f"process {i}, room for {room}"
+            assert count_placed(connected, name) == (wanted if fits else 0), f"process {i}, room for {room}"
             wait_until_idle(connected)
             assert violations(connected, idle=True) == []
             delete_named(connected, client, name)
     client.close()
 
 
-def switch_on(client: Client) -> None:
+def enable_all_hosts(client: Client) -> None:
     for service in client.ask("GET", "/compute/v2.1/os-services").json["services"]:
         if service["status"] != "enabled":
             path = f"/compute/v2.1/os-services/{service['id']}"
             assert client.ask("PUT", path, {"status": "enabled"}).status == 200
 
 
-def thin_out(connected: sa.Engine, client: Client) -> None:
-    """Every third server goes, so that there is room again."""
+def delete_every_third_server(connected: sa.Engine, client: Client) -> None:
+    """Delete every third server to free capacity."""
     gone = sorted(row.id for row in read(connected).servers)[::3]
     for i, server in enumerate(gone):
         assert client.ask("DELETE", f"/compute/v2.1/servers/{server}", of=i).status == 204
@@ -517,8 +529,8 @@ def delete_named(connected: sa.Engine, client: Client, name: str) -> None:
     wait_until_idle(connected)
 
 
-def room_for(connected: sa.Engine, flavor: str) -> int:
-    """How many servers of that size the rows have room for."""
+def capacity_for(connected: sa.Engine, flavor: str) -> int:
+    """Return how many servers of that flavor the rows have capacity for."""
     rows = read(connected)
     need = dict(zip(CLASSES, SIZES[flavor], strict=True))
     fits: dict[int, int] = {}
@@ -528,8 +540,8 @@ def room_for(connected: sa.Engine, flavor: str) -> int:
     return sum(fits[row.id] for row in rows.hosts if not row.disabled)
 
 
-def placed_at_once(connected: sa.Engine, name: str) -> int:
-    """How many of these servers got a place when they were asked for, whatever became of them since."""
+def count_placed(connected: sa.Engine, name: str) -> int:
+    """Return how many of these servers were placed on request, in any state since."""
     found = [row for row in read(connected).servers if row.name.startswith(name)]
     return sum(bool(load(row.decision, dict[str, Any])["candidates"]) for row in found)
 

@@ -8,17 +8,17 @@ import pytest
 from tests.acceptance.conftest import Demo
 from tests.acceptance.processes import Session
 from tests.acceptance.test_servers_by_client import (
-    _everything_is_left_as_it_was,  # noqa: F401 - applies here as well
-    at_rest,
+    _delete_servers_and_groups,  # noqa: F401 - applies here as well
     boot,
     column,
     host,
+    wait_until_idle,
 )
 
 
 @pytest.fixture
 def shelf(admin: Session) -> Iterator[dict[str, Any]]:
-    """An aggregate that is in no scope."""
+    """Yield an aggregate in no scope."""
     aggregate = admin.json("aggregate create shelf-1")
     admin.json("aggregate add host shelf-1 node-01")
     yield aggregate
@@ -31,7 +31,7 @@ def members(session: Session, group: str) -> set[str]:
 
 
 def test_each_command_works_in_its_own_process(demo: Demo) -> None:
-    """One process a command: the status tells, and the client has nothing to warn of."""
+    """Each command runs in its own process, succeeds, and prints no warning."""
     member = demo.cloud("demo")
     done = member._done("server group create --policy anti-affinity --rule max_server_per_host=3 'an old group'", None)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -147,9 +147,9 @@ def test_preview_matches_the_next_boot(member: Session) -> None:
 
 def test_placement_detail_depends_on_the_caller(admin: Session, member: Session, other: Session) -> None:
     server = boot(member, "placed")
-    told = member.json("server placement show placed")
-    assert (told["server_id"], told["refused"], told["decision"]["hosts"]) == (server["id"], None, 24)
-    assert "host" not in told
+    placement = member.json("server placement show placed")
+    assert (placement["server_id"], placement["refused"], placement["decision"]["hosts"]) == (server["id"], None, 24)
+    assert "host" not in placement
     assert admin.json(f"server placement show {server['id']}")["host"] == host(admin, server)
     assert "No Server found for" in other.refusal(f"server placement show {server['id']}")
 
@@ -170,7 +170,7 @@ def test_group_is_rebalanced(admin: Session, member: Session) -> None:
     assert member.json("server group audit web --violations") == []
     assert member.json("server group rebalance show web")["id"] == mended["id"]
     for server in servers:
-        at_rest(member, server)
+        wait_until_idle(member, server)
     assert f"No rebalance of the server group {group} is running." in admin.refusal(
         f"server group rebalance cancel {group}"
     )

@@ -78,7 +78,7 @@ def acme(users: dict[str, CliUser]) -> CliUser:
 
 
 @pytest.fixture(autouse=True)
-def _no_row_is_left_behind(deployment: Deployment) -> Iterator[None]:
+def _assert_no_rows_left(deployment: Deployment) -> Iterator[None]:
     before = row_counts(deployment)
     yield
     assert row_counts(deployment) == before

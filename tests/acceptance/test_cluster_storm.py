@@ -27,7 +27,7 @@ MAX_NODES = 6
 CLIENTS = 6
 # Hosts are scarce, some builds fail, and short leases let workers continue what a dead one left.
 VARIABLES = storm.settings(
-    storm.PLENTY,
+    storm.HIGH_LIMITS,
     DRIVER__LATENCY_S="0.05",
     DRIVER__FAILURE_RATE="0.05",
     WORKER__LEASE_S="2",
@@ -171,20 +171,25 @@ def _expected_reasons(action: Any) -> tuple[str, ...]:
 
 
 def run_load(
-    directory: Path, database: str, clusters: int, serving: storm.Mortal, working: Sequence[storm.Mortal], kills: int
+    directory: Path,
+    database: str,
+    clusters: int,
+    serving: storm.KillableProcess,
+    working: Sequence[storm.KillableProcess],
+    kills: int,
 ) -> None:
     storm.apply_fleet(directory, database, storm.fleet_of(12, 8))
     cluster_load, stopped = ClusterLoad([serving.port]), threading.Event()
     rows = storm.connect(database)
     with ExitStack() as stack:
         stack.callback(rows.dispose)
-        for mortal in (*working, *[serving] * (serving not in working)):
-            stack.callback(mortal.kill)
-            mortal.start()
+        for process in (*working, *[serving] * (serving not in working)):
+            stack.callback(process.kill)
+            process.start()
         cluster_load.create_clusters(clusters)
         storm.wait_until_idle(rows)
         clients = [cluster_load.client(number, stopped) for number in range(CLIENTS)]
-        storm.at_once([*clients, storm.reaper(working, kills, (1, 3), stopped)], 2 * storm.PATIENCE_S)
+        storm.run_concurrently([*clients, storm.kill_at_random(working, kills, (1, 3), stopped)], 2 * storm.TIMEOUT_S)
         storm.wait_until_idle(rows)
         with rows.connect() as connection:
             verbs = sa.select(tables.cluster_actions.c.verb, tables.cluster_actions.c.status, sa.func.count())
@@ -192,19 +197,19 @@ def run_load(
         assert cluster_load.unexpected == []
         assert list(cluster_violations(rows, cluster_load)) == []
         assert violations(rows, idle=True) == []
-        assert storm.crashes([mortal.log for mortal in (serving, *working)]) == []
+        assert storm.crashes([process.log for process in (serving, *working)]) == []
         assert storm.deadlocks(rows) == 0
 
 
 def test_twenty_clusters_survive_killed_workers_on_postgresql(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with postgresql_server.fresh() as database:
         idle = VARIABLES | {"OS_WORKER__THREADS": "0"}
-        server = storm.Mortal(tmp_path / "serve", database, idle)
-        workers = [storm.Mortal(tmp_path / f"worker-{i}", database, VARIABLES, serves=False) for i in range(4)]
+        server = storm.KillableProcess(tmp_path / "serve", database, idle)
+        workers = [storm.KillableProcess(tmp_path / f"worker-{i}", database, VARIABLES, serves=False) for i in range(4)]
         run_load(tmp_path, database, 20, server, workers, kills=operations(8))
 
 
 def test_clusters_survive_kills_of_the_only_process_on_sqlite(tmp_path: Path, sqlite_server: SQLite) -> None:
     with sqlite_server.fresh(tmp_path) as database:
-        server = storm.Mortal(tmp_path / "serve", database, VARIABLES)
+        server = storm.KillableProcess(tmp_path / "serve", database, VARIABLES)
         run_load(tmp_path, database, 6, server, [server], kills=operations(3))

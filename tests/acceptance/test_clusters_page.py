@@ -15,7 +15,7 @@ ACTION = re.compile(r"action:? ([0-9a-f-]{36})")
 OVER = {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 
-def test_the_commands_of_the_page_about_clusters(demo: Demo, tmp_path: Path) -> None:
+def test_commands_of_the_clusters_page_work_as_shown(demo: Demo, tmp_path: Path) -> None:
     files, growth, changes, refusal = blocks_of(PAGE, {})
     *others, last = changes.text.splitlines()
     with Session(clustering(demo.cloud("demo"))) as session:
@@ -31,7 +31,7 @@ def test_the_commands_of_the_page_about_clusters(demo: Demo, tmp_path: Path) -> 
 
 
 def run(session: Session, text: str, directory: Path) -> None:
-    """The client's commands by one client; the others by a shell, which makes the files that they name."""
+    """Run `openstack` commands in one client, and other commands in a shell, which creates the named files."""
     commands = [line for line in text.splitlines() if line.startswith("openstack ")]
     rest = "\n".join(line for line in text.splitlines() if line not in commands)
     subprocess.run(["sh", "-e", "-c", rest], cwd=directory, check=True)
@@ -41,18 +41,18 @@ def run(session: Session, text: str, directory: Path) -> None:
 
 
 def refuse(session: Session, refusal: Block) -> None:
-    """A request that is accepted, and what the page shows of its end; the action has another id here than there."""
+    """Run an accepted request whose action fails as the page shows; ids differ from the page."""
     (grow, accepted), (look, ended) = refusal.commands
     said = session.text(grow.removeprefix("openstack "))
     there, here = ACTION.findall(accepted[0] + said)
     assert said.split() == accepted[0].replace(there, here).split()
     wait(session, said)
-    told = session.text(look.removeprefix("openstack ").replace(there[:8], here))
-    assert told.split() == " ".join(ended).split()
+    output = session.text(look.removeprefix("openstack ").replace(there[:8], here))
+    assert output.split() == " ".join(ended).split()
 
 
 def wait(session: Session, said: str) -> None:
-    """Until what a command began is over; the client's own --wait looks every few seconds only."""
+    """Wait until an action is finished; the client's own --wait polls every few seconds only."""
     found = ACTION.search(said)
     if found is not None:
         wait_until(lambda: session.json(f"cluster action show {found[1]}")["status"] in OVER, said)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.needs_program("chromium")
 
 GROUPS = "/compute/v2.1/os-server-groups"
 SERVERS = "/compute/v2.1/servers"
-# A step takes a while, so that there is something to see of it.
+# Slow steps, so that the page shows progress.
 VARIABLES = {f"OS_QUOTA__{name}": limit for name, limit in storm.UNLIMITED.items()} | {
     "OS_DRIVER__LATENCY_S": "0.2",
     "OS_WORKER__POLL_INTERVAL_S": "0.05",
@@ -77,7 +77,7 @@ class DemoCloud:
     """A demo with servers: a group with violations, a full group, and a group without any."""
 
     covey: Covey
-    together: str  # wants to be apart, and is on one host
+    together: str  # anti-affinity, and all members on one host
     full: str
     loose: str
 
@@ -109,7 +109,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def signed_in(demo_cloud: DemoCloud, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
-    """The tab of the user that the test names."""
+    """Return the tab of the user that the test names."""
     caller = demo_cloud.caller(request.param)
     context = browser.new_context(viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
     tab = Tab(demo_cloud.covey.url, context.new_page())
@@ -268,7 +268,7 @@ def test_page_polls_without_a_stream_and_retries_after_an_error(signed_in: Tab, 
     signed_in.complaints.clear()  # the browser reports the failures that this test causes
 
 
-def _has_heard_of(tab: Tab, thing: str) -> bool:
+def _has_received(tab: Tab, thing: str) -> bool:
     tab.page.wait_for_timeout(100)  # lets the browser deliver events
     return thing in "".join(tab.heard)
 
@@ -284,7 +284,7 @@ def test_no_page_discloses_the_topology_to_a_tenant(signed_in: Tab, demo_cloud: 
     others = [each["id"] for each in other.ask("GET", SERVERS)["servers"]]
     for server in others[1], mine:
         demo_cloud.caller("admin").ask("POST", f"{SERVERS}/{server}/action", {"migrate": None})
-    storm.wait_until(lambda: _has_heard_of(signed_in, mine), "an event of a server that an operator migrates")
+    storm.wait_until(lambda: _has_received(signed_in, mine), "an event of a server that an operator migrates")
     pages = ["fleet", "fleet?scope=host", "groups", "servers", "rebalance", "clusters", "boot", "health"]
     pages += ["hosts/node-01", f"groups/{demo_cloud.full}", f"rebalance/{demo_cloud.together}"]
     pages += [f"servers/{server}" for server in (*own, others[0])]

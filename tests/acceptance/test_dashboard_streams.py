@@ -23,7 +23,7 @@ def listening(port: int, user: str = "alice:web") -> Iterator[http.client.HTTPRe
 
 
 def next_event(stream: http.client.HTTPResponse) -> tuple[str, dict[str, list[str]]]:
-    """The next one, whenever it comes; what only keeps the connection alive is none."""
+    """Wait for the next event; skip keep-alive comments."""
     while not (line := stream.readline().decode()).startswith("event: "):
         assert line, "the stream ended"
     return line[7:].strip(), json.loads(stream.readline()[6:])
@@ -40,10 +40,10 @@ def test_streams_delay_neither_requests_nor_shutdown(tmp_path: Path, sqlite_serv
                 with listening(service.port) as third:
                     assert (third.status, third.headers["Retry-After"]) == (503, "5")
                 booted = storm.Client([service.port]).ask("POST", "/compute/v2.1/servers", storm.boot_body("s"))
-                assert booted.status == 202  # though there is one lane, and two who wait
+                assert booted.status == 202  # with one request slot and two waiting streams
                 assert next_event(alice) == ("servers", {"ids": [booted.json["server"]["id"]]})
-            storm.wait_until(lambda: _is_free(service.port), "the seat of a page that was closed")
-        # The service was told to stop while a page listened, and stopped in time, or we would not be here.
+            storm.wait_until(lambda: _is_free(service.port), "a closed stream frees its slot")
+        # Leaving the context stopped the service in time, with an open stream.
 
 
 def _is_free(port: int) -> bool:

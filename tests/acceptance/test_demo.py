@@ -27,7 +27,7 @@ DEMO = ("demo", "--data-dir", "my demo")
 
 
 def welcome_of(demo: Covey) -> str:
-    """What it prints once it answers, which is a moment later than that."""
+    """Return what the demo prints shortly after it is ready."""
     give_up_at = time.monotonic() + START_TIMEOUT_S
     while "Try, in another shell" not in demo.stdout and time.monotonic() < give_up_at:
         time.sleep(0.05)
@@ -35,7 +35,7 @@ def welcome_of(demo: Covey) -> str:
 
 
 def users_in(welcome: str) -> dict[str, tuple[str, str]]:
-    """Each user's password, and what the user is."""
+    """Return each user's password and role."""
     rows = re.findall(r"^ +(\w+) +(\S+)   (\w+ of project \w+)$", welcome, re.MULTILINE)
     return {name: (password, role) for name, password, role in rows}
 

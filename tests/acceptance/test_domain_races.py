@@ -16,8 +16,8 @@ from tests.databases import PostgreSQL
 
 PROCESSES = 4
 HOSTS = 20
-RACKS = 8  # of the scope from the beginning, and empty
-LATE = 20  # aggregates that share hosts, and would all be racks
+RACKS = 8  # initially empty domains of the scope
+LATE = 20  # aggregates that share hosts, and join the scope later
 CLIENTS = 40
 REFUSED = re.compile(
     r"Host (host-\d+) is already in aggregate (\S+) of the scope rack, so it can't be added to aggregate (\S+): "
@@ -28,7 +28,7 @@ REFUSED = re.compile(
 
 @dataclass(frozen=True)
 class Call:
-    """One request of the race: a host for an aggregate, or an aggregate for the scope by one of two doors."""
+    """One concurrent request: add a host to an aggregate, or an aggregate to the scope by one of two APIs."""
 
     aggregate: str
     path: str
@@ -38,7 +38,7 @@ class Call:
 
 @dataclass
 class Site:
-    """Processes that serve one database, and a connection to look at its rows."""
+    """Processes that serve one database, and a connection to it."""
 
     rows: sa.Engine
     ports: list[int]
@@ -72,8 +72,8 @@ def make(client: storm.Client, name: str, *members: str) -> int:
 
 
 def calls(client: storm.Client, seed: int) -> list[Call]:
-    """Every host for every rack, and every late aggregate for the scope, by either door."""
-    dice = random.Random(seed)  # noqa: S311 -- chance, not secrecy
+    """Return requests for every host in every rack, and for every late aggregate in the scope by both APIs."""
+    rng = random.Random(seed)  # noqa: S311 -- chance, not secrecy
     names = [f"host-{n:02}" for n in range(1, HOSTS + 1)]
     assert ask(client, "POST", "/os-policy-scopes", {"policy_scope": {"name": "rack"}}).status == 200
     made = []
@@ -84,16 +84,16 @@ def calls(client: storm.Client, seed: int) -> list[Call]:
         path = f"/os-aggregates/{key}/action"
         made += [Call(f"rack-{n}", path, {"add_host": {"host": host}}, host) for host in names]
     for n in range(LATE):
-        key = make(client, f"late-{n}", *dice.sample(names, 3))
+        key = make(client, f"late-{n}", *rng.sample(names, 3))
         inside: dict[str, object] = {"set_metadata": {"metadata": {"policy_scope": "rack", "shelf": "3"}}}
         made.append(Call(f"late-{n}", "/os-policy-scopes/rack/action", {"add_aggregate": {"aggregate": key}}))
         made.append(Call(f"late-{n}", f"/os-aggregates/{key}/action", inside))
-    dice.shuffle(made)
+    rng.shuffle(made)
     return made
 
 
 def race(site: Site, wanted: list[Call]) -> list[tuple[Call, storm.Answer]]:
-    """Each client makes its share of the calls, each to another process than the one before."""
+    """Send the calls from concurrent clients, each to the processes in turn."""
     answers: list[tuple[Call, storm.Answer]] = []
     lock = threading.Lock()
 
@@ -108,12 +108,12 @@ def race(site: Site, wanted: list[Call]) -> list[tuple[Call, storm.Answer]]:
 
         return run
 
-    storm.at_once([client(number) for number in range(CLIENTS)])
+    storm.run_concurrently([client(number) for number in range(CLIENTS)])
     return answers
 
 
 def membership(rows: sa.Engine) -> list[tuple[str, str, str | None]]:
-    """Aggregate, host, and the aggregate's scope; whose copy beside the membership is right."""
+    """Return aggregate, host and scope of each membership; assert that its copy of the scope is correct."""
     wanted = (
         sa.select(aggregates.c.name, hosts.c.name, aggregates.c.scope_id, aggregate_hosts.c.scope_id)
         .join_from(aggregate_hosts, aggregates, aggregate_hosts.c.aggregate_id == aggregates.c.id)
@@ -133,8 +133,8 @@ def test_two_hundred_concurrent_changes_leave_no_host_in_two_domains(site: Site)
     assert len(wanted) == 200
     answers = race(site, wanted)
 
-    tally = Counter(answer.status for _, answer in answers)
-    assert set(tally) == {200, 409}, [answer for _, answer in answers if answer.status not in {200, 409}]
+    counts = Counter(answer.status for _, answer in answers)
+    assert set(counts) == {200, 409}, [answer for _, answer in answers if answer.status not in {200, 409}]
     for call, answer in answers:
         if answer.status == 409:
             refused = REFUSED.fullmatch(answer.message)

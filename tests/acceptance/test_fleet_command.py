@@ -29,7 +29,7 @@ flavors:
 images:
   - {{name: linux}}
 """
-# 10,000 hosts, and as many names of racks: 40 times the same 250, given out in order.
+# 10,000 hosts, and one rack name for each: the same 250 names, 40 times in order.
 LARGE = f"""\
 hosts:
   - name: host-[00001-10000]
@@ -45,7 +45,7 @@ scopes:
 
 
 class Fleet:
-    """The command on one database."""
+    """The `covey fleet` command on one database."""
 
     def __init__(self, directory: Path, database: str) -> None:
         self.directory = directory
@@ -66,8 +66,8 @@ class Fleet:
         return done.stdout
 
 
-def as_told(exported: str) -> dict[str, Any]:
-    """What the file says; in which order it lists the images is no matter."""
+def normalized(exported: str) -> dict[str, Any]:
+    """Return the parsed file with sorted images."""
     document: dict[str, Any] = yaml.safe_load(exported)
     return {**document, "images": sorted(document["images"], key=itemgetter("name"))}
 
@@ -139,7 +139,7 @@ def test_exported_fleet_recreates_the_fleet_in_another_database(
         exported = origin.export()
         assert origin.applied(exported).stderr == "fleet.yaml: nothing to change.\n"
     fleet.applied(exported)
-    assert as_told(fleet.export()) == as_told(exported)
+    assert normalized(fleet.export()) == normalized(exported)
 
 
 def test_changes_are_available_as_json(fleet: Fleet) -> None:
@@ -170,7 +170,7 @@ def test_fleet_file_is_read_from_standard_input(tmp_path: Path) -> None:
 
 
 def test_fleet_of_ten_thousand_hosts_is_applied(fleet_of_either_kind: Fleet, request: pytest.FixtureRequest) -> None:
-    """Prints how long it took, which `pytest -rP` shows. The goal is under 20 seconds."""
+    """Prints the duration, which `pytest -rP` shows. The goal is under 20 seconds."""
     started = time.monotonic()
     done = fleet_of_either_kind.applied(LARGE)
     finished = time.monotonic()

@@ -65,7 +65,7 @@ def cloud(url: str, user: str) -> dict[str, Any]:
 
 
 def boot(tenant: Session, name: str, image: str, count: int = 1) -> set[str]:
-    """The states of that many new servers, as soon as nothing is done to them any more."""
+    """Create servers and return their states once they are idle."""
     many = "" if count == 1 else f"--min {count} --max {count}"
     tenant.json(f"server create --image {image} --flavor tiny --no-network {many} {name}")
     deadline = time.monotonic() + PATIENCE_S
@@ -79,24 +79,24 @@ def boot(tenant: Session, name: str, image: str, count: int = 1) -> set[str]:
 
 
 def hosts(admin: Session, name: str) -> Counter[str]:
-    """How many servers whose name begins so are on each kind of host."""
+    """Return the number of servers with the name prefix on each kind of host."""
     rows = admin.json("server list --all-projects --long")
     return Counter(row["Host"].rpartition("-")[0] for row in rows if row["Name"].startswith(name))
 
 
 def test_unlicensed_servers_never_use_licensed_hosts(directory: Path, sessions: dict[str, Session]) -> None:
     admin, acme = sessions["admin"], sessions["acme"]
-    # Nothing is isolated yet: the better hosts take any image.
+    # No isolation yet: licensed hosts accept any image.
     assert boot(acme, "early", "linux") == {"ACTIVE"}
     assert hosts(admin, "early") == {"licensed": 1}
 
     admin.run(f"image set --property {TRAIT} windows")
     admin.run(f"aggregate set --property {TRAIT} windows-hosts")
 
-    # The hosts have no such trait until the operator puts it on them.
+    # No host has the trait until the operator adds it.
     assert boot(acme, "hopeful", "windows") == {"ERROR"}
-    told = acme.json("server show hopeful")["fault"]["message"]
-    assert told == "No valid host was found. Of 4 hosts: 4 lack a required trait."
+    message = acme.json("server show hopeful")["fault"]["message"]
+    assert message == "No valid host was found. Of 4 hosts: 4 lack a required trait."
 
     dry = covey(directory, "manage", "placement", "sync_traits", "--dry-run", "--database", DATABASE)
     assert (dry.status, dry.stdout.splitlines()[-1]) == (0, "2 traits would be added.")
@@ -115,24 +115,24 @@ def test_unlicensed_servers_never_use_licensed_hosts(directory: Path, sessions: 
     assert boot(acme, "paid", "windows", 20) == {"ACTIVE"}
     assert hosts(admin, "paid") == {"licensed": 20}
 
-    # Only 56 more fit on the plain hosts, and the 216 free places of the licensed ones are not for them.
+    # Only 56 more fit on the plain hosts; the 216 free slots of licensed hosts are forbidden.
     assert boot(acme, "late", "linux", 57) == {"ERROR"}
     assert (
         "2 are in an aggregate that requires traits the request does not ask for"
         in (acme.json("server show late-1")["fault"]["message"])
     )
 
-    # The operator is told of the one that was there before.
+    # `covey status` reports the server that was created before the isolation.
     early = acme.json("server show early")["id"]
     status = covey(directory, "status", "--json", "--database", DATABASE, **OPTION)
     report = json.loads(status.stdout)
     assert status.status == 1
-    (told,) = report["servers_in_forbidden_aggregates"]
-    assert (told["server"], told["host"].rpartition("-")[0], told["aggregates"]) == (
+    (message,) = report["servers_in_forbidden_aggregates"]
+    assert (message["server"], message["host"].rpartition("-")[0], message["aggregates"]) == (
         early,
         "licensed",
         ["windows-hosts"],
     )
     sentence = f"1 server is in an aggregate that requires traits the server does not request: {early}."
     assert report["warnings"] == [sentence]
-    assert sentence not in covey(directory, "status", "--database", DATABASE).stdout  # where the option is off
+    assert sentence not in covey(directory, "status", "--database", DATABASE).stdout  # without the option

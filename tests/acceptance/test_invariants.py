@@ -46,7 +46,7 @@ def a_group(name: str, *policies: GroupPolicy) -> Group:
 
 @pytest.fixture
 def file(tmp_path: Path, sqlite_server: SQLite) -> Iterator[Path]:
-    """Three hosts; two servers apart, two together, two alone, one in error, one shelved, one that moved."""
+    """Create three hosts and eleven servers: in four groups, in error, shelved, and moved."""
     with sqlite_server.fresh(tmp_path) as url:
         connected = engine.connect(url)
         with Store(connected).write() as tx:
@@ -163,8 +163,8 @@ def test_valid_rows_satisfy_the_invariants(file: Path) -> None:
             id="a server that holds another size than its own",
         ),
         pytest.param(
-            "INSERT INTO consumers (uuid, project_id, user_id) VALUES ('nobody', 'web', 'alice')",
-            "consumer nobody holds nothing",
+            "INSERT INTO consumers (uuid, project_id, user_id) VALUES ('unused', 'web', 'alice')",
+            "consumer unused holds nothing",
             id="a consumer without allocations",
         ),
         pytest.param(

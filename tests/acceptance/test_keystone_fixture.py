@@ -1,4 +1,4 @@
-"""The Keystone of the acceptance tests is a real one: its tokens pass the middleware that Covey uses, others do not."""
+"""The Keystone of the acceptance tests is real: Covey's middleware accepts its tokens and no others."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -36,8 +36,8 @@ def token(keystone: Keystone, project: str) -> str:  # noqa: ARG001
     return token
 
 
-def what_the_service_sees(options: dict[str, Any], token: str) -> Headers:
-    """Send the token through the middleware, and return the identity headers that come out on the other side."""
+def identity_headers_of(options: dict[str, Any], token: str) -> Headers:
+    """Return the identity headers that the middleware sets for a token."""
     seen: Headers = {}
 
     def service(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
@@ -52,7 +52,7 @@ def what_the_service_sees(options: dict[str, Any], token: str) -> Headers:
 
 
 def test_token_identifies_the_caller(keystone: Keystone, project: str, token: str) -> None:
-    seen = what_the_service_sees({**keystone.authtoken_options(), "delay_auth_decision": True}, token)
+    seen = identity_headers_of({**keystone.authtoken_options(), "delay_auth_decision": True}, token)
     assert seen["HTTP_X_IDENTITY_STATUS"] == "Confirmed"
     assert seen["HTTP_X_USER_NAME"] == "rosa"
     assert seen["HTTP_X_PROJECT_ID"] == project
@@ -60,13 +60,13 @@ def test_token_identifies_the_caller(keystone: Keystone, project: str, token: st
 
 
 def test_unknown_token_is_invalid(keystone: Keystone) -> None:
-    seen = what_the_service_sees({**keystone.authtoken_options(), "delay_auth_decision": True}, "garbage")
+    seen = identity_headers_of({**keystone.authtoken_options(), "delay_auth_decision": True}, "garbage")
     assert seen["HTTP_X_IDENTITY_STATUS"] == "Invalid"
     assert "HTTP_X_PROJECT_ID" not in seen
 
 
 def test_middleware_rejects_an_unknown_token_by_default(keystone: Keystone) -> None:
-    assert what_the_service_sees(dict(keystone.authtoken_options()), "garbage") == {}
+    assert identity_headers_of(dict(keystone.authtoken_options()), "garbage") == {}
 
 
 def test_middleware_reads_a_configuration_file(keystone: Keystone, project: str, token: str, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_middleware_reads_a_configuration_file(keystone: Keystone, project: str,
     file.write_text("[keystone_authtoken]\n" + "".join(lines))
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[str(file)], default_config_dirs=[])
-    assert what_the_service_sees({"oslo_config_config": conf}, token)["HTTP_X_PROJECT_ID"] == project
+    assert identity_headers_of({"oslo_config_config": conf}, token)["HTTP_X_PROJECT_ID"] == project
 
 
 def test_clouds_yaml_works_with_the_clients(keystone: Keystone, project: str, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def manage(directory: Path, *arguments: str) -> Result:
     return covey(directory, "manage", "placement", *arguments, "--database", DATABASE)
 
 
-def told(directory: Path, *arguments: str) -> Any:
+def manage_json(directory: Path, *arguments: str) -> Any:
     return json.loads(manage(directory, *arguments, "--json").stdout)
 
 
@@ -49,7 +49,7 @@ def store(directory: Path) -> Store:
 
 
 def hold(store: Store, consumer: str, kind: str = "INSTANCE") -> None:
-    """Takes all of n1."""
+    """Allocate all of n1."""
     with store.write() as tx:
         host = tx.hosts.by_name("n1")
         assert host is not None
@@ -59,7 +59,7 @@ def hold(store: Store, consumer: str, kind: str = "INSTANCE") -> None:
 
 
 def boot(store: Store) -> None:
-    """A server on n1 that lost what it held."""
+    """Create a server on n1 without allocations."""
     with store.write() as tx:
         host = tx.hosts.by_name("n1")
         assert host is not None
@@ -97,11 +97,11 @@ def test_sync_aggregates_counts_links_and_lists_them_on_request(directory: Path,
     )
     again = manage(directory, "sync_aggregates", "--verbose")
     assert (again.status, again.stdout) == (0, "0 links added, of 2 required.\n")
-    assert told(directory, "sync_aggregates") == {"added": [], "failed": [], "total": 2}
+    assert manage_json(directory, "sync_aggregates") == {"added": [], "failed": [], "total": 2}
 
 
 def test_unreachable_database_exits_with_2(directory: Path) -> None:
-    nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
+    nowhere = "postgresql://unknown@127.0.0.1:1/nothing"
     done = covey(directory, "manage", "placement", "sync_aggregates", "--database", nowhere)
     assert done.status == 2
     assert done.stderr.startswith("Error: The database")
@@ -119,7 +119,7 @@ def test_invalid_trait_exits_with_1_and_other_traits_are_added(directory: Path) 
             "2 traits added.",
         ],
     )
-    assert told(directory, "sync_traits") == {
+    assert manage_json(directory, "sync_traits") == {
         "added": [],
         "created": [],
         "unknown": [{"aggregate": "fast", "trait": "FAST"}],
@@ -134,7 +134,7 @@ def test_audit_finds_and_deletes_orphaned_allocations(directory: Path, store: St
     found = manage(directory, "audit")
     line = f"INSTANCE {LOST} on n1: VCPU 1"
     assert (found.status, found.stdout) == (3, f"! {line}\n1 consumer without a server or a migration found.\n")
-    (orphan,) = told(directory, "audit")["orphans"]
+    (orphan,) = manage_json(directory, "audit")["orphans"]
     assert (orphan["consumer"], orphan["type"], orphan["project_id"]) == (LOST, "INSTANCE", "web")
     assert [(held["provider"], held["resources"]) for held in orphan["allocations"]] == [("n1", {"VCPU": 1})]
     deleted = manage(directory, "audit", "--delete")
@@ -156,7 +156,7 @@ def test_heal_allocations_exit_status_reports_the_outcome(directory: Path, store
     dry = manage(directory, "heal_allocations", "--dry-run")
     assert (dry.status, dry.stdout) == (0, f"~ {line}\n1 server would be healed.\n")
     assert manage(directory, "heal_allocations", "--instance", str(uuid4())).status == 127
-    assert told(directory, "heal_allocations", "--instance", SERVER) == {
+    assert manage_json(directory, "heal_allocations", "--instance", SERVER) == {
         "healed": [{"server": SERVER, "name": "s", "allocations": {"n1": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}}}],
         "failed": [],
         "applied": True,

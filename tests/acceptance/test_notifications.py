@@ -32,7 +32,7 @@ flavors:
 
 
 @dataclass
-class Heard:
+class RecordingEndpoint:
     """A listener's endpoint that records what it receives."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -70,12 +70,12 @@ class Heard:
 
 
 @contextmanager
-def listening(url: str) -> Iterator[Heard]:
+def listening(url: str) -> Iterator[RecordingEndpoint]:
     """Listen like a program written for Nova."""
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
     transport = oslo_messaging.get_notification_transport(conf, url)
-    heard = Heard()
+    heard = RecordingEndpoint()
     target = oslo_messaging.Target(exchange="nova", topic="versioned_notifications")
     listener = oslo_messaging.get_notification_listener(transport, [target], [heard], executor="threading")
     listener.start()
@@ -115,7 +115,7 @@ class Service:
         return str(self.ask("POST", "/os-server-groups", {"server_group": body})["server_group"]["id"])
 
     def boot(self, name: str, group: str | None = None, flavor: str = "tiny", count: int = 1) -> str:
-        """The id of the first of them."""
+        """Create servers and return the id of the first."""
         flavors = {each["name"]: each["id"] for each in self.ask("GET", "/flavors")["flavors"]}
         body: dict[str, Any] = {"server": {"name": name, "flavorRef": flavors[flavor], "networks": "none"}}
         body["server"] |= {"min_count": count, "imageRef": "", "block_device_mapping_v2": VOLUME}
@@ -127,7 +127,7 @@ class Service:
         return str(self.ask("GET", f"/servers/{server}")["server"]["status"])
 
     def waiting(self) -> list[str]:
-        """The events that are still in the outbox."""
+        """Return the events in the outbox."""
         with closing(sqlite3.connect(self.covey.directory / "covey.sqlite")) as connection:
             return [event for (event,) in connection.execute("SELECT event FROM outbox ORDER BY id")]
 
@@ -174,15 +174,15 @@ def test_each_event_is_received_once_and_in_order(broker: RabbitMQ, service: Ser
     with listening(broker.url) as heard:
         group = service.group("web")
         service.boot("web", group, count=2)
-        told = heard.first(7)
-        servers = [message["data"]["uuid"] for message in told[1:3]]
+        received = heard.first(7)
+        servers = [message["data"]["uuid"] for message in received[1:3]]
         for server in servers:
             service.ask("DELETE", f"/servers/{server}")
-        told += heard.first(2)
+        received += heard.first(2)
         service.ask("DELETE", f"/os-server-groups/{group}")
-        told += heard.first(1)
+        received += heard.first(1)
     first, second = servers
-    assert [message["event_type"] for message in told] == [
+    assert [message["event_type"] for message in received] == [
         "server_group.create",
         *["instance.create.start"] * 2,
         *["server_group.add_member"] * 2,
@@ -190,10 +190,10 @@ def test_each_event_is_received_once_and_in_order(broker: RabbitMQ, service: Ser
         *["instance.delete.end"] * 2,
         "server_group.delete",
     ]
-    assert {message["priority"] for message in told} == {"INFO"}
-    assert {message["publisher_id"].partition(":")[0] for message in told} == {"nova-api"}
-    assert len({message["message_id"] for message in told}) == len(told)
-    assert [message["timestamp"] for message in told] == sorted(message["timestamp"] for message in told)
+    assert {message["priority"] for message in received} == {"INFO"}
+    assert {message["publisher_id"].partition(":")[0] for message in received} == {"nova-api"}
+    assert len({message["message_id"] for message in received}) == len(received)
+    assert [message["timestamp"] for message in received] == sorted(message["timestamp"] for message in received)
     data = {
         "uuid": group,
         "name": "web",
@@ -205,7 +205,7 @@ def test_each_event_is_received_once_and_in_order(broker: RabbitMQ, service: Ser
         "members": [],
         "hosts": None,
     }
-    groups = [message for message in told if message["event_type"].startswith("server_group")]
+    groups = [message for message in received if message["event_type"].startswith("server_group")]
     assert [message["data"] for message in groups] == [
         data,
         data | {"members": [first]},
@@ -213,7 +213,7 @@ def test_each_event_is_received_once_and_in_order(broker: RabbitMQ, service: Ser
         data,
     ]
     assert {(message["name"], message["version"]) for message in groups} == {("ServerGroupPayload", "1.1")}
-    end, gone = told[5]["data"], told[7]["data"]
+    end, gone = received[5]["data"], received[7]["data"]
     assert (end["state"], end["availability_zone"], end["flavor"]["nova_object.data"]["name"]) == (
         "active",
         "az-1",
@@ -279,5 +279,5 @@ def test_restarted_service_publishes_the_rest(broker: RabbitMQ, tmp_path: Path) 
         until(lambda: len(service.waiting()) == 2)
         kill(service.covey.process)
     with listening(broker.url) as heard, serving(tmp_path, broker.url):
-        told = [message["event_type"] for message in heard.first(2)]
-    assert told == ["instance.create.start", "instance.create.end"]
+        received = [message["event_type"] for message in heard.first(2)]
+    assert received == ["instance.create.start", "instance.create.end"]

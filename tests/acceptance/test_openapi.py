@@ -1,4 +1,4 @@
-"""The service does what its OpenAPI document says, whatever schemathesis thinks of sending it."""
+"""The service conforms to its OpenAPI document for the requests that schemathesis generates."""
 
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ EXAMPLES = 8  # of each operation, in each phase
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
-    """The demo fleet, and an operator and a tenant whose passwords cost little to check: many are wrong on purpose."""
+    """Run the demo fleet with an operator and a tenant, with cheap password hashes for many wrong passwords."""
     directory = tmp_path_factory.mktemp("openapi")
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
     users = [

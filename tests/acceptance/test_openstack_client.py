@@ -28,7 +28,7 @@ def disk(tmp_path: Path) -> Path:
 
 
 def test_each_command_works_in_its_own_process(demo: Demo) -> None:
-    """One process a command, as the other stories here do not take the time to."""
+    """Other tests of this file use one process for all commands."""
     admin, member = demo.cloud("admin"), demo.cloud("demo")
     created = admin.json("flavor create --ram 1024 --vcpus 2 --disk 10 --description 'for a test' typed")
     assert (created["name"], created["description"]) == ("typed", "for a test")
@@ -101,7 +101,7 @@ def test_image_lifecycle(admin: Session, member: Session, disk: Path) -> None:
 
 
 def test_image_data_is_read_from_standard_input(demo: Demo) -> None:
-    """Where standard input is no terminal, the client sends it without being told to."""
+    """The client sends standard input without an option if it is no terminal."""
     cloud = demo.cloud("demo")
     created = cloud.json("image create --disk-format qcow2 --property 'note=two words' piped", stdin=b"some data")
     assert (created["status"], created["size"], created["disk_format"]) == ("active", 9, "qcow2")
@@ -114,7 +114,7 @@ def test_images_are_paginated(member: Session) -> None:
     assert sorted(names) == ["database", "linux-minimal", "linux-server", "windows-server"]
     first = member.json("image list --public --limit 2")
     assert len(first) == 2
-    # The client sorts what it shows by name, so which of the two was the last is not to be seen there.
+    # The client sorts its output by name, which hides the order of the response.
     pages = [[row["Name"] for row in member.json(f"image list --marker {row['ID']}")] for row in first]
     assert {frozenset(page) for page in pages} >= {frozenset(names) - {row["Name"] for row in first}}
     licensed = member.json("image list --long --property trait:CUSTOM_WINDOWS_LICENSED=required")
@@ -128,7 +128,7 @@ def test_private_image_is_visible_to_its_project_only(
     assert "hidden" not in by_name(member.json("image list"))
     assert "No Image found for hidden" in member.refusal("image show hidden")
     assert f"No Image found for {created['id']}" in member.refusal(f"image show {created['id']}")
-    member.refusal("image delete hidden")  # "Multi Backend support not enabled." is what the client makes of a 404
+    member.refusal("image delete hidden")  # the client reports a 404 as "Multi Backend support not enabled."
     assert "hidden" in by_name(admin.json("image list"))
 
     assert "image:publicize_image" in other.refusal("image set --public hidden")
@@ -148,21 +148,21 @@ def test_aggregate_lifecycle(admin: Session) -> None:
     assert "already in availability zone" in admin.refusal("aggregate add host story node-01")
     assert "story" in admin.json("hypervisor show node-20")["aggregates"]
 
-    admin.run("aggregate set --name told --zone az-10 --property shelf=4 --property lamp=green story")
-    shown = admin.json("aggregate show told")
+    admin.run("aggregate set --name renamed --zone az-10 --property shelf=4 --property lamp=green story")
+    shown = admin.json("aggregate show renamed")
     assert (shown["availability_zone"], shown["properties"]) == ("az-10", {"shelf": "4", "lamp": "green"})
     hosts = admin.json("compute service list --host node-20")
     assert [host["Zone"] for host in hosts] == ["az-10"]
-    admin.run("aggregate unset --property shelf told")
-    admin.run("aggregate set --no-property --property last=one told")
-    row = by_name(admin.json("aggregate list --long"))["told"]
+    admin.run("aggregate unset --property shelf renamed")
+    admin.run("aggregate set --no-property --property last=one renamed")
+    row = by_name(admin.json("aggregate list --long"))["renamed"]
     assert (row["Availability Zone"], row["Properties"]) == ("az-10", {"last": "one"})
 
-    assert "Cannot remove host from aggregate" in admin.refusal("aggregate delete told")
-    assert admin.json("aggregate remove host told node-20")["hosts"] == ["node-21"]
-    assert admin.json("aggregate remove host told node-21")["hosts"] == []
-    admin.run("aggregate delete told")
-    assert "No Aggregate found for told" in admin.refusal("aggregate show told")
+    assert "Cannot remove host from aggregate" in admin.refusal("aggregate delete renamed")
+    assert admin.json("aggregate remove host renamed node-20")["hosts"] == ["node-21"]
+    assert admin.json("aggregate remove host renamed node-21")["hosts"] == []
+    admin.run("aggregate delete renamed")
+    assert "No Aggregate found for renamed" in admin.refusal("aggregate show renamed")
 
 
 def test_hosts_are_hypervisors(admin: Session, demo: Demo) -> None:
@@ -171,14 +171,14 @@ def test_hosts_are_hypervisors(admin: Session, demo: Demo) -> None:
     assert {row["State"] for row in listed} == {"up"}
     assert len(admin.json("hypervisor list --matching node-1")) == 10
     assert "No hypervisor matching 'ship' could be found." in admin.refusal("hypervisor list --matching ship")
-    assert admin.json("hypervisor list --long --limit 5") == listed  # the client goes on to the last page
+    assert admin.json("hypervisor list --long --limit 5") == listed  # the client requests all pages
 
     shown = admin.json("hypervisor show node-09")
     assert set(shown["aggregates"]) == {"az-2", "rack-3", "switch-2", "mz-3"}
     assert (shown["service_host"], shown["status"]) == ("node-09", "enabled")
     assert admin.json(f"hypervisor show {shown['id']}") == shown
 
-    # Up to 2.87 a hypervisor tells of its room, and the client asks for its uptime, which is not known here.
+    # Up to 2.87 a hypervisor shows its usage, and the client requests its uptime, which Covey does not provide.
     older = demo.cloud("admin").json("--os-compute-api-version 2.53 hypervisor show node-09")
     assert (older["vcpus"], older["memory_mb"], older["local_gb"]) == (32, 131072, 2000)
 

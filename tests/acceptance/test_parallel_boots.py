@@ -19,7 +19,7 @@ ROUNDS = 5
 
 @dataclass
 class Site:
-    """Processes that serve one database, and a connection to look at its rows."""
+    """Processes that serve one database, and a connection to it."""
 
     rows: sa.Engine
     ports: list[int]
@@ -44,7 +44,7 @@ def site(
 
 
 def boot_together(site: Site, name: str, group: str | None = None, project: str = "web") -> Counter[int]:
-    """One boot from each thread, each to another process than its neighbour's; tells the statuses."""
+    """Create one server from each thread, with the processes in turn, and return the statuses."""
     clients = [storm.Client(site.ports, project) for _ in range(BOOTS)]
     statuses: Counter[int] = Counter()
     lock = threading.Lock()
@@ -58,8 +58,8 @@ def boot_together(site: Site, name: str, group: str | None = None, project: str 
         return run
 
     for i, client in enumerate(clients):
-        client.ask("GET", "/healthcheck", of=i)  # the connection is there before the race begins
-    storm.at_once([boot(i) for i in range(BOOTS)])
+        client.ask("GET", "/healthcheck", of=i)  # connects before the threads start
+    storm.run_concurrently([boot(i) for i in range(BOOTS)])
     for client in clients:
         client.close()
     return statuses

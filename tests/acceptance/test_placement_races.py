@@ -1,6 +1,6 @@
-"""Eight clients write allocations to the same few providers, while others boot on those that are hosts.
+"""Eight clients write allocations to the same providers through Placement, and create servers through Compute.
 
-Whatever they do, one capacity serves both: it is never exceeded, and no request that fits is refused.
+Both APIs share one capacity: it is never exceeded, and no request that fits is refused.
 """
 
 import random
@@ -30,15 +30,15 @@ TRIES = 200
 HOSTS, VCPUS = 4, 8
 SHELF = "5e1f0000-0000-4000-8000-000000000000"  # a provider that is no host
 FULL = re.compile(r"for '(\w+)' on resource provider '([-0-9a-f]+)'\. The requested amount would exceed the capacity")
-OVERTAKEN = "placement.concurrent_update"
+CONFLICT = "placement.concurrent_update"
 NEW_SERVER = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
 
 Amounts = Mapping[str, Mapping[str, int]]  # by provider, by class
-Wishes = Mapping[str, Amounts]  # by consumer
+Requests = Mapping[str, Amounts]  # by consumer
 
 
 def body(request: Amounts, generation: int | None) -> dict[str, Any]:
-    """What is sent for one consumer. Its type is none that servers have: those are the service's own to account for."""
+    """Return the body for one consumer. Its type is not INSTANCE, whose allocations Covey manages."""
     return {
         "allocations": {provider: {"resources": amounts} for provider, amounts in request.items()},
         "project_id": "web",
@@ -49,7 +49,7 @@ def body(request: Amounts, generation: int | None) -> dict[str, Any]:
 
 
 def resources(document: Mapping[str, Any]) -> Amounts:
-    """What a consumer's document says that it holds."""
+    """Return the allocations in a consumer's document."""
     return {provider: given["resources"] for provider, given in document["allocations"].items()}
 
 
@@ -62,7 +62,7 @@ SHARED = [consumer(number) for number in range(4)]  # consumers that all clients
 
 @dataclass(frozen=True)
 class Held:
-    """What a consumer held from some moment between these two on."""
+    """A consumer's allocations since a time between `sent` and `answered`."""
 
     sent: float
     answered: float
@@ -71,78 +71,78 @@ class Held:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A wish that there was no room for, wherever it might have gone."""
+    """A request that was refused for lack of capacity on each provider it could use."""
 
     sent: float
     answered: float
-    wishes: Wishes
+    requests: Requests
     lacking: tuple[tuple[str, str], ...]  # provider, class
 
 
 @dataclass
-class Books:
-    """What the clients know together of what they did."""
+class Journal:
+    """Shared record of the clients' requests and results."""
 
     capacity: Mapping[str, Mapping[str, int]]
-    hosts: Mapping[str, str]  # the providers of hosts, by name
+    hosts: Mapping[str, str]  # providers of hosts by name
     held: dict[str, list[Held]] = field(default_factory=lambda: defaultdict(list))
     refusals: list[Refusal] = field(default_factory=list)
-    writes: Counter[str] = field(default_factory=Counter)  # by provider: those that its generation counts
-    tally: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
-    at_work: int = CLIENTS
+    writes: Counter[str] = field(default_factory=Counter)  # by provider: writes that increment its generation
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    running_clients: int = CLIENTS
     lock: Lock = field(default_factory=Lock)
 
     def note(self, what: str, answer: storm.Answer) -> storm.Answer:
         with self.lock:
-            self.tally[f"{what} {answer.status}"] += 1
+            self.counts[f"{what} {answer.status}"] += 1
             if answer.status >= 500:
-                self.wrong.append(f"{what}: {answer.status} {answer.json}")
+                self.failures.append(f"{what}: {answer.status} {answer.json}")
         return answer
 
-    def complain(self, sentence: str) -> None:
+    def report_error(self, sentence: str) -> None:
         with self.lock:
-            self.wrong.append(sentence)
+            self.failures.append(sentence)
 
-    def unfounded(self) -> list[str]:
-        """Refusals of what there was room for, even if all_servers held the most that they can have held just then."""
+    def unjustified_refusals(self) -> list[str]:
+        """Return refusals despite free capacity, even if all consumers held their maximum at that time."""
         return [f"{refusal} had room at {place}" for refusal in self.refusals if (place := self._room(refusal))]
 
     def _room(self, refusal: Refusal) -> tuple[str, str] | None:
         for provider, kind in refusal.lacking:
-            wanted = sum(request.get(provider, {}).get(kind, 0) for request in refusal.wishes.values())
-            others = (self.held[each] for each in self.held.keys() - refusal.wishes.keys())
-            most = sum(_most(each, refusal, provider, kind) for each in others)
+            wanted = sum(request.get(provider, {}).get(kind, 0) for request in refusal.requests.values())
+            others = (self.held[each] for each in self.held.keys() - refusal.requests.keys())
+            most = sum(_max_held(each, refusal, provider, kind) for each in others)
             if most + wanted <= self.capacity[provider][kind]:
                 return provider, kind
         return None
 
 
-def _most(held: list[Held], when: Refusal, provider: str, kind: str) -> int:
-    """The most that a consumer may have held while a request was under way."""
+def _max_held(held: list[Held], when: Refusal, provider: str, kind: str) -> int:
+    """Return the maximum that a consumer can have held during a request."""
     last_start = max((each.sent for each in held if each.answered < when.sent), default=0.0)
     possible = (each for each in held if each.sent <= when.answered and each.answered >= last_start)
     return max((each.amounts.get(provider, {}).get(kind, 0) for each in possible), default=0)
 
 
 @dataclass
-class Clerk:
-    """One client: writes what its own consumers hold, and what those hold that all share; boots a server now and then.
+class AllocationClient:
+    """A client that writes allocations of its own and of shared consumers, and sometimes creates servers.
 
-    Asks another process each time.
+    It uses the processes in turn.
     """
 
-    books: Books
+    journal: Journal
     client: storm.Client
     number: int
     seed: int
-    dice: random.Random = field(init=False)
+    rng: random.Random = field(init=False)
     own: list[str] = field(init=False)
     servers: list[str] = field(default_factory=list)
     asked: int = 0
 
     def __post_init__(self) -> None:
-        self.dice = random.Random(self.seed * 1000 + self.number)  # noqa: S311 -- chance, not secrecy
+        self.rng = random.Random(self.seed * 1000 + self.number)  # noqa: S311 -- chance, not secrecy
         self.own = [consumer(10 * (self.number + 1) + i) for i in range(3)]
 
     def work(self) -> None:
@@ -153,48 +153,48 @@ class Clerk:
             self.empty: 8,
             self.delete: 24,
             self.boot: 8,
-            self.unboot: 8,
+            self.delete_server: 8,
         }
         try:
             for _ in range(OPERATIONS):
-                (verb,) = self.dice.choices(list(verbs), list(verbs.values()))
+                (verb,) = self.rng.choices(list(verbs), list(verbs.values()))
                 verb()
         finally:
-            with self.books.lock:
-                self.books.at_work -= 1
+            with self.journal.lock:
+                self.journal.running_clients -= 1
 
     def put(self) -> None:
-        self.write({self._random_consumer(): self._wish()})
+        self.write({self._random_consumer(): self._random_request()})
 
     def put_many(self) -> None:
-        """Some get something, and one of them may give up all it has: room that goes from one to another."""
-        giver, *takers = [self.dice.choice(self.own), *self.dice.sample(SHARED, self.dice.randint(1, 2))]
-        wishes = {each: self._wish() for each in takers}
-        self.write(wishes | {giver: {} if self.dice.random() < 0.5 else self._wish()}, many=True)
+        """Write several consumers in one request; one of them may release all its allocations."""
+        released, *grown = [self.rng.choice(self.own), *self.rng.sample(SHARED, self.rng.randint(1, 2))]
+        requests = {each: self._random_request() for each in grown}
+        self.write(requests | {released: {} if self.rng.random() < 0.5 else self._random_request()}, many=True)
 
     def shrink(self) -> None:
-        """Of everything one less, which there is always room for."""
-        who = self.dice.choice(self.own)
-        held = self.look(who)["allocations"]
+        """Reduce all amounts of a consumer by one, which always fits."""
+        consumer_id = self.rng.choice(self.own)
+        held = self.show(consumer_id)["allocations"]
         less = {
             provider: {kind: amount - 1 for kind, amount in given["resources"].items() if amount > 1}
             for provider, given in held.items()
         }
-        if held and not self.write({who: {provider: amounts for provider, amounts in less.items() if amounts}}):
-            self.books.complain(f"{who} could not shrink from {held} to {less}")
+        if held and not self.write({consumer_id: {provider: amounts for provider, amounts in less.items() if amounts}}):
+            self.journal.report_error(f"{consumer_id} could not shrink from {held} to {less}")
 
     def empty(self) -> None:
-        self.write({self.dice.choice(self.own): {}})
+        self.write({self.rng.choice(self.own): {}})
 
     def delete(self) -> None:
-        who = self._random_consumer()
+        consumer_id = self._random_consumer()
         sent = time.monotonic()
-        answer = self.ask("delete", "DELETE", f"/placement/allocations/{who}")
+        answer = self.ask("delete", "DELETE", f"/placement/allocations/{consumer_id}")
         if answer.status == 204:
-            with self.books.lock:
-                self.books.held[who].append(Held(sent, time.monotonic(), {}))
+            with self.journal.lock:
+                self.journal.held[consumer_id].append(Held(sent, time.monotonic(), {}))
         elif answer.status != 404:
-            self.books.complain(f"delete: {answer}")
+            self.journal.report_error(f"delete: {answer}")
 
     def boot(self) -> None:
         name = f"race-{self.number}-{self.asked}"
@@ -202,118 +202,125 @@ class Clerk:
         answer = self.ask("boot", "POST", "/compute/v2.1/servers", storm.boot_body(name))
         answered = time.monotonic()
         if answer.status != 202:
-            self.books.complain(f"boot: {answer}")
+            self.journal.report_error(f"boot: {answer}")
             return
         server = str(answer.json["server"]["id"])
         shown = self.ask("show", "GET", f"/compute/v2.1/servers/{server}").json["server"]
         host = shown["OS-EXT-SRV-ATTR:host"]
-        with self.books.lock:
-            self.books.tally["placed" if host else "not placed"] += 1
+        with self.journal.lock:
+            self.journal.counts["placed" if host else "not placed"] += 1
             if host:  # for the rest of the test: no response reports when it is released
-                self.books.held[server].append(Held(sent, answered, {self.books.hosts[host]: NEW_SERVER}))
+                self.journal.held[server].append(Held(sent, answered, {self.journal.hosts[host]: NEW_SERVER}))
             else:
-                places = [(provider, "VCPU") for provider in self.books.hosts.values()]
-                wishes = {server: dict.fromkeys(self.books.hosts.values(), NEW_SERVER)}
-                self.books.refusals.append(Refusal(sent, answered, wishes, tuple(places)))
+                places = [(provider, "VCPU") for provider in self.journal.hosts.values()]
+                requests = {server: dict.fromkeys(self.journal.hosts.values(), NEW_SERVER)}
+                self.journal.refusals.append(Refusal(sent, answered, requests, tuple(places)))
         self.servers.append(server)
 
-    def unboot(self) -> None:
+    def delete_server(self) -> None:
         if self.servers:
-            server = self.servers.pop(self.dice.randrange(len(self.servers)))
+            server = self.servers.pop(self.rng.randrange(len(self.servers)))
             self.ask("unboot", "DELETE", f"/compute/v2.1/servers/{server}")
 
-    def write(self, wishes: Wishes, *, many: bool = False) -> bool:
-        """Writes it, again and again until it is there or there is no room; tells which."""
+    def write(self, requests: Requests, *, many: bool = False) -> bool:
+        """Write allocations, with retries after conflicts; return whether they fit."""
         for _ in range(TRIES):
-            before = {who: self.look(who) for who in wishes}
+            before = {consumer_id: self.show(consumer_id) for consumer_id in requests}
             sent = time.monotonic()
-            answer = self.send(wishes, before, many=many)
+            answer = self.send(requests, before, many=many)
             answered = time.monotonic()
             if answer.status == 204:
-                self._written(wishes, before, sent, answered)
+                self._record_write(requests, before, sent, answered)
                 return True
             error = answer.json["errors"][0]
             if answer.status != 409:
-                self.books.complain(f"{wishes}: {answer}")
+                self.journal.report_error(f"{requests}: {answer}")
                 return False
-            if error["code"] != OVERTAKEN:
+            if error["code"] != CONFLICT:
                 found = FULL.search(error["detail"])
                 if found is None:
-                    self.books.complain(f"refused, but not for want of room: {answer}")
+                    self.journal.report_error(f"refused for another reason than capacity: {answer}")
                     return False
-                with self.books.lock:
-                    self.books.tally["no room"] += 1
-                    self.books.refusals.append(Refusal(sent, answered, wishes, ((found[2], found[1]),)))
+                with self.journal.lock:
+                    self.journal.counts["no room"] += 1
+                    self.journal.refusals.append(Refusal(sent, answered, requests, ((found[2], found[1]),)))
                 return False
-            with self.books.lock:
-                self.books.tally["overtaken"] += 1
-                if not wishes.keys() & set(SHARED):
-                    self.books.wrong.append(f"no other client writes {list(wishes)}: {error['detail']}")
-        self.books.complain(f"{wishes} was overtaken {TRIES} times")
+            with self.journal.lock:
+                self.journal.counts["conflicts"] += 1
+                if not requests.keys() & set(SHARED):
+                    self.journal.failures.append(f"no other client writes {list(requests)}: {error['detail']}")
+        self.journal.report_error(f"{requests} had a conflict {TRIES} times")
         return False
 
-    def send(self, wishes: Wishes, before: Mapping[str, dict[str, Any]], *, many: bool) -> storm.Answer:
-        bodies = {who: body(request, before[who].get("consumer_generation")) for who, request in wishes.items()}
+    def send(self, requests: Requests, before: Mapping[str, dict[str, Any]], *, many: bool) -> storm.Answer:
+        bodies = {
+            consumer_id: body(request, before[consumer_id].get("consumer_generation"))
+            for consumer_id, request in requests.items()
+        }
         if many:
             return self.ask("post", "POST", "/placement/allocations", bodies)
-        (who,) = wishes
-        return self.ask("put", "PUT", f"/placement/allocations/{who}", bodies[who])
+        (consumer_id,) = requests
+        return self.ask("put", "PUT", f"/placement/allocations/{consumer_id}", bodies[consumer_id])
 
-    def look(self, who: str) -> dict[str, Any]:
-        answer = self.ask("look", "GET", f"/placement/allocations/{who}")
+    def show(self, consumer_id: str) -> dict[str, Any]:
+        answer = self.ask("look", "GET", f"/placement/allocations/{consumer_id}")
         assert answer.status == 200, answer
         found: dict[str, Any] = answer.json
         return found
 
     def ask(self, what: str, method: str, path: str, body: object = None) -> storm.Answer:
         self.asked += 1
-        return self.books.note(what, self.client.ask(method, path, body, of=self.number + self.asked))
+        return self.journal.note(what, self.client.ask(method, path, body, of=self.number + self.asked))
 
-    def _written(self, wishes: Wishes, before: Mapping[str, dict[str, Any]], sent: float, answered: float) -> None:
-        counted = {provider for request in wishes.values() for provider in request}
-        for who, request in wishes.items():
+    def _record_write(
+        self, requests: Requests, before: Mapping[str, dict[str, Any]], sent: float, answered: float
+    ) -> None:
+        counted = {provider for request in requests.values() for provider in request}
+        for consumer_id, request in requests.items():
             if not request:  # a released allocation counts too; only this client changes its own
-                counted |= before[who]["allocations"].keys()
-        with self.books.lock:
-            self.books.writes.update(counted)
-            for who, request in wishes.items():
-                self.books.held[who].append(Held(sent, answered, request))
-        for who in wishes.keys() & set(self.own):
-            after = self.look(who)
-            expected = before[who].get("consumer_generation", 0) + 1 if wishes[who] else None
-            if after.get("consumer_generation") != expected or resources(after) != wishes[who]:
-                self.books.complain(f"{who} should hold {wishes[who]} as generation {expected}, and has {after}")
+                counted |= before[consumer_id]["allocations"].keys()
+        with self.journal.lock:
+            self.journal.writes.update(counted)
+            for consumer_id, request in requests.items():
+                self.journal.held[consumer_id].append(Held(sent, answered, request))
+        for consumer_id in requests.keys() & set(self.own):
+            after = self.show(consumer_id)
+            expected = before[consumer_id].get("consumer_generation", 0) + 1 if requests[consumer_id] else None
+            if after.get("consumer_generation") != expected or resources(after) != requests[consumer_id]:
+                self.journal.report_error(
+                    f"{consumer_id} should hold {requests[consumer_id]} as generation {expected}, and has {after}"
+                )
 
     def _random_consumer(self) -> str:
-        return self.dice.choice(self.own * 2 + SHARED)
+        return self.rng.choice(self.own * 2 + SHARED)
 
-    def _wish(self) -> Amounts:
-        chosen = self.dice.sample(sorted(self.books.capacity), self.dice.randint(1, 2))
+    def _random_request(self) -> Amounts:
+        chosen = self.rng.sample(sorted(self.journal.capacity), self.rng.randint(1, 2))
         return {
-            provider: {"VCPU": self.dice.randint(1, 3)} | ({"DISK_GB": 1} if self.dice.random() < 0.5 else {})
+            provider: {"VCPU": self.rng.randint(1, 3)} | ({"DISK_GB": 1} if self.rng.random() < 0.5 else {})
             for provider in chosen
         }
 
 
-def watch(books: Books, client: storm.Client, rows: sa.Engine) -> None:
-    """Looks on until all clerks are done: at whole moments, generations only grow and nothing is over capacity."""
+def watch(journal: Journal, client: storm.Client, rows: sa.Engine) -> None:
+    """Check until all clients finish that generations only grow and no provider exceeds its capacity."""
     last: dict[str, int] = defaultdict(int)
-    looks = 0
-    while books.at_work:
-        for provider, capacity in books.capacity.items():
+    requests_sent = 0
+    while journal.running_clients:
+        for provider, capacity in journal.capacity.items():
             for what in ("usages", "allocations"):
-                looks += 1
+                requests_sent += 1
                 path = f"/placement/resource_providers/{provider}/{what}"
-                answer = books.note("watch", client.ask("GET", path, of=looks))
+                answer = journal.note("watch", client.ask("GET", path, of=requests_sent))
                 generation = answer.json["resource_provider_generation"]
                 if generation < last[provider]:
-                    books.complain(f"generation {generation} of {provider} after {last[provider]}")
+                    journal.report_error(f"generation {generation} of {provider} after {last[provider]}")
                 last[provider] = generation
                 used = Counter(answer.json["usages"]) if what == "usages" else _sum(answer.json["allocations"])
                 if any(used[kind] > most for kind, most in capacity.items()):
-                    books.complain(f"{what} of {provider}: {used} of {capacity}")
+                    journal.report_error(f"{what} of {provider}: {used} of {capacity}")
         for sentence in violations(rows):
-            books.complain(sentence)
+            journal.report_error(sentence)
     client.close()
 
 
@@ -324,10 +331,10 @@ def _sum(allocations: Mapping[str, Any]) -> Counter[str]:
     return total
 
 
-def found_books(client: storm.Client) -> Books:
-    """Beside the hosts a provider that is none; and what there is of each."""
-    made = client.ask("POST", "/placement/resource_providers", {"name": "shelf", "uuid": SHELF})
-    assert made.status == 200, made
+def create_journal(client: storm.Client) -> Journal:
+    """Create a provider that is no host; return a journal with the capacity of all providers."""
+    created = client.ask("POST", "/placement/resource_providers", {"name": "shelf", "uuid": SHELF})
+    assert created.status == 200, created
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": VCPUS}, "DISK_GB": {"total": 100}}}
     assert client.ask("PUT", f"/placement/resource_providers/{SHELF}/inventories", stock).status == 200
     providers = client.ask("GET", "/placement/resource_providers").json["resource_providers"]
@@ -338,7 +345,7 @@ def found_books(client: storm.Client) -> Books:
             kind: int((i["total"] - i["reserved"]) * i["allocation_ratio"]) for kind, i in has.items()
         }
     assert [has["VCPU"] for has in capacity.values()] == [VCPUS] * (HOSTS + 1)
-    return Books(capacity, {each["name"]: each["uuid"] for each in providers if each["uuid"] != SHELF})
+    return Journal(capacity, {each["name"]: each["uuid"] for each in providers if each["uuid"] != SHELF})
 
 
 def generations(rows: sa.Engine) -> Counter[str]:
@@ -348,7 +355,7 @@ def generations(rows: sa.Engine) -> Counter[str]:
 
 
 def free(rows: sa.Engine) -> dict[str, Counter[str]]:
-    """What is left of everything, by the rows: by provider, by class."""
+    """Return the free amounts by provider and class, from the rows."""
     joined = tables.inventories.join(
         tables.resource_providers, tables.inventories.c.provider_id == tables.resource_providers.c.id
     )
@@ -362,75 +369,77 @@ def free(rows: sa.Engine) -> dict[str, Counter[str]]:
     return found
 
 
-def check_retries(clerk: Clerk, rows: sa.Engine) -> None:
-    """In the quiet, every request that found no room gets it exactly if the rows have it."""
-    for number, refusal in enumerate(tuple(clerk.books.refusals)):
-        if not refusal.wishes.keys() <= {consumer(i) for i in range(1000)}:
+def check_retries(writer: AllocationClient, rows: sa.Engine) -> None:
+    """Without concurrency, a refused request succeeds if and only if it fits."""
+    for number, refusal in enumerate(tuple(writer.journal.refusals)):
+        if not refusal.requests.keys() <= {consumer(i) for i in range(1000)}:
             continue  # a boot
         if number % 3 == 0:
-            clerk.delete()
+            writer.delete()
         left = free(rows)
-        for who in refusal.wishes:
-            for provider, amounts in resources(clerk.look(who)).items():
+        for consumer_id in refusal.requests:
+            for provider, amounts in resources(writer.show(consumer_id)).items():
                 left[provider].update(amounts)
-        for request in refusal.wishes.values():
+        for request in refusal.requests.values():
             for provider, amounts in request.items():
                 left[provider].subtract(amounts)
         fits = all(amount >= 0 for of in left.values() for amount in of.values())
-        assert clerk.write(refusal.wishes, many=len(refusal.wishes) > 1) == fits, (refusal, left)
-        clerk.books.tally["retried, room" if fits else "retried, no room"] += 1
+        assert writer.write(refusal.requests, many=len(refusal.requests) > 1) == fits, (refusal, left)
+        writer.journal.counts["retried, room" if fits else "retried, no room"] += 1
         assert violations(rows) == []
 
 
-def clear(books: Books, client: storm.Client, rows: sa.Engine) -> None:
-    """Everybody gives back everything."""
-    for i, who in enumerate(books.held):
-        assert client.ask("DELETE", f"/placement/allocations/{who}", of=i).status in {204, 404}
+def release_everything(journal: Journal, client: storm.Client, rows: sa.Engine) -> None:
+    """Delete all allocations and servers."""
+    for i, consumer_id in enumerate(journal.held):
+        assert client.ask("DELETE", f"/placement/allocations/{consumer_id}", of=i).status in {204, 404}
     storm.delete_named(rows, client, "race-")
-    assert {provider: dict(has) for provider, has in free(rows).items()} == books.capacity
+    assert {provider: dict(has) for provider, has in free(rows).items()} == journal.capacity
 
 
-def check_doors(client: storm.Client, books: Books, rows: sa.Engine, processes: int) -> None:
-    """Hosts that one process filled through Placement are full for boots, at once and in every process; and back."""
-    filler, crumb = consumer(900), consumer(901)
+def check_both_apis(client: storm.Client, journal: Journal, rows: sa.Engine, processes: int) -> None:
+    """Assert that writes of one API in one process apply to the other API in every process immediately."""
+    large_consumer, small_consumer = consumer(900), consumer(901)
     for i in range(processes):
-        host = sorted(books.hosts)[i % HOSTS]
-        spot = books.hosts[host]
-        assert write(client, i, crumb, {spot: {"VCPU": 1}})
+        host = sorted(journal.hosts)[i % HOSTS]
+        host_provider = journal.hosts[host]
+        assert write(client, i, small_consumer, {host_provider: {"VCPU": 1}})
         left = {provider: has["VCPU"] for provider, has in free(rows).items() if provider != SHELF}
-        assert write(client, i, filler, {provider: {"VCPU": amount} for provider, amount in left.items()})
+        assert write(client, i, large_consumer, {provider: {"VCPU": amount} for provider, amount in left.items()})
         for j in range(processes):
-            assert with_room(client, j) == {SHELF}, f"filled by {i}, looked at by {j}"
+            assert candidate_providers(client, j) == {SHELF}, f"filled by {i}, looked at by {j}"
             assert boot(client, j, f"full-{i}-{j}") is None, f"filled by {i}, booted by {j}"
-        assert client.ask("DELETE", f"/placement/allocations/{crumb}", of=i).status == 204
+        assert client.ask("DELETE", f"/placement/allocations/{small_consumer}", of=i).status == 204
         for j in range(processes):
-            assert with_room(client, j) == {SHELF, spot}, f"emptied by {i}, looked at by {j}"
+            assert candidate_providers(client, j) == {SHELF, host_provider}, f"emptied by {i}, looked at by {j}"
         assert boot(client, i + 1, f"last-{i}") == host
         for j in range(processes):
-            assert with_room(client, j) == {SHELF}, f"booted by {i + 1}, looked at by {j}"
-            assert not write(client, j, crumb, {spot: {"VCPU": 1}}), f"booted by {i + 1}, written by {j}"
+            assert candidate_providers(client, j) == {SHELF}, f"booted by {i + 1}, looked at by {j}"
+            assert not write(client, j, small_consumer, {host_provider: {"VCPU": 1}}), (
+                f"booted by {i + 1}, written by {j}"
+            )
         storm.wait_until_idle(rows)
         assert violations(rows, idle=True) == []
-        assert client.ask("DELETE", f"/placement/allocations/{filler}", of=i).status == 204
+        assert client.ask("DELETE", f"/placement/allocations/{large_consumer}", of=i).status == 204
         for name in (f"full-{i}-", f"last-{i}"):
             storm.delete_named(rows, client, name)
 
 
-def write(client: storm.Client, of: int, who: str, request: Amounts) -> bool:
-    """A new consumer's allocations; whether there was room for them."""
-    answer = client.ask("PUT", f"/placement/allocations/{who}", body(request, None), of=of)
+def write(client: storm.Client, of: int, consumer_id: str, request: Amounts) -> bool:
+    """Write a new consumer's allocations; return whether they fit."""
+    answer = client.ask("PUT", f"/placement/allocations/{consumer_id}", body(request, None), of=of)
     assert answer.status == 204 or FULL.search(answer.json["errors"][0]["detail"]), answer
     return answer.status == 204
 
 
-def with_room(client: storm.Client, of: int) -> set[str]:
-    """The providers that a process offers for one VCPU."""
+def candidate_providers(client: storm.Client, of: int) -> set[str]:
+    """Return a process' allocation candidates for one VCPU."""
     found = client.ask("GET", "/placement/allocation_candidates?resources=VCPU:1", of=of).json["allocation_requests"]
     return {provider for each in found for provider in each["allocations"]}
 
 
 def boot(client: storm.Client, of: int, name: str) -> str | None:
-    """The host that a new server got."""
+    """Create a server and return its host."""
     answer = client.ask("POST", "/compute/v2.1/servers", storm.boot_body(name), of=of)
     assert answer.status == 202, answer
     shown = client.ask("GET", f"/compute/v2.1/servers/{answer.json['server']['id']}", of=of).json["server"]
@@ -445,42 +454,42 @@ def race(directory: Path, database: str, processes: int, seed: int) -> None:
     with storm.serving(directory, database, processes, variables) as running:
         ports = [each.port for each in running]
         rows, client = storm.connect(database), storm.Client(ports)
-        books = found_books(client)
+        journal = create_journal(client)
         before = generations(rows)
-        clerks = [Clerk(books, storm.Client(ports), number, seed) for number in range(CLIENTS)]
+        writers = [AllocationClient(journal, storm.Client(ports), number, seed) for number in range(CLIENTS)]
         watcher = storm.Client(ports)
-        storm.at_once([*(clerk.work for clerk in clerks), lambda: watch(books, watcher, rows)])
+        storm.run_concurrently([*(writer.work for writer in writers), lambda: watch(journal, watcher, rows)])
         storm.wait_until_idle(rows)
-        print(dict(sorted(books.tally.items())), "deadlocks", storm.deadlocks(rows))  # noqa: T201
-        assert books.wrong == []
-        assert books.unfounded() == []
+        print(dict(sorted(journal.counts.items())), "deadlocks", storm.deadlocks(rows))  # noqa: T201
+        assert journal.failures == []
+        assert journal.unjustified_refusals() == []
         assert violations(rows, idle=True) == []
-        assert generations(rows) - before == books.writes
+        assert generations(rows) - before == journal.writes
         assert storm.deadlocks(rows) == 0
-        for what in ("overtaken", "no room", "placed", "delete 204"):
-            assert books.tally[what] > 0, f"nothing was {what}"
+        for what in ("conflicts", "no room", "placed", "delete 204"):
+            assert journal.counts[what] > 0, f"{what}: 0"
 
-        check_retries(clerks[0], rows)
-        assert books.wrong == []
-        assert books.tally["retried, room"] > 0
-        assert books.tally["retried, no room"] > 0
-        clear(books, client, rows)
-        check_doors(client, books, rows, processes)
-        storm.check_memory(rows, ports)
+        check_retries(writers[0], rows)
+        assert journal.failures == []
+        assert journal.counts["retried, room"] > 0
+        assert journal.counts["retried, no room"] > 0
+        release_everything(journal, client, rows)
+        check_both_apis(client, journal, rows, processes)
+        storm.check_fleet_in_memory(rows, ports)
         assert storm.crashes([each.log for each in running]) == []
-        for each in (client, *(clerk.client for clerk in clerks)):
+        for each in (client, *(writer.client for writer in writers)):
             each.close()
         rows.dispose()
 
 
 @pytest.mark.parametrize("seed", [20260301, 20260302])
-def test_eight_clients_race_on_four_postgresql_processes(
+def test_eight_clients_never_exceed_capacity_in_four_postgresql_processes(
     tmp_path: Path, postgresql_server: PostgreSQL, seed: int
 ) -> None:
     with postgresql_server.fresh() as database:
         race(tmp_path, database, 4, seed)
 
 
-def test_eight_clients_race_on_one_sqlite_process(tmp_path: Path, sqlite_server: SQLite) -> None:
+def test_eight_clients_never_exceed_capacity_in_one_sqlite_process(tmp_path: Path, sqlite_server: SQLite) -> None:
     with sqlite_server.fresh(tmp_path) as database:
         race(tmp_path, database, 1, 20260303)

@@ -1,4 +1,4 @@
-"""Resource providers and all that belongs to them with openstacksdk as a library."""
+"""Resource providers, inventories, traits and allocations with openstacksdk as a library."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from openstack import exceptions
 from tests.acceptance.conftest import Demo
 from tests.acceptance.test_sdk import connect
 
-# The library warns about its own future, release after release.
+# The library prints deprecation warnings about itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
 
 Connection = Any  # openstacksdk has no types to check against
@@ -30,7 +30,7 @@ def member(demo: Demo) -> Iterator[Connection]:
 
 
 def said(refused: "pytest.ExceptionInfo[Any]") -> str:
-    """What the service told; the library does not look for it where Placement has it."""
+    """Return the error detail of Placement, which the library does not read."""
     return str(refused.value.response.json()["errors"][0]["detail"])
 
 
@@ -65,7 +65,7 @@ def test_provider_lifecycle(admin: Connection) -> None:
 
     admin.placement.delete_resource_provider(child, ignore_missing=False)
     admin.placement.delete_resource_provider(made, ignore_missing=False)
-    admin.placement.delete_resource_provider(chosen)  # a second time does no harm
+    admin.placement.delete_resource_provider(chosen)  # idempotent
     with pytest.raises(exceptions.NotFoundException):
         admin.placement.delete_resource_provider(chosen, ignore_missing=False)
     with pytest.raises(exceptions.NotFoundException):
@@ -132,7 +132,7 @@ def test_provider_inventories(admin: Connection, provider: Any) -> None:
 def test_provider_traits(admin: Connection, provider: Any) -> None:
     made = admin.placement.create_trait("CUSTOM_SDK_BLUE")
     assert made.name == "CUSTOM_SDK_BLUE"
-    admin.placement.create_trait("CUSTOM_SDK_BLUE")  # it is there, and that is all that was asked for
+    admin.placement.create_trait("CUSTOM_SDK_BLUE")  # PUT of an existing trait succeeds
     assert admin.placement.get_trait("CUSTOM_SDK_BLUE").id == "CUSTOM_SDK_BLUE"
     assert admin.placement.get_trait("HW_CPU_X86_AVX2").id == "HW_CPU_X86_AVX2"
     assert [each.name for each in admin.placement.traits(name="startswith:CUSTOM_SDK")] == ["CUSTOM_SDK_BLUE"]

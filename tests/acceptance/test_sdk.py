@@ -11,7 +11,7 @@ from openstack import exceptions
 from tests.acceptance.conftest import Demo
 from tests.acceptance.processes import Cloud
 
-# The library warns about its own future, release after release.
+# The library prints deprecation warnings about itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
 
 Connection = Any  # openstacksdk has no types to check against

@@ -43,7 +43,7 @@ def log_lines(running: Covey) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
-    """A service without authentication, with a fleet of three hosts."""
+    """Run a service without authentication and with three hosts."""
     directory = tmp_path_factory.mktemp("served")
     (directory / "fleet.yaml").write_text(FLEET)
     arguments = ("serve", "--fleet", "fleet.yaml", *database_in(directory))
@@ -80,7 +80,8 @@ def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreS
         arguments = ("serve", "--database", database, "--workers", "2")
         with running_covey(tmp_path, *arguments, variables=variables) as running:
             asked, until = 0, time.monotonic() + 60
-            while asked < 60 or len(list((tmp_path / "metrics").glob("counter_*.db"))) < 2:  # the other may come late
+            # The second process may start later than the first.
+            while asked < 60 or len(list((tmp_path / "metrics").glob("counter_*.db"))) < 2:
                 assert get(f"{running.url}/compute/v2.1/flavors").status_code == 200
                 assert time.monotonic() < until, "the second process never answered"
                 asked += 1

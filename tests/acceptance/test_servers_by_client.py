@@ -1,4 +1,4 @@
-"""Servers and server groups, from their beginning to their end, with the unmodified `openstack` command."""
+"""Lifecycles of servers and server groups with the unmodified `openstack` command."""
 
 import re
 import time
@@ -14,7 +14,7 @@ from tests.acceptance.processes import Failed, Session
 BOOT = "server create --image linux-server --flavor tiny --no-network"
 DONE = "Complete"
 MOVED = "Complete, check success/failure by openstack server migration/event list/show"
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 Document = dict[str, Any]
 
@@ -23,14 +23,14 @@ def column(rows: list[Document], name: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
-def told(session: Session, command: str) -> str:
-    """What a command says, progress aside: that line has no end, so it is given one before the next is written."""
-    return re.sub(r"\s*Progress: \d*", "", session._said(f"{command}\n!echo")).strip()
+def output_without_progress(session: Session, command: str) -> str:
+    """Return a command's output without progress; the added echo ends the unterminated progress line."""
+    return re.sub(r"\s*Progress: \d*", "", session._output(f"{command}\n!echo")).strip()
 
 
-def at_rest(session: Session, server: str, status: str = "ACTIVE") -> Document:
-    """The server, as soon as it has the status and nothing is being done to it. Raises Failed."""
-    deadline = time.monotonic() + PATIENCE_S
+def wait_until_idle(session: Session, server: str, status: str = "ACTIVE") -> Document:
+    """Wait until a server has the status and no task, and return it. Raises Failed."""
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         shown: Document = session.json(f"server show {server}")
         if shown["status"] == status and shown["OS-EXT-STS:task_state"] is None:
@@ -38,20 +38,20 @@ def at_rest(session: Session, server: str, status: str = "ACTIVE") -> Document:
     raise Failed(f"{server} is {shown['status']}, {shown['OS-EXT-STS:task_state']}, not {status}")
 
 
-def all_at_rest(session: Session, names: str, status: str = "ACTIVE") -> list[Document]:
-    """Every server of the project whose name has that in it, as soon as each is so far."""
+def wait_until_all_idle(session: Session, names: str, status: str = "ACTIVE") -> list[Document]:
+    """Wait until all servers with matching names are idle, and return them."""
     found = session.json(f"server list --name {names}")
-    return [at_rest(session, row["ID"], status) for row in found]
+    return [wait_until_idle(session, row["ID"], status) for row in found]
 
 
 def boot(session: Session, name: str, options: str = "") -> Document:
-    """A new server that runs."""
+    """Create a server and return it when it is ACTIVE."""
     created = session.json(f"{BOOT} {options} {name}")
-    return at_rest(session, created["id"])
+    return wait_until_idle(session, created["id"])
 
 
 def host(admin: Session, server: Document) -> str | None:
-    """Where a server is, which its owner is not told."""
+    """Return the host of a server, which only operators see."""
     where: str | None = admin.json(f"server show {server['id']}")["OS-EXT-SRV-ATTR:host"]
     return where
 
@@ -62,20 +62,20 @@ def uses(session: Session, project: str) -> Document:
 
 
 @pytest.fixture(autouse=True)
-def _everything_is_left_as_it_was(admin: Session) -> Iterator[None]:
+def _delete_servers_and_groups(admin: Session) -> Iterator[None]:
     yield
     groups = column(admin.json("server group list --all-projects"), "ID")
     if groups:
         admin.run(f"server group delete {' '.join(groups)}")
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while servers := column(admin.json("server list --all-projects -n"), "ID"):
         assert time.monotonic() < deadline, servers
-        # One that is gone by now is nothing to complain of: the list says when none is left.
-        told(admin, f"server delete {' '.join(servers)}")
+        # Errors about servers that are already deleted are ignored; the loop ends with an empty list.
+        output_without_progress(admin, f"server delete {' '.join(servers)}")
 
 
 def test_each_command_works_in_its_own_process(demo: Demo) -> None:
-    """One process a command, as the other stories here do not take the time to."""
+    """Other tests of this file use one process for all commands."""
     member = demo.cloud("demo")
     group = member.json("server group create --policy anti-affinity --rule max_server_per_host=3 'a typed group'")
     assert (group["policy"], group["rules"]) == ("anti-affinity", {"max_server_per_host": 3})
@@ -138,9 +138,9 @@ def test_group_lifecycle(admin: Session, member: Session, other: Session) -> Non
     ],
 )
 def test_invalid_group_is_rejected(member: Session, options: str, why: str) -> None:
-    said = member.refusal(f"server group create {options} senseless")
-    assert "400" in said
-    assert why in said
+    output = member.refusal(f"server group create {options} senseless")
+    assert "400" in output
+    assert why in output
 
 
 def test_duplicate_group_name_is_ambiguous(member: Session) -> None:
@@ -154,17 +154,17 @@ def test_servers_follow_the_policies_of_their_group(admin: Session, member: Sess
     group = member.json("server group create --policy anti-affinity spread")
     first = member.json(f"{BOOT} --server-group spread --availability-zone az-1 --max 6 --wait many")
     assert (first["status"], first["name"]) == ("ACTIVE", "many-1")
-    many = all_at_rest(member, "many")
+    many = wait_until_all_idle(member, "many")
     assert sorted(column(many, "name")) == [f"many-{number}" for number in range(1, 7)]
     assert len(set(column(many, "hostId"))) == 6
     assert set(member.json("server group show spread")["members"]) == set(column(many, "id"))
 
-    # Two of the zone's eight hosts are left: these two take them, and a ninth finds none.
+    # Two of the zone's eight hosts are free: they take two servers, and a ninth has no valid host.
     rest = [boot(member, f"rest-{number}", f"--hint group={group['id']} --availability-zone az-1") for number in (1, 2)]
     assert len(set(column(many + rest, "hostId"))) == 8
     assert {host(admin, server) for server in many + rest} == {f"node-{number:02}" for number in range(1, 9)}
-    said = told(member, f"{BOOT} --server-group spread --availability-zone az-1 --wait ninth")
-    assert said == "Error creating server: ninth"
+    output = output_without_progress(member, f"{BOOT} --server-group spread --availability-zone az-1 --wait ninth")
+    assert output == "Error creating server: ninth"
 
     shown = member.json("server show ninth")
     assert (shown["status"], shown["OS-EXT-STS:vm_state"], shown["hostId"]) == ("ERROR", "error", "")
@@ -183,14 +183,14 @@ def test_servers_follow_the_policies_of_their_group(admin: Session, member: Sess
 def test_affinity_group_shares_a_host(admin: Session, member: Session) -> None:
     member.json("server group create --policy affinity together")
     member.json(f"{BOOT} --server-group together --max 3 mate")
-    mates = all_at_rest(member, "mate")
+    mates = wait_until_all_idle(member, "mate")
     assert len(mates) == 3
     assert len(set(column(mates, "hostId"))) == 1
 
-    # Moving one alone would part it from the others, which its group forbids: it stays, and the log says why.
+    # The affinity policy forbids a move of one member: it stays, and the instance action shows why.
     mate = mates[0]
     assert "No valid host was found. Of 24 hosts: " in admin.refusal(f"server migrate {mate['id']}")
-    after = at_rest(member, mate["id"])
+    after = wait_until_idle(member, mate["id"])
     assert after["hostId"] == mate["hostId"]
     assert column(member.json(f"server event list {mate['id']}"), "Action") == ["migrate", "create"]
 
@@ -198,10 +198,10 @@ def test_affinity_group_shares_a_host(admin: Session, member: Session) -> None:
 def test_min_count_and_max_count(admin: Session) -> None:
     admin.json("server group create --policy anti-affinity --rule max_server_per_host=2 couple")
     admin.json(f"{BOOT} --server-group couple --host node-03 --min 2 --max 3 couple")
-    couple = all_at_rest(admin, "couple")
+    couple = wait_until_all_idle(admin, "couple")
     assert Counter(column(couple, "OS-EXT-SRV-ATTR:host")) == {"node-03": 2}
     admin.json(f"{BOOT} --server-group couple --host node-03 --min 2 --max 3 no-room")
-    refused = all_at_rest(admin, "no-room", "ERROR")
+    refused = wait_until_all_idle(admin, "no-room", "ERROR")
     assert len(refused) == 2
     assert "node-03" not in {server["OS-EXT-SRV-ATTR:host"] for server in refused}
     assert "min instances should be <= max instances" in admin.refusal(f"{BOOT} --min 3 --max 2 none")
@@ -215,14 +215,16 @@ def test_server_attributes_are_set_and_changed(member: Session) -> None:
     assert server["image"].startswith("linux-server (")
     assert server["flavor"]["name"] == "tiny"
 
-    member.run("server set --name told --property tier=silver --property lamp=on --description new --tag green dressed")
-    member.run("server unset --property shelf --tag red told")
-    shown = member.json("server show told")
+    member.run(
+        "server set --name renamed --property tier=silver --property lamp=on --description new --tag green dressed"
+    )
+    member.run("server unset --property shelf --tag red renamed")
+    shown = member.json("server show renamed")
     assert (shown["id"], shown["description"]) == (server["id"], "new")
     assert shown["properties"] == {"tier": "silver", "lamp": "on"}
     assert shown["tags"] == ["blue", "green"]
-    member.run("server unset --description told")
-    assert member.json("server show told")["description"] in {None, ""}
+    member.run("server unset --description renamed")
+    assert member.json("server show renamed")["description"] in {None, ""}
     assert "No Server found for dressed" in member.refusal("server show dressed")
 
 
@@ -263,28 +265,28 @@ def test_server_list_filters(admin: Session, member: Session, other: Session) ->
         assert len(admin.json(f"server list --all-projects --host {node}")) == count
     assert "os_compute_api:servers:detail:get_all_tenants" in member.refusal("server list --all-projects")
     assert {row["Host"] for row in member.json("server list --long")} == {None}
-    # A tenant that names a host learns nothing of it.
+    # The error for a tenant reveals nothing about the host.
     assert names(member, "--host node-01") == {"web-1", "web-2", "db"}
 
 
 def test_power_and_locks(member: Session) -> None:
     server = boot(member, "power")
     member.run("server stop power")
-    stopped = at_rest(member, "power", "SHUTOFF")
+    stopped = wait_until_idle(member, "power", "SHUTOFF")
     assert (stopped["OS-EXT-STS:power_state"], stopped["hostId"]) == (4, server["hostId"])
     assert "409" in member.refusal("server stop power")
     member.run("server start power")
-    at_rest(member, "power")
-    assert told(member, "server reboot --wait power") == DONE
-    assert told(member, "server reboot --hard --wait power") == DONE
+    wait_until_idle(member, "power")
+    assert output_without_progress(member, "server reboot --wait power") == DONE
+    assert output_without_progress(member, "server reboot --hard --wait power") == DONE
 
     member.run("server lock --reason careful power")
     locked = member.json("server show power")
     assert (locked["locked"], locked["locked_reason"]) == (True, "careful")
     for command in ("stop", "reboot", "delete", "shelve", "resize --flavor small"):
-        said = member.refusal(f"server {command} power")
-        assert "409" in said
-        assert f"Instance {server['id']} is locked" in said
+        output = member.refusal(f"server {command} power")
+        assert "409" in output
+        assert f"Instance {server['id']} is locked" in output
     member.run("server unlock power")
     assert member.json("server show power")["locked"] is False
 
@@ -306,29 +308,29 @@ def test_operators_can_force_a_host(admin: Session, member: Session) -> None:
     assert "zone is not available" in admin.refusal(f"{BOOT} --availability-zone az-99 lost")
     assert "zone is not available" in member.refusal(f"{BOOT} --availability-zone az-99 lost")
 
-    # A host that has servers does not leave the fleet.
+    # A host with servers cannot be deleted.
     (service,) = admin.json("compute service list --host node-03")
     assert "409" in admin.refusal(f"compute service delete {service['ID']}")
     assert admin.json("hypervisor show node-03")["state"] == "up"
-    assert told(admin, "server delete --wait here there forced zoned") == ""
+    assert output_without_progress(admin, "server delete --wait here there forced zoned") == ""
     assert admin.json("server list") == []
 
 
 def test_cold_migration_is_confirmed_or_reverted(admin: Session, member: Session) -> None:
     server = boot(member, "moving")
     first = host(admin, server)
-    assert told(admin, f"server migrate --wait {server['id']}") == MOVED
-    waiting = at_rest(member, "moving", "VERIFY_RESIZE")
+    assert output_without_progress(admin, f"server migrate --wait {server['id']}") == MOVED
+    waiting = wait_until_idle(member, "moving", "VERIFY_RESIZE")
     assert waiting["hostId"] != server["hostId"]
     second = host(admin, server)
     member.run("server migration confirm moving")
-    assert at_rest(member, "moving")["hostId"] == waiting["hostId"]
+    assert wait_until_idle(member, "moving")["hostId"] == waiting["hostId"]
 
     third = next(name for name in ("node-20", "node-21", "node-22") if name not in {first, second})
-    assert told(admin, f"server migrate --host {third} --wait {server['id']}") == MOVED
+    assert output_without_progress(admin, f"server migrate --host {third} --wait {server['id']}") == MOVED
     assert host(admin, server) == third
     member.run("server migration revert moving")
-    assert at_rest(member, "moving")["hostId"] == waiting["hostId"]
+    assert wait_until_idle(member, "moving")["hostId"] == waiting["hostId"]
     assert host(admin, server) == second
 
     moves = admin.json(f"server migration list --server {server['id']}")
@@ -344,11 +346,13 @@ def test_cold_migration_is_confirmed_or_reverted(admin: Session, member: Session
 def test_live_migration(admin: Session, member: Session) -> None:
     server = boot(member, "live")
     first = host(admin, server)
-    assert told(admin, f"server migrate --live-migration --wait {server['id']}") == MOVED
+    assert output_without_progress(admin, f"server migrate --live-migration --wait {server['id']}") == MOVED
     second = host(admin, server)
     third = next(name for name in ("node-20", "node-21", "node-22") if name not in {first, second})
-    assert told(admin, f"server migrate --live-migration --host {third} --wait {server['id']}") == MOVED
-    assert at_rest(member, "live")["OS-EXT-STS:vm_state"] == "active"
+    assert (
+        output_without_progress(admin, f"server migrate --live-migration --host {third} --wait {server['id']}") == MOVED
+    )
+    assert wait_until_idle(member, "live")["OS-EXT-STS:vm_state"] == "active"
     assert len({first, second, third}) == 3
     assert host(admin, server) == third
     moves = admin.json(f"server migration list --server {server['id']} --type live-migration")
@@ -359,16 +363,16 @@ def test_live_migration(admin: Session, member: Session) -> None:
 def test_resize_is_confirmed_or_reverted(member: Session) -> None:
     boot(member, "growing")
     assert "400" in member.refusal("server resize --flavor tiny growing")
-    assert told(member, "server resize --flavor medium --wait growing") == DONE
+    assert output_without_progress(member, "server resize --flavor medium --wait growing") == DONE
     member.run("server resize confirm growing")
-    assert at_rest(member, "growing")["flavor"]["name"] == "medium"
+    assert wait_until_idle(member, "growing")["flavor"]["name"] == "medium"
     used = uses(member, "demo")
     assert (used["instances"], used["cores"], used["ram"]) == (1, 2, 4096)
 
-    assert told(member, "server resize --flavor large --wait growing") == DONE
-    assert at_rest(member, "growing", "VERIFY_RESIZE")["flavor"]["name"] == "large"
+    assert output_without_progress(member, "server resize --flavor large --wait growing") == DONE
+    assert wait_until_idle(member, "growing", "VERIFY_RESIZE")["flavor"]["name"] == "large"
     member.run("server resize revert growing")
-    assert at_rest(member, "growing")["flavor"]["name"] == "medium"
+    assert wait_until_idle(member, "growing")["flavor"]["name"] == "medium"
     used = uses(member, "demo")
     assert (used["instances"], used["cores"], used["ram"]) == (1, 2, 4096)
     actions = column(member.json("server event list growing"), "Action")
@@ -378,12 +382,12 @@ def test_resize_is_confirmed_or_reverted(member: Session) -> None:
 def test_shelved_server_is_offloaded_and_unshelved(admin: Session, member: Session) -> None:
     group = member.json("server group create --policy anti-affinity shelf")
     server = boot(member, "book", "--server-group shelf --availability-zone az-1")
-    assert told(member, "server shelve --wait book") == ""
-    shelved = at_rest(member, "book", "SHELVED_OFFLOADED")
+    assert output_without_progress(member, "server shelve --wait book") == ""
+    shelved = wait_until_idle(member, "book", "SHELVED_OFFLOADED")
     assert (shelved["hostId"], host(admin, server)) == ("", None)
     assert member.json(f"server show {server['id']}")["server_groups"] == [group["id"]]
-    assert told(member, "server unshelve --wait book") == ""
-    assert at_rest(member, "book")["OS-EXT-AZ:availability_zone"] == "az-1"
+    assert output_without_progress(member, "server unshelve --wait book") == ""
+    assert wait_until_idle(member, "book")["OS-EXT-AZ:availability_zone"] == "az-1"
     assert member.json("server group show shelf")["members"] == [server["id"]]
 
 
@@ -394,8 +398,8 @@ def test_servers_of_a_down_host_are_evacuated(admin: Session) -> None:
     try:
         begun = admin.json("server evacuate stranded")
         assert begun["id"] == server["id"]
-        # From 2.95 on an evacuated server waits for its owner to start it.
-        assert at_rest(admin, "stranded", "SHUTOFF")["OS-EXT-SRV-ATTR:host"] != "node-24"
+        # From 2.95 an evacuated server stays stopped.
+        assert wait_until_idle(admin, "stranded", "SHUTOFF")["OS-EXT-SRV-ATTR:host"] != "node-24"
     finally:
         admin.run("compute service set --up node-24 nova-compute")
     (move,) = admin.json(f"server migration list --server {server['id']}")
@@ -418,9 +422,9 @@ def test_servers_of_a_down_host_are_evacuated(admin: Session) -> None:
 )
 def test_forbidden_command_names_the_rule(member: Session, command: str, rule: str) -> None:
     server = member.json(f"{BOOT} mine") if "{id}" in command else {"id": ""}
-    said = member.refusal(command.format(id=server["id"]))
-    assert "403" in said
-    assert f"{rule} to be performed." in said
+    output = member.refusal(command.format(id=server["id"]))
+    assert "403" in output
+    assert f"{rule} to be performed." in output
 
 
 def test_servers_and_groups_are_project_resources(member: Session, other: Session) -> None:
@@ -436,11 +440,11 @@ def test_servers_and_groups_are_project_resources(member: Session, other: Sessio
         assert f"No ServerGroup found for {what}" in other.refusal(f"server group show {what}")
         other.refusal(f"server group delete {what}")
     assert "No ServerGroup found for private" in other.refusal(f"{BOOT} --server-group private no")
-    said = other.refusal(f"{BOOT} --hint group={group['id']} no")
-    assert "400" in said
-    assert f"Instance group {group['id']} could not be found." in said
+    output = other.refusal(f"{BOOT} --hint group={group['id']} no")
+    assert "400" in output
+    assert f"Instance group {group['id']} could not be found." in output
     assert member.json("server group show private")["members"] == [server["id"]]
-    assert at_rest(member, "private")["name"] == "private"
+    assert wait_until_idle(member, "private")["name"] == "private"
 
 
 def test_quota_limits_a_project(admin: Session, member: Session) -> None:
@@ -448,15 +452,15 @@ def test_quota_limits_a_project(admin: Session, member: Session) -> None:
     try:
         member.json("server group create --policy soft-anti-affinity small")
         boot(member, "one", "--server-group small")
-        said = member.refusal(f"{BOOT} --server-group small no")
-        assert "403" in said
-        assert "too many servers in group" in said
-        # Up to as many as were asked for: the third finds no place in the quota.
+        output = member.refusal(f"{BOOT} --server-group small no")
+        assert "403" in output
+        assert "too many servers in group" in output
+        # max_count is reduced to the quota: the third server is not created.
         member.json(f"{BOOT} --min 2 --max 3 more")
-        assert len(all_at_rest(member, "more")) == 2
-        said = member.refusal(f"{BOOT} no")
-        assert "403" in said
-        assert "Quota exceeded for instances: Requested 1, but already used 3 of 3 instances" in said
+        assert len(wait_until_all_idle(member, "more")) == 2
+        output = member.refusal(f"{BOOT} no")
+        assert "403" in output
+        assert "Quota exceeded for instances: Requested 1, but already used 3 of 3 instances" in output
         assert uses(member, "demo")["instances"] == 3
     finally:
         admin.run("quota delete --compute demo")

@@ -1,4 +1,4 @@
-"""Servers and server groups with python-novaclient as a library, at the versions that changed what a group is."""
+"""Servers and server groups with python-novaclient as a library, at the versions that changed server groups."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,14 +13,14 @@ from tests.acceptance.conftest import Demo
 from tests.acceptance.processes import Session
 
 Nova = Any  # novaclient has no types to check against
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 OLD, SOFT, RULES = "2.1", "2.15", "2.64"
 
 
 @pytest.fixture
 def nova(demo: Demo) -> Iterator[Callable[[str, str], Nova]]:
-    """Makes a client of a user at a version; what it made is gone afterwards."""
+    """Yield a factory of clients for a user and a version; delete their resources afterwards."""
 
     def connect(user: str, version: str) -> Nova:
         found = demo.cloud(user).credentials()
@@ -33,11 +33,11 @@ def nova(demo: Demo) -> Iterator[Callable[[str, str], Nova]]:
     admin = connect("admin", RULES)
     for group in admin.server_groups.list(all_projects=True):
         group.delete()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while servers := admin.servers.list(search_opts={"all_tenants": True}):
         assert time.monotonic() < deadline, servers
         for server in servers:
-            with suppress(exceptions.NotFound):  # gone since it was listed
+            with suppress(exceptions.NotFound):  # deleted since the listing
                 server.delete()
 
 
@@ -52,8 +52,8 @@ def boot(nova: Nova, linux: str, name: str, group: str, **more: Any) -> Any:
     return nova.servers.create(name, linux, flavor.id, scheduler_hints={"group": group}, **more)
 
 
-def at_rest(nova: Nova, server: str) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
+def wait_until_idle(nova: Nova, server: str) -> Any:
+    deadline = time.monotonic() + TIMEOUT_S
     while (found := nova.servers.get(server)).status != "ACTIVE":
         assert time.monotonic() < deadline, found.status
     return found
@@ -68,7 +68,7 @@ def test_hard_policies_at_the_first_version(nova: Callable[[str, str], Nova], li
         member.server_groups.create(name="too-new", policies=["soft-affinity"])
     assert [group.id for group in member.server_groups.list()] == [created.id]
 
-    servers = [at_rest(member, boot(member, linux, f"old-{number}", created.id).id) for number in range(2)]
+    servers = [wait_until_idle(member, boot(member, linux, f"old-{number}", created.id).id) for number in range(2)]
     assert len({server.hostId for server in servers}) == 2
     assert servers[0].flavor.keys() == {"id", "links"}
     assert set(member.server_groups.get(created.id).members) == {server.id for server in servers}
@@ -84,7 +84,7 @@ def test_hard_policies_at_the_first_version(nova: Callable[[str, str], Nova], li
         boot(other, linux, "no", created.id)
 
     servers[0].delete()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while len(member.servers.list()) > 1:
         assert time.monotonic() < deadline
     assert member.server_groups.get(created.id).members == [servers[1].id]
@@ -96,7 +96,7 @@ def test_soft_policies_and_owners(nova: Callable[[str, str], Nova], linux: str) 
     member = nova("demo", SOFT)
     created = member.server_groups.create(name="soft", policies=["soft-affinity"])
     assert (created.policies, created.user_id) == (["soft-affinity"], "demo")
-    servers = [at_rest(member, boot(member, linux, f"soft-{number}", created.id).id) for number in range(2)]
+    servers = [wait_until_idle(member, boot(member, linux, f"soft-{number}", created.id).id) for number in range(2)]
     assert len({server.hostId for server in servers}) == 1
     all_groups = nova("admin", SOFT).server_groups.list(all_projects=True)
     assert [group.id for group in all_groups] == [created.id]
@@ -109,8 +109,8 @@ def test_one_policy_with_rules(nova: Callable[[str, str], Nova], linux: str) -> 
     created = member.server_groups.create(name="rules", policy="anti-affinity", rules={"max_server_per_host": 2})
     assert (created.policy, created.rules) == ("anti-affinity", {"max_server_per_host": 2})
     first = boot(member, linux, "many", created.id, nics="none", min_count=3, max_count=3)
-    at_rest(member, first.id)
-    many = [at_rest(member, server.id) for server in member.servers.list(search_opts={"name": "many"})]
+    wait_until_idle(member, first.id)
+    many = [wait_until_idle(member, server.id) for server in member.servers.list(search_opts={"name": "many"})]
     assert len(many) == 3
     assert len({server.hostId for server in many}) >= 2
     assert many[0].flavor["original_name"] == "tiny"
@@ -126,15 +126,15 @@ def test_operator_migrates_servers(nova: Callable[[str, str], Nova], linux: str,
     policy = {"policy": "anti-affinity"} if version == RULES else {"policies": ["anti-affinity"]}
     group = member.server_groups.create(name="moved", **policy)
     more = {"nics": "none"} if version == RULES else {}
-    server = at_rest(member, boot(member, linux, "moved", group.id, **more).id)
+    server = wait_until_idle(member, boot(member, linux, "moved", group.id, **more).id)
     with pytest.raises(exceptions.Forbidden, match="os-migrate-server:migrate"):
         member.servers.migrate(server)
     before = admin.servers.get(server.id)
     admin.servers.migrate(server)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while member.servers.get(server.id).status != "VERIFY_RESIZE":
         assert time.monotonic() < deadline
     member.servers.confirm_resize(server)
-    after = at_rest(admin, server.id)
+    after = wait_until_idle(admin, server.id)
     attribute = "OS-EXT-SRV-ATTR:host"
     assert getattr(after, attribute) != getattr(before, attribute)

@@ -10,11 +10,11 @@ from openstack import exceptions
 from tests.acceptance.conftest import Demo
 from tests.acceptance.test_sdk import connect
 
-# The library warns about its own future, release after release.
+# The library prints deprecation warnings about itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
 
 Connection = Any  # openstacksdk has no types to check against
-PATIENCE_S = 30
+TIMEOUT_S = 30
 EVERY_S = 0.05
 
 
@@ -37,11 +37,11 @@ def other(demo: Demo) -> Iterator[Connection]:
 
 
 @pytest.fixture(autouse=True)
-def _everything_is_left_as_it_was(admin: Connection) -> Iterator[None]:
+def _delete_servers_and_groups(admin: Connection) -> Iterator[None]:
     yield
     for group in admin.compute.server_groups(all_projects=True):
         admin.compute.delete_server_group(group)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while servers := list(admin.compute.servers(details=False, all_projects=True)):
         assert time.monotonic() < deadline, servers
         for server in servers:
@@ -49,7 +49,7 @@ def _everything_is_left_as_it_was(admin: Connection) -> Iterator[None]:
 
 
 def boot(connection: Connection, name: str, flavor: str = "tiny", **more: Any) -> Any:
-    """A new server that runs."""
+    """Create a server and return it when it is ACTIVE."""
     created = connection.compute.create_server(
         name=name,
         flavor_id=connection.compute.find_flavor(flavor).id,
@@ -57,16 +57,16 @@ def boot(connection: Connection, name: str, flavor: str = "tiny", **more: Any) -
         networks="none",
         **more,
     )
-    connection.compute.wait_for_server(created, interval=EVERY_S, wait=PATIENCE_S)
+    connection.compute.wait_for_server(created, interval=EVERY_S, wait=TIMEOUT_S)
     return connection.compute.get_server(created.id)
 
 
-def at_rest(connection: Connection, server: Any, status: str = "ACTIVE") -> Any:
-    """The server as soon as it has the status and nothing is being done to it.
+def wait_until_idle(connection: Connection, server: Any, status: str = "ACTIVE") -> Any:
+    """Wait until a server has the status and no task, and return it.
 
     wait_for_server() takes a server that it is given at its word: one that once was active is taken to be so still.
     """
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         found = connection.compute.get_server(server.id)
         if found.status == status and found.task_state is None:
@@ -75,7 +75,7 @@ def at_rest(connection: Connection, server: Any, status: str = "ACTIVE") -> Any:
 
 
 def host(admin: Connection, server: Any) -> str | None:
-    """Where a server is, which its owner is not told."""
+    """Return the host of a server, which only operators see."""
     where: str | None = admin.compute.get_server(server.id).compute_host
     return where
 
@@ -97,7 +97,7 @@ def test_group_and_its_members(admin: Connection, member: Connection, other: Con
     assert len({server.host_id for server in servers}) >= 2
     assert servers[0].server_groups == [created.id]
     member.compute.delete_server(servers[0])
-    member.compute.wait_for_delete(servers[0], interval=EVERY_S, wait=PATIENCE_S)
+    member.compute.wait_for_delete(servers[0], interval=EVERY_S, wait=TIMEOUT_S)
     assert len(member.compute.get_server_group(created.id).member_ids) == 2
     member.compute.delete_server_group(created, ignore_missing=False)
     assert member.compute.find_server_group("sdk") is None
@@ -145,7 +145,7 @@ def test_server_without_a_valid_host(member: Connection) -> None:
         availability_zone="az-1",
     )
     with pytest.raises(exceptions.ResourceFailure):
-        member.compute.wait_for_server(created, interval=EVERY_S, wait=PATIENCE_S)
+        member.compute.wait_for_server(created, interval=EVERY_S, wait=TIMEOUT_S)
     fault = member.compute.get_server(created.id).fault
     assert fault["message"].startswith("No valid host was found. Of 24 hosts: 16 are not in zone az-1, 8 ")
     assert "details" not in fault
@@ -157,20 +157,20 @@ def test_migrations(admin: Connection, member: Connection) -> None:
     with pytest.raises(exceptions.ForbiddenException, match="os-migrate-server:migrate"):
         member.compute.migrate_server(server)
     admin.compute.migrate_server(server.id)
-    at_rest(member, server, "VERIFY_RESIZE")
+    wait_until_idle(member, server, "VERIFY_RESIZE")
     second = host(admin, server)
     member.compute.confirm_server_resize(server)
-    assert at_rest(member, server).host_id != server.host_id
+    assert wait_until_idle(member, server).host_id != server.host_id
 
     third = next(name for name in ("node-20", "node-21", "node-22") if name not in {first, second})
     admin.compute.live_migrate_server(server.id, host=third, block_migration="auto")
-    at_rest(member, server)
+    wait_until_idle(member, server)
     assert [first, second, third] == [*dict.fromkeys([first, second, host(admin, server)])]
 
     member.compute.resize_server(server, member.compute.find_flavor("small").id)
-    assert at_rest(member, server, "VERIFY_RESIZE").flavor["original_name"] == "small"
+    assert wait_until_idle(member, server, "VERIFY_RESIZE").flavor["original_name"] == "small"
     member.compute.revert_server_resize(server)
-    assert at_rest(member, server).flavor["original_name"] == "tiny"
+    assert wait_until_idle(member, server).flavor["original_name"] == "tiny"
     assert host(admin, server) == third
 
     moves = list(admin.compute.migrations(instance_uuid=server.id))
@@ -186,23 +186,23 @@ def test_migrations(admin: Connection, member: Connection) -> None:
 def test_power_lock_and_shelve(admin: Connection, member: Connection) -> None:
     server = boot(member, "lever")
     member.compute.stop_server(server)
-    at_rest(member, server, "SHUTOFF")
+    wait_until_idle(member, server, "SHUTOFF")
     member.compute.start_server(server)
-    at_rest(member, server)
+    wait_until_idle(member, server)
     member.compute.reboot_server(server, "HARD")
-    at_rest(member, server)
+    wait_until_idle(member, server)
     member.compute.lock_server(server, locked_reason="careful")
     with pytest.raises(exceptions.ConflictException, match="is locked"):
         member.compute.delete_server(server)
     member.compute.unlock_server(server)
 
     member.compute.shelve_server(server)
-    at_rest(member, server, "SHELVED_OFFLOADED")
+    wait_until_idle(member, server, "SHELVED_OFFLOADED")
     assert host(admin, server) is None
     member.compute.unshelve_server(server)
-    at_rest(member, server)
+    wait_until_idle(member, server)
     member.compute.delete_server(server)
-    member.compute.wait_for_delete(server, interval=EVERY_S, wait=PATIENCE_S)
+    member.compute.wait_for_delete(server, interval=EVERY_S, wait=TIMEOUT_S)
     assert member.compute.find_server("lever") is None
 
 
@@ -216,6 +216,6 @@ def test_evacuation(admin: Connection) -> None:
     admin.compute.update_service_forced_down(service, forced=True)
     try:
         admin.compute.evacuate_server(server)
-        assert at_rest(admin, server, "SHUTOFF").compute_host != "node-24"
+        assert wait_until_idle(admin, server, "SHUTOFF").compute_host != "node-24"
     finally:
         admin.compute.update_service_forced_down(service, forced=False)

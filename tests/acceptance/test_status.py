@@ -29,7 +29,7 @@ def test_text_names_a_few_hosts_and_json_all(tmp_path: Path) -> None:
     assert covey(tmp_path, "db", "upgrade", "--database", database).status == 0
     assert covey(tmp_path, "fleet", "apply", "-", "--database", database, stdin=FLEET).status == 0
     connected = engine.connect(database)
-    with connected.begin() as connection:  # as hands from outside might
+    with connected.begin() as connection:  # as a change outside Covey can
         for statement in TEAR:
             connection.execute(sa.text(statement))
     connected.dispose()
@@ -38,8 +38,8 @@ def test_text_names_a_few_hosts_and_json_all(tmp_path: Path) -> None:
 
     people = covey(tmp_path, "status", "--database", database)
     assert people.status == 1
-    told = [line.strip() for line in people.stdout.splitlines() if "warning" in line]
-    assert told == [f"warning: {nowhere}", f"warning: {ambiguous}"]
+    warnings = [line.strip() for line in people.stdout.splitlines() if "warning" in line]
+    assert warnings == [f"warning: {nowhere}", f"warning: {ambiguous}"]
     assert "n8" not in people.stdout
 
     programs = covey(tmp_path, "status", "--json", "--database", database)

@@ -12,15 +12,15 @@ import yaml
 
 from tests.acceptance.processes import Cloud, Failed, Session, covey, running_covey
 from tests.acceptance.test_servers_by_client import (
-    _everything_is_left_as_it_was,  # noqa: F401 - applies here as well
-    at_rest,
+    _delete_servers_and_groups,  # noqa: F401 - applies here as well
     column,
+    wait_until_idle,
 )
 
 PATIENCE_S = 60.0
 DATABASE = "sqlite:///covey.sqlite"
 USERS = {"admin": ("ops", "admin"), "acme": ("acme", "member"), "globex": ("globex", "member")}  # (project, role)
-# Twelve hosts, each with room for as many tiny servers as it has VCPUs. The third maintenance zone is a small one.
+# Twelve hosts, each with capacity for one tiny server per VCPU. The third maintenance zone is small.
 HOSTS: tuple[tuple[str, int, dict[str, str], dict[str, str]], ...] = (
     ("node-[01-03]", 8, {"maintenance_zone": "mz-1"}, {"switch": "switch-1"}),
     ("node-04", 8, {"maintenance_zone": "mz-1"}, {}),
@@ -32,7 +32,7 @@ FLAVORS = {"tiny": 1, "large": 4}
 
 
 def apply_fleet(directory: Path, *, switches: bool = False) -> None:
-    """Give the service the fleet, as a file says it; a later version of the file also knows the switches."""
+    """Apply the fleet file; its later version also has switches."""
     room = {"memory_mb": 65536, "disk_gb": 1000, "ratios": {"VCPU": 1.0}}
     fleet = {
         "hosts": [
@@ -51,7 +51,7 @@ def apply_fleet(directory: Path, *, switches: bool = False) -> None:
 
 @pytest.fixture(scope="module")
 def clouds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A service of these stories' own; a clouds.yaml with an operator and two tenants."""
+    """Run a service, and write a clouds.yaml with an operator and two tenants."""
     directory = tmp_path_factory.mktemp("stories")
     for name, (project, role) in USERS.items():
         done = covey(directory, "user", "add", name, "--project", project, "--role", role, "--password", "secret")
@@ -99,7 +99,7 @@ def globex(sessions: dict[str, Session]) -> Session:
 
 
 def boot(tenant: Session, name: str, count: int, group: str | None = None, flavor: str = "tiny") -> dict[str, str]:
-    """Names and ids of that many new servers, as soon as all of them run, or none of them could be placed."""
+    """Create servers, wait until all are ACTIVE or all are in ERROR, and return their ids by name."""
     hint = "" if group is None else f"--server-group {group}"
     many = "" if count == 1 else f"--min {count} --max {count}"
     tenant.json(f"server create --image linux-server --flavor {flavor} --no-network {hint} {many} {name}")
@@ -113,7 +113,7 @@ def boot(tenant: Session, name: str, count: int, group: str | None = None, flavo
 
 
 def fault(tenant: Session, server: str) -> str:
-    """Why a server is in error."""
+    """Return the fault message of a server."""
     shown = tenant.json(f"server show {server}")
     assert (shown["status"], shown["hostId"]) == ("ERROR", "")
     message: str = shown["fault"]["message"]
@@ -121,12 +121,12 @@ def fault(tenant: Session, server: str) -> str:
 
 
 def places(admin: Session, group: str, scope: str) -> dict[str, str]:
-    """The real identifier of each member's place, which the operator's audit tells."""
+    """Return the real domain of each member, from the operator's audit."""
     return {row["Server ID"]: row["Placements"][scope] for row in admin.json(f"server group audit {group}")}
 
 
 def spread(admin: Session, group: str, scope: str) -> list[int]:
-    """How many of a group each of its places has, the most first."""
+    """Return the number of members in each domain, in descending order."""
     return sorted(Counter(places(admin, group, scope).values()).values(), reverse=True)
 
 
@@ -136,13 +136,13 @@ def host(admin: Session, server: str) -> str:
 
 
 def group_of(tenant: Session, name: str, options: str) -> str:
-    """The id of a new group."""
+    """Create a group and return its id."""
     made: str = tenant.json(f"server group create {options} {name}")["id"]
     return made
 
 
 def add_place(admin: Session, scope: str, name: str, hosts: list[str]) -> str:
-    """Make hosts one place of a scope by hand, and tell its real identifier."""
+    """Add a domain with these hosts to a scope, and return its real identifier."""
     aggregate: int = admin.json(f"aggregate create {name}")["id"]
     for each in hosts:
         admin.json(f"aggregate add host {name} {each}")
@@ -151,7 +151,7 @@ def add_place(admin: Session, scope: str, name: str, hosts: list[str]) -> str:
 
 
 def test_redundant_servers_run_in_different_maintenance_zones(admin: Session, acme: Session) -> None:
-    """A tenant asks for separate maintenance zones, and the service picks which ones by the room that they have."""
+    """A tenant requests separate maintenance zones, and the service selects zones by capacity."""
     (zones,) = [row for row in acme.json("policy scope list") if row["Name"] == "maintenance_zone"]
     assert zones["Allow Identifiers"] is False
     real = admin.json("policy scope show maintenance_zone")["aggregates"][0]["group_id"]
@@ -168,7 +168,7 @@ def test_redundant_servers_run_in_different_maintenance_zones(admin: Session, ac
     assert "node-" not in why
     assert len(places(admin, web, "maintenance_zone")) == 3
 
-    # The small zone has no host for large servers, so there are two zones for them.
+    # The small zone has no host for large servers, so only two zones qualify.
     big = group_of(acme, "big", "--policy anti-affinity:maintenance_zone")
     assert acme.json("server group headroom big --flavor large")["count"] == 2
     boot(acme, "big", 2, "big", flavor="large")
@@ -179,7 +179,7 @@ def test_redundant_servers_run_in_different_maintenance_zones(admin: Session, ac
 
 
 def test_servers_with_a_shared_address_stay_in_one_network_segment(admin: Session, acme: Session) -> None:
-    """An address can only move within a segment, so the servers that share it keep to one, on any of its hosts."""
+    """An address can only move within a segment, so the servers that share it stay in one segment."""
     admin.json("policy scope create ip_zone")
     segments = {
         add_place(admin, "ip_zone", "segment-1", ["node-01", "node-05"]),
@@ -191,7 +191,7 @@ def test_servers_with_a_shared_address_stay_in_one_network_segment(admin: Sessio
     assert segment in segments
     assert spread(admin, shared, "host") == [2, 1]
 
-    boot(acme, "later", 13, "shared")  # all the room that the segment has left
+    boot(acme, "later", 13, "shared")  # fills the segment
     assert set(places(admin, shared, "ip_zone").values()) == {segment}
     (seventeenth,) = boot(acme, "seventeenth", 1, "shared").values()
     assert fault(acme, seventeenth).startswith("No valid host was found. Of 12 hosts: ")
@@ -200,7 +200,7 @@ def test_servers_with_a_shared_address_stay_in_one_network_segment(admin: Sessio
 def test_database_cluster_uses_separate_hosts_and_prefers_one_switch(
     admin: Session, acme: Session, clouds: Path
 ) -> None:
-    """Hosts must differ, and a common switch is preferred: a full switch is no failure, a missing host is."""
+    """Different hosts are required, and a common switch is preferred: only a lack of hosts is a failure."""
     apply_fleet(clouds.parent, switches=True)
     db = group_of(acme, "db", "--policy anti-affinity --policy soft-affinity:switch")
     boot(acme, "db", 3, "db")
@@ -213,10 +213,10 @@ def test_database_cluster_uses_separate_hosts_and_prefers_one_switch(
     after = places(admin, db, "switch")
     assert spread(admin, db, "host") == [1] * 5
     assert len(set(after.values())) == 2
-    assert None not in after.values()  # the other switch is better than none
+    assert None not in after.values()  # the other switch is used when the first is full
     assert {server: after[server] for server in before} == before
 
-    refused = boot(acme, "toomany", 8, "db")  # there are seven hosts left
+    refused = boot(acme, "toomany", 8, "db")  # seven hosts are left
     assert "7 of 8 fit, then of 12 hosts: 12 already hold 1 of the group." in fault(acme, refused["toomany-1"])
     assert spread(admin, db, "host") == [1] * 5
     boot(acme, "enough", 7, "db")
@@ -224,7 +224,7 @@ def test_database_cluster_uses_separate_hosts_and_prefers_one_switch(
 
 
 def test_single_front_end_is_extended_to_other_zones(admin: Session, acme: Session) -> None:
-    """Who began with one server makes it the first of a group later; it stays, and the others keep away from it."""
+    """An existing server becomes the first member of a group; it stays, and new members avoid it."""
     (lone,) = boot(acme, "lone", 1).values()
     home = host(admin, lone)
     web = group_of(acme, "web", "--policy anti-affinity:maintenance_zone")
@@ -239,7 +239,7 @@ def test_single_front_end_is_extended_to_other_zones(admin: Session, acme: Sessi
 
 
 def test_many_servers_spread_evenly_over_few_zones(admin: Session, acme: Session) -> None:
-    """Far more servers than zones: each zone has its share while there is room, and new ones mend what deletes tore."""
+    """Servers spread evenly over few zones while capacity lasts, and new ones restore the balance after deletions."""
     crowd = group_of(acme, "crowd", "--policy soft-anti-affinity:maintenance_zone")
     boot(acme, "early", 20, "crowd")
     assert spread(admin, crowd, "maintenance_zone") == [7, 7, 6]
@@ -255,7 +255,7 @@ def test_many_servers_spread_evenly_over_few_zones(admin: Session, acme: Session
     boot(acme, "again", 5, "crowd")
     assert spread(admin, crowd, "maintenance_zone") == [7, 7, 6]
 
-    boot(acme, "late", 10, "crowd")  # the small zone takes two of these, and the others share the rest
+    boot(acme, "late", 10, "crowd")  # the small zone takes two servers, and the other zones share the rest
     assert spread(admin, crowd, "maintenance_zone") == [11, 11, 8]
 
 
@@ -291,7 +291,7 @@ def test_zone_is_targeted_by_a_tenant_specific_identifier(admin: Session, acme: 
 
 
 def test_later_servers_are_placed_near_or_apart_from_an_existing_one(admin: Session, acme: Session) -> None:
-    """A server that was booted into no group is given companions afterwards: on its host, or on any other."""
+    """New servers are placed on the host of a server without a group, or on another host."""
     for name, policy in (("close", "affinity"), ("distant", "anti-affinity")):
         (lone,) = boot(acme, name, 1).values()
         home = host(admin, lone)
@@ -309,7 +309,7 @@ def test_later_servers_are_placed_near_or_apart_from_an_existing_one(admin: Sess
 
 
 def test_group_of_existing_servers_is_audited_and_rebalanced(admin: Session, acme: Session) -> None:
-    """Servers that were there first become a group; the audit tells what it breaks, and a few migrations mend it."""
+    """Existing servers become a group; the audit reports violations, and a rebalance resolves them."""
     group_of(acme, "cradle", "--policy affinity")
     servers = boot(acme, "node", 6, "cradle")
     acme.run("server group delete cradle")
@@ -336,4 +336,4 @@ def test_group_of_existing_servers_is_audited_and_rebalanced(admin: Session, acm
     assert spread(admin, web, "maintenance_zone") == [2, 2, 2]
     assert sum(after[server] != before[server] for server in before) == 4
     for server in servers.values():
-        at_rest(acme, server)
+        wait_until_idle(acme, server)

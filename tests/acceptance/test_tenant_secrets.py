@@ -40,7 +40,7 @@ flavors:
   - {{name: giant, id: giant, vcpus: 999, memory_mb: 512, disk_gb: 1}}
 """
 UNKNOWN_ID = "99999999-aaaa-bbbb-cccc-999999999999"
-# Backends fail now and then, and say where.
+# Drivers fail at random, with the host name in the error.
 VARIABLES = storm.settings(
     storm.UNLIMITED, DRIVER__FAILURE_RATE="0.3", DRIVER__SEED="5", WORKER__POLL_INTERVAL_S="0.05"
 )
@@ -51,7 +51,7 @@ RAW = ("{", "[]", "null", '"text"', "\x00", '{"server": {"name": "n", "name": 1}
 
 @dataclass
 class Tenant:
-    """Asks, and looks for secrets in every byte that comes back."""
+    """A tenant that searches every response for secrets."""
 
     port: int
     secrets: frozenset[str]
@@ -71,22 +71,22 @@ class Tenant:
         try:
             connection.request(method, path, text, headers)
             response = connection.getresponse()
-            told = response.read().decode()
+            content = response.read().decode()
         finally:
             connection.close()
-        self.check(f"{method} {path} {text}", response.status, f"{response.reason}\n{response.headers}\n{told}")
-        return json.loads(told) if told and "json" in response.headers.get("Content-Type", "") else told
+        self.check(f"{method} {path} {text}", response.status, f"{response.reason}\n{response.headers}\n{content}")
+        return json.loads(content) if content and "json" in response.headers.get("Content-Type", "") else content
 
-    def check(self, what: str, status: int, told: str) -> None:
+    def check(self, what: str, status: int, content: str) -> None:
         self.statuses[status] += 1
-        found = sorted(secret for secret in self.secrets if secret in told.lower())
+        found = sorted(secret for secret in self.secrets if secret in content.lower())
         if found or status >= 500:
-            self.leaks.append(f"{what}: {status}, {found}: {told}")
+            self.leaks.append(f"{what}: {status}, {found}: {content}")
 
 
 @dataclass
 class Site:
-    """A running service whose every secret is unmistakable, and what is in it."""
+    """A running service with unique secrets, and the keys of its resources."""
 
     port: int
     rows: sa.Engine
@@ -104,25 +104,31 @@ def site(tmp_path_factory: pytest.TempPathFactory, sqlite_server: SQLite) -> Ite
     with sqlite_server.fresh(directory) as database:
         storm.apply_fleet(directory, database, FLEET)
         rows = storm.connect(database)
-        with rows.begin() as connection:  # with ids that nothing else has
+        with rows.begin() as connection:  # with unique ids
             new = [
                 {"id": n, "uuid": uuid, "name": name, "created_at": NOW} for n, (name, uuid, _, _) in DOMAINS.items()
             ]
             connection.execute(sa.insert(tables.aggregates), new)
         with storm.serving(directory, database, 1, VARIABLES) as (service,):
             admin = storm.Client([service.port])
-            _lay_out(admin)
+            _create_topology(admin)
             hosts = admin.ask("GET", f"{COMPUTE}/os-hypervisors").json["hypervisors"]
             domains = {text for name, uuid, _, _ in DOMAINS.values() for text in (name, uuid)} | set(map(str, DOMAINS))
             own = {*HOSTS, *NAMESPACES.values(), *domains, *(host["id"] for host in hosts)}
-            found = Site(service.port, rows, admin, frozenset(own | _of_others(storm.Client([service.port], "db"))), {})
+            found = Site(
+                service.port,
+                rows,
+                admin,
+                frozenset(own | _create_other_project(storm.Client([service.port], "db"))),
+                {},
+            )
             _populate(found)
             yield found
             admin.close()
         rows.dispose()
 
 
-def _lay_out(admin: storm.Client) -> None:
+def _create_topology(admin: storm.Client) -> None:
     for name, namespace in NAMESPACES.items():
         scope = {"name": name, "allow_identifiers": name == "zone", "obfuscate_identifiers": True}
         body = {"policy_scope": scope | {"obfuscate_namespace_uuid": namespace}}
@@ -135,8 +141,8 @@ def _lay_out(admin: storm.Client) -> None:
         assert admin.ask("POST", f"{COMPUTE}/os-policy-scopes/{scope_name}/action", joining).status == 200
 
 
-def _of_others(bob: storm.Client) -> set[str]:
-    """Another project's things, which are as secret; and what it calls the zones."""
+def _create_other_project(bob: storm.Client) -> set[str]:
+    """Create resources of another project; return their ids and its identifiers of zones, which are secrets too."""
     server = bob.ask("POST", f"{COMPUTE}/servers", storm.boot_body("zz-secret-server")).json["server"]["id"]
     group = bob.ask("POST", f"{COMPUTE}/os-server-groups", storm.group_body(["affinity"], {})).json["server_group"][
         "id"
@@ -147,7 +153,7 @@ def _of_others(bob: storm.Client) -> set[str]:
 
 
 def _populate(site: Site) -> None:
-    """Groups of the tenant's, and servers with all kinds of pasts."""
+    """Create groups of the tenant, and servers with various histories."""
     zones = site.admin.ask("GET", f"{COMPUTE}/os-policy-scopes/zone?as_tenant_id=web").json["policy_scope"]
     zone = zones["aggregates"][0]
     wanted = (["anti-affinity:rack"], [f"affinity:zone:{zone['group_id']}"], ["affinity", "soft-anti-affinity:zone"])
@@ -178,7 +184,7 @@ def _populate(site: Site) -> None:
 
 
 def routes(api: str = "compute") -> list[tuple[str, str]]:
-    """Every route of an API, also one that comes later, with its methods."""
+    """Return every route of an API with its methods, found by inspection."""
     mounted: Any = app.build(
         create_autospec(app.AppParts, instance=True, projects=None, cors=None, settings=app.ApiSettings(9, 9, "n"))
     )
@@ -216,8 +222,8 @@ def _bodies(route: str, site: Site) -> list[Any]:
     return [*known.get(route.removeprefix("/v2.1"), []), {}]
 
 
-def _look(tenant: Tenant, site: Site) -> None:
-    """At all that can be read, with each question that it takes."""
+def _read_everything(tenant: Tenant, site: Site) -> None:
+    """Request everything that can be read, with every query."""
     for route, method in routes():
         queries = ["", *QUERIES.get(route.removeprefix("/v2.1"), []), "surprise=1"]
         for path, query in itertools.product(_paths(route, site.keys), queries) if method == "GET" else ():
@@ -231,14 +237,14 @@ def _look(tenant: Tenant, site: Site) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_responses_to_a_tenant_contain_no_secret(site: Site, role: str) -> None:
     tenant = Tenant(site.port, site.secrets, role)
-    _look(tenant, site)
+    _read_everything(tenant, site)
     for route, method in routes():
-        # What there is, the next test needs: deletion comes last.
+        # No DELETE here: later tests need the resources.
         for path in _paths(route, site.keys) if method in {"POST", "PUT"} else ():
             for body in _bodies(route, site):
                 tenant.ask(method, path, body)
         site.settle()
-    _look(tenant, site)
+    _read_everything(tenant, site)
     assert tenant.leaks == []
     assert tenant.statuses.keys() >= {200, 400, 403, 404} | ({202, 409} if role != "reader" else set())
 
@@ -267,8 +273,8 @@ def test_errors_contain_no_secret(site: Site) -> None:
         path = next(_paths(route, site.keys))
         for raw in RAW if method in {"POST", "PUT"} else ():
             tenant.ask(method, path, raw=raw)
-        for wrong in ("PATCH", "OPTIONS", "HEAD"):
-            tenant.ask(wrong, path)
+        for failures in ("PATCH", "OPTIONS", "HEAD"):
+            tenant.ask(failures, path)
         tenant.ask(method, f"{path}/further/still")
         tenant.ask("GET", f"{path}?limit=x&marker={UNKNOWN_ID}&sort_key=host&%ff=%00")
     for path in ("/", "/healthcheck", "/metrics", "/image/v2/images", "/identity/v3/projects", "/compute/", "/nothing"):
@@ -278,7 +284,7 @@ def test_errors_contain_no_secret(site: Site) -> None:
 
 
 def test_operator_sees_real_identifiers(site: Site) -> None:
-    """So the secrets are there to be found, and would be."""
+    """Proves that the other tests can detect the secrets."""
     operator = Tenant(site.port, site.secrets, "admin")
     paths = ("servers/detail?all_tenants=1", "os-policy-scopes?as_tenant_id=db", "os-server-groups?all_projects=1")
     for path in (*paths, "os-hypervisors"):

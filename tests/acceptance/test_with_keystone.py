@@ -28,7 +28,7 @@ TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class Region:
-    """A Keystone and a Covey that know of each other."""
+    """A Keystone, and a Covey in its catalogue."""
 
     keystone: Keystone
     covey: Covey
@@ -50,8 +50,8 @@ class Region:
 
 
 @contextmanager
-def a_region(directory: Path, keystone: Keystone, stop_keystone: Callable[[], None]) -> Iterator[Region]:
-    """Run Covey beside a Keystone that has two projects with a member each, and put it into the catalogue."""
+def running_region(directory: Path, keystone: Keystone, stop_keystone: Callable[[], None]) -> Iterator[Region]:
+    """Run Covey and a Keystone with two projects and their members, and register Covey in the catalogue."""
     for name, password in PASSWORDS.items():
         keystone.create_project(name)
         keystone.create_user(name, password, name, "member")
@@ -74,7 +74,7 @@ def a_region(directory: Path, keystone: Keystone, stop_keystone: Callable[[], No
 def region(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
     with ExitStack() as keystone_stack:
         keystone = keystone_stack.enter_context(running_keystone(tmp_path_factory.mktemp("keystone")))
-        with a_region(tmp_path_factory.mktemp("region"), keystone, keystone_stack.close) as region:
+        with running_region(tmp_path_factory.mktemp("region"), keystone, keystone_stack.close) as region:
             yield region
 
 
@@ -148,7 +148,7 @@ def test_browser_signs_in_reloads_and_signs_out(region: Region) -> None:
         wrong = page.get_by_role("alert").get_by_text("The name, the password, the project or the domain is wrong.")
         expect(wrong).to_be_visible()
         tab.pictures("sign-in-keystone")
-        assert [said for said in tab.complaints if "401" not in said] == []  # the browser tells of the refusal
+        assert [said for said in tab.complaints if "401" not in said] == []  # the browser logs the rejected request
         tab.complaints.clear()
 
         page.get_by_label("Password").fill(PASSWORDS["demo"])
@@ -244,13 +244,15 @@ def test_log_has_no_secrets(region: Region) -> None:
 
 
 def test_unreachable_keystone_is_503(region: Region) -> None:
-    """The last story of this file: what is left after it has no Keystone."""
+    """Must be the last test of this file: it stops Keystone."""
     seen, unseen = region.token("demo"), region.token("other")
     assert region.get("/compute/v2.1/flavors", X_Auth_Token=seen).status_code == 200
     region.stop_keystone()
     answer = region.get("/compute/v2.1/flavors", X_Auth_Token=unseen)
     assert answer.status_code == 503
     assert answer.json()["serviceUnavailable"]["message"].startswith("The identity service does not answer.")
-    assert region.get("/compute/v2.1/flavors", X_Auth_Token=seen).status_code == 200  # remembered for a while
+    assert (
+        region.get("/compute/v2.1/flavors", X_Auth_Token=seen).status_code == 200
+    )  # the middleware caches valid tokens
     assert region.get("/compute/v2.1/flavors").status_code == 401
     assert region.get("/healthcheck").status_code == 200

@@ -1,4 +1,4 @@
-"""The `openstack` and the `covey` that tests run by the hundred, without their slow start.
+"""Preloaded `openstack` and `covey` commands, which skip the slow imports.
 
 Importing either takes seconds, so a child imports both once, and forks for each command: a process of its own, with the
 caller's arguments, directory, environment and streams. The child runs this same file as a script.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.acceptance.processes import START_TIMEOUT_S, Failed, environment
 
-COMMANDS = {"openstack": "openstackclient.shell", "covey": "covey.cli.main"}  # each has a main()
+COMMANDS = {"openstack": "openstackclient.shell", "covey": "covey.cli.main"}  # modules with a main()
 _MOST_BYTES = 1 << 17
 _CALLER = """\
 #!{python} -IS
@@ -33,7 +33,7 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
 
 @contextmanager
 def warm_commands(directory: Path) -> Iterator[Path]:
-    """A directory with the two commands, for as long as the context lasts. Raises Failed."""
+    """Yield a directory with the two commands. Raises Failed."""
     address = directory / "socket"
     with (directory / "output.log").open("wb") as output:
         child = subprocess.Popen(
@@ -80,7 +80,7 @@ def _serve(address: str) -> None:
 
 
 def _import_all() -> None:
-    """What the commands import, and what the client then finds by entry points."""
+    """Import the commands' modules and the client's plugins."""
     for module in COMMANDS.values():
         importlib.import_module(module)
     for module, _ in importlib.import_module(COMMANDS["covey"]).COMMANDS.values():
@@ -89,12 +89,12 @@ def _import_all() -> None:
     for group in entry_points().groups:
         if group.startswith(("openstack.", "cliff.formatter.", "keystoneauth1.")):
             for found in cached.get_group_all(group):
-                with suppress(Exception):  # plugins whose libraries are not there
+                with suppress(Exception):  # plugins without their libraries
                     found.load()
 
 
 def _answer(caller: socket.socket) -> None:
-    """Be the command that is asked for. Does not return."""
+    """Run the requested command in this process. Does not return."""
     asked, streams, _, _ = socket.recv_fds(caller, _MOST_BYTES, 3)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

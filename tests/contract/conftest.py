@@ -18,7 +18,7 @@ def postgresql_database(postgresql_server: PostgreSQL) -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, sqlite_server: SQLite, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database with the schema and no rows; on PostgreSQL the same one each time, wiped."""
+    """Yield the URL of a database with the schema and no rows; PostgreSQL reuses one emptied database."""
     if request.param == "sqlite":
         with sqlite_server.fresh(tmp_path) as url:
             yield url
@@ -43,7 +43,7 @@ def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[s
         yield f"sqlite:///{tmp_path / 'empty.sqlite'}"
     else:
         with request.getfixturevalue("postgresql_server").fresh() as url:
-            _raze(url)
+            _drop_everything(url)
             yield url
 
 
@@ -55,7 +55,7 @@ def _wipe(url: str) -> None:
     made.dispose()
 
 
-def _raze(url: str) -> None:
+def _drop_everything(url: str) -> None:
     made = engine.connect(url)
     with made.begin() as connection:
         connection.execute(sa.text("DROP SCHEMA public CASCADE"))

@@ -28,11 +28,11 @@ def postgresql(postgresql_database: str) -> sa.Engine:
 def test_loaded_change_is_not_counted_again_when_the_fence_passes_it(postgresql: sa.Engine) -> None:
     store = Store(postgresql)
     with postgresql.connect() as slow, slow.begin():
-        slow.execute(sa.text("SELECT pg_current_xact_id()"))  # older than the change, and open for long
+        slow.execute(sa.text("SELECT pg_current_xact_id()"))  # older than the change, and still open
         with store.write() as tx:
             tx.changes.add_uses([USE])
         with store.read() as tx:
-            cursor = tx.changes.begin()  # the change is in the fleet that is read now, and beyond the fence
+            cursor = tx.changes.begin()  # the snapshot includes the change, which is beyond the fence
         for _ in range(3):
             with store.read() as tx:
                 changes = tx.changes.since(cursor, OWN)

@@ -1,5 +1,7 @@
 """Claims on several hosts lock in one order, so two claims cannot deadlock."""
 
+from functools import partial
+
 import pytest
 
 from covey.model.changes import UsageChange
@@ -10,7 +12,7 @@ from covey.model.providers import InventoryRecord
 from covey.model.servers import Power, Server, VmState
 from covey.storage.store import Store
 from tests.build import NOW, a_flavor, a_host
-from tests.contract.crowds import at_once
+from tests.contract.concurrency import run_concurrently
 
 ROUNDS = 60
 FLAVOR = a_flavor("tiny", vcpus=1, memory_mb=512, disk_gb=1)
@@ -46,14 +48,14 @@ def test_two_servers_that_swap_hosts_do_not_deadlock(store: Store) -> None:
     with store.write() as tx:
         tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", two)]), "", NOW)
 
-    def go(server: str, host: HostId) -> CoveyError | None:
+    def relocate(server: str, host: HostId) -> CoveyError | None:
         with store.write() as tx:
             tx.claims.relocate(server, host, SIZE)
         return None
 
     for number in range(ROUNDS):
         here, there = (two, one) if number % 2 else (one, two)
-        results = at_once([lambda there=there: go("a", there), lambda here=here: go("b", here)])  # type: ignore[misc]
+        results = run_concurrently([partial(relocate, "a", there), partial(relocate, "b", here)])
         assert results == [None, None]
 
 
@@ -61,7 +63,7 @@ def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> 
     one, two = hosts(store)
     with store.write() as tx:
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=2)}})
-    with pytest.raises(StaleClaim) as stale, store.write() as tx:  # together they would take two
+    with pytest.raises(StaleClaim) as stale, store.write() as tx:  # both together take two
         tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", one), a_server("c", two)]), "", NOW)
     assert stale.value.hosts == {one}
     with store.write() as tx:
@@ -71,7 +73,7 @@ def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> 
     with store.write() as tx:
         tx.claims.relocate("c", one, (2, 512, 1))
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=4)}})
-        assert tx.claims.release("c") == [UsageChange(one, -2, -512, -1)], "what is held can always be given back"
+        assert tx.claims.release("c") == [UsageChange(one, -2, -512, -1)], "an allocation can always be released"
 
 
 def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
@@ -84,9 +86,10 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
             tx.claims.take([UsageChange(two, *SIZE)])
             tx.claims.allocate(name, two, SIZE)
 
-        def let_go(name: str = name) -> CoveyError | None:
+        def release_first(name: str = name) -> CoveyError | None:
             with store.write() as tx:
-                tx.claims.release(name, f"move-of-{name}")  # it is on the second host, and its move on the first
+                # The server is on the second host, its migration on the first.
+                tx.claims.release(name, f"move-of-{name}")
             return None
 
         def take(name: str = name) -> CoveyError | None:
@@ -95,7 +98,7 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
                 tx.claims.release(f"{name}-2", f"{name}-1")
             return None
 
-        assert at_once([let_go, take]) == [None, None]
+        assert run_concurrently([release_first, take]) == [None, None]
 
 
 def test_limits_are_found_for_any_project_name(store: Store) -> None:

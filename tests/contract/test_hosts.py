@@ -45,7 +45,7 @@ def test_provider_that_is_no_host_is_not_found(store: Store, three: list[Host]) 
         assert tx.hosts.by_id(0) is tx.hosts.by_uuid(three[0].name) is tx.hosts.by_name("n") is None
 
 
-def test_a_page_starts_after_a_host_and_ends_at_the_limit(store: Store, three: list[Host]) -> None:
+def test_page_starts_after_a_host_and_ends_at_the_limit(store: Store, three: list[Host]) -> None:
     first, second, third = three
     with store.read() as tx:
         assert tx.hosts.find(limit=2) == [first, second]
@@ -116,7 +116,7 @@ def test_host_state_is_stored_with_its_time(store: Store, three: list[Host]) -> 
     assert every(store) == [wanted, *three[1:]]
 
 
-def test_a_zone_is_listed_with_whether_all_its_hosts_are_disabled(store: Store, three: list[Host]) -> None:
+def test_zone_list_shows_whether_all_hosts_are_disabled(store: Store, three: list[Host]) -> None:
     first, second, _ = three
     with store.write() as tx:
         (zoned,) = tx.aggregates.add([("u", "a", "z", None)], NOW)
@@ -127,7 +127,7 @@ def test_a_zone_is_listed_with_whether_all_its_hosts_are_disabled(store: Store, 
         assert set(tx.hosts.zones()) == {("z", True), (None, False)}
 
 
-def test_a_deleted_host_leaves_its_aggregates(store: Store, three: list[Host]) -> None:
+def test_deleted_host_is_removed_from_its_aggregates(store: Store, three: list[Host]) -> None:
     first, second, third = three
     with store.write() as tx:
         (aggregate,) = tx.aggregates.add([("u", "a", None, None)], NOW)

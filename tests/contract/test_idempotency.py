@@ -5,7 +5,7 @@ from functools import partial
 from covey.model.ids import ProjectId
 from covey.storage.store import Store
 from tests.build import NOW
-from tests.contract.crowds import at_once, losers, winners
+from tests.contract.concurrency import conflicts, run_concurrently, successes
 
 WEB = ProjectId("web")
 
@@ -22,9 +22,9 @@ def test_key_is_reserved_once_and_returns_its_answer(store: Store) -> None:
 def test_reserving_the_same_keys_does_not_deadlock(store: Store) -> None:
     for number in range(15):
         names = [f"{number}-{i}" for i in range(8)]
-        results = at_once([partial(_take, store, names), partial(_take, store, names[::-1])])
-        assert losers(results) == []
-        assert sorted(winners(results)) == [0, 8]
+        results = run_concurrently([partial(_take, store, names), partial(_take, store, names[::-1])])
+        assert conflicts(results) == []
+        assert sorted(successes(results)) == [0, 8]
 
 
 def _take(store: Store, names: list[str]) -> int:

@@ -55,7 +55,7 @@ def test_stored_image_is_read_back_unchanged(store: Store) -> None:
         assert tx.images.by_id("i2") is tx.images.by_id("i2", lock=True) is None
 
 
-def test_a_taken_id_is_a_conflict(store: Store) -> None:
+def test_taken_id_is_a_conflict(store: Store) -> None:
     image = an_image(tags=frozenset({"t"}))
     add(store, image)
     with pytest.raises(Conflict, match=f"Image ID {image.id} already exists!"):
@@ -133,7 +133,7 @@ ORDERS = {
 
 
 def walk(store: Store, wanted: ImageFilter, page: int) -> list[int]:
-    """The whole listing, a page at a time, each from where the last one ended."""
+    """Return the whole listing, page by page."""
     seen: list[int] = []
     while True:
         with store.read() as tx:
@@ -145,7 +145,7 @@ def walk(store: Store, wanted: ImageFilter, page: int) -> list[int]:
 
 
 def test_pages_in_any_order_miss_no_image(store: Store, subtests: pytest.Subtests) -> None:
-    """Several have the same key, and one has no name, which counts as the empty one."""
+    """Several images have equal sort keys, and one has no name, which sorts as empty."""
     late = NOW + timedelta(seconds=1)
     images = [
         replace(i, hidden=False, updated_at=late if n in {1, 2} else NOW) for n, i in enumerate(CATALOGUE, start=1)
@@ -159,7 +159,7 @@ def test_pages_in_any_order_miss_no_image(store: Store, subtests: pytest.Subtest
                 assert walk(store, ImageFilter(sort_key=key, descending=True), page) == numbers[::-1]
 
 
-def test_page_applies_its_filter_whatever_the_marker(store: Store) -> None:
+def test_page_applies_its_filter_for_any_marker(store: Store) -> None:
     add(store, *CATALOGUE)
     wanted = ImageFilter(names=("linux",), sort_key="id", descending=False)
     assert found(store, replace(wanted, after=CATALOGUE[1].id)) == [3]

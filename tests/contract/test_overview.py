@@ -19,7 +19,7 @@ RACK, CELL, SWITCH = (
 )
 
 
-def test_overview_of_an_empty_fleet_says_what_is_missing(store: Store) -> None:
+def test_overview_of_an_empty_fleet_reports_what_is_missing(store: Store) -> None:
     seen = get_overview(store, "nova")
     assert seen == Overview(0, 0, 0, (), 0, (), 0, 0, seen.warnings)
     assert list(seen.warnings) == [

@@ -22,7 +22,7 @@ from covey.storage import engine, schema, tables
 from covey.storage.rows import execute
 from covey.storage.store import Store, Transaction
 from tests.build import NOW, a_host
-from tests.contract.crowds import OpenAccess, at_once, losers
+from tests.contract.concurrency import OpenAccess, conflicts, run_concurrently
 
 AGGREGATE = str(uuid.UUID(int=7))
 CONSUMER = str(uuid.UUID(int=8))
@@ -106,7 +106,7 @@ def test_concurrent_creation_makes_one_consumer(store: Store) -> None:
         with store.write() as tx:
             tx.allocations.clear_consumers(wanted, NOW)
 
-    assert losers(at_once([write] * 6)) == []
+    assert conflicts(run_concurrently([write] * 6)) == []
     with store.read() as tx:
         assert tx.allocations.find_consumers([CONSUMER])[CONSUMER].generation == 6
 
@@ -129,7 +129,10 @@ def test_concurrent_rewrites_and_releases_keep_usage_consistent(store: Store) ->
             tx.claims.release(CONSUMER)
 
     for _ in range(25):
-        assert losers(at_once([partial(rewrite, 0), give_back, partial(rewrite, 2), partial(rewrite, 1)])) == []
+        assert (
+            conflicts(run_concurrently([partial(rewrite, 0), give_back, partial(rewrite, 2), partial(rewrite, 1)]))
+            == []
+        )
         with store.read() as tx:
             held = Counter[tuple[int, str]]()
             for each in tx.allocations.of_consumers([CONSUMER]):
@@ -238,7 +241,7 @@ def test_concurrent_creation_of_a_name_reports_one_as_new(store: Store) -> None:
         with store.write() as tx:
             return tx.traits.add_custom(["CUSTOM_SSD"], NOW)
 
-    assert sorted(at_once([make] * 4)) == [False, False, False, True]  # type: ignore[type-var]
+    assert sorted(run_concurrently([make] * 4)) == [False, False, False, True]  # type: ignore[type-var]
 
 
 def test_migration_to_placement_keeps_the_hosts_data(empty_database: str) -> None:

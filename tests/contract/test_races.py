@@ -17,7 +17,14 @@ from covey.services.aggregates import AggregateChange, Aggregates
 from covey.services.flavors import Flavors
 from covey.storage.store import Store
 from tests.build import NOW, a_flavor, a_host, an_admin
-from tests.contract.crowds import OpenAccess, at_once, domains_by_host, losers, winners, zones_by_host
+from tests.contract.concurrency import (
+    OpenAccess,
+    conflicts,
+    domains_by_host,
+    run_concurrently,
+    successes,
+    zones_by_host,
+)
 
 CROWD = 12
 ROUNDS = 15
@@ -48,14 +55,14 @@ def add_domains(store: Store, *names: str, scope: ScopeId | None) -> list[Aggreg
 
 
 def only_conflicts(results: list[Aggregate | CoveyError]) -> bool:
-    return all(isinstance(error, Conflict) for error in losers(results))
+    return all(isinstance(error, Conflict) for error in conflicts(results))
 
 
 @pytest.mark.usefixtures("host")
 def test_exactly_one_of_many_concurrent_zones_gets_a_host(aggregates: Aggregates, connected: sa.Engine) -> None:
     made = [aggregates.create(ADMIN, f"a{n}", f"z{n}") for n in range(CROWD)]
-    results = at_once([partial(aggregates.add_host, ADMIN, each.id, "n1") for each in made])
-    (winner,) = winners(results)
+    results = run_concurrently([partial(aggregates.add_host, ADMIN, each.id, "n1") for each in made])
+    (winner,) = successes(results)
     assert only_conflicts(results)
     assert zones_by_host(connected) == {"n1": winner.zone}
     assert [each.id for each in aggregates.all(ADMIN) if each.hosts] == [winner.id]
@@ -64,8 +71,8 @@ def test_exactly_one_of_many_concurrent_zones_gets_a_host(aggregates: Aggregates
 @pytest.mark.usefixtures("host")
 def test_host_joins_many_aggregates_of_one_zone_concurrently(aggregates: Aggregates, connected: sa.Engine) -> None:
     made = [aggregates.create(ADMIN, f"a{n}", "z" if n % 2 else None) for n in range(CROWD)]
-    results = at_once([partial(aggregates.add_host, ADMIN, each.id, "n1") for each in made])
-    assert losers(results) == []
+    results = run_concurrently([partial(aggregates.add_host, ADMIN, each.id, "n1") for each in made])
+    assert conflicts(results) == []
     assert zones_by_host(connected) == {"n1": "z"}
 
 
@@ -75,8 +82,8 @@ def test_host_that_leaves_all_zoned_aggregates_has_no_zone(aggregates: Aggregate
     for _ in range(ROUNDS):
         for each in made:
             aggregates.add_host(ADMIN, each.id, "n1")
-        results = at_once([partial(aggregates.remove_host, ADMIN, each.id, "n1") for each in made])
-        assert losers(results) == []
+        results = run_concurrently([partial(aggregates.remove_host, ADMIN, each.id, "n1") for each in made])
+        assert conflicts(results) == []
         assert zones_by_host(connected) == {"n1": None}
 
 
@@ -87,7 +94,7 @@ def test_zone_without_aggregates_disappears(aggregates: Aggregates, connected: s
         aggregates.add_host(ADMIN, each.id, "n1")
     for zone in ("z", None) * ROUNDS:
         change = AggregateChange(rezone=True, zone=zone)
-        assert losers(at_once([partial(aggregates.update, ADMIN, each.id, change) for each in made])) == []
+        assert conflicts(run_concurrently([partial(aggregates.update, ADMIN, each.id, change) for each in made])) == []
         assert zones_by_host(connected) == {"n1": zone}
 
 
@@ -100,27 +107,29 @@ def test_concurrent_zone_renames_never_leave_a_host_in_two_zones(
 
     def rezone(each: Aggregate) -> None:
         for zone in zones * 4:
-            forgive(partial(aggregates.update, ADMIN, each.id, AggregateChange(rezone=True, zone=zone)))
+            ignoring_model_errors(partial(aggregates.update, ADMIN, each.id, AggregateChange(rezone=True, zone=zone)))
 
     def rename(each: Aggregate) -> None:
         for zone in zones * 4:
-            forgive(partial(aggregates.set_metadata, ADMIN, each.id, {"availability_zone": zone, "k": "v"}))
+            ignoring_model_errors(
+                partial(aggregates.set_metadata, ADMIN, each.id, {"availability_zone": zone, "k": "v"})
+            )
 
     def come_and_go(each: Aggregate, name: str) -> None:
         for _ in range(6):
-            forgive(partial(aggregates.add_host, ADMIN, each.id, name))
-            forgive(partial(aggregates.remove_host, ADMIN, each.id, name))
-        forgive(partial(aggregates.add_host, ADMIN, each.id, name))
+            ignoring_model_errors(partial(aggregates.add_host, ADMIN, each.id, name))
+            ignoring_model_errors(partial(aggregates.remove_host, ADMIN, each.id, name))
+        ignoring_model_errors(partial(aggregates.add_host, ADMIN, each.id, name))
 
     tasks: list[Callable[[], None]] = [partial(rezone, each) for each in made]
     tasks += [partial(rename, each) for each in made]
     tasks += [partial(come_and_go, each, name) for each, name in itertools.product(made, ("n1", "n2", "n3"))]
-    assert losers(at_once(tasks)) == []
+    assert conflicts(run_concurrently(tasks)) == []
     assert set(zones_by_host(connected).values()) <= set(zones)
 
 
-def forgive(change: Callable[[], object]) -> None:
-    """Does what it can; a model error is an answer too, and any other fails the test."""
+def ignoring_model_errors(change: Callable[[], object]) -> None:
+    """Return the task without its model errors; any other error fails the test."""
     try:
         change()
     except CoveyError as error:
@@ -140,9 +149,9 @@ def test_exactly_one_of_two_concurrent_domains_gets_a_host(store: Store, host: H
             tx.aggregates.remove_hosts([(domain, host)], NOW)
 
     for _ in range(ROUNDS):
-        results = at_once([partial(join, domain) for domain in domains])
-        (winner,) = winners(results)
-        assert all(isinstance(error, Conflict) for error in losers(results))
+        results = run_concurrently([partial(join, domain) for domain in domains])
+        (winner,) = successes(results)
+        assert all(isinstance(error, Conflict) for error in conflicts(results))
         assert domains_by_host(connected) == {(host, RACK): winner}
         leave(winner)
 
@@ -169,9 +178,9 @@ def test_aggregate_joins_scope_while_its_host_joins_another_domain(
     for _ in range(ROUNDS):
         start_over()
         tasks: list[Callable[[], None]] = [become_domain, partial(join, late), partial(join, domain)]
-        results = at_once(tasks)
-        assert all(isinstance(error, Conflict) for error in losers(results))
-        assert len(losers(results)) <= 1, "two of the three can always stand together"
+        results = run_concurrently(tasks)
+        assert all(isinstance(error, Conflict) for error in conflicts(results))
+        assert len(conflicts(results)) <= 1, "two of the three can always stand together"
         domains_by_host(connected)
 
 
@@ -193,7 +202,7 @@ def test_adding_a_host_waits_for_its_aggregate_to_join_a_scope(
             tx.aggregates.add_hosts([(late, host)], NOW)
         go_on.set()
 
-    assert losers(at_once([become_domain, join])) == []
+    assert conflicts(run_concurrently([become_domain, join])) == []
     assert domains_by_host(connected) == {(host, RACK): late}
 
 
@@ -210,28 +219,28 @@ def test_one_of_two_overlapping_aggregates_joins_a_scope(store: Store, connected
         return domain
 
     for _ in range(ROUNDS):
-        results = at_once([partial(scope, domain, RACK) for domain in (first, second)])
-        (winner,) = winners(results)
-        (loser,) = losers(results)
+        results = run_concurrently([partial(scope, domain, RACK) for domain in (first, second)])
+        (winner,) = successes(results)
+        (loser,) = conflicts(results)
         assert loser.message == "A host of the aggregate is already in another domain of that scope."
         assert set(domains_by_host(connected).values()) == {winner}
         scope(winner, None)
 
 
 def test_exactly_one_of_many_concurrent_aggregates_of_a_name_is_created(aggregates: Aggregates) -> None:
-    results = at_once([partial(aggregates.create, ADMIN, "fast", None)] * 20)
-    assert len(winners(results)) == 1
-    assert {error.message for error in losers(results)} == {"Aggregate fast already exists."}
+    results = run_concurrently([partial(aggregates.create, ADMIN, "fast", None)] * 20)
+    assert len(successes(results)) == 1
+    assert {error.message for error in conflicts(results)} == {"Aggregate fast already exists."}
     assert only_conflicts(results)
 
 
 def test_exactly_one_of_many_concurrent_flavors_of_a_name_is_created(store: Store) -> None:
     flavors = Flavors(store, OpenAccess(), lambda: NOW)
     new = [a_flavor("small", id=f"id-{n}") for n in range(20)]
-    results = at_once([partial(flavors.create, ADMIN, flavor) for flavor in new])
-    assert len(winners(results)) == 1
-    assert {error.message for error in losers(results)} == {"Flavor with name small already exists."}
-    assert all(isinstance(error, Conflict) for error in losers(results))
+    results = run_concurrently([partial(flavors.create, ADMIN, flavor) for flavor in new])
+    assert len(successes(results)) == 1
+    assert {error.message for error in conflicts(results)} == {"Flavor with name small already exists."}
+    assert all(isinstance(error, Conflict) for error in conflicts(results))
 
 
 def test_host_deleted_while_it_joins_an_aggregate_leaves_no_rows(
@@ -249,7 +258,7 @@ def test_host_deleted_while_it_joins_an_aggregate_leaves_no_rows(
             partial(delete, host),
             partial(aggregates.add_host, ADMIN, made.id, "n1"),
         ]
-        results = at_once(tasks)
-        assert all(isinstance(error, Conflict | NotFound) for error in losers(results))
+        results = run_concurrently(tasks)
+        assert all(isinstance(error, Conflict | NotFound) for error in conflicts(results))
         assert zones_by_host(connected) == {}
         assert aggregates.get(ADMIN, made.id).hosts == ()

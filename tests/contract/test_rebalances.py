@@ -11,7 +11,7 @@ from covey.model.ids import GroupId, ProjectId, UserId
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
 from covey.storage.store import Store
 from tests.build import LATER, NOW
-from tests.contract.crowds import at_once, losers
+from tests.contract.concurrency import conflicts, run_concurrently
 
 GROUP, OTHER = GroupId("g1"), GroupId("g2")
 FIRST = Rebalance(
@@ -70,7 +70,7 @@ def test_second_running_rebalance_of_a_group_is_a_conflict(store: Store) -> None
 
 def test_concurrent_starts_leave_one_running_rebalance(store: Store) -> None:
     new = [replace(FIRST, id=f"r{n}") for n in range(6)]
-    assert len(losers(at_once([partial(add, store, each) for each in new]))) == 5
+    assert len(conflicts(run_concurrently([partial(add, store, each) for each in new]))) == 5
 
 
 def test_deleting_a_group_deletes_its_rebalances(store: Store) -> None:

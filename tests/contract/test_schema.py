@@ -14,7 +14,7 @@ from covey.model.servers import Fault, FaultKind
 from covey.storage import engine, schema, tables
 from covey.storage.rows import load
 from tests.build import NOW
-from tests.contract.crowds import at_once, losers
+from tests.contract.concurrency import conflicts, run_concurrently
 
 SCOPE = "00000000-0000-0000-0000-0000000000aa"
 
@@ -52,7 +52,7 @@ def test_upgrade_of_a_current_database_changes_nothing(connected: sa.Engine) -> 
 def test_concurrent_upgrades_all_succeed(empty_database: str) -> None:
     """Each upgrade has its own engine, like a separate process."""
     made = [engine.connect(empty_database) for _ in range(4)]
-    assert losers(at_once([partial(schema.upgrade, each) for each in made])) == []
+    assert conflicts(run_concurrently([partial(schema.upgrade, each) for each in made])) == []
     assert {schema.current(each) for each in made} == {schema.head()}
     for each in made:
         each.dispose()
@@ -92,7 +92,7 @@ def insert(connected: sa.Engine, table: str, **values: Any) -> None:
 
 
 @pytest.fixture
-def peopled(connected: sa.Engine) -> sa.Engine:
+def populated(connected: sa.Engine) -> sa.Engine:
     """A database with a valid row of each kind, so that a further row violates one rule only."""
     for table, row in ROWS:
         insert(connected, table, **row)
@@ -238,17 +238,17 @@ BROKEN = {
 BEHIND_ANOTHER_KEY = {"uq_hosts_id_zone", "uq_aggregates_id_zone", "uq_aggregates_id_scope_id"}
 
 
-def test_database_rejects_rows_that_violate_a_rule(peopled: sa.Engine, subtests: pytest.Subtests) -> None:
+def test_database_rejects_rows_that_violate_a_rule(populated: sa.Engine, subtests: pytest.Subtests) -> None:
     for claim, (table, row) in BROKEN.items():
         with subtests.test(claim), pytest.raises(sa.exc.IntegrityError):
-            insert(peopled, table, **row)
+            insert(populated, table, **row)
 
 
-def test_every_rule_of_these_tables_is_covered(peopled: sa.Engine) -> None:
-    if peopled.dialect.name != "postgresql":
+def test_every_rule_of_these_tables_is_covered(populated: sa.Engine) -> None:
+    if populated.dialect.name != "postgresql":
         pytest.skip("SQLite does not say which key it found broken")
     rules = {str(rule.name) for table in FIRST for rule in tables.metadata.tables[table].constraints}
-    assert rules - {refused(peopled, table, row) for table, row in BROKEN.values()} == BEHIND_ANOTHER_KEY
+    assert rules - {refused(populated, table, row) for table, row in BROKEN.values()} == BEHIND_ANOTHER_KEY
 
 
 def refused(connected: sa.Engine, table: str, row: dict[str, Any]) -> str:
@@ -259,8 +259,8 @@ def refused(connected: sa.Engine, table: str, row: dict[str, Any]) -> str:
     return str(caught.value.orig.diag.constraint_name)
 
 
-def test_valid_rows_are_stored(peopled: sa.Engine) -> None:
-    with peopled.connect() as connection:
+def test_valid_rows_are_stored(populated: sa.Engine) -> None:
+    with populated.connect() as connection:
         for table, row in ROWS:
             columns = tables.metadata.tables[table].c
             same = sa.select(sa.func.count()).where(*(columns[name].is_not_distinct_from(v) for name, v in row.items()))

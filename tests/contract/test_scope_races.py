@@ -16,7 +16,7 @@ from covey.services.aggregates import Aggregates
 from covey.services.scopes import NewScope, ScopeChange, Scopes
 from covey.storage.store import Store
 from tests.build import NOW, a_host, an_admin
-from tests.contract.crowds import OpenAccess, at_once, domains_by_host, losers, winners
+from tests.contract.concurrency import OpenAccess, conflicts, domains_by_host, run_concurrently, successes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,15 +62,15 @@ def test_concurrent_joins_of_aggregates_with_a_shared_host_leave_one(
         tasks: list[Callable[[], object]] = [partial(scopes.add_aggregate, ADMIN, "rack", a.id) for a in filled[:2]]
         tasks += [partial(aggregates.set_metadata, ADMIN, a.id, {"policy_scope": "rack"}) for a in filled[2:]]
         tasks += [partial(aggregates.add_host, ADMIN, empty.id, "n1")]
-        results = at_once(tasks)
-        assert len(winners(results)) == 1
+        results = run_concurrently(tasks)
+        assert len(successes(results)) == 1
         (inside,) = set(domains_by_host(connected).values())
         names: dict[int, str] = {each.id: each.name for each in aggregates.all(ADMIN)}
-        for error in losers(results):
+        for error in conflicts(results):
             assert isinstance(error, Conflict)
-            told = REFUSED.fullmatch(error.message)
-            assert told, error.message
-            assert told[1] == names[inside] != told[2]
+            message_match = REFUSED.fullmatch(error.message)
+            assert message_match, error.message
+            assert message_match[1] == names[inside] != message_match[2]
         if inside == empty.id:
             aggregates.remove_host(ADMIN, empty.id, "n1")
         else:
@@ -79,9 +79,9 @@ def test_concurrent_joins_of_aggregates_with_a_shared_host_leave_one(
 
 @pytest.mark.usefixtures("filled")
 def test_concurrent_creation_of_a_scope_name_makes_one(scopes: Scopes) -> None:
-    results = at_once([partial(scopes.create, ADMIN, NewScope("fast"))] * 12)
-    assert len(winners(results)) == 1
-    assert {error.message for error in losers(results)} == {"A policy scope named fast exists already."}
+    results = run_concurrently([partial(scopes.create, ADMIN, NewScope("fast"))] * 12)
+    assert len(successes(results)) == 1
+    assert {error.message for error in conflicts(results)} == {"A policy scope named fast exists already."}
 
 
 def test_scope_deleted_during_first_use_is_deleted_or_used(
@@ -100,8 +100,8 @@ def test_scope_deleted_during_first_use_is_deleted_or_used(
             partial(aggregates.set_metadata, ADMIN, filled[0].id, {"policy_scope": scope.name}),
             partial(found_group, scope.id, f"g{number}"),
         ]
-        results = at_once(tasks)
-        assert all(isinstance(error, Conflict | NotFound | Invalid) for error in losers(results)), results
+        results = run_concurrently(tasks)
+        assert all(isinstance(error, Conflict | NotFound | Invalid) for error in conflicts(results)), results
         gone = scope.name not in {seen.scope.name for seen in scopes.all(ADMIN)}
         assert gone != isinstance(results[0], CoveyError)
         assert gone == all(isinstance(each, CoveyError) for each in results[1:])
@@ -119,7 +119,7 @@ def test_renaming_a_scope_while_its_groups_change_stays_consistent(store: Store,
         with store.write() as tx:
             tx.groups.add(group)
         for _ in range(5):
-            with store.write() as tx:  # as a change of a group's policies does
+            with store.write() as tx:  # as an update of a group's policies does
                 tx.groups.lock([key])
                 tx.groups.update(group, NOW)
                 tx.groups.bump([key])
@@ -130,7 +130,7 @@ def test_renaming_a_scope_while_its_groups_change_stays_consistent(store: Store,
 
     tasks: list[Callable[[], None]] = [partial(regroup, key) for key in keys]
     tasks += [partial(rename, ["a", "b"]), partial(rename, ["c", "d"])]
-    assert losers(at_once(tasks)) == []
+    assert conflicts(run_concurrently(tasks)) == []
     with store.read() as tx:
         (now,) = tx.scopes.all()
         assert {policy.scope.name for group in tx.groups.find(None) for policy in group.policies} == {now.name}
@@ -144,6 +144,8 @@ def test_concurrent_changes_of_different_scope_fields_both_apply(scopes: Scopes)
             ScopeChange(obfuscate_identifiers=request),
             ScopeChange(name=f"rack-{request}"),
         ]
-        assert losers(at_once([partial(scopes.update, ADMIN, scope.id, change) for change in changes])) == []
+        assert (
+            conflicts(run_concurrently([partial(scopes.update, ADMIN, scope.id, change) for change in changes])) == []
+        )
         now = scopes.get(ADMIN, scope.id).scope
         assert (now.allow_identifiers, now.obfuscate_identifiers, now.name) == (request, request, f"rack-{request}")

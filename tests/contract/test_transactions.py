@@ -14,7 +14,7 @@ from covey.model.ids import ProjectId
 from covey.storage import engine
 from covey.storage.store import Store
 from tests.build import NOW, a_host
-from tests.contract.crowds import at_once, losers
+from tests.contract.concurrency import conflicts, run_concurrently
 
 WEB = ProjectId("web")
 
@@ -25,14 +25,14 @@ def names(store: Store) -> list[str]:
 
 
 def test_write_that_raises_is_rolled_back(store: Store) -> None:
-    def change_one_s_mind() -> None:
+    def write_and_raise() -> None:
         with store.write() as tx:
             tx.hosts.add([a_host("n1")], NOW)
             tx.quotas.set_for_project(WEB, {"cores": 1})
             raise KeyError
 
     with pytest.raises(KeyError):
-        change_one_s_mind()
+        write_and_raise()
     assert names(store) == []
     with store.read() as tx:
         assert tx.quotas.of_project(WEB) == {}
@@ -64,7 +64,7 @@ def test_writers_queue_rather_than_fail(store: Store) -> None:
                 tx.hosts.add([a_host(f"n{number}-{step}")], NOW)
                 assert len(tx.hosts.find()) > before
 
-    assert losers(at_once([partial(write, number) for number in range(20)])) == []
+    assert conflicts(run_concurrently([partial(write, number) for number in range(20)])) == []
     assert len(names(store)) == 100
 
 
@@ -74,7 +74,7 @@ def test_deferred_constraint_is_a_conflict_and_the_store_stays_usable(store: Sto
         host = tx.hosts.find()[0].id
         first, second = tx.aggregates.add([("u1", "a1", "z1", None), ("u2", "a2", "z2", None)], NOW)
     errors = []
-    for _ in range(40):  # more often than there are connections
+    for _ in range(40):  # more often than the pool has connections
         with pytest.raises(Conflict, match="Another request changed the same resource") as caught, store.write() as tx:
             tx.aggregates.add_hosts([(first, host), (second, host)], NOW)
         errors.append(caught.value)
@@ -88,7 +88,7 @@ def test_unforeseen_constraint_is_a_conflict(store: Store) -> None:
 
 
 def test_deadlocked_writers_end_in_at_most_one_conflict(store: Store) -> None:
-    """On PostgreSQL this is a deadlock, which it ends by itself; on SQLite the second waits from the start."""
+    """PostgreSQL resolves this deadlock; on SQLite the second writer waits."""
     with store.write() as tx:
         tx.hosts.add([a_host("n1"), a_host("n2")], NOW)
         first, second = tx.hosts.find()
@@ -101,7 +101,7 @@ def test_deadlocked_writers_end_in_at_most_one_conflict(store: Store) -> None:
                 both_hold.wait(0.3)
             tx.aggregates.lock_hosts([other.id])
 
-    errors = losers(at_once([partial(lock, first, second), partial(lock, second, first)]))
+    errors = conflicts(run_concurrently([partial(lock, first, second), partial(lock, second, first)]))
     assert len(errors) <= 1
     assert all(isinstance(error, Conflict) for error in errors)
 
@@ -112,7 +112,7 @@ def test_value_too_large_for_the_database_is_invalid(store: Store) -> None:
             tx.quotas.set_for_project(ProjectId("p" * 300), {"cores": 1})
             return tx.quotas.of_project(ProjectId("p" * 300))
 
-    (result,) = at_once([keep])
+    (result,) = run_concurrently([keep])
     assert result == {"cores": 1} or isinstance(result, Invalid)
 
 
@@ -123,7 +123,7 @@ def test_ping_succeeds_when_the_database_answers(store: Store) -> None:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def unreachable(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "postgresql":
-        return Store(engine.connect(f"postgresql://nobody@/nothing?host={tmp_path}"))
+        return Store(engine.connect(f"postgresql://unknown@/nothing?host={tmp_path}"))
     (tmp_path / "covey.sqlite").mkdir()
     return Store(engine.connect(f"sqlite:///{tmp_path / 'covey.sqlite'}"))
 

@@ -1,4 +1,4 @@
-"""The worker: a job that fails, or that this version does not know, delays no other."""
+"""The worker: a job that fails or has an unknown kind does not delay other jobs."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from tests.build import LATER, NOW
 
 
 class Recorder:
-    """Carries out every job, except those of one subject, which its backend refuses."""
+    """Runs every job, but fails for one subject."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -43,7 +43,7 @@ def a_worker(store: Store, recorder: Recorder) -> Worker:
     return Worker(store, lambda: LATER, recorder.handlers(), lambda _: None, lambda: 0, LocalQueue(30), lease_s=30)
 
 
-def test_failed_job_is_postponed_and_the_others_are_carried_out(store: Store) -> None:
+def test_failed_job_is_postponed_and_other_jobs_run(store: Store) -> None:
     recorder = Recorder(store)
     worker = a_worker(store, recorder)
     with store.write() as tx:
@@ -61,7 +61,7 @@ def test_failed_job_is_postponed_and_the_others_are_carried_out(store: Store) ->
     assert worker.run_once() == 0, "a failed job is due when its lease ends"
 
 
-def test_job_of_an_unknown_kind_is_reported_and_stays_as_it_is(
+def test_job_of_an_unknown_kind_is_reported_and_kept(
     store: Store, connected: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder(store)

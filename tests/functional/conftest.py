@@ -18,7 +18,7 @@ from covey.storage.tables import metadata
 from tests.build import NOW, a_host
 from tests.databases import PostgreSQL
 from tests.functional.client import Client, Service
-from tests.functional.fleets import build_cloud, cloud, lasting_cloud  # noqa: F401 -- fixtures
+from tests.functional.fleets import build_cloud, cloud, module_cloud  # noqa: F401 -- fixtures
 
 AddHosts = Callable[..., None]
 
@@ -44,9 +44,9 @@ def parsed_rules() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def emptied(postgresql_server: PostgreSQL) -> Iterator["Emptied"]:
+def resettable_database(postgresql_server: PostgreSQL) -> Iterator["ResettableDatabase"]:
     with postgresql_server.fresh() as url:
-        yield Emptied(url)
+        yield ResettableDatabase(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -56,12 +56,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         with request.getfixturevalue("sqlite_server").fresh(tmp_path) as url:
             yield url
     else:
-        lasting: Emptied = request.getfixturevalue("emptied")
-        yield lasting.url
-        lasting.empty()
+        resettable: ResettableDatabase = request.getfixturevalue("resettable_database")
+        yield resettable.url
+        resettable.empty()
 
 
-class Emptied:
+class ResettableDatabase:
     """A PostgreSQL database that can be reset to its initial state."""
 
     def __init__(self, url: str) -> None:
@@ -130,10 +130,10 @@ def add_hosts(store: Store) -> AddHosts:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def lasting_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def module_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One database of each kind for a whole module, whose tests do not change it."""
     if request.param == "sqlite":
-        with request.getfixturevalue("sqlite_server").fresh(tmp_path_factory.mktemp("lasting")) as url:
+        with request.getfixturevalue("sqlite_server").fresh(tmp_path_factory.mktemp("module")) as url:
             yield url
     else:
         with request.getfixturevalue("postgresql_server").fresh() as url:
@@ -141,9 +141,9 @@ def lasting_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
-def lasting(lasting_database: str, tmp_path_factory: pytest.TempPathFactory) -> Service:
+def module_service(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> Service:
     """The service on the module's database, for long parameter tables."""
-    return Service(_build(lasting_database, tmp_path_factory.mktemp("lasting")))
+    return Service(_build(module_database, tmp_path_factory.mktemp("module")))
 
 
 def _build(
@@ -156,9 +156,9 @@ def _build(
         ("api", "auth_strategy", "none"),
         ("oslo_policy", "policy_file", str(policy)),
         ("log", "level", "error"),
-        *overrides,  # of an option that comes twice, the last counts
+        *overrides,  # the last value of an option applies
     ]
-    # A file, since one test's file is never another's: what is overridden in process outlives the test.
+    # A file for each test: overrides in the process would outlive the test.
     written = directory / "covey.conf"
     written.write_text("".join(f"[{group}]\n{option} = {value}\n" for group, option, value in options))
     return bootstrap.wsgi(Settings(config_files=(str(written),), only_api=only_api))

@@ -50,7 +50,7 @@ class Time:
     def __call__(self) -> datetime:
         return clock_and_ids.now() + self._ahead
 
-    def pass_(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self._ahead += timedelta(seconds=seconds)
 
 
@@ -105,7 +105,7 @@ class Cloud:
         """An operator, in a third project."""
         return self.service.as_("admin:operators", "2.1000")
 
-    # What a worker does.
+    # The worker
 
     def step(self) -> int:
         """Run the jobs that are due, once."""
@@ -116,10 +116,10 @@ class Cloud:
 
     def settle(self) -> None:
         """Run jobs until none is left, including those that are due soon."""
-        while self.step() or self._pass_a_moment():
+        while self.step() or self._make_next_action_due():
             pass
 
-    def _pass_a_moment(self) -> bool:
+    def _make_next_action_due(self) -> bool:
         """Return whether an action of a cluster or a node is due soon, and make it due now."""
         waits = [
             (row.due_at - self.time()).total_seconds()
@@ -128,7 +128,7 @@ class Cloud:
         ]
         if not waits or min(waits) > _A_MOMENT_S:
             return False
-        self.time.pass_(max(0.0, min(waits)))
+        self.time.advance(max(0.0, min(waits)))
         return True
 
     def jobs(self) -> list[Job]:
@@ -136,9 +136,9 @@ class Cloud:
         with self.store.write() as tx:
             return tx.work.take(self.time() + timedelta(days=1), self.time(), 1000)
 
-    # What tenants and operators do.
+    # Requests of tenants and operators
 
-    def ask_for(self, client: Client, name: str = "s", group: str | None = None, **fields: Any) -> Answer:
+    def request_server(self, client: Client, name: str = "s", group: str | None = None, **fields: Any) -> Answer:
         """POST /servers; `hints` are scheduler hints, the rest are attributes of the server."""
         hints = fields.pop("hints", {}) | ({} if group is None else {"group": group})
         body: dict[str, Any] = {"server": {"name": name, "flavorRef": "small", "imageRef": IMAGE} | fields}
@@ -150,7 +150,7 @@ class Cloud:
 
     def boot(self, client: Client | None = None, name: str = "s", group: str | None = None, **fields: Any) -> str:
         """Create a running server."""
-        answer = self.ask_for(client or self.alice, name, group, **fields)
+        answer = self.request_server(client or self.alice, name, group, **fields)
         assert answer.status == 202, answer.text
         self.settle()
         return str(answer.json["server"]["id"])
@@ -171,8 +171,8 @@ class Cloud:
         self.check()
         return answer
 
-    def did(self, client: Client, server: str, action: str, body: Any = None) -> None:
-        """Run an action, and the jobs of it."""
+    def run_action(self, client: Client, server: str, action: str, body: Any = None) -> None:
+        """Run an action and its jobs."""
         answer = self.act(client, server, action, body)
         assert answer.status in {200, 202, 204}, answer.text
         self.settle()
@@ -194,7 +194,7 @@ class Cloud:
     def set_down(self, name: str, *, down: bool = True) -> None:
         self.set_host(name, forced_down=down)
 
-    # What can be seen.
+    # Observations
 
     def show(self, server: str, client: Client | None = None) -> dict[str, Any]:
         answer = (client or self.admin).get(f"/servers/{server}")
@@ -347,12 +347,12 @@ def build_cloud(database: str, tmp_path: Path) -> Iterator[BuildCloud]:
 
 
 @pytest.fixture(scope="module")
-def lasting_cloud(lasting_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+def module_cloud(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """A cloud for a whole module, for long parameter tables that change nothing."""
-    connected = engine.connect(lasting_database)
+    connected = engine.connect(module_database)
     store = Store(connected)
     _fill(store, [a_host(f"node-{i + 1}") for i in range(3)])
-    yield _cloud(lasting_database, tmp_path_factory.mktemp("cloud"), store, connected, Simulated())
+    yield _cloud(module_database, tmp_path_factory.mktemp("cloud"), store, connected, Simulated())
     connected.dispose()
 
 
@@ -401,7 +401,7 @@ def _cloud(
     parts = app.AppParts(
         made.services, store.ping, access, time, clock_and_ids.new_uuid, noauth, noauth, settings, metrics
     )
-    for group, option, _ in overrides:  # options are the process's: what was set for one cloud is unset for the next
+    for group, option, _ in overrides:  # options belong to the process: unset those of this cloud
         conf.clear_override(option, group)
     return Cloud(Service(app.build(parts)), made, store, connected, time)
 

@@ -14,7 +14,7 @@ Domains = Mapping[str, str]  # real identifiers, by name
 def add_scope(
     cloud: Cloud, name: str, domains: Mapping[str, Sequence[str]], *, allow: bool = False, obfuscate: bool = False
 ) -> Domains:
-    """A scope whose domains have these hosts."""
+    """Add a scope whose domains have these hosts."""
     new = Scope(ScopeId(str(uuid.uuid4())), name, allow, obfuscate, str(uuid.uuid4()))
     with cloud.store.write() as tx:
         tx.scopes.add([new])
@@ -35,7 +35,7 @@ def scope(cloud: Cloud, name: str) -> Scope:
 
 
 def surrogate(cloud: Cloud, name: str, project: str, identifier: str) -> str:
-    """As the specification computes it, in two passes."""
+    """Return the surrogate identifier, computed in two passes as in the specification."""
     tenant = uuid.uuid5(uuid.UUID(scope(cloud, name).namespace_uuid), project)
     return str(uuid.uuid5(tenant, identifier))
 
@@ -46,12 +46,12 @@ ROWS = {"row-a": ["node-1"], "row-b": ["node-2", "node-3", "node-4"]}
 
 
 class Scoped(Cloud):
-    """Five hosts: racks take no identifiers, zones take surrogates, rows take real ones."""
+    """Five hosts: racks allow no identifiers, zones allow surrogates, rows allow real ones."""
 
     domains: dict[str, Domains]
 
     def zone(self, name: str, project: str = "web") -> str:
-        """What a tenant calls a zone."""
+        """Return a tenant's identifier of a zone."""
         return surrogate(self, "zone", project, self.domains["zone"][name])
 
 

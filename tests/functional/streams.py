@@ -19,7 +19,7 @@ class Listener:
         )
         self.headers: dict[str, str] = {}
         self.status = ""
-        self.told = ""
+        self.received = ""
         self.body: Any = cloud.service.app(environ, self._start)
         self.pieces = iter(self.body)
 
@@ -31,7 +31,7 @@ class Listener:
         piece = ":"
         while piece.startswith(":"):
             piece = next(self.pieces).decode()
-            self.told += piece
+            self.received += piece
         lines = [event.split("\n") for event in piece.strip().split("\n\n")]
         return {kind.removeprefix("event: "): json.loads(data[6:]).get("ids") for kind, data in lines}
 

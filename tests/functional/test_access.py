@@ -19,9 +19,9 @@ HOST = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
 
 
 @pytest.fixture(scope="module")
-def connected(lasting_database: str) -> Iterator[sa.Engine]:
+def connected(module_database: str) -> Iterator[sa.Engine]:
     """The module's database, with one resource of each kind."""
-    made = engine.connect(lasting_database)
+    made = engine.connect(module_database)
     with Store(made).write() as tx:
         tx.hosts.add([a_host("node-1")], NOW)
     yield made
@@ -29,8 +29,8 @@ def connected(lasting_database: str) -> Iterator[sa.Engine]:
 
 
 @pytest.fixture(scope="module")
-def member(lasting: Service, connected: sa.Engine) -> Client:  # noqa: ARG001
-    admin = lasting.as_("admin:operators")
+def member(module_service: Service, connected: sa.Engine) -> Client:  # noqa: ARG001
+    admin = module_service.as_("admin:operators")
     for path, body in (
         ("/os-aggregates", {"aggregate": {"name": "a", "availability_zone": "z"}}),
         ("/os-aggregates/1/action", {"add_host": {"host": "node-1"}}),
@@ -40,7 +40,7 @@ def member(lasting: Service, connected: sa.Engine) -> Client:  # noqa: ARG001
     ):
         assert admin.post(path, body).status == 200
     assert admin.put("/os-quota-sets/web", {"quota_set": {"cores": 5}}).status == 200
-    return lasting.as_("alice:web").at("2.87")
+    return module_service.as_("alice:web").at("2.87")
 
 
 def of(rule: str, method: str, path: str, body: Any = None, version: str = "2.87") -> Any:
@@ -116,8 +116,8 @@ def test_forbidden_names_the_rule(
 
 
 @pytest.mark.parametrize("roles", ["member", "reader", "manager", "service", ""])
-def test_only_the_admin_role_is_allowed(lasting: Service, member: Client, roles: str) -> None:  # noqa: ARG001
-    assert lasting.as_("alice:web").sending(X_Roles=roles).get("/os-aggregates").status == 403
+def test_only_the_admin_role_is_allowed(module_service: Service, member: Client, roles: str) -> None:  # noqa: ARG001
+    assert module_service.as_("alice:web").sending(X_Roles=roles).get("/os-aggregates").status == 403
 
 
 def test_invalid_body_is_reported_first(member: Client) -> None:

@@ -139,7 +139,7 @@ def test_aggregate_with_hosts_cannot_be_deleted(admin: Client) -> None:
 
 
 class TestHosts:
-    """Hosts come and go."""
+    """Hosts are added and removed."""
 
     def test_host_is_added_and_removed(self, admin: Client) -> None:
         key = create(admin, "a")
@@ -158,7 +158,7 @@ class TestHosts:
         answer = act(admin, key, add_host={"host": "nope"})
         assert (answer.status, answer.message) == (404, "Compute host nope could not be found.")
 
-    @pytest.mark.parametrize("host", ["h2", "nope"], ids=["it is elsewhere", "it is nowhere"])
+    @pytest.mark.parametrize("host", ["h2", "nope"], ids=["host in another aggregate", "unknown host"])
     def test_removing_a_host_that_is_no_member_returns_404(self, admin: Client, host: str) -> None:
         key = create(admin, "a", None, "h1")
         answer = act(admin, key, remove_host={"host": host})

@@ -12,12 +12,12 @@ EAST = "00000000-0000-0000-0000-0000000000ea"
 SMALL = "VCPU:1,MEMORY_MB:1024"
 
 
-def ledger(cloud: Cloud, version: str = "1.39", who: str = "admin:operators") -> Client:
+def placement_client(cloud: Cloud, version: str = "1.39", who: str = "admin:operators") -> Client:
     return cloud.service.as_(who).below("/placement").sending(OpenStack_API_Version=f"placement {version}")
 
 
 def ask(cloud: Cloud, version: str = "1.39", **query: str) -> dict[str, Any]:
-    answer = ledger(cloud, version).get("/allocation_candidates", **query)
+    answer = placement_client(cloud, version).get("/allocation_candidates", **query)
     assert answer.status == 200, answer.text
     shown: dict[str, Any] = answer.json
     return shown
@@ -26,12 +26,15 @@ def ask(cloud: Cloud, version: str = "1.39", **query: str) -> dict[str, Any]:
 def names(cloud: Cloud, **query: str) -> set[str]:
     """Return the hosts of the candidates."""
     found = {uuid for one in ask(cloud, **query)["allocation_requests"] for uuid in one["allocations"]}
-    known = {host["uuid"]: host["name"] for host in ledger(cloud).get("/resource_providers").json["resource_providers"]}
+    known = {
+        host["uuid"]: host["name"]
+        for host in placement_client(cloud).get("/resource_providers").json["resource_providers"]
+    }
     return {known[uuid] for uuid in found}
 
 
 def key(cloud: Cloud, name: str) -> str:
-    (found,) = ledger(cloud).get("/resource_providers", name=name).json["resource_providers"]
+    (found,) = placement_client(cloud).get("/resource_providers", name=name).json["resource_providers"]
     return str(found["uuid"])
 
 
@@ -54,7 +57,7 @@ def test_candidate_is_a_valid_allocation(cloud: Cloud) -> None:
     (provider,) = candidate["allocations"]
     room = found["provider_summaries"][provider]["resources"]["VCPU"]["capacity"]
     owner = {"project_id": "web", "user_id": "alice", "consumer_generation": None, "consumer_type": "TEST"}
-    assert ledger(cloud).put(f"/allocations/{CONSUMER}", candidate | owner).status == 204
+    assert placement_client(cloud).put(f"/allocations/{CONSUMER}", candidate | owner).status == 204
     left = ask(cloud, resources=f"VCPU:{room}", in_tree=provider)
     assert left == {"allocation_requests": [], "provider_summaries": {}}
 
@@ -62,17 +65,21 @@ def test_candidate_is_a_valid_allocation(cloud: Cloud) -> None:
 def test_candidates_reflect_aggregates_traits_and_providers_immediately(cloud: Cloud) -> None:
     all_hosts = names(cloud, resources=SMALL)
     first = key(cloud, "node-1")
-    generation = ledger(cloud).get(f"/resource_providers/{first}").json["generation"]
+    generation = placement_client(cloud).get(f"/resource_providers/{first}").json["generation"]
     body = {"aggregates": [EAST], "resource_provider_generation": generation}
-    assert ledger(cloud).put(f"/resource_providers/{first}/aggregates", body).status == 200
+    assert placement_client(cloud).put(f"/resource_providers/{first}/aggregates", body).status == 200
     assert names(cloud, resources=SMALL, member_of=EAST) == {"node-1"}
     assert names(cloud, resources=SMALL, member_of=f"!in:{EAST},{CONSUMER}") == all_hosts - {"node-1"}
     body = {"traits": ["HW_CPU_X86_AVX"], "resource_provider_generation": generation + 1}
-    assert ledger(cloud).put(f"/resource_providers/{first}/traits", body).status == 200
+    assert placement_client(cloud).put(f"/resource_providers/{first}/traits", body).status == 200
     assert names(cloud, resources=SMALL, required="HW_CPU_X86_AVX") == {"node-1"}
-    card = ledger(cloud).post("/resource_providers", {"name": "card", "parent_provider_uuid": first}).json["uuid"]
+    card = (
+        placement_client(cloud)
+        .post("/resource_providers", {"name": "card", "parent_provider_uuid": first})
+        .json["uuid"]
+    )
     body = {"resource_class": "VGPU", "total": 4}
-    assert ledger(cloud).post(f"/resource_providers/{card}/inventories", body).status == 201
+    assert placement_client(cloud).post(f"/resource_providers/{card}/inventories", body).status == 201
     assert names(cloud, resources=f"{SMALL},VGPU:2") == {"node-1", "card"}
     assert ask(cloud, "1.28", resources=f"{SMALL},VGPU:2")["allocation_requests"] == []
 
@@ -120,7 +127,7 @@ def test_response_fields_depend_on_the_version(
     ],
 )
 def test_unknown_names_are_rejected(cloud: Cloud, query: dict[str, str], text: str) -> None:
-    answer = ledger(cloud).get("/allocation_candidates", **query)
+    answer = placement_client(cloud).get("/allocation_candidates", **query)
     assert (answer.status, text in answer.json["errors"][0]["detail"]) == (400, True), answer.text
 
 
@@ -131,11 +138,11 @@ def test_excessive_amounts_return_no_candidates(cloud: Cloud, amount: str) -> No
 
 
 def test_forbidden_precedes_validation(cloud: Cloud) -> None:
-    assert ledger(cloud, who="alice:web").get("/allocation_candidates", resources="").status == 403
+    assert placement_client(cloud, who="alice:web").get("/allocation_candidates", resources="").status == 403
 
 
 def test_candidates_do_not_exist_before_1_10(cloud: Cloud) -> None:
-    assert ledger(cloud, "1.9").get("/allocation_candidates", resources=SMALL).status == 404
+    assert placement_client(cloud, "1.9").get("/allocation_candidates", resources=SMALL).status == 404
 
 
 def _hosts(cloud: Cloud) -> list[Any]:

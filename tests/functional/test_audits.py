@@ -44,7 +44,7 @@ def is_uuid(text: str | None) -> bool:
     return text is not None and str(uuid.UUID(text)) == text
 
 
-# Where members are
+# Placements
 
 
 def test_example_of_the_updates_specification(racks: Scoped) -> None:
@@ -119,7 +119,7 @@ def test_identifiers_are_obfuscated_per_caller(racks: Scoped) -> None:
 def test_members_without_host_or_domain_have_null_domains(racks: Scoped) -> None:
     group = racks.group("soft-affinity:row", "soft-affinity")
     shelved, nowhere = racks.boot_on("node-1", group), racks.boot_on("node-5", group)
-    racks.did(racks.alice, shelved, "shelve")
+    racks.run_action(racks.alice, shelved, "shelve")
     for client in (racks.alice, racks.admin):
         seen = placements(client, group)
         assert seen[shelved] == {"row": None, "host": None}
@@ -148,8 +148,8 @@ def test_readers_may_audit_and_other_projects_get_404(racks: Scoped) -> None:
     group = racks.group("affinity")
     path = f"/os-server-groups/{group}/audit"
     assert racks.alice.sending(X_Roles="reader").get(path).status == 200
-    for stranger in (racks.bob, racks.bob.sending(X_Roles="reader")):
-        answer = stranger.get(path)
+    for anonymous in (racks.bob, racks.bob.sending(X_Roles="reader")):
+        answer = anonymous.get(path)
         assert (answer.status, answer.message) == (404, f"Instance group {group} could not be found.")
     assert racks.admin.get(f"/os-server-groups/{UNKNOWN_ID}/audit").status == 404
 
@@ -172,7 +172,7 @@ def test_audit_changes_nothing(racks: Scoped) -> None:
     assert all_rows(racks.connection) == before
 
 
-# What is broken
+# Violations
 
 
 def test_violations_are_included_on_request(racks: Scoped) -> None:
@@ -256,7 +256,7 @@ def test_audit_shows_violations_of_an_update_until_a_migration_resolves_them(rac
     racks.alice.post(f"/os-server-groups/{group}", {"server_group": {"policies": ["anti-affinity"]}})
     (broken,) = violations(racks.alice, group)
     assert broken["members"] == servers
-    racks.did(racks.admin, servers[1], "os-migrateLive", {"host": None, "block_migration": "auto"})
+    racks.run_action(racks.admin, servers[1], "os-migrateLive", {"host": None, "block_migration": "auto"})
     assert violations(racks.alice, group) == []
 
 

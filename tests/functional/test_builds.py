@@ -20,7 +20,7 @@ def attempts(driver: FailingDriver, server: str) -> list[str]:
     return [host for verb, which, host in driver.done if verb == "spawn" and which == server]
 
 
-# Hosts that may not
+# Unsuitable hosts
 
 
 def test_disabled_or_down_host_takes_no_server(cloud: Cloud) -> None:
@@ -88,13 +88,13 @@ def test_host_takes_what_fits(build_cloud: BuildCloud) -> None:
     assert cloud.status(cloud.boot()) == "ACTIVE"
 
 
-# Hosts that fail
+# Failing hosts
 
 
 def test_failed_build_is_retried_on_another_host(build_cloud: BuildCloud) -> None:
     driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(driver=driver)
-    server = cloud.ask_for(cloud.alice).json["server"]["id"]
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
     first = cloud.host(server)
     assert cloud.step() == 1
     second = cloud.host(server)
@@ -214,17 +214,17 @@ def test_failing_driver_leaves_usage_correct(build_cloud: BuildCloud) -> None:
     assert cloud.members(group) == {server["id"] for server in running}
     assert sum(cloud.used().values()) == len(running)
     for server in running:
-        cloud.did(cloud.admin, server["id"], "os-migrateLive", LIVE)
+        cloud.run_action(cloud.admin, server["id"], "os-migrateLive", LIVE)
         assert cloud.status(server["id"]) == "ACTIVE"
     cloud.delete(*(server["id"] for server in (*running, *failed)))
     assert cloud.is_empty()
 
 
-# Work that is done twice, or too late
+# Repeated and late jobs
 
 
 def do(cloud: Cloud, jobs: Sequence[Job]) -> None:
-    """What a worker does with jobs that it took."""
+    """Run claimed jobs like a worker."""
     for job in jobs:
         handler = cloud.assembled.worker().handlers[job.kind]
         if isinstance(handler, Batch):
@@ -258,7 +258,7 @@ def seen(cloud: Cloud, server: str) -> tuple[Any, ...]:
 def test_job_can_run_twice(cloud: Cloud, steps: list[tuple[str, Any]], action: str, body: Any) -> None:
     server = cloud.boot()
     for before, its_body in steps:
-        cloud.did(cloud.admin, server, before, its_body)
+        cloud.run_action(cloud.admin, server, before, its_body)
     cloud.act(cloud.admin, server, action, body)
     jobs = cloud.jobs()
     assert len(jobs) == 1
@@ -270,7 +270,7 @@ def test_job_can_run_twice(cloud: Cloud, steps: list[tuple[str, Any]], action: s
 
 
 def test_build_and_delete_can_run_twice(cloud: Cloud) -> None:
-    server = cloud.ask_for(cloud.alice).json["server"]["id"]
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
     building = cloud.jobs()
     do(cloud, building)
     once = seen(cloud, server)
@@ -286,7 +286,7 @@ def test_build_and_delete_can_run_twice(cloud: Cloud) -> None:
 def test_repeated_failure_counts_once(build_cloud: BuildCloud) -> None:
     driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(driver=driver)
-    server = cloud.ask_for(cloud.alice).json["server"]["id"]
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
     jobs = cloud.jobs()
     do(cloud, jobs)
     again = cloud.jobs()
@@ -313,7 +313,7 @@ def test_job_of_a_deleted_server_does_nothing(cloud: Cloud, action: str) -> None
 
 
 def test_job_of_a_dead_worker_is_taken_by_another(cloud: Cloud) -> None:
-    server = cloud.ask_for(cloud.alice).json["server"]["id"]
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
 
     class Crash(Simulated):
         def spawn(self, server: Server, host: str) -> None:  # noqa: ARG002
@@ -324,6 +324,6 @@ def test_job_of_a_dead_worker_is_taken_by_another(cloud: Cloud) -> None:
         cloud.step()
     object.__setattr__(cloud.assembled.builds, "driver", Simulated())
     assert cloud.step() == 0, "it is still leased to the one that died"
-    cloud.time.pass_(cloud.assembled.lease_s + 1)
+    cloud.time.advance(cloud.assembled.lease_s + 1)
     assert cloud.step() == 1
     assert cloud.status(server) == "ACTIVE"

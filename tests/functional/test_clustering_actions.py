@@ -127,14 +127,14 @@ def test_forced_cancellation_releases_the_lock_at_once(cloud: Cloud, alice: Clie
         ({"action": {"status": "CANCELLED", "x": 1}}, "Additional properties are not allowed ('x' was unexpected)"),
     ],
 )
-def test_action_status_can_only_become_cancelled(lasting_cloud: Cloud, body: Any, message: str) -> None:
-    alice = clustering_client(lasting_cloud.service, "alice:web")
+def test_action_status_can_only_become_cancelled(module_cloud: Cloud, body: Any, message: str) -> None:
+    alice = clustering_client(module_cloud.service, "alice:web")
     assert error_of(alice.patch(f"/actions/{UNKNOWN_ID}", body)) == (400, message)
     assert error_of(alice.patch(f"/actions/{UNKNOWN_ID}", CANCEL)) == (
         404,
         f"The action '{UNKNOWN_ID}' could not be found.",
     )
-    old = clustering_client(lasting_cloud.service, "alice:web", "1.11").patch(f"/actions/{UNKNOWN_ID}", CANCEL)
+    old = clustering_client(module_cloud.service, "alice:web", "1.11").patch(f"/actions/{UNKNOWN_ID}", CANCEL)
     assert error_of(old) == (400, "API version '1.11' is not supported on this method.")
 
 

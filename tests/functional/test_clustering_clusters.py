@@ -25,9 +25,9 @@ def alice(cloud: Cloud) -> Client:
 
 
 @pytest.fixture(scope="module")
-def rejected_client(lasting_cloud: Cloud) -> Client:
+def rejected_client(module_cloud: Cloud) -> Client:
     """Return a client whose requests are all rejected."""
-    return with_profiles(lasting_cloud)
+    return with_profiles(module_cloud)
 
 
 def act(client: Client, cluster: str, name: str, data: Any = None) -> Answer:
@@ -295,9 +295,9 @@ def test_action_body_is_validated_before_the_cluster_lookup(rejected_client: Cli
     assert error_of(rejected_client.post("/clusters/none/actions", body)) == (400, message)
 
 
-def test_older_versions_reject_newer_requests(lasting_cloud: Cloud) -> None:
+def test_older_versions_reject_newer_requests(module_cloud: Cloud) -> None:
     def at(version: str) -> Client:
-        return clustering_client(lasting_cloud.service, "alice:web", version)
+        return clustering_client(module_cloud.service, "alice:web", version)
 
     answers = {
         "1.1": at("1.1").get("/clusters/none/attrs/name"),
@@ -342,7 +342,7 @@ def test_cooldown_rejects_a_scaling_request(cloud: Cloud, alice: Client) -> None
     assert refused.json["error"]["type"] == "ActionCooldown"
     assert act(alice, cluster, "scale_out").status == 202  # the policy is for another event
     finish_actions(cloud)
-    cloud.time.pass_(61)
+    cloud.time.advance(61)
     assert act(alice, cluster, "scale_in").status == 202
 
 

@@ -71,7 +71,7 @@ def test_crash_between_any_two_transactions_leaves_no_extra_server(alice: Tenant
         try:
             alice.cloud.settle()
         except WorkerDied:
-            alice.cloud.time.pass_(LEASE_S)
+            alice.cloud.time.advance(LEASE_S)
         assert alice.done(answer)["status"] == "SUCCEEDED"
         alice.check()
 
@@ -100,7 +100,7 @@ def test_crash_during_an_operation_does_not_repeat_it(alice: Tenant, crash: Cras
         try:
             alice.cloud.settle()
         except WorkerDied:
-            alice.cloud.time.pass_(LEASE_S)
+            alice.cloud.time.advance(LEASE_S)
         assert alice.done(answer)["status"] == "SUCCEEDED"
         for node in alice.nodes:
             assert [action for action, _ in alice.cloud.log(node["physical_id"])].count("reboot") == times

@@ -13,13 +13,13 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 @pytest.fixture
-def alice(lasting: Service) -> Client:
-    return clustering_client(lasting, "alice:web")
+def alice(module_service: Service) -> Client:
+    return clustering_client(module_service, "alice:web")
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 300), ("/versions", 300), ("/v1", 200), ("/v1/", 200)])
-def test_version_documents_need_no_authentication(lasting: Service, path: str, status: int) -> None:
-    answer = lasting.as_(None).below("/clustering").get(path)
+def test_version_documents_need_no_authentication(module_service: Service, path: str, status: int) -> None:
+    answer = module_service.as_(None).below("/clustering").get(path)
     (version,) = answer.json["versions"] if status == 300 else [answer.json["version"]]
     assert answer.status == status
     assert version["links"][0] == {"rel": "self", "href": f"{HOST}/clustering/v1"}
@@ -38,16 +38,16 @@ def test_separate_clustering_api_is_at_the_root(build: Build) -> None:
 
 
 @pytest.mark.parametrize(("asked", "answered"), [(None, "1.0"), ("1.0", "1.0"), ("1.13", "1.13"), ("latest", "1.14")])
-def test_version_negotiation(lasting: Service, asked: str | None, answered: str) -> None:
-    answer = clustering_client(lasting, "alice:web", asked).get("/profile-types")
+def test_version_negotiation(module_service: Service, asked: str | None, answered: str) -> None:
+    answer = clustering_client(module_service, "alice:web", asked).get("/profile-types")
     assert answer.status == 200
     assert answer.headers["openstack-api-version"] == f"clustering {answered}"
     assert answer.headers["vary"] == "OpenStack-API-Version"
 
 
 @pytest.mark.parametrize("asked", ["1.15", "2.0", "99.99"])
-def test_version_out_of_range_returns_406(lasting: Service, asked: str) -> None:
-    answer = clustering_client(lasting, "alice:web", asked).get("/profile-types")
+def test_version_out_of_range_returns_406(module_service: Service, asked: str) -> None:
+    answer = clustering_client(module_service, "alice:web", asked).get("/profile-types")
     message = f"Version '{asked}' is not supported by the API. Minimum is '1.0' and maximum is '1.14'."
     assert (answer.status, answer.message) == (406, message)
     assert answer.json["error"]["type"] == "InvalidGlobalAPIVersion"
@@ -55,8 +55,8 @@ def test_version_out_of_range_returns_406(lasting: Service, asked: str) -> None:
     assert answer.headers["x-openstack-request-id"].startswith("req-")
 
 
-def test_malformed_version_returns_plain_text(lasting: Service) -> None:
-    answer = clustering_client(lasting, "alice:web", "1.a").get("/profile-types")
+def test_malformed_version_returns_plain_text(module_service: Service) -> None:
+    answer = clustering_client(module_service, "alice:web", "1.a").get("/profile-types")
     assert (answer.status, answer.headers["content-type"]) == (400, PLAIN)
     assert "1.a" in answer.text
 
@@ -87,8 +87,8 @@ def test_error_has_a_type_and_no_version_header(alice: Client) -> None:
     assert "x-openstack-request-id" in answer.headers
 
 
-def test_unauthenticated_request_returns_401(lasting: Service) -> None:
-    answer = clustering_client(lasting, None).get("/profiles")
+def test_unauthenticated_request_returns_401(module_service: Service) -> None:
+    answer = clustering_client(module_service, None).get("/profiles")
     assert (answer.status, answer.json["error"]["type"]) == (401, "Unauthorized")
     assert "www-authenticate" in answer.headers
 
@@ -103,19 +103,19 @@ class TestTypes:
 
     UPSTREAM = frozenset({"affinity", "deletion", "scaling", "zone_placement"})
 
-    def test_before_1_5_a_type_is_a_name(self, lasting: Service) -> None:
-        named = clustering_client(lasting, "alice:web", "1.4").get("/profile-types").json["profile_types"]
+    def test_type_list_has_only_names_before_1_5(self, module_service: Service) -> None:
+        named = clustering_client(module_service, "alice:web", "1.4").get("/profile-types").json["profile_types"]
         names = ("container.dockerinc.docker-1.0", "os.heat.stack-1.0", "os.nova.server-1.0")
         assert named == [{"name": name} for name in names]
         shown = (
-            clustering_client(lasting, "alice:web", "1.4")
+            clustering_client(module_service, "alice:web", "1.4")
             .get("/policy-types/senlin.policy.deletion-1.1")
             .json["policy_type"]
         )
         assert shown.keys() == {"name", "schema"}
 
-    def test_from_1_5_on_it_is_known_how_it_is_supported(self, lasting: Service) -> None:
-        alice = clustering_client(lasting, "alice:web", "1.5")
+    def test_type_list_has_versions_and_support_status_from_1_5(self, module_service: Service) -> None:
+        alice = clustering_client(module_service, "alice:web", "1.5")
         listed = alice.get("/policy-types").json["policy_types"]
         assert {(kind["name"], kind["version"]) for kind in listed} == {
             *((f"senlin.policy.{name}", "1.0") for name in self.UPSTREAM),
@@ -124,7 +124,7 @@ class TestTypes:
         assert all(kind["support_status"][kind["version"]][0].keys() == {"status", "since"} for kind in listed)
         assert "support_status" in alice.get("/profile-types/os.nova.server-1.0").json["profile_type"]
 
-    def test_a_type_tells_its_schema(self, alice: Client) -> None:
+    def test_type_shows_its_schema(self, alice: Client) -> None:
         schema = alice.get("/policy-types/senlin.policy.affinity-1.0").json["policy_type"]["schema"]
         assert schema["servergroup"]["schema"]["policies"] == {
             "type": "String",
@@ -142,20 +142,20 @@ class TestTypes:
         networks = alice.get("/profile-types/os.nova.server-1.0").json["profile_type"]["schema"]["networks"]
         assert (networks["type"], networks["schema"]["*"]["type"]) == ("List", "Map")
 
-    def test_a_type_tells_what_can_be_done_to_its_nodes(self, lasting: Service) -> None:
-        alice = clustering_client(lasting, "alice:web", "1.4")
+    def test_profile_type_lists_its_operations(self, module_service: Service) -> None:
+        alice = clustering_client(module_service, "alice:web", "1.4")
         operations = alice.get("/profile-types/os.nova.server-1.0/ops").json["operations"]
         assert operations["change_password"]["parameters"]["admin_pass"]["required"]
         assert operations["reboot"]["parameters"]["type"]["default"] == "SOFT"
         assert alice.get("/profile-types/os.nova.server-1.1/ops").status == 400
 
-    def test_operations_came_with_1_4(self, lasting: Service) -> None:
-        answer = clustering_client(lasting, "alice:web", "1.3").get("/profile-types/os.nova.server-1.0/ops")
+    def test_operations_of_a_type_require_1_4(self, module_service: Service) -> None:
+        answer = clustering_client(module_service, "alice:web", "1.3").get("/profile-types/os.nova.server-1.0/ops")
         assert (answer.status, answer.message) == (400, "API version '1.3' is not supported on this method.")
         assert answer.json["error"]["type"] == "MethodVersionNotFound"
 
     @pytest.mark.parametrize("name", ["os.nova.server", "os.nova.server-1.1", "nothing"])
-    def test_a_type_is_known_by_its_name_and_version(self, alice: Client, name: str) -> None:
+    def test_type_without_a_known_name_and_version_returns_404(self, alice: Client, name: str) -> None:
         profile, policy = alice.get(f"/profile-types/{name}"), alice.get(f"/policy-types/{name}")
         assert (profile.status, profile.message) == (404, f"The profile_type '{name}' could not be found.")
         assert (policy.status, policy.message) == (404, f"The policy_type '{name}' could not be found.")

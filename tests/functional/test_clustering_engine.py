@@ -89,7 +89,7 @@ def test_deleted_cluster_leaves_nothing_behind(alice: Tenant, monkeypatch: pytes
     seen = set()
     while alice.action(answer)["status"] not in {"SUCCEEDED", "FAILED"}:
         seen.add(alice.action(answer)["status_reason"])
-        alice.cloud.time.pass_(0.5)
+        alice.cloud.time.advance(0.5)
         alice.cloud.step()
     assert alice.action(answer)["status"] == "SUCCEEDED"
     assert {"Deleted 0 of 3 nodes.", "Deleted 2 of 3 nodes."} <= seen
@@ -121,7 +121,7 @@ def test_recover_recreates_lost_servers_within_the_policy(alice: Tenant) -> None
     alice.do("scale_out", count=3)
     lost, _, stopped = (node["physical_id"] for node in alice.nodes)
     alice.cloud.delete(lost)
-    alice.cloud.did(alice.cloud.alice, stopped, "os-stop")
+    alice.cloud.run_action(alice.cloud.alice, stopped, "os-stop")
     assert alice.do("check")["status"] == "SUCCEEDED"
     assert [node["status"] for node in alice.nodes] == ["ERROR", "ACTIVE", "WARNING"]
     assert alice.cluster["status"] == "WARNING"
@@ -138,7 +138,7 @@ def test_recover_reboots_stopped_servers_and_restores_capacity(alice: Tenant) ->
     alice.attach(SPREAD)
     alice.do("scale_out", count=2)
     stopped, spare = alice.nodes
-    alice.cloud.did(alice.cloud.alice, stopped["physical_id"], "os-stop")
+    alice.cloud.run_action(alice.cloud.alice, stopped["physical_id"], "os-stop")
     alice.attach(policy("deletion", "1.1", reduce_desired_capacity=False), "keep")
     alice.do("del_nodes", nodes=[spare["id"]], destroy_after_deletion=True)
     assert alice.sizes == (1, 2)
@@ -195,7 +195,7 @@ def test_deletion_policy_keeps_servers_and_has_a_grace_period(alice: Tenant) -> 
     answer = alice.ask("scale_in")
     alice.cloud.settle()
     assert (alice.action(answer)["status"], len(alice.cluster["nodes"])) == ("WAITING", 2)
-    alice.cloud.time.pass_(41)
+    alice.cloud.time.advance(41)
     assert alice.done(answer)["status"] == "SUCCEEDED"
     assert (alice.sizes, len(alice.cloud.servers()), len(alice.nodes)) == ((1, 1), 2, 2)
 
@@ -258,7 +258,7 @@ def test_deletion_cancels_the_action_in_progress(alice: Tenant) -> None:
 
 def test_locked_server_fails_a_deletion_unless_it_is_forced(alice: Tenant) -> None:
     alice.create(2)
-    alice.cloud.did(alice.cloud.admin, alice.nodes[0]["physical_id"], "lock")
+    alice.cloud.run_action(alice.cloud.admin, alice.nodes[0]["physical_id"], "lock")
     refused = alice.delete()
     assert refused["status"] == "FAILED"
     assert refused["status_reason"].endswith("is locked")
@@ -273,7 +273,7 @@ def test_timed_out_action_fails_and_a_check_updates_the_nodes(alice: Tenant, dri
     alice.cloud.assembled.executor.execute(
         next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
     )
-    alice.cloud.time.pass_(101)
+    alice.cloud.time.advance(101)
     alice.cloud.assembled.executor.execute(
         next(job for job in alice.cloud.jobs() if job.kind is JobKind.CLUSTER_ACTION)
     )
@@ -326,7 +326,7 @@ def test_slow_build_does_not_delay_other_servers(build_cloud: BuildCloud) -> Non
     alice = a_tenant(cloud, cloud.alice, metadata={"simulated_wait_time": 10})
     answer = alice.api.post("/clusters", {"cluster": {"name": "web", "profile_id": "p", "desired_capacity": 1}})
     cloud.step()
-    other = cloud.ask_for(cloud.alice).json["server"]["id"]
+    other = cloud.request_server(cloud.alice).json["server"]["id"]
     cloud.step()
     assert (cloud.status(other), alice.nodes[0]["status"]) == ("ACTIVE", "CREATING")
     began = cloud.time()

@@ -135,8 +135,10 @@ LIMIT = {"policies": "soft-anti-affinity", "rules": {"max_server_per_host": 2}}
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_invalid_policy_spec_is_rejected(lasting: Service, spec: dict[str, Any], status: int, message: str) -> None:
-    alice = clustering_client(lasting, "alice:web")
+def test_invalid_policy_spec_is_rejected(
+    module_service: Service, spec: dict[str, Any], status: int, message: str
+) -> None:
+    alice = clustering_client(module_service, "alice:web")
     answer = create(alice, spec)
     assert (answer.status, answer.message) == (status, message)
     assert names(alice.get("/policies")) == []
@@ -150,8 +152,8 @@ def test_invalid_policy_spec_is_rejected(lasting: Service, spec: dict[str, Any],
         ({"name": "p", "spec": SCALING, "x": 1}, "Additional properties are not allowed ('x' was unexpected)"),
     ],
 )
-def test_policy_needs_a_name_and_a_spec(lasting: Service, given: dict[str, Any], message: str) -> None:
-    answer = clustering_client(lasting, "alice:web").post("/policies", {"policy": given})
+def test_policy_needs_a_name_and_a_spec(module_service: Service, given: dict[str, Any], message: str) -> None:
+    answer = clustering_client(module_service, "alice:web").post("/policies", {"policy": given})
     assert (answer.status, answer.message) == (400, message)
 
 

@@ -140,8 +140,10 @@ def test_list_is_paged_sorted_and_filtered(alice: Client) -> None:
     ],
     ids=str,
 )
-def test_invalid_list_query_is_rejected(lasting: Service, path: str, query: dict[str, str], message: str) -> None:
-    answer = clustering_client(lasting, "alice:web").get(f"/{path}", **query)
+def test_invalid_list_query_is_rejected(
+    module_service: Service, path: str, query: dict[str, str], message: str
+) -> None:
+    answer = clustering_client(module_service, "alice:web").get(f"/{path}", **query)
     assert (answer.status, answer.message, answer.json["error"]["type"]) == (400, message, "HTTPBadRequest")
 
 
@@ -198,8 +200,10 @@ def with_property(name: str, value: object) -> dict[str, Any]:
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_invalid_profile_spec_is_rejected(lasting: Service, profile: dict[str, Any], status: int, message: str) -> None:
-    alice = clustering_client(lasting, "alice:web")
+def test_invalid_profile_spec_is_rejected(
+    module_service: Service, profile: dict[str, Any], status: int, message: str
+) -> None:
+    alice = clustering_client(module_service, "alice:web")
     answer = alice.post("/profiles", {"profile": profile})
     assert (answer.status, answer.message) == (status, message)
     assert names(alice.get("/profiles")) == []
@@ -207,8 +211,8 @@ def test_invalid_profile_spec_is_rejected(lasting: Service, profile: dict[str, A
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("body", [{}, [], {"x": {}}, None])
-def test_body_without_its_key_is_rejected(lasting: Service, body: Any) -> None:
-    alice = clustering_client(lasting, "alice:web")
+def test_body_without_its_key_is_rejected(module_service: Service, body: Any) -> None:
+    alice = clustering_client(module_service, "alice:web")
     for path, key in (("profiles", "profile"), ("policies", "policy")):
         for answer in (alice.post(f"/{path}", body), alice.post(f"/{path}/validate", body)):
             assert (answer.status, answer.message) == (400, f"Request body missing '{key}' key.")
@@ -217,8 +221,8 @@ def test_body_without_its_key_is_rejected(lasting: Service, body: Any) -> None:
         assert (answer.status, answer.message) == (400, message)
 
 
-def test_validation_error_has_no_profile_name(lasting: Service) -> None:
-    alice = clustering_client(lasting, "alice:web")
+def test_validation_error_has_no_profile_name(module_service: Service) -> None:
+    alice = clustering_client(module_service, "alice:web")
     answer = alice.post("/profiles/validate", {"profile": {"spec": SERVER | {"properties": {"bogus": 1}}}})
     assert (answer.status, answer.message) == (400, "Unrecognizable spec item 'bogus'")
     assert answer.json["error"]["type"] == "InvalidSpec"

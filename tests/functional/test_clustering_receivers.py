@@ -195,10 +195,10 @@ def test_services_are_visible_to_operators_only(cloud: Cloud) -> None:
     first.beat()
     second.beat()
     assert states() == [("a", "up"), ("b", "up")]
-    cloud.time.pass_(60)
+    cloud.time.advance(60)
     first.beat()
     assert states() == [("a", "up"), ("b", "down")]
-    cloud.time.pass_(3600)
+    cloud.time.advance(3600)
     first.beat()
     cloud.assembled.maintenance.run_if_due()
     assert states() == [("a", "up")]

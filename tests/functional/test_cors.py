@@ -1,4 +1,4 @@
-"""CORS: what a page of another origin may do, by the options of [cors]. It touches no database, so one is enough."""
+"""CORS: what a page of another origin may do, by the options of [cors]. One kind of database is enough."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ OPTIONS = (
 )
 ALLOWS = "access-control-allow-origin"
 PROVIDERS = "/placement/resource_providers"
-# Placement's preflight has no content type, which Falcon's test client rejects; its own suite has that one.
+# Placement's preflight has no content type, which Falcon's test client rejects; Placement's suite covers it.
 PATHS = ["/compute/v2.1/servers", "/image/v2/images", "/clustering/v1/clusters", "/"]
 
 
@@ -79,7 +79,7 @@ def test_options_without_a_requested_method_allows_nothing(page: Client) -> None
 
 
 @pytest.mark.parametrize(("token", "status"), [("admin:operators", 200), (None, 401)])
-def test_answers_to_an_allowed_origin_say_so_even_when_they_are_errors(
+def test_responses_and_errors_to_an_allowed_origin_have_cors_headers(
     page: Client, token: str | None, status: int
 ) -> None:
     answer = page.ask("GET", PROVIDERS, headers={"X-Auth-Token": token} if token else {})
@@ -90,7 +90,7 @@ def test_answers_to_an_allowed_origin_say_so_even_when_they_are_errors(
     assert exposed.replace(" ", "") == "x-openstack-request-id,etag"
 
 
-def test_vary_keeps_what_the_api_varies_by(page: Client) -> None:
+def test_vary_header_of_the_api_is_kept(page: Client) -> None:
     answer = page.ask("GET", PROVIDERS, headers={"X-Auth-Token": "admin:operators"})
     assert {name.strip().lower() for name in answer.headers["vary"].split(",")} == {"origin", "openstack-api-version"}
 

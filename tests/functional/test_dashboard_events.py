@@ -25,7 +25,7 @@ def test_tenants_receive_own_events_and_operators_all(cloud: Cloud) -> None:
 
 
 def test_finished_job_sends_an_event(cloud: Cloud) -> None:
-    server = cloud.ask_for(cloud.alice).json["server"]["id"]
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
     alice = listening(cloud, "alice:web")
     cloud.settle()
     assert alice.next() == {"servers": [server]}
@@ -51,7 +51,7 @@ def test_stream_limit_is_enforced(build_cloud: BuildCloud) -> None:
     first = Listener(cloud, "alice:web")
     second = Listener(cloud, "bob:db")
     assert (second.status[:3], second.headers["retry-after"]) == ("503", "5")
-    first.close()  # before a byte was read of it
+    first.close()  # before its first byte is read
     first.close()
     third = listening(cloud, "bob:db")
     assert Listener(cloud, "alice:web").status[:3] == "503"

@@ -58,7 +58,7 @@ def test_tenant_sees_own_servers_and_no_host_names(racks: Scoped) -> None:
 def test_preloaded_fleet_serves_the_first_request(racks: Scoped) -> None:
     racks.assembled.live.warm_up()
     asked: list[str] = []
-    sa.event.listen(racks.connection, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    sa.event.listen(racks.connection, "before_cursor_execute", lambda *arguments: asked.append(arguments[2]))
     assert len(dashboard(racks.admin).get("/data/fleet").json["hosts"]["name"]) == 5
     assert asked
     assert not [statement for statement in asked if "inventories" in statement]
@@ -113,7 +113,7 @@ def test_host_details(racks: Scoped) -> None:
 def test_health_reports_problems(racks: Scoped) -> None:
     racks.set_host("node-2", status="disabled", disabled_reason="fan")
     racks.set_down("node-3")
-    racks.ask_for(racks.alice)
+    racks.request_server(racks.alice)
     racks.assembled.heartbeat.beat()
     seen = dashboard(racks.admin).get("/data/health").json
     assert (seen["hosts"], seen["disabled"]) == (5, [{"name": "node-2", "reason": "fan"}])
@@ -128,8 +128,8 @@ def test_health_reports_problems(racks: Scoped) -> None:
 
 
 def test_health_counts_claim_conflicts(racks: Scoped) -> None:
-    racks.ask_for(racks.alice)  # so the fleet is in memory
-    with racks.connection.begin() as connection:  # then four hosts lose all their room, and the log does not tell
+    racks.request_server(racks.alice)  # loads the fleet into memory
+    with racks.connection.begin() as connection:  # four hosts lose their capacity without a change log entry
         full = "UPDATE inventories SET used = total WHERE provider_id IN (SELECT id FROM hosts WHERE name <> 'node-5')"
         connection.execute(sa.text(full))
     body = {"server": {"name": "late", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}

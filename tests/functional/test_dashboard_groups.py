@@ -35,9 +35,9 @@ def test_groups_show_policies_in_words_and_violations(racks: Scoped) -> None:
     assert {group["id"] for group in all_groups["groups"]} == {kept, broken, bobs}
     page = dashboard(racks.admin).get("/data/groups", offset="1", limit="1").json
     assert ([group["id"] for group in page["groups"]], page["more"]) == ([broken], True)
-    racks.did(racks.admin, racks.boot_on("node-2", kept), "migrate", {"host": "node-5"})
+    racks.run_action(racks.admin, racks.boot_on("node-2", kept), "migrate", {"host": "node-5"})
     racks.boot_on("node-2", kept)
-    racks.boot_on("node-2", kept)  # three in the rack now, and the counts of before are not shown any more
+    racks.boot_on("node-2", kept)  # three in the rack now; the older counts are no longer shown
     again = {group["id"]: group for group in dashboard(racks.alice).get("/data/groups").json["groups"]}
     assert again[kept]["hard_violations"] == 1
 
@@ -100,11 +100,11 @@ def refused(cloud: Cloud, **fields: Any) -> str:
     return server
 
 
-def why(client: Client, server: str) -> dict[str, Any]:
+def explain_placement(client: Client, server: str) -> dict[str, Any]:
     answer = dashboard(client).get(f"/data/servers/{server}/why")
     assert answer.status == 200, answer.text
-    told: dict[str, Any] = answer.json
-    return told
+    explanation: dict[str, Any] = answer.json
+    return explanation
 
 
 def test_refusal_shows_counted_reasons_and_smallest_changes(racks: Scoped) -> None:
@@ -113,33 +113,33 @@ def test_refusal_shows_counted_reasons_and_smallest_changes(racks: Scoped) -> No
         racks.boot_on(host, group)
     racks.set_host("node-5", status="disabled")
     server = refused(racks, group=group)
-    told = why(racks.admin, server)
-    assert told["reasons"] == [
+    explanation = explain_placement(racks.admin, server)
+    assert explanation["reasons"] == [
         {"reason": "already hold 1 of the group in their rack", "hosts": 4},
         {"reason": "is disabled", "hosts": 1},
     ]
-    assert sum(reason["hosts"] for reason in told["reasons"]) == told["hosts"] == 5
-    assert told["smallest_changes"] == ["if 1 more were allowed in one rack", "if node-5 were enabled"]
-    assert told["group_id"] == group
-    mine = why(racks.alice, server)
-    assert mine["reasons"] == told["reasons"]
+    assert sum(reason["hosts"] for reason in explanation["reasons"]) == explanation["hosts"] == 5
+    assert explanation["smallest_changes"] == ["if 1 more were allowed in one rack", "if node-5 were enabled"]
+    assert explanation["group_id"] == group
+    mine = explain_placement(racks.alice, server)
+    assert mine["reasons"] == explanation["reasons"]
     assert mine["smallest_changes"] == ["if 1 more were allowed in one rack"]
     assert [each["id"] for each in dashboard(racks.alice).get("/data/refusals").json["refusals"]] == [server]
     assert dashboard(racks.bob).get("/data/refusals").json["refusals"] == []
     assert dashboard(racks.bob).get(f"/data/servers/{server}/why").status == 404
     racks.set_host("node-5", status="enabled")
-    now = why(racks.alice, server)
+    now = explain_placement(racks.alice, server)
     assert (now["fits_now"], now["smallest_changes"]) == (True, [])
     assert now["reasons"][-1] == {"reason": "would take it now", "hosts": 1}
 
 
 def test_smallest_change_of_a_slightly_too_large_server(racks: Scoped) -> None:
-    assert why(racks.alice, refused(racks, flavorRef="giant"))["smallest_changes"] == ["with 1 VCPU less"]
+    assert explain_placement(racks.alice, refused(racks, flavorRef="giant"))["smallest_changes"] == ["with 1 VCPU less"]
 
 
 def test_placement_of_a_server_is_explained(racks: Scoped) -> None:
-    told = why(racks.admin, racks.boot_on("node-2"))
-    assert (told["refused"], told["placement"]["host"]) == (False, "node-2")
+    explanation = explain_placement(racks.admin, racks.boot_on("node-2"))
+    assert (explanation["refused"], explanation["placement"]["host"]) == (False, "node-2")
     assert dashboard(racks.alice).get(f"/data/servers/{UNKNOWN_ID}/why").status == 404
 
 
@@ -147,6 +147,6 @@ def test_placement_of_a_server_is_explained(racks: Scoped) -> None:
 def test_explain_to_tenants_limits_reasons(build_cloud: BuildCloud, tells: str, reasons: list[dict[str, Any]]) -> None:
     cloud = build_cloud(3, ("api", "explain_to_tenants", tells))
     server = refused(cloud, flavorRef="giant")
-    told = why(cloud.alice, server)
-    assert (told["reasons"], told["smallest_changes"], told["hosts"]) == (reasons, [], None)
-    assert why(cloud.admin, server)["smallest_changes"] == ["with 1 VCPU less"]
+    explanation = explain_placement(cloud.alice, server)
+    assert (explanation["reasons"], explanation["smallest_changes"], explanation["hosts"]) == (reasons, [], None)
+    assert explain_placement(cloud.admin, server)["smallest_changes"] == ["with 1 VCPU less"]

@@ -9,20 +9,20 @@ from tests.functional.conftest import Build
 
 pytestmark = pytest.mark.sqlite_only
 
-HOST = "http://falconframework.org"  # what Falcon's test client calls the machine
+HOST = "http://falconframework.org"  # the host name of Falcon's test client
 MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}]
 NO_DOMAIN = ("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")
 
 
 @pytest.fixture
-def stranger(lasting: Service) -> Client:
+def anonymous(module_service: Service) -> Client:
     """An unauthenticated client, at the root of the service."""
-    return lasting.as_(None).below("")
+    return module_service.as_(None).below("")
 
 
 @pytest.fixture
-def operator(lasting: Service) -> Client:
-    return lasting.as_("admin:operators")
+def operator(module_service: Service) -> Client:
+    return module_service.as_("admin:operators")
 
 
 def version(**more: Any) -> dict[str, Any]:
@@ -38,14 +38,14 @@ def version(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["/compute", "/compute/"])
-def test_compute_root_lists_one_version(stranger: Client, path: str) -> None:
-    answer = stranger.get(path)
+def test_compute_root_lists_one_version(anonymous: Client, path: str) -> None:
+    answer = anonymous.get(path)
     assert (answer.status, answer.json) == (200, {"versions": [version()]})
 
 
 @pytest.mark.parametrize("path", ["/compute/v2.1", "/compute/v2.1/"])
-def test_version_document_has_details(stranger: Client, path: str) -> None:
-    answer = stranger.get(path)
+def test_version_document_has_details(anonymous: Client, path: str) -> None:
+    answer = anonymous.get(path)
     guide = {"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/api-ref/compute/"}
     links = [{"rel": "self", "href": f"{HOST}/compute/v2.1/"}, guide]
     assert (answer.status, answer.json) == (
@@ -55,13 +55,13 @@ def test_version_document_has_details(stranger: Client, path: str) -> None:
     assert answer.headers["openstack-api-version"] == "compute 2.1"
 
 
-def test_version_document_out_of_range_is_406(stranger: Client) -> None:
-    assert stranger.at("2.1001").get("/compute/v2.1/").status == 406
+def test_version_document_out_of_range_is_406(anonymous: Client) -> None:
+    assert anonymous.at("2.1001").get("/compute/v2.1/").status == 406
 
 
 @pytest.mark.parametrize("path", ["/foo", "/v2/flavors", "/v3"])
-def test_unknown_first_segment_returns_choices(stranger: Client, path: str) -> None:
-    answer = stranger.get(f"/compute{path}")
+def test_unknown_first_segment_returns_choices(anonymous: Client, path: str) -> None:
+    answer = anonymous.get(f"/compute{path}")
     links = [{"rel": "self", "href": f"{HOST}/compute/v2.1{path}"}]
     choice = {"id": "v2.1", "status": "CURRENT", "links": links, "media-types": MEDIA_TYPES}
     assert (answer.status, answer.json) == (300, {"choices": [choice]})
@@ -76,9 +76,9 @@ def test_unknown_first_segment_returns_choices(stranger: Client, path: str) -> N
         pytest.param("DELETE", "/flavors", id="DELETE of all flavors"),
         pytest.param("PATCH", "/flavors/1", id="PATCH of a flavor"),
         pytest.param("GET", "/os-aggregates/1/action", id="GET of an action"),
-        pytest.param("POST", "/limits", id="POST to what is only shown"),
+        pytest.param("POST", "/limits", id="POST to a read-only path"),
         pytest.param("OPTIONS", "/flavors", id="OPTIONS, which Nova does not answer"),
-        pytest.param("GET", "/flavors/1/os-extra_specs/a/b", id="a path that goes on for too long"),
+        pytest.param("GET", "/flavors/1/os-extra_specs/a/b", id="a path with too many segments"),
         pytest.param("POST", "", id="POST to the version itself"),
     ],
 )
@@ -91,15 +91,15 @@ def test_unknown_route_is_404_in_html(operator: Client, method: str, path: str) 
     assert answer.headers["x-openstack-request-id"].startswith("req-")
 
 
-def test_unknown_route_requires_authentication(lasting: Service) -> None:
-    assert lasting.as_(None).get("/nonexist").status == 401
+def test_unknown_route_requires_authentication(module_service: Service) -> None:
+    assert module_service.as_(None).get("/nonexist").status == 401
 
 
 @pytest.mark.parametrize(
     ("path", "status"), [("/image", 300), ("/image/", 300), ("/image/v2", 200), ("/image/v2/", 200)]
 )
-def test_image_api_has_one_version(stranger: Client, path: str, status: int) -> None:
-    answer = stranger.get(path)
+def test_image_api_has_one_version(anonymous: Client, path: str, status: int) -> None:
+    answer = anonymous.get(path)
     links = [{"rel": "self", "href": f"{HOST}/image/v2/"}]
     assert (answer.status, answer.json) == (
         status,
@@ -107,8 +107,8 @@ def test_image_api_has_one_version(stranger: Client, path: str, status: int) -> 
     )
 
 
-def test_identity_api_has_one_version(stranger: Client) -> None:
-    root, one = stranger.get("/identity/"), stranger.get("/identity/v3")
+def test_identity_api_has_one_version(anonymous: Client) -> None:
+    root, one = anonymous.get("/identity/"), anonymous.get("/identity/v3")
     assert (root.status, one.status) == (300, 200)
     assert root.json == {"versions": {"values": [one.json["version"]]}}
     assert one.json["version"]["links"] == [{"rel": "self", "href": f"{HOST}/identity/v3/"}]
@@ -143,41 +143,41 @@ def test_links_begin_with_the_public_url(build: Build) -> None:
     ]
 
 
-def test_root_lists_the_apis(stranger: Client) -> None:
-    here = stranger.get("/").json["covey"]
+def test_root_lists_the_apis(anonymous: Client) -> None:
+    here = anonymous.get("/").json["covey"]
     assert {"compute", "image", "identity", "healthcheck", "metrics"} <= here.keys()
     assert here["compute"] == f"{HOST}/compute/"
 
 
-def test_unknown_root_path_is_404_in_json(stranger: Client) -> None:
-    answer = stranger.get("/nowhere")
+def test_unknown_root_path_is_404_in_json(anonymous: Client) -> None:
+    answer = anonymous.get("/nowhere")
     assert (answer.status, answer.message) == (404, "The resource could not be found.")
 
 
-def test_service_is_ready_and_live(stranger: Client) -> None:
-    assert stranger.get("/healthcheck").json == {"status": "ok", "database": "ok"}
-    assert stranger.get("/healthcheck/").status == 200
-    assert stranger.get("/healthcheck/live").json == {"status": "ok"}
+def test_service_is_ready_and_live(anonymous: Client) -> None:
+    assert anonymous.get("/healthcheck").json == {"status": "ok", "database": "ok"}
+    assert anonymous.get("/healthcheck/").status == 200
+    assert anonymous.get("/healthcheck/live").json == {"status": "ok"}
 
 
 def test_service_without_a_database_is_live_but_not_ready(build: Build) -> None:
     service = build(NO_DOMAIN)
-    stranger = service.as_(None).below("")
+    anonymous = service.as_(None).below("")
     message = "The database does not answer. Try again in a moment."
-    ready = stranger.get("/healthcheck")
+    ready = anonymous.get("/healthcheck")
     assert (ready.status, ready.json) == (503, {"status": "unavailable", "database": message})
-    assert stranger.get("/healthcheck/live").status == 200
+    assert anonymous.get("/healthcheck/live").status == 200
     refused = service.as_("admin").get("/flavors")
     assert (refused.status, refused.json) == (503, {"serviceUnavailable": {"code": 503, "message": message}})
 
 
 def test_metrics_count_by_route_and_status(service: Service) -> None:
-    admin, stranger = service.as_("admin"), service.as_(None)
+    admin, anonymous = service.as_("admin"), service.as_(None)
     admin.get("/flavors/one")
     admin.get("/flavors/two")
     admin.get("/flavors")
-    stranger.get("/flavors")
-    page = stranger.below("").get("/metrics")
+    anonymous.get("/flavors")
+    page = anonymous.below("").get("/metrics")
     assert page.headers["content-type"].startswith("text/plain")
     assert counted(page, "/v2.1/flavors/{key}", 404) == 2
     assert counted(page, "/v2.1/flavors", 200) == 1

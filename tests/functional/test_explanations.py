@@ -54,8 +54,8 @@ def test_tenants_see_the_configured_level_of_detail(
     assert "traceback" not in event
     # Operators always see all details.
     assert cloud.show(lost)["fault"]["details"] == "of 3 hosts: 2 already hold 1 of the group, 1 is disabled"
-    told = cloud.last_event(first, cloud.admin)["traceback"]
-    assert told == "of 3 hosts: 1 is disabled, 1 is excluded by the request, 1 already holds 1 of the group"
+    details = cloud.last_event(first, cloud.admin)["traceback"]
+    assert details == "of 3 hosts: 1 is disabled, 1 is excluded by the request, 1 already holds 1 of the group"
 
 
 @pytest.mark.parametrize("telling", ["reasons", "none"])
@@ -91,11 +91,11 @@ def test_placement_endpoint_explains_the_decision(cloud: Cloud) -> None:
     assert seen["group"] == group
     assert seen["refused"] is None
     answer = cloud.admin.get(f"/servers/{second}/placement")
-    told = placement(answer)
-    assert told.keys() == PLACEMENT | {"host", "moving_to", "query"}
-    assert (told["host"], told["moving_to"]) == (cloud.host(second), None)
-    assert told["query"] == "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
-    decision = told["decision"]
+    details = placement(answer)
+    assert details.keys() == PLACEMENT | {"host", "moving_to", "query"}
+    assert (details["host"], details["moving_to"]) == (cloud.host(second), None)
+    assert details["query"] == "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
+    decision = details["decision"]
     assert isinstance(decision, dict)
     assert isinstance(decision["seed"], int)
     assert "node-" not in cloud.alice.get(f"/servers/{first}/placement").text
@@ -104,8 +104,8 @@ def test_placement_endpoint_explains_the_decision(cloud: Cloud) -> None:
 def test_only_operators_see_the_destination_of_a_move(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.act(cloud.admin, server, "migrate", {"host": "node-2"})
-    told = placement(cloud.admin.get(f"/servers/{server}/placement"))
-    assert (told["host"], told["moving_to"]) == ("node-1", "node-2")
+    details = placement(cloud.admin.get(f"/servers/{server}/placement"))
+    assert (details["host"], details["moving_to"]) == ("node-1", "node-2")
     assert "node-" not in cloud.alice.get(f"/servers/{server}/placement").text
 
 

@@ -49,7 +49,7 @@ def test_numbers_are_stored_as_text(admin: Client) -> None:
     assert admin.get(PATH).json == {"extra_specs": {"n": "4", "x": "1.5"}}
 
 
-def test_flavors_show_them_from_2_61_on(admin: Client, alice: Client) -> None:
+def test_flavors_show_extra_specs_from_2_61(admin: Client, alice: Client) -> None:
     admin.post(PATH, {"extra_specs": {"a": "1"}})
     for client in (admin, alice):
         assert "extra_specs" not in client.at("2.60").get("/flavors/small").json["flavor"]
@@ -57,7 +57,7 @@ def test_flavors_show_them_from_2_61_on(admin: Client, alice: Client) -> None:
         assert client.at("2.61").get("/flavors/detail").json["flavors"][0]["extra_specs"] == {"a": "1"}
 
 
-def test_members_can_read(admin: Client, alice: Client) -> None:
+def test_members_can_read_extra_specs(admin: Client, alice: Client) -> None:
     admin.post(PATH, {"extra_specs": {"a": "1"}})
     assert alice.get(PATH).json == {"extra_specs": {"a": "1"}}
     assert alice.get(f"{PATH}/a").json == {"a": "1"}
@@ -104,7 +104,7 @@ def test_body_and_path_name_the_same_key(admin: Client) -> None:
     [
         pytest.param("2.85", "trait:CUSTOM_X", "maybe", 200, id="any value before 2.86"),
         pytest.param("2.86", "trait:CUSTOM_X", "maybe", 400, id="from 2.86 on a trait is required or forbidden"),
-        pytest.param("2.86", "trait1:CUSTOM_X", "maybe", 400, id="in a numbered group too"),
+        pytest.param("2.86", "trait1:CUSTOM_X", "maybe", 400, id="from 2.86 on also in a numbered group"),
         pytest.param("2.86", "trait:CUSTOM_X", "required", 200, id="required"),
         pytest.param("2.86", "trait:CUSTOM_X", "forbidden", 200, id="forbidden"),
         pytest.param("2.86", "whatever", "maybe", 200, id="words of one's own are free"),

@@ -62,7 +62,9 @@ FIRST = {
     [
         pytest.param("2.1", FIRST, "", {"id", "name", "links"}, id="2.1 shows no swap as nothing"),
         pytest.param("2.54", FIRST, "", {"id", "name", "links"}, id="2.54 knows no description"),
-        pytest.param("2.55", FIRST | {"description"}, "", {"id", "name", "links", "description"}, id="2.55 does"),
+        pytest.param(
+            "2.55", FIRST | {"description"}, "", {"id", "name", "links", "description"}, id="2.55 has a description"
+        ),
         pytest.param(
             "2.61",
             FIRST | {"description", "extra_specs"},
@@ -82,7 +84,7 @@ FIRST = {
             FIRST - {"rxtx_factor", "OS-FLV-DISABLED:disabled"} | {"description", "extra_specs"},
             0,
             {"id", "name", "links", "description"},
-            id="2.102 drops what means nothing",
+            id="2.102 drops unused fields",
         ),
     ],
 )
@@ -181,14 +183,14 @@ class TestListing:
         ("query", "expected"),
         [
             pytest.param({"sort_key": "memory_mb"}, "edcba", id="by memory"),
-            pytest.param({"sort_key": "name", "sort_dir": "desc"}, "edcba", id="by name, backwards"),
+            pytest.param({"sort_key": "name", "sort_dir": "desc"}, "edcba", id="by name, descending"),
             pytest.param({"sort_key": "root_gb", "sort_dir": "asc"}, "abcde", id="by disk"),
-            pytest.param({"minRam": "3072"}, "abc", id="with so much memory"),
-            pytest.param({"minDisk": "3"}, "de", id="with so much disk"),
-            pytest.param({"minRam": "2048", "minDisk": "2"}, "cd", id="with both"),
-            pytest.param({"minRam": "9" * 5000}, "", id="with more than there can be"),
-            pytest.param({"limit": "0"}, "abcde", id="a limit of 0 is none"),
-            pytest.param({"limit": "9" * 5000}, "abcde", id="a limit beyond all bounds is none"),
+            pytest.param({"minRam": "3072"}, "abc", id="by minimum memory"),
+            pytest.param({"minDisk": "3"}, "de", id="by minimum disk"),
+            pytest.param({"minRam": "2048", "minDisk": "2"}, "cd", id="by minimum memory and disk"),
+            pytest.param({"minRam": "9" * 5000}, "", id="minimum above any memory"),
+            pytest.param({"limit": "0"}, "abcde", id="limit 0 is no limit"),
+            pytest.param({"limit": "9" * 5000}, "abcde", id="a huge limit is no limit"),
         ],
     )
     def test_flavors_are_sorted_and_filtered(self, admin: Client, query: dict[str, str], expected: str) -> None:
@@ -210,7 +212,7 @@ def test_max_limit_caps_the_page_size(build: Build) -> None:
 
 
 class TestPrivateFlavors:
-    """A private flavor is for the projects that it was given to."""
+    """A private flavor is usable by the projects on its access list."""
 
     @pytest.fixture
     def admin(self, admin: Client) -> Client:
@@ -221,9 +223,9 @@ class TestPrivateFlavors:
     @pytest.mark.parametrize(
         ("is_public", "expected"),
         [
-            pytest.param("True", ["public"], id="the public ones"),
-            pytest.param("false", ["private"], id="the private ones"),
-            pytest.param("None", ["private", "public"], id="all, as the client says it"),
+            pytest.param("True", ["public"], id="public"),
+            pytest.param("false", ["private"], id="private"),
+            pytest.param("None", ["private", "public"], id="all, in the spelling of the client"),
             pytest.param("none", ["private", "public"], id="all"),
             pytest.param("1", ["public"], id="by number"),
             pytest.param("no", ["private"], id="by word"),

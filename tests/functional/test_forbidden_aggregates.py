@@ -22,7 +22,7 @@ CLOSED = "in an aggregate that requires traits the request does not ask for"
 def licensed_cloud(
     build: BuildCloud, *traits: str, on: bool = True, plain: int = 2, licensed: int = 2, vcpus: int = 128
 ) -> Cloud:
-    """Plain hosts, and better ones, with the traits, in an aggregate that requires them."""
+    """Return a cloud with plain hosts, and with larger licensed hosts in an aggregate that requires their traits."""
     hosts = [a_host(f"plain-{n + 1}", vcpus, 262144, 4000) for n in range(plain)]
     hosts += [a_host(f"licensed-{n + 1}", vcpus, 524288, 8000, *traits) for n in range(licensed)]
     cloud = build(hosts, *([ON] if on else []))
@@ -35,7 +35,7 @@ def licensed_cloud(
 
 
 def aggregate(cloud: Cloud, name: str, hosts: Iterable[str], **traits: str | None) -> str:
-    """Makes one; its path, for further requests. Its uuid is there from 2.41."""
+    """Create an aggregate and return its path. The uuid is shown from 2.41."""
     made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": name}}).json["aggregate"]
     path = f"/os-aggregates/{made['id']}"
     for host in hosts:
@@ -68,23 +68,23 @@ def flavor(cloud: Cloud, name: str, **traits: str) -> str:
 
 
 def kinds(cloud: Cloud) -> set[str]:
-    """On what kinds of hosts there are servers."""
+    """Return the kinds of hosts that have servers."""
     return {str(server["OS-EXT-SRV-ATTR:host"]).rpartition("-")[0] for server in cloud.servers()}
 
 
-def explained(cloud: Cloud, **asked: Any) -> dict[str, Any]:
+def explain(cloud: Cloud, **asked: Any) -> dict[str, Any]:
     answer = cloud.admin.post("/os-placement-explain", {"explain": {"flavorRef": "small", **asked}})
     assert answer.status == 200, answer.text
-    told: dict[str, Any] = answer.json["explanation"]
-    return told
+    explanation: dict[str, Any] = answer.json["explanation"]
+    return explanation
 
 
 def test_two_hundred_plain_servers_avoid_licensed_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     for _ in range(40):
-        cloud.ask_for(cloud.alice, imageRef=LINUX)
+        cloud.request_server(cloud.alice, imageRef=LINUX)
     for _ in range(16):
-        cloud.ask_for(cloud.alice, imageRef=LINUX, min_count=10, max_count=10)
+        cloud.request_server(cloud.alice, imageRef=LINUX, min_count=10, max_count=10)
     cloud.settle()
     servers = cloud.servers()
     assert len(servers) == 200
@@ -103,16 +103,16 @@ def test_disabled_option_allows_any_image_on_any_host(build_cloud: BuildCloud) -
     cloud = licensed_cloud(build_cloud, WINDOWS, on=False)
     cloud.boot(imageRef=LINUX)
     assert kinds(cloud) == {"licensed"}
-    assert "member_of" not in explained(cloud)["query"]
+    assert "member_of" not in explain(cloud)["query"]
 
 
 def test_fault_counts_licensed_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=2)
     cloud.boot(flavorRef="big", imageRef=LINUX)
     lost = cloud.boot(imageRef=LINUX)
-    told = f"No valid host was found. Of 3 hosts: 2 are {CLOSED}, 1 lacks VCPUs."
+    explanation = f"No valid host was found. Of 3 hosts: 2 are {CLOSED}, 1 lacks VCPUs."
     shown = cloud.show(lost, cloud.alice)
-    assert (shown["status"], shown["fault"]["message"]) == ("ERROR", told)
+    assert (shown["status"], shown["fault"]["message"]) == ("ERROR", explanation)
     assert kinds(cloud) == {"plain", ""}
     assert cloud.status(cloud.boot(imageRef=WINDOWS_IMAGE)) == "ACTIVE"
 
@@ -168,7 +168,7 @@ def test_forced_host_bypasses_the_filter_and_requested_host_does_not(build_cloud
 
 
 class TestMoves:
-    """Each kind of move finds a plain host while there is one, and is refused when there is none."""
+    """Each kind of move uses a plain host, and is refused without one."""
 
     @pytest.fixture(params=[2, 1], ids=["another plain host", "licensed hosts only"])
     def world(self, build_cloud: BuildCloud, request: pytest.FixtureRequest) -> tuple[Cloud, bool]:
@@ -210,7 +210,7 @@ class TestMoves:
     def test_resize_to_a_flavor_with_the_traits_uses_licensed_hosts(self, world: tuple[Cloud, bool]) -> None:
         cloud, _ = world
         server = cloud.boot_on("plain-1")
-        cloud.did(cloud.alice, server, "resize", {"flavorRef": flavor(cloud, "win", **{WINDOWS: "required"})})
+        cloud.run_action(cloud.alice, server, "resize", {"flavorRef": flavor(cloud, "win", **{WINDOWS: "required"})})
         assert str(cloud.host(server)).startswith("licensed")
 
     def test_evacuate_avoids_forbidden_aggregates(self, world: tuple[Cloud, bool]) -> None:
@@ -222,7 +222,7 @@ class TestMoves:
     def test_unshelve_avoids_forbidden_aggregates(self, world: tuple[Cloud, bool]) -> None:
         cloud, can = world
         server = cloud.boot_on("plain-1")
-        cloud.did(cloud.alice, server, "shelve")
+        cloud.run_action(cloud.alice, server, "shelve")
         cloud.set_host("plain-1", status="disabled")
         self.moved(cloud, server, cloud.act(cloud.alice, server, "unshelve"), can=can)
 
@@ -248,31 +248,30 @@ class TestExplanations:
         aggregate(cloud, "more", ["plain-2"], **{XYZ: "required", WINDOWS: "required"})
         uuids = {each["name"]: each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"]}
         resources = "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
-        told = explained(cloud, imageRef=LINUX)
-        assert told["query"] == f"{resources}&member_of=!in:{','.join(sorted(uuids.values()))}"
-        reasons = {each["host"]: each["reason"] for each in told["hosts"]}
+        explanation = explain(cloud, imageRef=LINUX)
+        assert explanation["query"] == f"{resources}&member_of=!in:{','.join(sorted(uuids.values()))}"
+        reasons = {each["host"]: each["reason"] for each in explanation["hosts"]}
         closed = f"it is {CLOSED}"
         assert reasons == {"plain-1": None, "plain-2": closed, "licensed-1": closed, "licensed-2": closed}
-        told = explained(cloud, imageRef=WINDOWS_IMAGE)
-        assert told["query"] == f"{resources}&required={WINDOWS}&member_of=!in:{uuids['more']}"
+        explanation = explain(cloud, imageRef=WINDOWS_IMAGE)
+        assert explanation["query"] == f"{resources}&required={WINDOWS}&member_of=!in:{uuids['more']}"
         never = flavor(cloud, "never", HW_CPU_X86_VMX="forbidden")
         assert (
-            f"&required={WINDOWS},!HW_CPU_X86_VMX&"
-            in explained(cloud, flavorRef=never, imageRef=WINDOWS_IMAGE)["query"]
+            f"&required={WINDOWS},!HW_CPU_X86_VMX&" in explain(cloud, flavorRef=never, imageRef=WINDOWS_IMAGE)["query"]
         )
 
     @pytest.mark.parametrize("image", [LINUX, WINDOWS_IMAGE])
     def test_placement_returns_the_same_hosts_for_the_query(self, build_cloud: BuildCloud, image: str) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
-        told = explained(cloud, imageRef=image)
+        explanation = explain(cloud, imageRef=image)
         placement = cloud.service.as_("admin:operators").below("/placement")
         placement = placement.sending(OpenStack_API_Version="placement 1.39")
-        answer = placement.ask("GET", "/allocation_candidates", query_string=told["query"])
+        answer = placement.ask("GET", "/allocation_candidates", query_string=explanation["query"])
         assert answer.status == 200, answer.text
         with cloud.store.read() as tx:
             names = {host.uuid: host.name for host in tx.hosts.find()}
         found = {names[uuid] for uuid in answer.json["provider_summaries"]}
-        assert found == {each["host"] for each in told["hosts"] if each["allowed"]}
+        assert found == {each["host"] for each in explanation["hosts"] if each["allowed"]}
         assert len(found) == 2
 
     def test_server_placement_includes_the_query(self, build_cloud: BuildCloud) -> None:

@@ -38,7 +38,7 @@ def zones(client: Client, path: str = "/os-availability-zone") -> dict[str, Any]
 
 
 class TestHypervisors:
-    """Hosts as things that have room."""
+    """Hosts as hypervisors with capacity and usage."""
 
     def test_list_has_the_short_form(self, admin: Client) -> None:
         listed = admin.get("/os-hypervisors").json["hypervisors"]
@@ -51,7 +51,7 @@ class TestHypervisors:
         ("version", "fields", "cpu_info"),
         [
             pytest.param("2.1", FULL | USE, "{}", id="2.1 writes cpu_info as a string"),
-            pytest.param("2.27", FULL | USE, "{}", id="2.27 still does"),
+            pytest.param("2.27", FULL | USE, "{}", id="2.27 writes cpu_info as a string"),
             pytest.param("2.28", FULL | USE, {}, id="2.28 writes an object"),
             pytest.param("2.87", FULL | USE, {}, id="2.87 shows use for the last time"),
             pytest.param("2.88", FULL | {"uptime"}, None, id="2.88 shows uptime instead"),
@@ -169,7 +169,7 @@ def test_max_limit_caps_the_page_size(build: Build) -> None:
 
 
 class TestServices:
-    """Hosts as things that can be switched off."""
+    """Hosts as services that can be disabled."""
 
     def test_service_shape_follows_the_microversion(self, admin: Client) -> None:
         first = {"id", "binary", "host", "zone", "status", "state", "updated_at", "disabled_reason"}
@@ -185,10 +185,10 @@ class TestServices:
         [
             pytest.param({}, 3, id="all"),
             pytest.param({"host": "node-1"}, 1, id="of a host"),
-            pytest.param({"host": "node"}, 0, id="a piece of a name is no name"),
-            pytest.param({"binary": "nova-compute"}, 3, id="of the one binary"),
+            pytest.param({"host": "node"}, 0, id="part of a host name"),
+            pytest.param({"binary": "nova-compute"}, 3, id="of the only binary"),
             pytest.param({"binary": "nova-scheduler"}, 0, id="of another binary"),
-            pytest.param({"host": "", "binary": ""}, 3, id="empty filters are none"),
+            pytest.param({"host": "", "binary": ""}, 3, id="empty filters"),
         ],
     )
     def test_services_are_filtered_by_host_and_binary(
@@ -232,12 +232,12 @@ class TestServices:
             pytest.param(
                 {"disabled_reason": "x"},
                 "No updates were requested. Fields 'status' or 'forced_down' should be specified.",
-                id="a reason for nothing",
+                id="reason without status",
             ),
             pytest.param(
                 {"status": "enabled", "disabled_reason": "x"},
                 "Specifying 'disabled_reason' with status 'enabled' is invalid.",
-                id="a reason to be enabled",
+                id="reason with enabled",
             ),
         ],
     )
@@ -274,7 +274,7 @@ class TestServices:
 
     @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
-        ("verb", "more", "told", "shown"),
+        ("verb", "more", "response_fields", "shown"),
         [
             pytest.param("disable", {}, {"status": "disabled"}, {"status": "disabled"}, id="disable"),
             pytest.param(
@@ -282,7 +282,7 @@ class TestServices:
                 {"disabled_reason": "disk"},
                 {"status": "disabled", "disabled_reason": "disk"},
                 {"status": "disabled", "disabled_reason": "disk"},
-                id="disable, and say why",
+                id="disable with a reason",
             ),
             pytest.param("enable", {}, {"status": "enabled"}, {"status": "enabled"}, id="enable"),
             pytest.param(
@@ -295,11 +295,11 @@ class TestServices:
         ],
     )
     def test_path_names_the_action_before_2_53(
-        self, admin: Client, verb: str, more: dict[str, Any], told: dict[str, Any], shown: dict[str, Any]
+        self, admin: Client, verb: str, more: dict[str, Any], response_fields: dict[str, Any], shown: dict[str, Any]
     ) -> None:
         client, named = admin.at("2.11"), {"host": "node-1", "binary": "nova-compute"}
         answer = put(client, verb, **named, **more)
-        assert (answer.status, answer.json) == (200, {"service": named | told})
+        assert (answer.status, answer.json) == (200, {"service": named | response_fields})
         assert shown.items() <= service(client, "node-1").items()
         assert service(client, "node-2")["status"] == "enabled"
 
@@ -307,9 +307,9 @@ class TestServices:
     @pytest.mark.parametrize(
         ("verb", "body", "status", "message"),
         [
-            pytest.param("explode", {}, 404, "Unknown action", id="a verb that is none"),
+            pytest.param("explode", {}, 404, "Unknown action", id="unknown verb"),
             pytest.param("disable-log-reason", {}, 400, "Missing disabled reason field", id="no reason"),
-            pytest.param("force-down", {}, 400, "Missing forced_down field", id="no word on force"),
+            pytest.param("force-down", {}, 400, "Missing forced_down field", id="no forced_down"),
             pytest.param(
                 "disable",
                 {"host": "nope"},
@@ -334,7 +334,7 @@ class TestServices:
 
 
 class TestZones:
-    """Hosts as members of zones."""
+    """Hosts in availability zones."""
 
     @pytest.fixture
     def admin(self, admin: Client) -> Client:
@@ -357,9 +357,12 @@ class TestZones:
             "nova": {"node-2", "rack.3"},
             "z1": {"node-1"},
         }
-        told = detailed["z1"]["hosts"]["node-1"]
-        assert (told.keys(), told["nova-compute"].keys()) == ({"nova-compute"}, {"available", "active", "updated_at"})
-        assert (told["nova-compute"]["available"], told["nova-compute"]["active"]) == (True, True)
+        shown = detailed["z1"]["hosts"]["node-1"]
+        assert (shown.keys(), shown["nova-compute"].keys()) == (
+            {"nova-compute"},
+            {"available", "active", "updated_at"},
+        )
+        assert (shown["nova-compute"]["available"], shown["nova-compute"]["active"]) == (True, True)
 
     def test_zone_is_available_while_one_host_is_enabled(self, admin: Client) -> None:
         for host in ("node-1", "node-2"):
@@ -371,8 +374,8 @@ class TestZones:
     def test_detailed_zone_list_shows_down_and_disabled_hosts(self, admin: Client) -> None:
         put(admin.at("2.11"), "force-down", host="node-2", binary="nova-compute", forced_down=True)
         put(admin, "disable", host="node-2", binary="nova-compute")
-        told = zones(admin, "/os-availability-zone/detail")["nova"]["hosts"]["node-2"]["nova-compute"]
-        assert (told["available"], told["active"]) == (False, False)
+        shown = zones(admin, "/os-availability-zone/detail")["nova"]["hosts"]["node-2"]["nova-compute"]
+        assert (shown["available"], shown["active"]) == (False, False)
 
     def test_default_zone_has_the_configured_name(self, admin: Client, build: Build) -> None:
         assert "nova" in zones(admin)

@@ -21,37 +21,37 @@ WRONG = "The user name or the password is wrong."
 MALFORMED = "The Authorization header is malformed. Send: Basic base64(user:password)."
 
 
-class TestTrusting:
+class TestNoAuthentication:
     """auth_strategy=none."""
 
-    def test_request_without_a_token_is_401(self, lasting: Service) -> None:
-        answer = lasting.as_(None).get("/flavors")
+    def test_request_without_a_token_is_401(self, module_service: Service) -> None:
+        answer = module_service.as_(None).get("/flavors")
         fault = {"code": 401, "message": "Send a header X-Auth-Token: USER[:PROJECT]."}
         assert (answer.status, answer.json) == (401, {"unauthorized": fault})
         assert answer.headers["www-authenticate"] == 'Token realm="covey"'
         assert "openstack-api-version" not in answer.headers
 
-    def test_other_apis_have_their_own_error_bodies(self, lasting: Service) -> None:
+    def test_other_apis_have_their_own_error_bodies(self, module_service: Service) -> None:
         for path in ("/image/v2/images", "/identity/v3/projects"):
-            answer = lasting.as_(None).below("").get(path)
+            answer = module_service.as_(None).below("").get(path)
             assert (answer.status, answer.json["error"]["title"]) == (401, "Unauthorized")
 
-    def test_user_admin_is_an_administrator(self, lasting: Service) -> None:
-        assert lasting.as_("admin").get("/os-aggregates").status == 200
-        assert lasting.as_("alice").get("/os-aggregates").status == 403
+    def test_user_admin_is_an_administrator(self, module_service: Service) -> None:
+        assert module_service.as_("admin").get("/os-aggregates").status == 200
+        assert module_service.as_("alice").get("/os-aggregates").status == 403
 
-    def test_role_and_project_headers_are_trusted(self, lasting: Service) -> None:
-        alice = lasting.as_("alice:web")
+    def test_role_and_project_headers_are_trusted(self, module_service: Service) -> None:
+        alice = module_service.as_("alice:web")
         assert alice.sending(X_Roles="member, admin").get("/os-aggregates").status == 200
-        assert lasting.as_("admin").sending(X_Roles="member").get("/os-aggregates").status == 403
+        assert module_service.as_("admin").sending(X_Roles="member").get("/os-aggregates").status == 403
         assert alice.sending(X_Project_Id="mail").get("/mail/limits").status == 200
 
-    def test_project_comes_from_the_token_or_the_user_name(self, lasting: Service) -> None:
-        assert lasting.as_("alice:web").get("/web/limits").status == 200
-        assert lasting.as_("alice").get("/alice/limits").status == 200
+    def test_project_comes_from_the_token_or_the_user_name(self, module_service: Service) -> None:
+        assert module_service.as_("alice:web").get("/web/limits").status == 200
+        assert module_service.as_("alice").get("/alice/limits").status == 200
 
-    def test_administrator_can_look_up_any_project(self, lasting: Service) -> None:
-        identity = lasting.as_("admin").below("/identity/v3")
+    def test_administrator_can_look_up_any_project(self, module_service: Service) -> None:
+        identity = module_service.as_("admin").below("/identity/v3")
         assert identity.get("/projects/mail").json["project"]["name"] == "mail"
         assert [p["id"] for p in identity.get("/projects", name="mail").json["projects"]] == ["mail"]
 
@@ -72,36 +72,36 @@ def users(tmp_path: Path, two_users: dict[str, Any]) -> Path:
 
 
 @pytest.fixture
-def changing(build: Build, users: Path) -> Service:
+def changing_service(build: Build, users: Path) -> Service:
     """The service with a users file that changes."""
     return build(("api", "auth_strategy", "basic"), ("api", "users_file", str(users)))
 
 
 @pytest.fixture(scope="module")
-def basic(lasting_database: str, tmp_path_factory: pytest.TempPathFactory, two_users: dict[str, Any]) -> Service:
+def basic_service(module_database: str, tmp_path_factory: pytest.TempPathFactory, two_users: dict[str, Any]) -> Service:
     """The service with a users file that does not change."""
     path = tmp_path_factory.mktemp("basic") / "users.yaml"
     write(path, two_users)
     options = (("api", "auth_strategy", "basic"), ("api", "users_file", str(path)))
-    return Service(_build(lasting_database, path.parent, *options))
+    return Service(_build(module_database, path.parent, *options))
 
 
 class TestBasic:
-    """auth_strategy=basic, while the users file stays as it is."""
+    """auth_strategy=basic with a constant users file."""
 
-    def test_correct_password_is_accepted(self, basic: Service) -> None:
-        assert login(basic, "alice", "wonderland").get("/flavors").status == 200
-        assert login(basic, "root", "toor").get("/os-aggregates").status == 200
-        assert login(basic, "alice", "wonderland").get("/os-aggregates").status == 403
+    def test_correct_password_is_accepted(self, basic_service: Service) -> None:
+        assert login(basic_service, "alice", "wonderland").get("/flavors").status == 200
+        assert login(basic_service, "root", "toor").get("/os-aggregates").status == 200
+        assert login(basic_service, "alice", "wonderland").get("/os-aggregates").status == 403
 
-    def test_wrong_password_and_unknown_user_look_alike(self, basic: Service) -> None:
+    def test_wrong_password_and_unknown_user_look_alike(self, basic_service: Service) -> None:
         for user in ("alice", "unknown"):
-            answer = login(basic, user, "looking-glass").get("/flavors")
+            answer = login(basic_service, user, "looking-glass").get("/flavors")
             assert (answer.status, answer.message) == (401, WRONG)
             assert answer.headers["www-authenticate"] == 'Basic realm="covey", charset="UTF-8"'
 
-    def test_missing_password_is_401(self, basic: Service) -> None:
-        answer = basic.as_("admin").get("/flavors")
+    def test_missing_password_is_401(self, basic_service: Service) -> None:
+        answer = basic_service.as_("admin").get("/flavors")
         assert answer.status == 401
         assert "requires authentication" in answer.message
 
@@ -112,27 +112,31 @@ class TestBasic:
             pytest.param("Basic", id="no credentials"),
             pytest.param("Basic !!!", id="no base64"),
             pytest.param("Basic " + base64.b64encode(b"alice").decode(), id="no colon"),
-            pytest.param("Basic " + base64.b64encode(b"\xff:x").decode(), id="a name that is no text"),
+            pytest.param("Basic " + base64.b64encode(b"\xff:x").decode(), id="a name that is not UTF-8"),
             pytest.param("Basic " + base64.b64encode(b"alice:won\0derland").decode(), id="a zero byte"),
-            pytest.param("Basic " + base64.b64encode(b"alice:" + b"x" * 1000).decode(), id="far too much"),
+            pytest.param(
+                "Basic " + base64.b64encode(b"alice:" + b"x" * 1000).decode(), id="a password that is too long"
+            ),
         ],
     )
-    def test_malformed_authorization_header_is_401(self, basic: Service, header: str) -> None:
-        answer = basic.as_(None).sending(Authorization=header).get("/flavors")
+    def test_malformed_authorization_header_is_401(self, basic_service: Service, header: str) -> None:
+        answer = basic_service.as_(None).sending(Authorization=header).get("/flavors")
         assert (answer.status, answer.message) == (401, MALFORMED)
 
-    def test_identity_headers_of_the_caller_are_ignored(self, basic: Service) -> None:
-        alice = login(basic, "alice", "wonderland").sending(X_Roles="admin", X_Project_Id="p-ops", X_Auth_Token="admin")
+    def test_identity_headers_of_the_caller_are_ignored(self, basic_service: Service) -> None:
+        alice = login(basic_service, "alice", "wonderland").sending(
+            X_Roles="admin", X_Project_Id="p-ops", X_Auth_Token="admin"
+        )
         assert alice.get("/os-aggregates").status == 403
         assert alice.get("/p-web/limits").status == 200
         assert alice.get("/p-ops/limits").status == 400
 
-    def test_discovery_and_health_stay_open(self, basic: Service) -> None:
-        stranger = basic.as_(None).below("")
-        assert [stranger.get(path).status for path in ("/compute/v2.1", "/identity/v3", "/healthcheck")] == [200] * 3
+    def test_discovery_and_health_stay_open(self, basic_service: Service) -> None:
+        anonymous = basic_service.as_(None).below("")
+        assert [anonymous.get(path).status for path in ("/compute/v2.1", "/identity/v3", "/healthcheck")] == [200] * 3
 
-    def test_members_find_their_own_project_only(self, basic: Service) -> None:
-        alice = login(basic, "alice", "wonderland").below("/identity/v3")
+    def test_members_find_their_own_project_only(self, basic_service: Service) -> None:
+        alice = login(basic_service, "alice", "wonderland").below("/identity/v3")
         assert found(alice) == {"web"}
         assert found(alice, name="web") == {"web"}
         assert found(alice, name="ops") == set()
@@ -140,32 +144,32 @@ class TestBasic:
         hidden = alice.get("/projects/p-ops")
         assert (hidden.status, hidden.message) == (404, "Could not find project: p-ops.")
 
-    def test_administrator_finds_every_project(self, basic: Service) -> None:
-        root = login(basic, "root", "toor").below("/identity/v3")
+    def test_administrator_finds_every_project(self, basic_service: Service) -> None:
+        root = login(basic_service, "root", "toor").below("/identity/v3")
         assert found(root) == {"web", "ops"}
         assert found(root, name="web") == {"web"}
         shown = root.get("/projects/p-web").json["project"]
         assert (shown["id"], shown["enabled"], shown["is_domain"]) == ("p-web", True, False)
-        assert root.get("/projects/web").status == 404  # a name is no id: the client then asks by name
+        assert root.get("/projects/web").status == 404  # not an id: the client then requests by name
 
 
 class TestUsersFile:
-    """auth_strategy=basic, while the users file changes."""
+    """auth_strategy=basic with a changing users file."""
 
-    def test_changed_password_replaces_the_old_one(self, changing: Service, users: Path) -> None:
-        assert login(changing, "alice", "wonderland").get("/flavors").status == 200
+    def test_changed_password_replaces_the_old_one(self, changing_service: Service, users: Path) -> None:
+        assert login(changing_service, "alice", "wonderland").get("/flavors").status == 200
         write(users, with_user(yaml.safe_load(users.read_text()), "alice", "web", ("member",), "looking-glass"))
-        eventually(lambda: login(changing, "alice", "looking-glass").get("/flavors").status == 200)
-        assert login(changing, "alice", "wonderland").get("/flavors").status == 401
+        eventually(lambda: login(changing_service, "alice", "looking-glass").get("/flavors").status == 200)
+        assert login(changing_service, "alice", "wonderland").get("/flavors").status == 401
 
     def test_cached_password_is_not_verified_again_until_its_user_is_removed(
-        self, changing: Service, users: Path, monkeypatch: pytest.MonkeyPatch
+        self, changing_service: Service, users: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        alice = login(changing, "alice", "wonderland")
+        alice = login(changing_service, "alice", "wonderland")
         assert alice.get("/flavors").status == 200
         monkeypatch.setattr(bcrypt, "checkpw", lambda *_: False)  # no password matches from here on
         assert alice.get("/flavors").status == 200
-        assert login(changing, "root", "toor").get("/flavors").status == 401
+        assert login(changing_service, "root", "toor").get("/flavors").status == 401
         document = yaml.safe_load(users.read_text())
         write(users, document | {"users": [user for user in document["users"] if user["name"] != "alice"]})
         eventually(lambda: alice.get("/flavors").status == 401)
@@ -181,7 +185,7 @@ class TestUsersFile:
 
 
 class TestProjectInThePath:
-    """/v2.1/{project_id}/… means the same as without."""
+    """/v2.1/{project_id}/… is equivalent to /v2.1/…."""
 
     def test_own_project_in_the_path_is_accepted(self, admin: Client) -> None:
         flavor = {"flavor": {"name": "f", "id": "f", "ram": 1, "vcpus": 1, "disk": 0}}
@@ -189,7 +193,7 @@ class TestProjectInThePath:
         assert admin.get("/operators/flavors/f").json == admin.get("/flavors/f").json
         assert admin.delete("/operators/flavors/f").status == 202
 
-    @pytest.mark.parametrize("token", ["alice:web", "admin:web"], ids=["for a member", "for an administrator too"])
+    @pytest.mark.parametrize("token", ["alice:web", "admin:web"], ids=["for a member", "for an administrator"])
     def test_other_project_in_the_path_is_400(self, service: Service, token: str) -> None:
         answer = service.as_(token).get("/mail/flavors")
         message = "Malformed request URL: URL's project_id 'mail' doesn't match Context's project_id 'web'"
@@ -197,7 +201,7 @@ class TestProjectInThePath:
 
 
 class TestPolicyFile:
-    """policy.yaml says otherwise than the defaults."""
+    """policy.yaml overrides the defaults."""
 
     def test_operator_can_allow_a_route_to_members(self, build: Build, tmp_path: Path) -> None:
         alice = build(override(tmp_path, "os_compute_api:os-aggregates:index", "role:reader")).as_("alice:web")

@@ -8,8 +8,8 @@ pytestmark = pytest.mark.sqlite_only
 
 
 @pytest.fixture
-def member(lasting: Service) -> Client:
-    return lasting.as_("alice:web")
+def member(module_service: Service) -> Client:
+    return module_service.as_("alice:web")
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.10", "2.35", "2.1000"])

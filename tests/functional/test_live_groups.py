@@ -28,11 +28,11 @@ def racks(build_cloud: BuildCloud) -> Scoped:
 
 
 @pytest.fixture(scope="module")
-def lasting_racks(lasting_cloud: Cloud) -> Scoped:
-    """For questions that change nothing."""
-    with lasting_cloud.store.write() as tx:
+def module_racks(module_cloud: Cloud) -> Scoped:
+    """Racks for tests that change nothing."""
+    with module_cloud.store.write() as tx:
         tx.hosts.add([a_host("node-4"), a_host("node-5")], NOW)
-    return scoped(lasting_cloud)
+    return scoped(module_cloud)
 
 
 def create(client: Client, **group: Any) -> Answer:
@@ -66,7 +66,7 @@ def racks_of(cloud: Cloud, *servers: str) -> list[str]:
     return [rack(host) for host in cloud.hosts(servers)]
 
 
-# The specifications' own words
+# Examples of the specifications
 
 
 def test_examples_of_the_scopes_specification(racks: Scoped) -> None:
@@ -215,20 +215,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.fixture(scope="module")
-def standing_group(lasting_racks: Scoped) -> str:
-    return lasting_racks.group("soft-anti-affinity")
+def existing_group(module_racks: Scoped) -> str:
+    return module_racks.group("soft-anti-affinity")
 
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize(("asked", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
 def test_invalid_policies_return_400_and_change_nothing(
-    lasting_racks: Scoped, standing_group: str, asked: dict[str, Any], message: str
+    module_racks: Scoped, existing_group: str, asked: dict[str, Any], message: str
 ) -> None:
-    before = all_rows(lasting_racks.connection)
-    for answer in (create(lasting_racks.alice, **asked), update(lasting_racks.alice, standing_group, **asked)):
+    before = all_rows(module_racks.connection)
+    for answer in (create(module_racks.alice, **asked), update(module_racks.alice, existing_group, **asked)):
         assert answer.status == 400, answer.text
         assert message in answer.message
-    assert all_rows(lasting_racks.connection) == before
+    assert all_rows(module_racks.connection) == before
 
 
 @pytest.mark.sqlite_only
@@ -246,12 +246,12 @@ def test_invalid_policies_return_400_and_change_nothing(
         (None, "None is not of type 'object'"),
     ],
 )
-def test_invalid_updates_return_400(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
-    before = all_rows(lasting_racks.connection)
-    answer = lasting_racks.alice.post(f"/os-server-groups/{standing_group}", body)
+def test_invalid_updates_return_400(module_racks: Scoped, existing_group: str, body: Any, message: str) -> None:
+    before = all_rows(module_racks.connection)
+    answer = module_racks.alice.post(f"/os-server-groups/{existing_group}", body)
     assert answer.status == 400, answer.text
     assert message in answer.message
-    assert all_rows(lasting_racks.connection) == before
+    assert all_rows(module_racks.connection) == before
 
 
 def test_contradictions_are_reported_with_the_tenants_identifiers(racks: Scoped) -> None:
@@ -288,8 +288,8 @@ def test_group_of_another_project_returns_404(racks: Scoped) -> None:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("key", [UNKNOWN_ID, "x" * 300, "%F0%9F%90%A6", "..%2F", "'; --"])
-def test_unknown_group_returns_404_on_every_route(lasting_racks: Scoped, key: str) -> None:
-    alice, path = lasting_racks.alice, f"/os-server-groups/{key}"
+def test_unknown_group_returns_404_on_every_route(module_racks: Scoped, key: str) -> None:
+    alice, path = module_racks.alice, f"/os-server-groups/{key}"
     assert update(alice, key, name="n").status == 404
     assert alice.put(path, {"server_group": {"name": "n"}}).status == 404
     assert add(alice, key, UNKNOWN_ID).status == 404
@@ -329,11 +329,11 @@ def test_older_microversions_show_the_first_policy_and_lack_new_routes(racks: Sc
     assert read.get("rules") in (None, {"max_server_per_rack": 2})
 
 
-# Who may use which scope
+# Access to scopes
 
 
 def closed(build_cloud: BuildCloud, directory: Path, *rules: str) -> Scoped:
-    """A cloud whose operator closed the racks, or the rows' identifiers, to tenants."""
+    """A cloud whose policy denies tenants the racks, or the identifiers of rows."""
     lines = [f'"{rule}": "role:admin or not \'{name}\':%(scope_name)s"' for rule, name in map(str.split, rules)]
     (directory / "policy.yaml").write_text("\n".join(lines))
     return scoped(build_cloud(5))
@@ -366,7 +366,7 @@ def test_identifiers_without_use_permission_return_403(build_cloud: BuildCloud, 
     assert create(racks.admin, policies=[f"affinity:row:{row}"]).status == 200
 
 
-# Who sees which identifiers
+# Visibility of identifiers
 
 
 def test_tenants_use_their_own_identifiers_of_a_zone(racks: Scoped) -> None:
@@ -412,7 +412,7 @@ def test_tenant_sees_an_operators_update_obfuscated(racks: Scoped) -> None:
     assert old["policy"] == f"affinity:zone:{racks.zone('zone-b')}"
 
 
-# The next decision obeys
+# Effects on later decisions
 
 
 def test_new_servers_follow_scoped_policies(racks: Scoped) -> None:
@@ -432,7 +432,7 @@ def test_new_servers_follow_targets(racks: Scoped) -> None:
 
 
 def test_update_applies_to_the_next_server(racks: Scoped, build: Build) -> None:
-    """Also in another process, which knew the group before."""
+    """The update also applies in another process that cached the group."""
     other = build().as_("alice:web", "2.1000")
     group = racks.group("affinity")
     first = racks.boot(group=group)
@@ -462,7 +462,7 @@ def test_update_moves_no_server_and_may_create_violations(racks: Scoped) -> None
 
 
 def test_later_members_avoid_a_server_that_joined(racks: Scoped) -> None:
-    """The front-end that was meant to be alone."""
+    """A server that was created without a group joins one."""
     lone, group = racks.boot_on("node-3"), racks.group("anti-affinity:rack")
     joined = shown(add(racks.alice, group, lone))
     assert joined["members"] == [lone]
@@ -560,13 +560,13 @@ def test_deleted_and_unplaced_servers_cannot_join(racks: Scoped) -> None:
         (None, "None is not of type 'object'"),
     ],
 )
-def test_invalid_actions_return_400(lasting_racks: Scoped, standing_group: str, body: Any, message: str) -> None:
-    answer = lasting_racks.alice.post(f"/os-server-groups/{standing_group}/action", body)
+def test_invalid_actions_return_400(module_racks: Scoped, existing_group: str, body: Any, message: str) -> None:
+    answer = module_racks.alice.post(f"/os-server-groups/{existing_group}/action", body)
     assert answer.status == 400, answer.text
     assert message in answer.message
 
 
-# Joining, when it matters whether that breaks something
+# Enforced policies when joining
 
 
 def test_joining_may_violate_policies_unless_enforced(racks: Scoped) -> None:
@@ -630,23 +630,23 @@ def test_existing_violations_do_not_block_joining(racks: Scoped) -> None:
 def test_server_without_a_host_violates_nothing(racks: Scoped) -> None:
     group, shelved = racks.group("anti-affinity"), racks.boot_on("node-1")
     racks.boot_on("node-1", group)
-    racks.did(racks.alice, shelved, "shelve")
+    racks.run_action(racks.alice, shelved, "shelve")
     shown(add(racks.alice, group, shelved, enforce=True))
-    racks.did(racks.alice, shelved, "unshelve")
+    racks.run_action(racks.alice, shelved, "unshelve")
     assert racks.host(shelved) != "node-1", "it obeys from its next decision on"
 
 
-# Many at once
+# Concurrency
 
 
-def at_once(*requests: Callable[[], Answer]) -> list[int]:
+def run_concurrently(*requests: Callable[[], Answer]) -> list[int]:
     with ThreadPoolExecutor(len(requests)) as pool:
         return [answer.status for answer in pool.map(lambda request: request(), requests)]
 
 
 def test_concurrent_joins_of_one_server_succeed_once(racks: Scoped) -> None:
     groups, server = [racks.group("anti-affinity") for _ in range(8)], racks.boot()
-    statuses = at_once(*(partial(add, racks.alice, group, server) for group in groups))
+    statuses = run_concurrently(*(partial(add, racks.alice, group, server) for group in groups))
     assert sorted(statuses) == [200, *[409] * 7]
     assert [racks.members(group) for group in groups].count({server}) == 1
 
@@ -656,7 +656,9 @@ def test_concurrent_joins_and_creations_keep_enforced_policies(racks: Scoped) ->
     lone = [racks.boot_on(f"node-{number}") for number in range(1, 6)]
     body = {"server": {"name": "s", "flavorRef": "small", "imageRef": IMAGE, "networks": "none"}}
     boot = partial(racks.alice.post, "/servers", body | {"os:scheduler_hints": {"group": group}})
-    statuses = at_once(*(partial(add, racks.alice, group, server, enforce=True) for server in lone), *[boot] * 5)
+    statuses = run_concurrently(
+        *(partial(add, racks.alice, group, server, enforce=True) for server in lone), *[boot] * 5
+    )
     racks.settle()
     assert set(statuses[:5]) <= {200, 409}
     assert statuses[5:] == [202] * 5
@@ -693,19 +695,19 @@ def test_removing_a_server_that_is_no_member_returns_404(racks: Scoped) -> None:
     assert all_rows(racks.connection) == before
 
 
-# While a server is under way
+# During a move
 
 
 def test_joining_during_a_move_counts_on_both_hosts(racks: Scoped) -> None:
     group, moving = racks.group("anti-affinity:rack"), racks.boot_on("node-1")
     racks.act(racks.admin, moving, "migrate", {"host": "node-3"})
     shown(add(racks.alice, group, moving))
-    third = racks.ask_for(racks.alice, group=group).json["server"]["id"]
+    third = racks.request_server(racks.alice, group=group).json["server"]["id"]
     assert racks_of(racks, third) == ["c"]
-    lost = racks.ask_for(racks.alice, group=group).json["server"]["id"]
+    lost = racks.request_server(racks.alice, group=group).json["server"]["id"]
     assert racks.status(lost) == "ERROR"
     racks.settle()
-    racks.did(racks.alice, moving, "confirmResize")
+    racks.run_action(racks.alice, moving, "confirmResize")
     assert racks_of(racks, moving, racks.boot(group=group)) == ["b", "a"]
 
 
@@ -728,13 +730,13 @@ def test_leaving_during_a_move_counts_on_neither_host(racks: Scoped) -> None:
     more = [racks.boot(group=group) for _ in range(2)]
     assert sorted(racks_of(racks, *more)) == ["a", "b"]
     assert racks.status(moving) == "VERIFY_RESIZE"
-    racks.did(racks.alice, moving, "revertResize")
+    racks.run_action(racks.alice, moving, "revertResize")
     assert racks.host(moving) == "node-1"
 
 
 def test_server_may_join_while_it_builds(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
-    new = racks.ask_for(racks.alice).json["server"]["id"]
+    new = racks.request_server(racks.alice).json["server"]["id"]
     shown(add(racks.alice, group, new))
     racks.settle()
     assert racks.status(new) == "ACTIVE"
@@ -747,7 +749,7 @@ def test_moves_of_added_members_follow_the_policies(racks: Scoped) -> None:
     group, lone = racks.group("anti-affinity:rack"), racks.boot_on("node-1")
     racks.boot_on("node-3", group)
     shown(add(racks.alice, group, lone))
-    racks.did(racks.admin, lone, "migrate")
+    racks.run_action(racks.admin, lone, "migrate")
     assert rack(racks.host(lone)) in {"a", "c"}
 
 
@@ -767,9 +769,9 @@ def test_group_changes_are_published(build_cloud: BuildCloud) -> None:
     assert update(racks.alice, group, policies=["nearby"]).status == 400
     assert remove(racks.alice, group, server).status == 404
     with racks.store.read() as tx:
-        told: list[Any] = tx.outbox.oldest(1000)
-    data = [note.payload["nova_object.data"] for note in told]
-    assert [(note.event, each["members"]) for note, each in zip(told, data, strict=True)] == [
+        notifications: list[Any] = tx.outbox.oldest(1000)
+    data = [note.payload["nova_object.data"] for note in notifications]
+    assert [(note.event, each["members"]) for note, each in zip(notifications, data, strict=True)] == [
         ("server_group.update", []),
         ("server_group.add_member", [server]),
         ("server_group.remove_member", []),

@@ -20,7 +20,7 @@ from tests.functional.rows import all_rows
 FLAVOR = {"name": "new", "ram": 1, "vcpus": 1, "disk": 0}
 UUID = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
 MOST_BYTES = 114688
-FIVE = "\u0665"  # a digit, but of Arabic
+FIVE = "\u0665"  # an Arabic digit
 NAMES = "printable characters. Can not start or end with whitespace."
 BAD_NAME = f"An invalid 'name' value was provided. The name must be: {NAMES}"
 MALFORMED = "Malformed request body"
@@ -34,8 +34,8 @@ BOOLEANS = (
 
 
 @pytest.fixture(scope="module")
-def connected(lasting_database: str) -> Iterator[sa.Engine]:
-    made = engine.connect(lasting_database)
+def connected(module_database: str) -> Iterator[sa.Engine]:
+    made = engine.connect(module_database)
     with Store(made).write() as tx:
         tx.hosts.add([a_host("node-1")], NOW)
     yield made
@@ -43,9 +43,9 @@ def connected(lasting_database: str) -> Iterator[sa.Engine]:
 
 
 @pytest.fixture(scope="module")
-def admin(lasting: Service, connected: sa.Engine) -> Client:  # noqa: ARG001
+def admin(module_service: Service, connected: sa.Engine) -> Client:  # noqa: ARG001
     """An administrator of a service with one resource of each kind."""
-    client = lasting.as_("admin:operators")
+    client = module_service.as_("admin:operators")
     assert client.post("/os-aggregates", {"aggregate": {"name": "a"}}).status == 200
     assert client.post("/flavors", {"flavor": FLAVOR | {"name": "small", "id": "small"}}).status == 200
     return client
@@ -598,10 +598,10 @@ def chunked(client: Client, body: bytes) -> Answer:
         "wsgi.url_scheme": "http",
         "wsgi.errors": BytesIO(),
     }
-    told: list[int] = []
-    parts = client.http.app(environ, lambda status, *_: told.append(int(status[:3])))  # type: ignore[arg-type]
+    statuses: list[int] = []
+    parts = client.http.app(environ, lambda status, *_: statuses.append(int(status[:3])))  # type: ignore[arg-type]
     text = b"".join(parts).decode()
-    return Answer(told[0], json.loads(text), {}, text)
+    return Answer(statuses[0], json.loads(text), {}, text)
 
 
 WRITES = [
@@ -653,7 +653,7 @@ BOUNDED = settings(
 
 @BOUNDED
 @given(st.sampled_from(WRITES), VERSIONS, JSON | st.dictionaries(KEYS, JSON, min_size=1, max_size=1))
-def test_no_body_crashes_anything(admin: Client, request_line: str, version: str, body: Any) -> None:
+def test_random_bodies_never_cause_500(admin: Client, request_line: str, version: str, body: Any) -> None:
     method, _, path = request_line.partition(" ")
     client = of_api(admin, path).at(version)
     answer = client.ask(method, path, body=json.dumps(body), headers={"Content-Type": "application/json"})
@@ -662,7 +662,7 @@ def test_no_body_crashes_anything(admin: Client, request_line: str, version: str
 
 @BOUNDED
 @given(st.sampled_from(READS), VERSIONS, QUERIES)
-def test_no_query_crashes_anything(admin: Client, path: str, version: str, query: list[tuple[str, str]]) -> None:
+def test_random_queries_never_cause_500(admin: Client, path: str, version: str, query: list[tuple[str, str]]) -> None:
     text = "&".join(f"{name}={value}" for name, value in query)
     client = of_api(admin, path).at(version)
     answer = client.ask("GET", path, query_string=text.replace("\n", "%0a").replace(" ", "+").lstrip("?"))

@@ -31,7 +31,7 @@ SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 BIG = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20}
 
 
-def quietly(_: int) -> Progress:
+def without_progress(_: int) -> Progress:
     return lambda _: None
 
 
@@ -56,7 +56,7 @@ def host_id(cloud: Cloud, name: str) -> HostId:
     return found.id
 
 
-def hold(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
+def allocate(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     """Allocate the resources of a small server to a consumer that is no server."""
     consumer = str(uuid4())
     with cloud.store.write() as tx:
@@ -66,14 +66,14 @@ def hold(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     return consumer
 
 
-def lose(cloud: Cloud, consumer: str) -> None:
-    """A consumer loses all that it holds."""
+def remove_allocations(cloud: Cloud, consumer: str) -> None:
+    """Delete all allocations of a consumer."""
     with cloud.store.write() as tx:
         tx.changes.add_uses(tx.claims.release(consumer))
 
 
-def give(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, int, int]) -> None:
-    """A consumer that exists gets more."""
+def add_allocation(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, int, int]) -> None:
+    """Add an allocation to an existing consumer."""
     here = host_id(cloud, host)
     with cloud.store.write() as tx:
         tx.claims.take([UsageChange(here, *amounts)])
@@ -81,15 +81,15 @@ def give(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, int, int]) 
         tx.changes.add_uses([UsageChange(here, *amounts)])
 
 
-def held(cloud: Cloud, consumer: str) -> Mapping[str, Mapping[str, int]]:
-    """What a consumer holds, by the names of providers."""
+def allocations_of(cloud: Cloud, consumer: str) -> Mapping[str, Mapping[str, int]]:
+    """Return a consumer's allocations by provider name."""
     with cloud.store.read() as tx:
         names = {host.uuid: host.name for host in tx.hosts.find()}
         found = tx.allocations.by_consumer([consumer])
     return {names[uuid]: dict(amounts) for each in found for uuid, amounts in each.resources.items()}
 
 
-def heal(cloud: Cloud, only: str | None = None, begin: StartProgress = quietly) -> HealResult:
+def heal(cloud: Cloud, only: str | None = None, begin: StartProgress = without_progress) -> HealResult:
     return allocation_healing.heal(
         cloud.store, clock_and_ids.now, allocation_healing.find_mismatches(cloud.store, only), begin
     )
@@ -115,10 +115,10 @@ class TestLinks:
         with cloud.store.read() as tx:
             assert set(tx.providers.aggregates(first)) == {foreign, *uuids.values()}
             assert tx.providers.by_uuid(before.uuid).generation > generation  # type: ignore[union-attr]
-        assert aggregate_sync.sync(cloud.store, quietly).added == ()
+        assert aggregate_sync.sync(cloud.store, without_progress).added == ()
 
     def test_empty_cloud_has_no_links(self, build_cloud: BuildCloud) -> None:
-        assert aggregate_sync.sync(build_cloud(0).store, quietly) == aggregate_sync.SyncResult((), 0)
+        assert aggregate_sync.sync(build_cloud(0).store, without_progress) == aggregate_sync.SyncResult((), 0)
 
 
 class TestTraits:
@@ -138,20 +138,20 @@ class TestTraits:
             created=(XYZ,),
             unknown=(("wrong", "CUSTOM_small"), ("wrong", "HW_NO_SUCH")),
         )
-        dry = trait_sync.sync(cloud.store, cloud.time, quietly, dry_run=True)
+        dry = trait_sync.sync(cloud.store, cloud.time, without_progress, dry_run=True)
         assert {*dry.added} == {*wanted.added}
         assert (dry.created, dry.unknown) == (wanted.created, wanted.unknown)
         with cloud.store.read() as tx:
             assert tx.traits.of(host_id(cloud, "b")) == frozenset()
             assert XYZ not in tx.traits.custom()
-        done = trait_sync.sync(cloud.store, cloud.time, quietly)
+        done = trait_sync.sync(cloud.store, cloud.time, without_progress)
         assert {*done.added} == {*wanted.added}
         assert (done.created, done.unknown) == (wanted.created, wanted.unknown)
         with cloud.store.read() as tx:
             traits = {host.name: set(host.traits) for host in tx.hosts.find()}
             assert tx.traits.custom()[XYZ] is not None
         assert traits == {"a": {WINDOWS}, "b": {WINDOWS, XYZ, "HW_CPU_X86_VMX"}, "c": set()}
-        again = trait_sync.sync(cloud.store, cloud.time, quietly)
+        again = trait_sync.sync(cloud.store, cloud.time, without_progress)
         assert (again.added, again.created, again.unknown) == ((), (), wanted.unknown)
 
     def test_new_servers_match_synced_hosts(self, cloud: Cloud) -> None:
@@ -159,7 +159,7 @@ class TestTraits:
         specs = {"extra_specs": {f"trait:{WINDOWS}": "required"}}
         assert cloud.admin.post("/flavors/big/os-extra_specs", specs).status == 200
         assert cloud.status(cloud.boot(flavorRef="big")) == "ERROR"
-        trait_sync.sync(cloud.store, cloud.time, quietly)
+        trait_sync.sync(cloud.store, cloud.time, without_progress)
         assert cloud.host(cloud.boot(flavorRef="big")) == "node-2"
 
 
@@ -169,7 +169,7 @@ class TestOrphans:
     def test_consumers_of_servers_and_migrations_are_not_orphaned(self, cloud: Cloud) -> None:
         cloud.boot()
         moving = cloud.boot_on("node-1")
-        cloud.act(cloud.admin, moving, "migrate")  # no worker runs it yet
+        cloud.act(cloud.admin, moving, "migrate")  # not yet run by a worker
         assert orphaned_allocations.find(cloud.store) == []
         cloud.settle()
         assert cloud.status(moving) == "VERIFY_RESIZE"
@@ -177,8 +177,8 @@ class TestOrphans:
 
     def test_orphaned_allocations_are_found_and_deleted(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
-        lost = hold(cloud, "node-1")
-        move = hold(cloud, "node-2", "MIGRATION")
+        lost = allocate(cloud, "node-1")
+        move = allocate(cloud, "node-2", "MIGRATION")
         found = orphaned_allocations.find(cloud.store)
         assert {
             each.consumer.uuid: (each.allocations[0].provider, each.allocations[0].resources) for each in found
@@ -191,35 +191,35 @@ class TestOrphans:
         assert (bar.length, bar.done) == (2, 2)
         cloud.check()
         assert cloud.used() == {"node-1": 1}
-        assert held(cloud, server) == {"node-1": SMALL}
+        assert allocations_of(cloud, server) == {"node-1": SMALL}
         assert orphaned_allocations.find(cloud.store) == []
 
     def test_finished_migration_is_orphaned(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
-        cloud.did(cloud.admin, server, "migrate", {"host": "node-2"})
-        cloud.did(cloud.alice, server, "confirmResize")
+        cloud.run_action(cloud.admin, server, "migrate", {"host": "node-2"})
+        cloud.run_action(cloud.alice, server, "confirmResize")
         (move,) = cloud.rows(tables.migrations)
         with cloud.store.write() as tx:
             tx.claims.add_consumer(move.uuid, "web", "alice", "MIGRATION")
-        give(cloud, move.uuid, "node-1", (1, 1024, 10))
+        add_allocation(cloud, move.uuid, "node-1", (1, 1024, 10))
         found = orphaned_allocations.find(cloud.store)
         assert [each.consumer.uuid for each in found] == [move.uuid]
-        orphaned_allocations.delete(cloud.store, found, quietly)
+        orphaned_allocations.delete(cloud.store, found, without_progress)
         cloud.check()
 
     def test_other_consumer_types_are_left_alone(self, cloud: Cloud) -> None:
-        theirs = hold(cloud, "node-1", "VOLUME")
+        theirs = allocate(cloud, "node-1", "VOLUME")
         assert orphaned_allocations.find(cloud.store) == []
-        assert held(cloud, theirs) == {"node-1": SMALL}
+        assert allocations_of(cloud, theirs) == {"node-1": SMALL}
 
     def test_consumer_that_got_a_server_is_not_deleted(self, cloud: Cloud) -> None:
         server = cloud.boot_on("node-1")
-        lost = hold(cloud, "node-1")
+        lost = allocate(cloud, "node-1")
         (found,) = orphaned_allocations.find(cloud.store)
         known = replace(found, consumer=replace(found.consumer, uuid=server))
-        assert orphaned_allocations.delete(cloud.store, [known, found], quietly) == [found]
-        assert held(cloud, server) == {"node-1": SMALL}
-        assert held(cloud, lost) == {}
+        assert orphaned_allocations.delete(cloud.store, [known, found], without_progress) == [found]
+        assert allocations_of(cloud, server) == {"node-1": SMALL}
+        assert allocations_of(cloud, lost) == {}
         cloud.check()
 
 
@@ -227,9 +227,9 @@ class TestHealing:
     """covey manage placement heal_allocations."""
 
     def test_correct_allocations_need_no_healing(self, cloud: Cloud) -> None:
-        cloud.boot(flavorRef="giant")  # in error, nowhere
+        cloud.boot(flavorRef="giant")  # in error, without a host
         moving, shelved = cloud.boot_on("node-1"), cloud.boot()
-        cloud.did(cloud.alice, shelved, "shelve")
+        cloud.run_action(cloud.alice, shelved, "shelve")
         cloud.act(cloud.admin, moving, "migrate")
         assert allocation_healing.find_mismatches(cloud.store) == []
         cloud.settle()
@@ -237,31 +237,31 @@ class TestHealing:
 
     def test_lost_allocations_are_restored(self, cloud: Cloud) -> None:
         server, other = cloud.boot_on("node-1"), cloud.boot_on("node-2")
-        lose(cloud, server)
+        remove_allocations(cloud, server)
         assert allocation_healing.find_mismatches(cloud.store) == [AllocationMismatch(server, "s", {"node-1": SMALL})]  # type: ignore[arg-type]
         bar = Counted()
         assert [wound.server for wound in heal(cloud, begin=bar).healed] == [server]
         assert (bar.length, bar.done) == (1, 1)
         cloud.check()
-        assert held(cloud, server) == {"node-1": SMALL}
-        assert held(cloud, other) == {"node-2": SMALL}
+        assert allocations_of(cloud, server) == {"node-1": SMALL}
+        assert allocations_of(cloud, other) == {"node-2": SMALL}
         assert allocation_healing.find_mismatches(cloud.store) == []
 
     def test_wrong_amounts_and_hosts_are_corrected(self, cloud: Cloud) -> None:
         small, astray = cloud.boot_on("node-1"), cloud.boot_on("node-1", flavorRef="big")
         for server, host, amounts in ((small, "node-1", (3, 512, 7)), (astray, "node-3", (2, 2048, 20))):
-            lose(cloud, server)
+            remove_allocations(cloud, server)
             with cloud.store.write() as tx:
                 tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
-            give(cloud, server, host, amounts)
+            add_allocation(cloud, server, host, amounts)
         assert len(heal(cloud).healed) == 2
         cloud.check()
-        assert (held(cloud, small), held(cloud, astray)) == ({"node-1": SMALL}, {"node-1": BIG})
+        assert (allocations_of(cloud, small), allocations_of(cloud, astray)) == ({"node-1": SMALL}, {"node-1": BIG})
 
     def test_healing_can_be_limited_to_one_server(self, cloud: Cloud) -> None:
         first, second = cloud.boot_on("node-1"), cloud.boot_on("node-2")
-        lose(cloud, first)
-        lose(cloud, second)
+        remove_allocations(cloud, first)
+        remove_allocations(cloud, second)
         assert [wound.server for wound in heal(cloud, second).healed] == [second]
         assert [wound.server for wound in allocation_healing.find_mismatches(cloud.store)] == [first]
         with pytest.raises(NotFound, match="could not be found"):
@@ -269,45 +269,45 @@ class TestHealing:
 
     def test_server_without_capacity_fails_and_others_are_healed(self, cloud: Cloud) -> None:
         crowded, other = cloud.boot_on("node-1", flavorRef="whole"), cloud.boot_on("node-2")
-        lose(cloud, crowded)
-        lose(cloud, other)
-        lost = hold(cloud, "node-1")
+        remove_allocations(cloud, crowded)
+        remove_allocations(cloud, other)
+        lost = allocate(cloud, "node-1")
         done = heal(cloud)
         assert [wound.server for wound in done.healed] == [other]
         ((wound, reason),) = done.failed
         assert wound.server == crowded
         assert "exceed the capacity" in reason
-        assert held(cloud, crowded) == {}
-        orphaned_allocations.delete(cloud.store, orphaned_allocations.find(cloud.store), quietly)
-        assert held(cloud, lost) == {}
+        assert allocations_of(cloud, crowded) == {}
+        orphaned_allocations.delete(cloud.store, orphaned_allocations.find(cloud.store), without_progress)
+        assert allocations_of(cloud, lost) == {}
         assert len(heal(cloud).healed) == 1
         cloud.check()
 
-    @pytest.mark.parametrize("arrived", [False, True], ids=["under way", "arrived"])
+    @pytest.mark.parametrize("arrived", [False, True], ids=["in progress", "finished"])
     def test_moving_server_has_allocations_on_both_hosts(self, cloud: Cloud, *, arrived: bool) -> None:
         server = cloud.boot_on("node-1")
-        cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"}) if arrived else cloud.act(
+        cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"}) if arrived else cloud.act(
             cloud.alice, server, "resize", {"flavorRef": "big"}
         )
         (move,) = cloud.rows(tables.migrations)
-        before = held(cloud, server), held(cloud, move.uuid)
+        before = allocations_of(cloud, server), allocations_of(cloud, move.uuid)
         assert before[1] == {"node-1": SMALL}
         assert BIG in before[0].values()
-        lose(cloud, server)
-        lose(cloud, move.uuid)
+        remove_allocations(cloud, server)
+        remove_allocations(cloud, move.uuid)
         assert len(heal(cloud).healed) == 1
         cloud.check()
-        assert (held(cloud, server), held(cloud, move.uuid)) == before
+        assert (allocations_of(cloud, server), allocations_of(cloud, move.uuid)) == before
         cloud.settle()
-        cloud.did(cloud.alice, server, "revertResize")
-        assert held(cloud, server) == {"node-1": SMALL}
+        cloud.run_action(cloud.alice, server, "revertResize")
+        assert allocations_of(cloud, server) == {"node-1": SMALL}
 
     def test_server_without_a_host_has_no_allocations(self, cloud: Cloud) -> None:
         server = cloud.boot()
-        cloud.did(cloud.alice, server, "shelve")
+        cloud.run_action(cloud.alice, server, "shelve")
         with cloud.store.write() as tx:
             tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
-        give(cloud, server, "node-1", (1, 1024, 10))
+        add_allocation(cloud, server, "node-1", (1, 1024, 10))
         assert [wound.expected for wound in heal(cloud).healed] == [{}]
         cloud.check()
         assert cloud.used() == {}
@@ -324,7 +324,7 @@ class TestHealing:
             row = {"consumer_uuid": server, "provider_id": here, "resource_class": "CUSTOM_GPU", "used": 1}
             connection.execute(tables.allocations.insert(), row)
         assert len(heal(cloud).healed) == 1
-        assert held(cloud, server) == {"node-1": {**SMALL, "CUSTOM_GPU": 1}}
+        assert allocations_of(cloud, server) == {"node-1": {**SMALL, "CUSTOM_GPU": 1}}
         assert allocation_healing.find_mismatches(cloud.store) == []
 
     def test_consumer_with_a_wrong_project_is_corrected(self, cloud: Cloud) -> None:

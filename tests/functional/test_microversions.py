@@ -10,8 +10,8 @@ HEADERS = ("openstack-api-version", "x-openstack-nova-api-version")
 
 
 @pytest.fixture
-def caller(lasting: Service) -> Client:
-    return lasting.as_("admin:operators")
+def caller(module_service: Service) -> Client:
+    return module_service.as_("admin:operators")
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def caller(lasting: Service) -> Client:
         ),
         pytest.param({"OpenStack-API-Version": "volume 3.5, compute 2.64"}, "2.64", id="one of several services"),
         pytest.param({"OpenStack-API-Version": "COMPUTE  2.64"}, "2.64", id="in capitals and with more space"),
-        pytest.param({"OpenStack-API-Version": "volume 3.5"}, "2.1", id="other services are none of our business"),
+        pytest.param({"OpenStack-API-Version": "volume 3.5"}, "2.1", id="other services are ignored"),
         pytest.param(
             {"OpenStack-API-Version": "volume 3.5", "X-OpenStack-Nova-API-Version": "2.3"},
             "2.3",
-            id="the older header counts beside other services",
+            id="the older header applies when the general header names other services",
         ),
         pytest.param({"OpenStack-API-Version": "compute latest"}, "2.1000", id="latest"),
         pytest.param({"X-OpenStack-Nova-API-Version": "latest"}, "2.1000", id="latest by the older header"),
@@ -44,7 +44,7 @@ def caller(lasting: Service) -> Client:
 def test_response_repeats_the_selected_version(caller: Client, headers: dict[str, str], chosen: str) -> None:
     answer = caller.ask("GET", "/flavors", headers=headers)
     assert answer.status == 200
-    assert told(answer.headers) == (f"compute {chosen}", chosen)
+    assert version_headers(answer.headers) == (f"compute {chosen}", chosen)
 
 
 def test_vary_header_names_the_version(caller: Client) -> None:
@@ -54,7 +54,7 @@ def test_vary_header_names_the_version(caller: Client) -> None:
 def test_errors_have_version_headers(caller: Client) -> None:
     missing = caller.at("2.64").get("/flavors/none")
     assert missing.status == 404
-    assert told(missing.headers) == ("compute 2.64", "2.64")
+    assert version_headers(missing.headers) == ("compute 2.64", "2.64")
     assert "vary" in missing.headers
 
 
@@ -71,14 +71,14 @@ def test_version_out_of_range_is_406(caller: Client, asked: str) -> None:
     answer = caller.at(asked).get("/flavors")
     message = f"Version {asked} is not supported by the API. Minimum is 2.1 and maximum is 2.1000."
     assert (answer.status, answer.json) == (406, {"computeFault": {"code": 406, "message": message}})
-    assert told(answer.headers) == (f"compute {asked}", asked)
+    assert version_headers(answer.headers) == (f"compute {asked}", asked)
 
 
 @pytest.mark.parametrize(
     "asked", ["abc", "2", "2.01", "2.", ".1", "2.1.1", "-2.1", "2.x", "02.1", "2.٣", "2.99999999999"]
 )
 def test_malformed_version_is_400(caller: Client, asked: str) -> None:
-    if not asked.isascii():  # as bytes go through WSGI
+    if not asked.isascii():  # as WSGI decodes bytes
         asked = asked.encode().decode("latin-1")
     answer = caller.ask("GET", "/flavors", headers={"X-OpenStack-Nova-API-Version": asked})
     message = f"API Version String {asked} is of invalid format. Must be of format MajorNum.MinorNum."
@@ -93,7 +93,7 @@ ID = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
     ("method", "path", "has", "has_not"),
     [
         pytest.param("GET", "/os-hypervisors/1/uptime", "2.1", "2.88", id="uptime ends at 2.88"),
-        pytest.param("GET", f"/os-hypervisors/{ID}/uptime", "2.87", "2.88", id="uptime is there until then"),
+        pytest.param("GET", f"/os-hypervisors/{ID}/uptime", "2.87", "2.88", id="uptime exists until 2.87"),
         pytest.param("GET", "/os-hypervisors/statistics", "2.87", "2.88", id="statistics end at 2.88"),
         pytest.param("GET", "/os-hypervisors/x/search", "2.52", "2.53", id="search ends at 2.53"),
         pytest.param("GET", "/os-hypervisors/x/servers", "2.52", "2.53", id="servers end at 2.53"),
@@ -111,6 +111,6 @@ def test_routes_depend_on_the_version(caller: Client, method: str, path: str, ha
     assert there.json is None or expected not in there.text
 
 
-def told(headers: dict[str, str]) -> tuple[str | None, str | None]:
+def version_headers(headers: dict[str, str]) -> tuple[str | None, str | None]:
     first, second = (headers.get(header) for header in HEADERS)
     return first, second

@@ -18,14 +18,14 @@ WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); from cove
 
 
 def covey(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process that can't import any of the optional packages."""
+    """Run `covey` in a process that cannot import the optional packages."""
     command = [sys.executable, "-c", WITHOUT, *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | environ, timeout=60, check=False)
 
 
 @pytest.fixture
 def database(sqlite_server: SQLite, tmp_path: Path) -> Iterator[str]:
-    """One kind: what is missing here is missing whatever the database."""
+    """Use SQLite only: the result does not depend on the database."""
     with sqlite_server.fresh(tmp_path) as url:
         yield url
 

@@ -1,4 +1,4 @@
-"""Group policies hold wherever a server is scheduled: at boot and on every kind of move."""
+"""Group policies apply to every scheduling decision: creation and every kind of move."""
 
 from collections import Counter
 from typing import Any
@@ -23,13 +23,13 @@ def to(host: str, action: str) -> dict[str, Any]:
     return {"host": host, "block_migration": "auto"} if action == "os-migrateLive" else {"host": host}
 
 
-# The rules specification's own example
+# Example of the rules specification
 
 
 def test_six_servers_spread_over_two_hosts(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     strict = cloud.group("anti-affinity")
-    assert cloud.ask_for(cloud.alice, group=strict, min_count=6).status == 202
+    assert cloud.request_server(cloud.alice, group=strict, min_count=6).status == 202
     assert {server["status"] for server in cloud.servers()} == {"ERROR"}
     assert not cloud.used()
     assert cloud.members(strict) == set()
@@ -60,7 +60,7 @@ def test_six_single_requests_spread_as_well(build_cloud: BuildCloud) -> None:
     assert Counter(cloud.hosts(servers)) == {"node-1": 3, "node-2": 3}
 
 
-# Boots
+# Creation
 
 
 def test_anti_affinity_keeps_servers_apart(cloud: Cloud) -> None:
@@ -103,7 +103,7 @@ def test_soft_policies_never_reject(cloud: Cloud) -> None:
     assert len(set(cloud.hosts(near))) == 1
 
 
-def test_a_soft_spread_of_a_batch_is_even_whatever_the_weights(build_cloud: BuildCloud) -> None:
+def test_soft_anti_affinity_spreads_a_batch_evenly_for_any_weights(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(3)
     cloud.boot_on("node-1", flavorRef="big")
     cloud.boot_on("node-1", flavorRef="big")
@@ -113,16 +113,16 @@ def test_a_soft_spread_of_a_batch_is_even_whatever_the_weights(build_cloud: Buil
     assert spread == {"node-1": 2, "node-2": 2, "node-3": 2}
 
 
-def test_a_server_that_is_being_built_counts(cloud: Cloud) -> None:
+def test_building_server_counts_as_a_member(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     for _ in range(3):
-        cloud.ask_for(cloud.alice, group=group)
+        cloud.request_server(cloud.alice, group=group)
     assert sorted(cloud.used().values()) == [1, 1, 1]
-    fourth = cloud.ask_for(cloud.alice, group=group).json["server"]["id"]
+    fourth = cloud.request_server(cloud.alice, group=group).json["server"]["id"]
     assert cloud.status(fourth) == "ERROR"
 
 
-def test_a_server_in_error_holds_no_slot(cloud: Cloud) -> None:
+def test_server_in_error_does_not_count_as_a_member(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     cloud.boot(group=group, flavorRef="giant")
     assert cloud.members(group) == set()
@@ -131,7 +131,7 @@ def test_a_server_in_error_holds_no_slot(cloud: Cloud) -> None:
         assert cloud.status(cloud.boot(group=group)) == "ACTIVE"
 
 
-def test_a_forced_host_never_fails_for_policy(cloud: Cloud) -> None:
+def test_forced_host_bypasses_the_policy(cloud: Cloud) -> None:
     apart = cloud.group("anti-affinity")
     assert cloud.hosts([cloud.boot_on("node-1", apart) for _ in range(2)]) == ["node-1"] * 2
     together = cloud.group("affinity")
@@ -153,7 +153,7 @@ def test_requested_host_is_subject_to_the_policy(cloud: Cloud) -> None:
 
 
 def ready(cloud: Cloud, action: str, *hosts: str) -> None:
-    """An evacuation is from a host that is down."""
+    """Prepare a move: an evacuation requires that the host is down."""
     if action == "evacuate":
         for host in hosts:
             cloud.set_down(host)
@@ -164,7 +164,7 @@ def test_every_move_respects_anti_affinity(cloud: Cloud, action: str) -> None:
     group = cloud.group("anti-affinity")
     first, second = cloud.boot_on("node-1", group), cloud.boot_on("node-2", group)
     ready(cloud, action, "node-1")
-    cloud.did(cloud.admin, first, action, MOVES[action])
+    cloud.run_action(cloud.admin, first, action, MOVES[action])
     assert cloud.host(first) == "node-3", "the only host without a member"
     assert cloud.host(second) == "node-2"
 
@@ -198,11 +198,11 @@ def test_no_move_leaves_an_affinity_groups_host(cloud: Cloud, action: str) -> No
 
 
 @pytest.mark.parametrize("action", MOVES)
-def test_the_only_member_of_an_affinity_group_may_move(cloud: Cloud, action: str) -> None:
+def test_only_member_of_an_affinity_group_may_move(cloud: Cloud, action: str) -> None:
     group = cloud.group("affinity")
     server = cloud.boot_on("node-1", group)
     ready(cloud, action, "node-1")
-    cloud.did(cloud.admin, server, action, MOVES[action])
+    cloud.run_action(cloud.admin, server, action, MOVES[action])
     assert cloud.host(server) in {"node-2", "node-3"}
 
 
@@ -213,18 +213,18 @@ def test_named_destination_is_subject_to_the_policy(cloud: Cloud, action: str) -
     ready(cloud, action, "node-1")
     said = refused(cloud.act(cloud.admin, server, action, to("node-2", action)))
     assert "1 already holds 1 of the group" in said
-    cloud.did(cloud.admin, server, action, to("node-3", action))
+    cloud.run_action(cloud.admin, server, action, to("node-3", action))
     assert cloud.host(server) == "node-3"
 
 
 @pytest.mark.parametrize(("action", "version"), [("os-migrateLive", "2.67"), ("evacuate", "2.67")])
 @pytest.mark.parametrize("policy", ["anti-affinity", "affinity"])
-def test_a_forced_move_never_fails_for_policy(cloud: Cloud, action: str, version: str, policy: str) -> None:
+def test_forced_move_bypasses_the_policy(cloud: Cloud, action: str, version: str, policy: str) -> None:
     group = cloud.group(policy)
     server = cloud.boot_on("node-1", group)
     cloud.boot_on("node-2" if policy == "anti-affinity" else "node-1", group)
     ready(cloud, action, "node-1")
-    cloud.did(cloud.admin.at(version), server, action, to("node-2", action) | {"force": True})
+    cloud.run_action(cloud.admin.at(version), server, action, to("node-2", action) | {"force": True})
     assert cloud.host(server) == "node-2"
     assert cloud.status(server) == "ACTIVE"
 
@@ -240,7 +240,7 @@ def test_forced_move_still_needs_capacity(cloud: Cloud) -> None:
 def test_unshelve_applies_the_present_policy(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(3)]
-    cloud.did(cloud.alice, servers[0], "shelve")
+    cloud.run_action(cloud.alice, servers[0], "shelve")
     last = cloud.boot(group=group)
     assert cloud.status(last) == "ACTIVE", "a shelved member holds no place"
     said = refused(cloud.act(cloud.alice, servers[0], "unshelve"))
@@ -248,15 +248,15 @@ def test_unshelve_applies_the_present_policy(cloud: Cloud) -> None:
     assert cloud.status(servers[0]) == "SHELVED_OFFLOADED"
     assert cloud.log(servers[0])[0] == ("unshelve", "Error")
     cloud.delete(servers[1])
-    cloud.did(cloud.alice, servers[0], "unshelve")
+    cloud.run_action(cloud.alice, servers[0], "unshelve")
     assert len(set(cloud.hosts([servers[0], servers[2], last]))) == 3
 
 
 def test_unshelving_returns_to_an_affinity_groups_host(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     first, second = cloud.boot(group=group), cloud.boot(group=group)
-    cloud.did(cloud.alice, second, "shelve")
-    cloud.did(cloud.alice, second, "unshelve")
+    cloud.run_action(cloud.alice, second, "shelve")
+    cloud.run_action(cloud.alice, second, "unshelve")
     assert cloud.host(first) == cloud.host(second)
 
 
@@ -267,9 +267,9 @@ def test_both_hosts_count_while_a_server_moves(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     moving = cloud.boot_on("node-1", group)
     cloud.act(cloud.admin, moving, "migrate", {"host": "node-2"})
-    third = cloud.ask_for(cloud.alice, group=group).json["server"]["id"]
+    third = cloud.request_server(cloud.alice, group=group).json["server"]["id"]
     assert cloud.host(third) == "node-3"
-    last = cloud.ask_for(cloud.alice, group=group).json["server"]["id"]
+    last = cloud.request_server(cloud.alice, group=group).json["server"]["id"]
     assert cloud.show(last)["fault"]["message"] == (
         "No valid host was found. Of 3 hosts: 3 already hold 1 of the group."
     )
@@ -278,19 +278,19 @@ def test_both_hosts_count_while_a_server_moves(cloud: Cloud) -> None:
 def test_source_host_counts_until_the_move_is_confirmed(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     moving, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-3", group)
-    cloud.did(cloud.admin, moving, "migrate")
+    cloud.run_action(cloud.admin, moving, "migrate")
     assert (cloud.status(moving), cloud.host(moving)) == ("VERIFY_RESIZE", "node-2")
     lost = cloud.boot(group=group)
     assert "3 already hold 1 of the group" in cloud.show(lost)["fault"]["message"]
-    cloud.did(cloud.admin, moving, "confirmResize")
+    cloud.run_action(cloud.admin, moving, "confirmResize")
     assert cloud.host(cloud.boot(group=group)) == "node-1", "free again"
 
 
 def test_revert_releases_the_destination(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     moving, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-3", group)
-    cloud.did(cloud.admin, moving, "migrate")
-    cloud.did(cloud.admin, moving, "revertResize")
+    cloud.run_action(cloud.admin, moving, "migrate")
+    cloud.run_action(cloud.admin, moving, "revertResize")
     assert cloud.host(moving) == "node-1"
     assert cloud.host(cloud.boot(group=group)) == "node-2"
 
@@ -303,7 +303,7 @@ def test_destination_of_a_running_move_counts_for_the_group(cloud: Cloud) -> Non
     assert "2 already hold 1 of the group" in said
     cloud.settle()
     assert cloud.host(first) == "node-3"
-    cloud.did(cloud.admin, second, "os-migrateLive", LIVE)
+    cloud.run_action(cloud.admin, second, "os-migrateLive", LIVE)
     assert cloud.host(second) == "node-1"
 
 
@@ -311,20 +311,20 @@ def test_destination_of_a_running_move_counts_for_the_group(cloud: Cloud) -> Non
 def test_affinity_group_cannot_grow_while_its_only_member_moves(cloud: Cloud, end: str, home: str) -> None:
     group = cloud.group("affinity")
     moving, shelved = cloud.boot_on("node-1", group), cloud.boot_on("node-1", group)
-    cloud.did(cloud.alice, shelved, "shelve")
+    cloud.run_action(cloud.alice, shelved, "shelve")
     accepted = cloud.act(cloud.admin, moving, "migrate", {"host": "node-2"})
     assert accepted.status == 202, "a shelved member does not constrain the group"
     why = (
         "No valid host was found. "
         "Of 3 hosts: 2 hold only members of the group that are moving, 1 is not the group's host."
     )
-    for _ in range(2):  # on the way, and arrived
-        lost = cloud.ask_for(cloud.alice, group=group).json["server"]["id"]
+    for _ in range(2):  # in progress, and finished
+        lost = cloud.request_server(cloud.alice, group=group).json["server"]["id"]
         assert cloud.show(lost)["fault"]["message"] == why
         assert refused(cloud.act(cloud.alice, shelved, "unshelve")) == why
         cloud.settle()
-    cloud.did(cloud.alice, moving, end)
-    cloud.did(cloud.alice, shelved, "unshelve")
+    cloud.run_action(cloud.alice, moving, end)
+    cloud.run_action(cloud.alice, shelved, "unshelve")
     assert cloud.hosts([moving, shelved, cloud.boot(group=group)]) == [home] * 3
 
 
@@ -344,17 +344,17 @@ def test_group_can_grow_while_a_member_reverts(cloud: Cloud) -> None:
     cloud.boot_on("node-1", group)
     misplaced_servers = [cloud.boot_on("node-2", group), cloud.boot_on("node-3", group)]
     for stray in misplaced_servers:
-        cloud.did(cloud.admin, stray, "migrate", {"host": "node-1"})
+        cloud.run_action(cloud.admin, stray, "migrate", {"host": "node-1"})
     assert cloud.hosts([*misplaced_servers, cloud.boot(group=group)]) == ["node-1"] * 3
 
 
-# What else a move looks at
+# Other filters of moves
 
 
 def test_move_respects_zone_traits_and_disabled_hosts(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.set_host("node-2", status="disabled")
-    cloud.did(cloud.admin, server, "os-migrateLive", LIVE)
+    cloud.run_action(cloud.admin, server, "os-migrateLive", LIVE)
     assert cloud.host(server) == "node-3"
     cloud.set_down("node-1")
     said = refused(cloud.act(cloud.admin, server, "os-migrateLive", LIVE))
@@ -363,18 +363,18 @@ def test_move_respects_zone_traits_and_disabled_hosts(cloud: Cloud) -> None:
 
 def test_server_forced_onto_a_host_can_move(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
-    cloud.did(cloud.admin, server, "migrate")
+    cloud.run_action(cloud.admin, server, "migrate")
     assert cloud.host(server) != "node-1"
 
 
 def test_deleting_all_servers_releases_everything(cloud: Cloud) -> None:
     group = cloud.group("soft-anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(4)]
-    cloud.did(cloud.admin, servers[0], "migrate")
-    cloud.did(cloud.admin, servers[1], "os-migrateLive", LIVE)
-    cloud.did(cloud.alice, servers[2], "resize", {"flavorRef": "big"})
-    cloud.did(cloud.alice, servers[2], "revertResize")
-    cloud.did(cloud.alice, servers[3], "shelve")
+    cloud.run_action(cloud.admin, servers[0], "migrate")
+    cloud.run_action(cloud.admin, servers[1], "os-migrateLive", LIVE)
+    cloud.run_action(cloud.alice, servers[2], "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, servers[2], "revertResize")
+    cloud.run_action(cloud.alice, servers[3], "shelve")
     cloud.delete(*servers)
     assert cloud.is_empty()
     assert cloud.members(group) == set()

@@ -48,12 +48,12 @@ class Walk:
     def check(self, what: str, answer: Answer) -> None:
         self.statuses.add(answer.status)
         assert answer.status < 500, f"{what}: {answer.text}"
-        told = "\n".join([answer.text, *answer.headers, *answer.headers.values()])
-        self.search(f"{what} answers {answer.status}", told)
+        received = "\n".join([answer.text, *answer.headers, *answer.headers.values()])
+        self.search(f"{what} answers {answer.status}", received)
 
-    def search(self, what: str, told: str) -> None:
-        found = [secret for secret in self.secrets if secret in told]
-        assert not found, f"{what} with {found}: {told}"
+    def search(self, what: str, received: str) -> None:
+        found = [secret for secret in self.secrets if secret in received]
+        assert not found, f"{what} with {found}: {received}"
 
     def ask(self, client: Client, route: str, method: str, body: Any = None, query: str = "") -> None:
         """Request one route with each possible key."""
@@ -72,8 +72,8 @@ class Walk:
 
 @pytest.fixture
 def walk(build_cloud: BuildCloud) -> Walk:
-    moody = FailingDriver(hosts={HOSTS[4]})
-    cloud = build_cloud([a_host(name) for name in HOSTS], driver=moody)
+    failing_driver = FailingDriver(hosts={HOSTS[4]})
+    cloud = build_cloud([a_host(name) for name in HOSTS], driver=failing_driver)
     secrets = {*HOSTS, *_add_scope(cloud, "rack", RACKS), *_add_scope(cloud, "zone", ZONES, allow=True)}
     with cloud.store.read() as tx:
         secrets |= {host.uuid for host in tx.hosts.find()}
@@ -88,14 +88,14 @@ def walk(build_cloud: BuildCloud) -> Walk:
     ]
     return Walk(
         cloud,
-        secrets | {bobs, bobs_group, "xq-bobs", *_bobs_zones(cloud)},
-        _servers(cloud, moody, groups),
+        secrets | {bobs, bobs_group, "xq-bobs", *_zones_of_bob(cloud)},
+        _servers(cloud, failing_driver, groups),
         groups,
         {},
     )
 
 
-def _bobs_zones(cloud: Cloud) -> set[str]:
+def _zones_of_bob(cloud: Cloud) -> set[str]:
     return {surrogate(cloud, "zone", "db", str(real)) for real in ZONES}
 
 
@@ -119,27 +119,27 @@ def _add_scope(cloud: Cloud, name: str, domains: dict[int, tuple[str, list[str]]
     return {scope.namespace_uuid, *uuids.values(), *map(str, domains), *names}
 
 
-def _servers(cloud: Cloud, moody: FailingDriver, groups: Sequence[str]) -> list[str]:
+def _servers(cloud: Cloud, failing_driver: FailingDriver, groups: Sequence[str]) -> list[str]:
     """Create servers in various states, with various histories."""
     apart, targeted, together = groups
-    servers = [cloud.boot(group=apart) for _ in range(4)]  # one of them tried the host that fails
+    servers = [cloud.boot(group=apart) for _ in range(4)]  # one of them was rescheduled from the failing host
     servers += [cloud.boot_on(HOSTS[0], apart), cloud.boot(group=targeted), cloud.boot(group=together)]
     servers.append(cloud.boot(flavorRef="giant"))
-    moody.hosts = set(HOSTS)
+    failing_driver.hosts = set(HOSTS)
     servers.append(cloud.boot(name="starts-nowhere"))
-    moody.hosts = set()
+    failing_driver.hosts = set()
     moved, failed, shelved, evacuated, moving = (cloud.boot() for _ in range(5))
-    cloud.did(cloud.admin, moved, "migrate")
-    moody.verbs = {"live", "move", "reboot"}
-    cloud.did(cloud.admin, failed, "os-migrateLive", LIVE)
-    cloud.did(cloud.admin, failed, "migrate")
-    cloud.did(cloud.alice, failed, "reboot", {"type": "HARD"})
-    moody.verbs = set()
-    cloud.did(cloud.alice, shelved, "shelve")
+    cloud.run_action(cloud.admin, moved, "migrate")
+    failing_driver.verbs = {"live", "move", "reboot"}
+    cloud.run_action(cloud.admin, failed, "os-migrateLive", LIVE)
+    cloud.run_action(cloud.admin, failed, "migrate")
+    cloud.run_action(cloud.alice, failed, "reboot", {"type": "HARD"})
+    failing_driver.verbs = set()
+    cloud.run_action(cloud.alice, shelved, "shelve")
     home = cloud.host(evacuated)
     assert home is not None
     cloud.set_down(home)
-    cloud.did(cloud.admin, evacuated, "evacuate", {})
+    cloud.run_action(cloud.admin, evacuated, "evacuate", {})
     cloud.set_down(home, down=False)
     cloud.act(cloud.admin, moving, "migrate")
     return [*servers, moved, failed, shelved, evacuated, moving]
@@ -147,7 +147,7 @@ def _servers(cloud: Cloud, moody: FailingDriver, groups: Sequence[str]) -> list[
 
 def _routes(cloud: Cloud) -> list[tuple[str, str]]:
     """Return every route of the Compute API and its methods."""
-    compute = cloud.service.app._below["compute"]  # all that there is, also what comes later
+    compute = cloud.service.app._below["compute"]  # by inspection, so that new routes are included
     found = [
         (route.path.removeprefix(PREFIX), method.method)
         for route in falcon.inspect.inspect_routes(compute)
@@ -261,7 +261,7 @@ def test_no_tenant_response_discloses_hosts_aggregates_or_other_projects(walk: W
         for body in _bodies(route, walk) if method in {"POST", "PUT"} else []:
             walk.ask(alice, route, method, body)
             cloud.settle()
-    _look(walk, alice, routes)  # at what all that left behind
+    _look(walk, alice, routes)  # the results of these requests
     for route, _ in (route for route in routes if route[1] == "DELETE"):
         walk.ask(alice, route, "DELETE")
     assert walk.asked == set(routes)
@@ -312,44 +312,44 @@ def test_dashboard_discloses_no_more_to_a_tenant(walk: Walk, roles: str) -> None
     assert walk.statuses >= {200, 400, 403, 404}
 
 
-def _others_have_a_day(walk: Walk) -> None:
+def _change_other_projects(walk: Walk) -> None:
     """Create another project's group, server and quota; change hosts and aggregates as an operator."""
     cloud, admin = walk.cloud, walk.cloud.admin
     group = cloud.group("affinity", client=cloud.bob)
     server = cloud.boot(cloud.bob, name="xq-bobs", group=group)
     walk.secrets |= {group, server}
-    cloud.did(admin, server, "migrate")
+    cloud.run_action(admin, server, "migrate")
     cloud.set_quota("db", instances=77)
     cloud.set_host(HOSTS[1], status="disabled", disabled_reason="xq-fan")
     assert admin.post("/os-aggregates/98765403/action", {"remove_host": {"host": HOSTS[4]}}).status == 200
     assert admin.put("/os-aggregates/98765402", {"aggregate": {"name": "xq-renamed"}}).status == 200
 
 
-def _an_operator_moves_things(walk: Walk) -> None:
+def _migrate_and_rebalance(walk: Walk) -> None:
     """Migrate the tenant's servers, and rebalance one of its groups."""
     cloud = walk.cloud
     for action, body in {"migrate": None, "os-migrateLive": LIVE}.items():
         walk.servers.append(cloud.boot())
-        cloud.did(cloud.admin, walk.servers[-1], action, body)
+        cloud.run_action(cloud.admin, walk.servers[-1], action, body)
     assert cloud.admin.post(f"/os-server-groups/{walk.groups[0]}/action", {"rebalance": {}}).status == 202
     cloud.settle()
 
 
 def test_dashboard_events_are_limited_to_the_tenants_project(walk: Walk) -> None:
     cloud = walk.cloud
-    cloud.assembled.services.dashboard.changes.clock = itertools.count().__next__  # it is never too late for news
+    cloud.assembled.services.dashboard.changes.clock = itertools.count().__next__  # a clock that advances on every read
     alice, admin = listening(cloud, "alice:web"), listening(cloud, "admin:operators")
-    for happen, subjects in ((_an_operator_moves_things, {"servers", "groups"}), (_others_have_a_day, {"servers"})):
+    for happen, subjects in ((_migrate_and_rebalance, {"servers", "groups"}), (_change_other_projects, {"servers"})):
         happen(walk)
         walk.servers.append(cloud.boot())
         heard = alice.next()
         assert heard.keys() <= subjects
         assert walk.servers[-1] in heard["servers"]
-        assert {told for ids in heard.values() for told in ids} <= {*walk.servers, *walk.groups}
+        assert {received for ids in heard.values() for received in ids} <= {*walk.servers, *walk.groups}
         admin.next()
-    walk.search("GET /events", alice.told)
+    walk.search("GET /events", alice.received)
     with pytest.raises(AssertionError, match="GET /events with"):
-        walk.search("GET /events", admin.told)
+        walk.search("GET /events", admin.received)
     alice.close()
     admin.close()
 

@@ -30,7 +30,7 @@ def events(cloud: Cloud) -> list[str]:
 
 
 @pytest.fixture
-def listened(build_cloud: BuildCloud) -> Cloud:
+def notifying_cloud(build_cloud: BuildCloud) -> Cloud:
     """Three hosts, with notifications enabled."""
     return build_cloud(3, LISTENING)
 
@@ -38,20 +38,20 @@ def listened(build_cloud: BuildCloud) -> Cloud:
 def test_noop_driver_leaves_the_outbox_empty(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     server = cloud.boot(group=group)
-    cloud.did(cloud.admin, server, "os-migrateLive", LIVE)
+    cloud.run_action(cloud.admin, server, "os-migrateLive", LIVE)
     cloud.delete(server)
     assert cloud.rows(tables.outbox) == []
 
 
-def test_group_emits_create_update_and_delete(listened: Cloud) -> None:
-    made = listened.alice.at("2.64").post(
+def test_group_emits_create_update_and_delete(notifying_cloud: Cloud) -> None:
+    made = notifying_cloud.alice.at("2.64").post(
         "/os-server-groups",
         {"server_group": {"name": "web", "policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
     )
     group = made.json["server_group"]["id"]
-    first, second = listened.boot(group=group), listened.boot(group=group)
-    assert listened.alice.delete(f"/os-server-groups/{group}").status == 204
-    told = [(event, data) for event, data in notes(listened) if event.startswith("server_group")]
+    first, second = notifying_cloud.boot(group=group), notifying_cloud.boot(group=group)
+    assert notifying_cloud.alice.delete(f"/os-server-groups/{group}").status == 204
+    notifications = [(event, data) for event, data in notes(notifying_cloud) if event.startswith("server_group")]
     expected = {
         "uuid": group,
         "name": "web",
@@ -63,7 +63,7 @@ def test_group_emits_create_update_and_delete(listened: Cloud) -> None:
         "members": [],
         "hosts": None,
     }
-    assert told == [
+    assert notifications == [
         ("server_group.create", expected),
         ("server_group.add_member", expected | {"members": [first]}),
         ("server_group.add_member", expected | {"members": [first, second]}),
@@ -71,94 +71,101 @@ def test_group_emits_create_update_and_delete(listened: Cloud) -> None:
     ]
 
 
-def test_each_new_member_emits_its_own_notification(listened: Cloud) -> None:
-    group = listened.group("anti-affinity")
-    answer = listened.ask_for(listened.alice, group=group, min_count=3)
+def test_each_new_member_emits_its_own_notification(notifying_cloud: Cloud) -> None:
+    group = notifying_cloud.group("anti-affinity")
+    answer = notifying_cloud.request_server(notifying_cloud.alice, group=group, min_count=3)
     assert answer.status == 202, answer.text
-    told = notes(listened)
-    assert [event for event, _ in told] == [
+    notifications = notes(notifying_cloud)
+    assert [event for event, _ in notifications] == [
         "server_group.create",
         *["instance.create.start"] * 3,
         *["server_group.add_member"] * 3,
     ]
-    started, joined = [data["uuid"] for _, data in told[1:4]], [data["members"] for _, data in told[4:]]
+    started, joined = (
+        [data["uuid"] for _, data in notifications[1:4]],
+        [data["members"] for _, data in notifications[4:]],
+    )
     assert joined == [started[:1], started[:2], started]
-    listened.settle()
-    ended = notes(listened)
+    notifying_cloud.settle()
+    ended = notes(notifying_cloud)
     assert [event for event, _ in ended] == ["instance.create.end"] * 3
     assert sorted(data["uuid"] for _, data in ended) == sorted(started)
 
 
-def test_server_notifications_show_each_state(listened: Cloud) -> None:
-    server = listened.boot(name="one")
-    host = listened.host(server)
-    listened.delete(server)
-    told = notes(listened)
+def test_server_notifications_show_each_state(notifying_cloud: Cloud) -> None:
+    server = notifying_cloud.boot(name="one")
+    host = notifying_cloud.host(server)
+    notifying_cloud.delete(server)
+    notifications = notes(notifying_cloud)
     steps = [
         (event, data["uuid"], data["host"], data["state"], data["task_state"], data["power_state"])
-        for event, data in told
+        for event, data in notifications
     ]
     assert steps == [
         ("instance.create.start", server, host, "building", "spawning", "pending"),
         ("instance.create.end", server, host, "active", None, "running"),
         ("instance.delete.end", server, host, "deleted", None, "pending"),
     ]
-    start, end, gone = (data for _, data in told)
+    start, end, gone = (data for _, data in notifications)
     assert start["availability_zone"] == end["availability_zone"] == gone["availability_zone"] == "nova"
     assert (start["launched_at"], end["launched_at"]) == (None, gone["launched_at"])
     assert gone["deleted_at"] == gone["terminated_at"] is not None
     assert end["flavor"]["nova_object.data"]["memory_mb"] == 1024
 
 
-def test_refused_request_emits_create_error(listened: Cloud) -> None:
-    group = listened.group("anti-affinity")
-    answer = listened.ask_for(listened.alice, group=group, flavorRef="giant")
+def test_refused_request_emits_create_error(notifying_cloud: Cloud) -> None:
+    group = notifying_cloud.group("anti-affinity")
+    answer = notifying_cloud.request_server(notifying_cloud.alice, group=group, flavorRef="giant")
     assert answer.status == 202, answer.text
-    (_, (event, data)) = notes(listened)
+    (_, (event, data)) = notes(notifying_cloud)
     assert (event, data["host"], data["state"]) == ("instance.create.error", None, "error")
-    fault = listened.show(answer.json["server"]["id"])["fault"]
+    fault = notifying_cloud.show(answer.json["server"]["id"])["fault"]
     assert data["fault"]["nova_object.data"]["exception_message"] == fault["message"]
     assert data["fault"]["nova_object.data"]["traceback"] == fault["details"]
 
 
 def test_failed_build_emits_create_error(build_cloud: BuildCloud) -> None:
-    moody = FailingDriver(hosts={"node-1", "node-2", "node-3"})
-    cloud = build_cloud(3, LISTENING, driver=moody)
+    failing_driver = FailingDriver(hosts={"node-1", "node-2", "node-3"})
+    cloud = build_cloud(3, LISTENING, driver=failing_driver)
     cloud.boot()
     ((start, begun), (error, lost)) = notes(cloud)
-    assert (start, begun["host"] in moody.hosts) == ("instance.create.start", True)
+    assert (start, begun["host"] in failing_driver.hosts) == ("instance.create.start", True)
     assert (error, lost["host"], lost["state"]) == ("instance.create.error", None, "error")
 
 
-def test_moves_emit_the_new_host(listened: Cloud) -> None:
-    server = listened.boot()
-    notes(listened)
-    listened.did(listened.admin, server, "os-migrateLive", LIVE)
-    after_live = listened.host(server)
-    listened.did(listened.admin, server, "migrate")
-    after_cold = listened.host(server)
-    listened.did(listened.alice, server, "revertResize")
-    listened.did(listened.alice, server, "resize", {"flavorRef": "big"})
-    after_resize = listened.host(server)
-    listened.did(listened.alice, server, "confirmResize")
+def test_moves_emit_the_new_host(notifying_cloud: Cloud) -> None:
+    server = notifying_cloud.boot()
+    notes(notifying_cloud)
+    notifying_cloud.run_action(notifying_cloud.admin, server, "os-migrateLive", LIVE)
+    after_live = notifying_cloud.host(server)
+    notifying_cloud.run_action(notifying_cloud.admin, server, "migrate")
+    after_cold = notifying_cloud.host(server)
+    notifying_cloud.run_action(notifying_cloud.alice, server, "revertResize")
+    notifying_cloud.run_action(notifying_cloud.alice, server, "resize", {"flavorRef": "big"})
+    after_resize = notifying_cloud.host(server)
+    notifying_cloud.run_action(notifying_cloud.alice, server, "confirmResize")
     assert after_resize is not None
-    listened.set_down(after_resize)
-    listened.did(listened.admin.at("2.94"), server, "evacuate", {})  # later versions leave it stopped
-    told = [(event, d["host"], d["state"], d["flavor"]["nova_object.data"]["name"]) for event, d in notes(listened)]
-    assert told == [
+    notifying_cloud.set_down(after_resize)
+    notifying_cloud.run_action(
+        notifying_cloud.admin.at("2.94"), server, "evacuate", {}
+    )  # later versions leave the server stopped
+    notifications = [
+        (event, d["host"], d["state"], d["flavor"]["nova_object.data"]["name"]) for event, d in notes(notifying_cloud)
+    ]
+    assert notifications == [
         ("instance.live_migration_post.end", after_live, "active", "small"),
         ("instance.resize_finish.end", after_cold, "resized", "small"),
         ("instance.resize_revert.end", after_live, "active", "small"),
         ("instance.resize_finish.end", after_resize, "resized", "big"),
-        ("instance.rebuild.end", listened.host(server), "active", "big"),
+        ("instance.rebuild.end", notifying_cloud.host(server), "active", "big"),
     ]
 
 
-def test_refused_changes_emit_nothing(listened: Cloud) -> None:
-    listened.set_quota(instances=0)
-    assert listened.ask_for(listened.alice).status == 403
-    assert listened.alice.delete("/os-server-groups/11111111-2222-3333-4444-555555555555").status == 404
-    assert events(listened) == []
+def test_refused_changes_emit_nothing(notifying_cloud: Cloud) -> None:
+    notifying_cloud.set_quota(instances=0)
+    assert notifying_cloud.request_server(notifying_cloud.alice).status == 403
+    assert notifying_cloud.alice.delete("/os-server-groups/11111111-2222-3333-4444-555555555555").status == 404
+    assert events(notifying_cloud) == []
 
 
 # The publisher

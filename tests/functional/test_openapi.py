@@ -40,8 +40,8 @@ class Reader:
     def body_checker(self, operation: str) -> jsonschema.Draft202012Validator:
         """Return whether a body is valid by the document."""
         method, template = operation.split(" ")
-        told = self.document["paths"][template][method.lower()]["requestBody"]["content"]["application/json"]
-        return jsonschema.Draft202012Validator(told["schema"], format_checker=jsonschema.FormatChecker(("uuid",)))
+        documented = self.document["paths"][template][method.lower()]["requestBody"]["content"]["application/json"]
+        return jsonschema.Draft202012Validator(documented["schema"], format_checker=jsonschema.FormatChecker(("uuid",)))
 
     def template(self, method: str, path: str) -> str:
         """Return the operation as the router does: literal segments take precedence."""
@@ -52,9 +52,9 @@ class Reader:
         raise AssertionError(f"The document has no {method} {path}.")
 
     def _check(self, template: str, method: str, answer: Answer) -> None:
-        told = self.document["paths"][template][method.lower()]["responses"]
-        assert str(answer.status) in told, (template, answer.status, answer.text)
-        shape = told[str(answer.status)].get("content", {}).get("application/json", {}).get("schema")
+        documented = self.document["paths"][template][method.lower()]["responses"]
+        assert str(answer.status) in documented, (template, answer.status, answer.text)
+        shape = documented[str(answer.status)].get("content", {}).get("application/json", {}).get("schema")
         if shape is None or answer.json is None:
             assert not answer.text, (template, answer.text)
             return
@@ -68,7 +68,7 @@ def test_every_operation_responds_as_documented(build_cloud: BuildCloud) -> None
     reader = Reader(cloud.service.as_(None).get("/openapi.json").json)
     ask, admin, alice = reader.ask, cloud.admin, cloud.alice
     ask(cloud.service.as_(None), "GET /openapi.json")
-    _operators_things(reader, cloud)
+    _operator_resources(reader, cloud)
     _flavors(reader, admin)
     group, server = _servers(reader, cloud)
     _groups(reader, cloud, group, server)
@@ -100,7 +100,7 @@ def test_document_rejects_what_the_service_rejects(build_cloud: BuildCloud) -> N
         assert not reader.body_checker(f"{method} {reader.template(method, path)}").is_valid(body), body
 
 
-def _operators_things(reader: Reader, cloud: Cloud) -> None:
+def _operator_resources(reader: Reader, cloud: Cloud) -> None:
     ask, admin = reader.ask, cloud.admin
     for path in ("", "/detail", "?with_servers=true&limit=2", "/detail?limit=1&with_servers=1"):
         hosts = ask(admin, f"GET /os-hypervisors{path}")
@@ -161,7 +161,7 @@ def _servers(reader: Reader, cloud: Cloud) -> tuple[str, str]:
     boot = {"name": "w", "flavorRef": "small", "imageRef": IMAGE, "networks": "none", "min_count": 2, "tags": ["a"]}
     new = {"server": boot, "os:scheduler_hints": {"group": group}}
     server = ask(alice, "POST /servers", new)["id"]
-    ask(alice, "POST /servers", {"server": boot | {"flavorRef": "giant", "min_count": 1}})  # no host has room for it
+    ask(alice, "POST /servers", {"server": boot | {"flavorRef": "giant", "min_count": 1}})  # does not fit on any host
     ask(alice, "POST /servers", {"server": boot | {"return_reservation_id": True}})
     cloud.settle()
     for client in (alice, admin):

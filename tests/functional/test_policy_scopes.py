@@ -22,7 +22,7 @@ NAMESPACE = "6f72348f-df5d-4e0f-a043-4be92996dbfe"
 
 @pytest.fixture(autouse=True)
 def _hosts(request: pytest.FixtureRequest) -> None:
-    if "cloud" not in request.fixturenames:  # which has hosts of its own
+    if "cloud" not in request.fixturenames:  # adds its own hosts
         request.getfixturevalue("add_hosts")("h1", "h2", "h3")
 
 
@@ -87,7 +87,7 @@ def members(admin: Client, scope: str) -> dict[str, list[str]]:
 
 
 def surrogate(namespace: str, project: str, key: object) -> str:
-    """The specification's two lines."""
+    """Return the surrogate identifier as the specification computes it."""
     tenant_namespace_uuid = uuid.uuid5(uuid.UUID(namespace), project)
     return str(uuid.uuid5(tenant_namespace_uuid, str(key)))
 
@@ -306,7 +306,7 @@ class TestTenants:
         create(admin, "switch")
         rule = "role:admin or not 'rack':%(scope_name)s"
         (tmp_path / "policy.yaml").write_text(f'"os_compute_api:os-policy-scopes:show": "{rule}"\n')
-        alice = alice.sending(X_Roles="reader")  # a question that was not answered before the rules changed
+        alice = alice.sending(X_Roles="reader")  # a decision that is not cached from before the change
         while (answer := alice.get(f"{SCOPES}/rack")).status == 200:
             pass
         assert answer.status == 403
@@ -314,8 +314,8 @@ class TestTenants:
         assert [scope["name"] for scope in listed(admin)] == ["host", "rack", "switch"]
 
     def test_caller_without_role_sees_nothing(self, service: Service) -> None:
-        stranger = service.as_("eve:web", "2.1000").sending(X_Roles="stranger")
-        assert [stranger.get(path).status for path in (SCOPES, f"{SCOPES}/host")] == [403, 403]
+        anonymous = service.as_("eve:web", "2.1000").sending(X_Roles="stranger")
+        assert [anonymous.get(path).status for path in (SCOPES, f"{SCOPES}/host")] == [403, 403]
 
 
 class TestUpdate:
@@ -443,7 +443,7 @@ def test_implicit_scope_cannot_be_changed(admin: Client, connected: sa.Engine) -
 
 
 class TestDomains:
-    """Aggregates come into scopes and leave them, by two doors."""
+    """Aggregates join and leave scopes by two APIs."""
 
     @pytest.mark.parametrize("field", ["aggregate", "aggregate_id"])
     @pytest.mark.parametrize("by", ["integer", "digits", "uuid", "bare uuid"])
@@ -451,7 +451,7 @@ class TestDomains:
         scope, made = create(admin), aggregate(admin, "r1", "h1")
         names = {"integer": made["id"], "digits": str(made["id"]), "uuid": made["uuid"].upper()}
         key = (names | {"bare uuid": made["uuid"].replace("-", "")})[by]
-        for _ in range(2):  # the second time nothing is left to do
+        for _ in range(2):  # idempotent
             answer = act(admin, scope["id"], "add_aggregate", key, field)
             assert answer.status == 200, answer.text
             assert members(admin, "rack") == {"r1": ["h1"]}
@@ -568,7 +568,7 @@ class TestDomains:
 
 
 class TestOneDomainOfAScope:
-    """A host is in at most one domain of a scope, by every route that could add a second."""
+    """A host is in at most one domain of a scope; every route rejects a second."""
 
     MESSAGE = (
         "Host h1 is already in aggregate r1 of the scope rack, so it can't be added to aggregate r2: "
@@ -657,8 +657,8 @@ def test_older_microversions_lack_the_route(admin: Client, version: str) -> None
     assert show(admin, scope)["name"] == "rack"
 
 
-class TestTheFleet:
-    """What changes about domains counts for the next decision."""
+class TestScheduling:
+    """Changes of domains apply to the next decision."""
 
     def test_scheduler_follows_changes_of_domains(self, cloud: Cloud) -> None:
         admin = cloud.admin
@@ -725,7 +725,7 @@ def test_host_in_two_domains_takes_no_server_of_that_scope(cloud: Cloud) -> None
 
 
 def test_order_of_obfuscated_identifiers_is_random(admin: Client, alice: Client) -> None:
-    """With another namespace the same aggregates come in another order."""
+    """Another namespace gives the same aggregates another order."""
     orders = set()
     chance = random.Random(5)  # noqa: S311 -- the same each time
     keys = [aggregate(admin, f"r{n}")["id"] for n in range(6)]

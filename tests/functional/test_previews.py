@@ -133,7 +133,7 @@ def test_headroom_equals_what_can_be_created(
     assert (seen["count"], seen["at_least"]) == (preview(racks.alice, group, flavor=flavor, count=99)["fits"], False)
     assert seen["reason"].startswith("Of 5 hosts: ")
     assert seen["count"] == expected
-    answer = racks.ask_for(racks.alice, group=group, flavorRef=flavor, min_count=1, max_count=seen["count"])
+    answer = racks.request_server(racks.alice, group=group, flavorRef=flavor, min_count=1, max_count=seen["count"])
     assert answer.status == 202, answer.text
     racks.settle()
     built = [server for server in racks.servers() if server["status"] == "ACTIVE"]
@@ -158,7 +158,7 @@ def test_preview_changes_nothing(racks: Scoped) -> None:
     headroom(racks.alice, group)
     assert preview(racks.admin, group, count=5) == first, "the same question, the same answer"
     assert all_rows(racks.connection) == before
-    racks.check()  # what the process believes of its fleet is what it was
+    racks.check()  # the fleet in memory is unchanged
     assert racks.jobs() == []
 
 
@@ -218,14 +218,14 @@ def test_preview_considers_zones_images_and_traits(build_cloud: BuildCloud) -> N
         ({"more": 1}, "('more' was unexpected)"),
     ],
 )
-def test_invalid_requests_return_400(lasting_cloud: Cloud, asked: dict[str, Any], message: str) -> None:
-    group = lasting_cloud.group("affinity")
-    before = all_rows(lasting_cloud.connection)
+def test_invalid_requests_return_400(module_cloud: Cloud, asked: dict[str, Any], message: str) -> None:
+    group = module_cloud.group("affinity")
+    before = all_rows(module_cloud.connection)
     for verb in ("preview", "headroom"):
-        answer = act(lasting_cloud.alice, group, verb, **asked)
+        answer = act(module_cloud.alice, group, verb, **asked)
         assert answer.status == 400, answer.text
         if verb == "preview" or "count" not in asked:
             assert message in answer.message
-    assert lasting_cloud.alice.post(f"/os-server-groups/{group}/action", {"preview": {}}).status == 400
-    assert all_rows(lasting_cloud.connection) == before
-    assert lasting_cloud.alice.delete(f"/os-server-groups/{group}").status == 204
+    assert module_cloud.alice.post(f"/os-server-groups/{group}/action", {"preview": {}}).status == 400
+    assert all_rows(module_cloud.connection) == before
+    assert module_cloud.alice.delete(f"/os-server-groups/{group}").status == 204

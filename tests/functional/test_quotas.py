@@ -23,7 +23,7 @@ BY_VERSION = [
     pytest.param("2.36", ALWAYS | PERSONALITY, id="2.36 has no networks"),
     pytest.param("2.56", ALWAYS | PERSONALITY, id="2.56 has files for the last time"),
     pytest.param("2.57", ALWAYS, id="2.57 has no files"),
-    pytest.param("2.1000", ALWAYS, id="nothing comes later"),
+    pytest.param("2.1000", ALWAYS, id="2.1000 has no more"),
 ]
 
 
@@ -82,7 +82,7 @@ class TestQuotaSets:
         assert admin.at("2.57").get("/os-quota-sets/web", user_id="bob").json["quota_set"]["cores"] == 20
 
     def test_resetting_unset_limits_succeeds(self, admin: Client) -> None:
-        assert admin.delete("/os-quota-sets/nobody").status == 202
+        assert admin.delete("/os-quota-sets/unknown").status == 202
 
     @pytest.mark.parametrize("path", ["", "/detail"])
     def test_members_see_only_their_own_quota(self, alice: Client, path: str) -> None:
@@ -102,7 +102,7 @@ class TestQuotaClasses:
         ("version", "limits"),
         [
             pytest.param("2.1", ALWAYS | NETWORK | PERSONALITY, id="2.1 has everything but groups"),
-            pytest.param("2.49", ALWAYS | NETWORK | PERSONALITY, id="2.49 too"),
+            pytest.param("2.49", ALWAYS | NETWORK | PERSONALITY, id="2.49 has everything but groups"),
             pytest.param("2.50", ALWAYS | PERSONALITY, id="2.50 has groups and no networks"),
             pytest.param("2.57", ALWAYS, id="2.57 has no files"),
         ],

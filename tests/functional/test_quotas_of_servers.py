@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.crowds import at_once
+from tests.contract.concurrency import run_concurrently
 from tests.functional.client import Answer
 from tests.functional.fleets import BuildCloud, Cloud, FailingDriver
 
@@ -39,14 +39,14 @@ def test_request_over_quota_is_rejected_entirely(
 ) -> None:
     cloud.boot()
     cloud.set_quota(**limits)
-    assert refusal(cloud.ask_for(cloud.alice, **fields)) == message
+    assert refusal(cloud.request_server(cloud.alice, **fields)) == message
     assert len(cloud.servers()) == 1
-    cloud.boot(cloud.bob)  # whose quota is another
+    cloud.boot(cloud.bob)  # with its own quota
 
 
 def test_defaults_match_nova(cloud: Cloud) -> None:
     cloud.boot(min_count=10)
-    assert refusal(cloud.ask_for(cloud.alice, min_count=3)) == (
+    assert refusal(cloud.request_server(cloud.alice, min_count=3)) == (
         "Quota exceeded for instances: Requested 3, but already used 10 of 10 instances"
     )
 
@@ -55,7 +55,7 @@ def test_max_count_shrinks_to_the_remaining_quota(cloud: Cloud) -> None:
     cloud.set_quota(instances=5, cores=4)
     cloud.boot(min_count=1, max_count=9)
     assert cloud.use() == (4, 4, 4096)
-    assert refusal(cloud.ask_for(cloud.alice, min_count=1, max_count=9)) == (
+    assert refusal(cloud.request_server(cloud.alice, min_count=1, max_count=9)) == (
         "Quota exceeded for cores: Requested 1, but already used 4 of 4 cores"
     )
 
@@ -71,15 +71,17 @@ def test_group_members_are_limited_by_quota(cloud: Cloud) -> None:
     group = cloud.group("soft-anti-affinity")
     first = cloud.boot(group=group)
     full = "Quota exceeded, too many servers in group"
-    assert refusal(cloud.ask_for(cloud.alice, group=group, min_count=1, max_count=2)) == full, "the maximum counts"
+    assert refusal(cloud.request_server(cloud.alice, group=group, min_count=1, max_count=2)) == full, (
+        "the maximum counts"
+    )
     assert len(cloud.servers()) == 1
     cloud.boot(group=group)
-    assert refusal(cloud.ask_for(cloud.alice, group=group)) == full
+    assert refusal(cloud.request_server(cloud.alice, group=group)) == full
     carol = cloud.service.as_("carol:web", "2.1000")
     assert cloud.status(cloud.boot(carol, group=group)) == "ACTIVE", "each user has members of their own"
     cloud.boot()  # in no group
-    cloud.did(cloud.alice, first, "shelve")
-    assert refusal(cloud.ask_for(cloud.alice, group=group)) == full, "a shelved member is one"
+    cloud.run_action(cloud.alice, first, "shelve")
+    assert refusal(cloud.request_server(cloud.alice, group=group)) == full, "a shelved member is one"
     cloud.delete(first)
     assert cloud.status(cloud.boot(group=group)) == "ACTIVE"
     assert cloud.alice.get("/os-quota-sets/web/detail").json["quota_set"]["server_group_members"]["in_use"] == 0
@@ -100,15 +102,15 @@ def test_usage_follows_the_server_lifecycle(cloud: Cloud) -> None:
     cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
     cloud.settle()
     assert cloud.use() == (1, 2, 2048)
-    cloud.did(cloud.alice, server, "revertResize")
+    cloud.run_action(cloud.alice, server, "revertResize")
     assert cloud.use() == (1, 1, 1024)
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
-    cloud.did(cloud.alice, server, "confirmResize")
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, server, "confirmResize")
     assert cloud.use() == (1, 2, 2048)
-    cloud.did(cloud.admin, server, "migrate")
+    cloud.run_action(cloud.admin, server, "migrate")
     assert cloud.use() == (1, 2, 2048), "a move takes two places and counts once"
-    cloud.did(cloud.admin, server, "confirmResize")
-    cloud.did(cloud.alice, server, "shelve")
+    cloud.run_action(cloud.admin, server, "confirmResize")
+    cloud.run_action(cloud.alice, server, "shelve")
     assert cloud.use() == (1, 2, 2048)
     absolute = cloud.alice.get("/limits").json["limits"]["absolute"]
     assert (absolute["totalInstancesUsed"], absolute["totalCoresUsed"], absolute["totalRAMUsed"]) == (1, 2, 2048)
@@ -126,11 +128,11 @@ def test_resize_requires_quota_for_the_difference(cloud: Cloud) -> None:
     assert refusal(answer) == "Quota exceeded for ram: Requested 1024, but already used 1024 of 1500 ram"
     assert (cloud.status(server), cloud.use()) == ("ACTIVE", (1, 1, 1024))
     cloud.set_quota(ram=-1)
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
-    cloud.did(cloud.alice, server, "confirmResize")
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, server, "confirmResize")
     cloud.set_quota(cores=2)
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
-    cloud.did(cloud.alice, server, "confirmResize")
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "small"})
+    cloud.run_action(cloud.alice, server, "confirmResize")
     assert cloud.use() == (1, 1, 1024), "a smaller size always fits"
 
 
@@ -138,7 +140,7 @@ def test_resize_in_progress_counts(cloud: Cloud) -> None:
     server = cloud.boot()
     cloud.set_quota(cores=2)
     cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
-    assert cloud.ask_for(cloud.alice).status == 403
+    assert cloud.request_server(cloud.alice).status == 403
     assert cloud.use() == (1, 2, 2048)
     cloud.settle()
     assert cloud.use() == (1, 2, 2048), "it was counted when it was asked for"
@@ -146,12 +148,12 @@ def test_resize_in_progress_counts(cloud: Cloud) -> None:
 
 def test_larger_flavor_counts_until_confirm_or_revert(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="big")
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "small"})
     assert cloud.use() == (1, 2, 2048), "it may still be reverted"
-    cloud.did(cloud.alice, server, "revertResize")
+    cloud.run_action(cloud.alice, server, "revertResize")
     assert cloud.use() == (1, 2, 2048)
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
-    cloud.did(cloud.alice, server, "confirmResize")
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "small"})
+    cloud.run_action(cloud.alice, server, "confirmResize")
     assert cloud.use() == (1, 1, 1024)
 
 
@@ -182,7 +184,12 @@ def test_concurrent_resizes_stay_within_quota(cloud: Cloud) -> None:
     def resize(server: str) -> int:
         return cloud.alice.post(f"/servers/{server}/action", {"resize": {"flavorRef": "big"}}).status
 
-    assert sorted(map(str, at_once([partial(resize, server) for server in servers]))) == ["202", "403", "403", "403"]
+    assert sorted(map(str, run_concurrently([partial(resize, server) for server in servers]))) == [
+        "202",
+        "403",
+        "403",
+        "403",
+    ]
     assert cloud.use() == (4, 5, 5120)
     cloud.check()
 

@@ -40,12 +40,12 @@ def shown(cloud: Cloud, group: str, client: Client | None = None) -> dict[str, A
 
 
 def finish(cloud: Cloud, group: str, executor: int = 100) -> dict[str, Any]:
-    """Work and wait until the rebalance is over."""
+    """Run jobs until the rebalance is finished."""
     for _ in range(executor):
         cloud.settle()
         if not cloud.jobs():
             return shown(cloud, group)
-        cloud.time.pass_(60)
+        cloud.time.advance(60)
     raise AssertionError(shown(cloud, group))
 
 
@@ -111,7 +111,7 @@ def test_stopped_server_moves_cold_and_is_confirmed_automatically(cloud: Cloud) 
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(2)]
     for server in servers:
-        cloud.did(cloud.alice, server, "os-stop")
+        cloud.run_action(cloud.alice, server, "os-stop")
     started(cloud, group)
     assert finish(cloud, group)["status"] == "done"
     assert len(set(cloud.hosts(servers))) == 2
@@ -141,8 +141,8 @@ def test_plan_names_violations_that_no_move_ends(build_cloud: BuildCloud) -> Non
 
 def test_locked_and_busy_servers_do_not_move(crowded: Crowded) -> None:
     cloud, group, servers = crowded
-    cloud.did(cloud.alice, servers[0], "lock")
-    cloud.did(cloud.admin, servers[1], "os-resetState", {"state": "error"})
+    cloud.run_action(cloud.alice, servers[0], "lock")
+    cloud.run_action(cloud.admin, servers[1], "os-resetState", {"state": "error"})
     assert [move["instance_id"] for move in planned(cloud.admin, group)["moves"]] == [servers[2]]
 
 
@@ -152,22 +152,22 @@ def test_rebalance_continues_after_a_worker_dies(crowded: Crowded) -> None:
     started(cloud, group)
     for _ in range(60):
         with cloud.store.write() as tx:
-            tx.changes.add_structure()  # so that the fleet is reloaded
+            tx.changes.add_structure()  # reloads the fleet
         jobs = {job.kind for job in cloud.jobs()}
         if not jobs:
             break
         if JobKind.MOVE in jobs:
             with pytest.raises(KeyboardInterrupt):
                 dying(cloud).worker().run_once()  # killed while it moves a server
-        cloud.time.pass_(60)
+        cloud.time.advance(60)
         cloud.step()
-        cloud.time.pass_(60)
+        cloud.time.advance(60)
     assert shown(cloud, group)["status"] == "done"
     assert len(set(cloud.hosts(servers))) == 3
 
 
 def dying(cloud: Cloud) -> Assembled:
-    """A process that is killed as soon as it moves a server."""
+    """Return a process that dies when it moves a server."""
 
     class Killed(FailingDriver):
         def move(self, *_: Any, **__: Any) -> None:
@@ -192,7 +192,7 @@ def test_crash_between_a_claimed_move_and_saved_progress_is_recovered(
         with pytest.raises(KeyboardInterrupt):
             cloud.step()
     assert [server["status"] for server in cloud.servers()].count("MIGRATING") == 1
-    cloud.time.pass_(60)
+    cloud.time.advance(60)
     over = finish(cloud, group)
     assert (over["status"], over["moves_done"], len(over["moves"])) == ("done", 2, 2)
     assert len(set(cloud.hosts(servers))) == 3
@@ -202,7 +202,7 @@ def test_cancelled_rebalance_finishes_its_move_and_starts_no_other(cloud: Cloud)
     group = cloud.group(APART)
     servers = [cloud.boot_on("node-1", group) for _ in range(3)]
     for server in servers:
-        cloud.did(cloud.alice, server, "os-stop")
+        cloud.run_action(cloud.alice, server, "os-stop")
     begun = started(cloud, group)
     cloud.step()  # claims the first move
     assert act(cloud.admin, group, cancel_rebalance={}).status == 202
@@ -306,22 +306,22 @@ def test_tenants_may_plan_and_show_but_not_start(crowded: Crowded) -> None:
         ({"rebalance": {}, "cancel_rebalance": {}}, "exactly one of"),
     ],
 )
-def test_invalid_body_is_rejected_by_field_name(lasting_cloud: Cloud, body: Any, word: str) -> None:
-    group = lasting_cloud.group(APART)
-    answer = lasting_cloud.admin.post(f"/os-server-groups/{group}/action", body)
+def test_invalid_body_is_rejected_by_field_name(module_cloud: Cloud, body: Any, word: str) -> None:
+    group = module_cloud.group(APART)
+    answer = module_cloud.admin.post(f"/os-server-groups/{group}/action", body)
     assert answer.status == 400
     assert word in answer.message
 
 
-def test_unknown_group_returns_404(lasting_cloud: Cloud) -> None:
+def test_unknown_group_returns_404(module_cloud: Cloud) -> None:
     actions: list[dict[str, Any]] = [{"rebalance": {"dry_run": True}}, {"rebalance": {}}, {"cancel_rebalance": {}}]
     for action in actions:
-        assert act(lasting_cloud.admin, UNKNOWN_ID, **action).status == 404
-    assert lasting_cloud.admin.get(f"/os-server-groups/{UNKNOWN_ID}/rebalance").status == 404
+        assert act(module_cloud.admin, UNKNOWN_ID, **action).status == 404
+    assert module_cloud.admin.get(f"/os-server-groups/{UNKNOWN_ID}/rebalance").status == 404
 
 
-def test_older_microversions_return_404(lasting_cloud: Cloud) -> None:
-    group = lasting_cloud.group(APART)
-    old = lasting_cloud.admin.at("2.96")
+def test_older_microversions_return_404(module_cloud: Cloud) -> None:
+    group = module_cloud.group(APART)
+    old = module_cloud.admin.at("2.96")
     assert act(old, group, rebalance={"dry_run": True}).status == 404
     assert old.get(f"/os-server-groups/{group}/rebalance").status == 404

@@ -1,4 +1,4 @@
-"""A request with an idempotency key is carried out once, however often it is repeated."""
+"""A repeated request with an idempotency key is executed once."""
 
 from covey.storage import tables
 from tests.functional.client import Answer
@@ -6,7 +6,7 @@ from tests.functional.fleets import Cloud
 
 
 def ask(cloud: Cloud, key: str, name: str = "s") -> Answer:
-    return cloud.ask_for(cloud.alice.sending(Idempotency_Key=key), name)
+    return cloud.request_server(cloud.alice.sending(Idempotency_Key=key), name)
 
 
 def test_repeated_request_returns_the_same_server(cloud: Cloud) -> None:
@@ -22,7 +22,7 @@ def test_repeated_request_returns_the_same_server(cloud: Cloud) -> None:
 
 def test_idempotency_keys_are_per_project(cloud: Cloud) -> None:
     mine = ask(cloud, "k").json["server"]["id"]
-    theirs = cloud.ask_for(cloud.bob.sending(Idempotency_Key="k"))
+    theirs = cloud.request_server(cloud.bob.sending(Idempotency_Key="k"))
     assert theirs.status == 202
     assert theirs.json["server"]["id"] != mine
 

@@ -69,12 +69,12 @@ def test_server_is_stopped_started_and_rebooted(cloud: Cloud) -> None:
 
 def test_hard_reboot_starts_a_stopped_server(cloud: Cloud) -> None:
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "os-stop")
+    cloud.run_action(cloud.alice, server, "os-stop")
     conflict(
         cloud.act(cloud.alice, server, "reboot", {"type": "SOFT"}),
         f"Cannot 'reboot' instance {server} while it is in vm_state stopped",
     )
-    cloud.did(cloud.alice, server, "reboot", {"type": "HARD"})
+    cloud.run_action(cloud.alice, server, "reboot", {"type": "HARD"})
     assert states(cloud, server) == ACTIVE
 
 
@@ -92,7 +92,7 @@ def test_failed_power_action_leaves_the_server_unchanged(build_cloud: BuildCloud
     assert (event["result"], event["details"]) == ("Error", "The host failed to carry out the action.")
     assert "node-" not in str(event)
     driver.verbs.clear()
-    cloud.did(cloud.alice, server, "os-stop")
+    cloud.run_action(cloud.alice, server, "os-stop")
     assert states(cloud, server) == SHUTOFF
 
 
@@ -101,8 +101,8 @@ def test_failed_power_action_leaves_the_server_unchanged(build_cloud: BuildCloud
 
 def test_only_operators_change_a_locked_server(cloud: Cloud) -> None:
     server, moved, shelved = cloud.boot(), cloud.boot(), cloud.boot()
-    cloud.did(cloud.alice, moved, "resize", {"flavorRef": "big"})
-    cloud.did(cloud.alice, shelved, "shelve")
+    cloud.run_action(cloud.alice, moved, "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, shelved, "shelve")
     for each in (server, moved, shelved):
         accepted(cloud.act(cloud.alice, each, "lock", {"locked_reason": "mine"}))
     shown = cloud.show(server, cloud.alice)
@@ -131,11 +131,11 @@ def test_only_operators_change_a_locked_server(cloud: Cloud) -> None:
         conflict(ask(manager), f"Instance {server} is locked")
         assert ask(cloud.admin).status in {200, 204}
     assert cloud.show(server)["metadata"] == {"a": "3"}
-    cloud.did(cloud.admin, server, "os-stop")
+    cloud.run_action(cloud.admin, server, "os-stop")
     assert cloud.status(server) == "SHUTOFF"
     accepted(cloud.act(cloud.alice, server, "unlock"))
     assert cloud.show(server, cloud.alice)["locked_reason"] is None
-    cloud.did(cloud.alice, server, "os-start")
+    cloud.run_action(cloud.alice, server, "os-start")
     cloud.delete(server, moved, shelved)
     assert cloud.is_empty()
 
@@ -149,7 +149,7 @@ def test_lock_has_a_reason_from_2_73(cloud: Cloud) -> None:
     invalid(cloud.act(cloud.alice.at("2.73"), server, "lock", {"locked_reason": "x" * 256}), "is not valid under any")
 
 
-# States set by hand
+# Reset state
 
 
 def test_operator_resets_the_state(cloud: Cloud) -> None:
@@ -180,7 +180,7 @@ def test_migrating_server_cannot_be_reset(cloud: Cloud) -> None:
         for state in ("active", "error"):
             answer = cloud.act(cloud.admin, server, "os-resetState", {"state": state})
             conflict(answer, f"Instance {server} is being migrated between two hosts.")
-    cloud.did(cloud.admin, server, "confirmResize")
+    cloud.run_action(cloud.admin, server, "confirmResize")
     assert states(cloud, server) == ACTIVE
 
 
@@ -212,19 +212,19 @@ def test_server_is_migrated_and_the_migration_confirmed(cloud: Cloud) -> None:
 
 def test_stopped_server_stays_stopped_through_a_move(cloud: Cloud) -> None:
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "os-stop")
-    cloud.did(cloud.admin, server, "migrate")
-    cloud.did(cloud.admin, server, "confirmResize")
+    cloud.run_action(cloud.alice, server, "os-stop")
+    cloud.run_action(cloud.admin, server, "migrate")
+    cloud.run_action(cloud.admin, server, "confirmResize")
     assert states(cloud, server) == SHUTOFF
-    cloud.did(cloud.admin, server, "migrate")
-    cloud.did(cloud.admin, server, "revertResize")
+    cloud.run_action(cloud.admin, server, "migrate")
+    cloud.run_action(cloud.admin, server, "revertResize")
     assert states(cloud, server) == SHUTOFF
 
 
 def test_migration_is_reverted(cloud: Cloud) -> None:
     server = cloud.boot()
     source = cloud.host(server)
-    cloud.did(cloud.admin, server, "migrate")
+    cloud.run_action(cloud.admin, server, "migrate")
     accepted(cloud.act(cloud.alice, server, "revertResize"))
     assert states(cloud, server) == ("REVERT_RESIZE", "resized", "resize_reverting", 1)
     cloud.step()
@@ -250,10 +250,10 @@ def test_migration_target_is_accepted_from_2_56(cloud: Cloud) -> None:
         403,
         "Policy doesn't allow os_compute_api:os-migrate-server:migrate:host to be performed.",
     )
-    cloud.did(admin, server, "migrate", {"host": "node-3"})
+    cloud.run_action(admin, server, "migrate", {"host": "node-3"})
     assert cloud.host(server) == "node-3"
-    cloud.did(manager, server, "confirmResize")
-    cloud.did(manager, server, "migrate", {"host": None})
+    cloud.run_action(manager, server, "confirmResize")
+    cloud.run_action(manager, server, "migrate", {"host": None})
     assert cloud.status(server) == "VERIFY_RESIZE"
 
 
@@ -261,7 +261,7 @@ def test_migration_target_is_accepted_from_2_56(cloud: Cloud) -> None:
 @pytest.mark.parametrize("body", [{"host": "node-9"}, "anything", ["at", "all"], 5, {}], ids=repr)
 def test_migrate_body_is_ignored_before_2_56(cloud: Cloud, body: object) -> None:
     server = cloud.boot()
-    cloud.did(cloud.admin.at("2.55"), server, "migrate", body)
+    cloud.run_action(cloud.admin.at("2.55"), server, "migrate", body)
     assert cloud.status(server) == "VERIFY_RESIZE"
 
 
@@ -292,7 +292,7 @@ def test_server_is_live_migrated(cloud: Cloud) -> None:
     assert there in {"node-2", "node-3"}
     assert cloud.used() == {there: 1}, "a live migration needs no confirmation"
     assert cloud.log(server)[0] == ("live-migration", None)
-    cloud.did(cloud.admin, server, "os-migrateLive", {"host": "node-1", "block_migration": False})
+    cloud.run_action(cloud.admin, server, "os-migrateLive", {"host": "node-1", "block_migration": False})
     assert cloud.host(server) == "node-1"
     invalid(
         cloud.act(cloud.admin, server, "os-migrateLive", {"host": "node-9", "block_migration": False}),
@@ -320,9 +320,9 @@ def test_server_is_live_migrated(cloud: Cloud) -> None:
     ],
 )
 def test_live_migration_body_follows_the_microversion(
-    lasting_cloud: Cloud, version: str, body: Any, message: str | None
+    module_cloud: Cloud, version: str, body: Any, message: str | None
 ) -> None:
-    cloud = lasting_cloud
+    cloud = module_cloud
     server = cloud.boot_on("node-1")
     try:
         answer = cloud.act(cloud.admin.at(version), server, "os-migrateLive", body)
@@ -358,19 +358,19 @@ def test_server_is_evacuated_from_a_host_that_is_down(cloud: Cloud) -> None:
 def test_evacuated_server_is_stopped_from_2_95(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.set_down("node-1")
-    cloud.did(cloud.admin.at("2.95"), server, "evacuate", {})
+    cloud.run_action(cloud.admin.at("2.95"), server, "evacuate", {})
     assert states(cloud, server) == SHUTOFF
-    cloud.did(cloud.alice, server, "os-start")
+    cloud.run_action(cloud.alice, server, "os-start")
     assert states(cloud, server) == ACTIVE
 
 
 def test_stopped_or_failed_server_can_be_evacuated(cloud: Cloud) -> None:
     stopped, failed = cloud.boot_on("node-1"), cloud.boot_on("node-1")
-    cloud.did(cloud.alice, stopped, "os-stop")
+    cloud.run_action(cloud.alice, stopped, "os-stop")
     cloud.act(cloud.admin, failed, "os-resetState", {"state": "error"})
     cloud.set_down("node-1")
     for server in (stopped, failed):
-        cloud.did(cloud.admin.at("2.94"), server, "evacuate", {})
+        cloud.run_action(cloud.admin.at("2.94"), server, "evacuate", {})
         assert cloud.host(server) != "node-1"
     assert (states(cloud, stopped), states(cloud, failed)) == (SHUTOFF, ACTIVE)
     assert "node-1" not in cloud.used()
@@ -393,9 +393,9 @@ def test_stopped_or_failed_server_can_be_evacuated(cloud: Cloud) -> None:
     ],
 )
 def test_evacuation_body_follows_the_microversion(
-    lasting_cloud: Cloud, version: str, body: Any, message: str | None
+    module_cloud: Cloud, version: str, body: Any, message: str | None
 ) -> None:
-    cloud = lasting_cloud
+    cloud = module_cloud
     server = cloud.boot_on("node-1")
     cloud.set_down("node-1")
     try:
@@ -431,9 +431,9 @@ def test_server_is_resized_and_the_resize_confirmed(cloud: Cloud) -> None:
     accepted(cloud.act(cloud.alice, server, "confirmResize"), 204)
     assert states(cloud, server) == ACTIVE
     assert cloud.used() == {there: 2}
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "small"})
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "small"})
     assert cloud.use() == (1, 2, 2048)
-    cloud.did(cloud.alice, server, "confirmResize")
+    cloud.run_action(cloud.alice, server, "confirmResize")
     assert (sum(cloud.used().values()), cloud.use()) == (1, (1, 1, 1024))
     cloud.delete(server)
     assert cloud.is_empty()
@@ -442,8 +442,8 @@ def test_server_is_resized_and_the_resize_confirmed(cloud: Cloud) -> None:
 def test_resize_is_reverted(cloud: Cloud) -> None:
     server = cloud.boot()
     source = cloud.host(server)
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
-    cloud.did(cloud.alice, server, "revertResize")
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, server, "revertResize")
     assert states(cloud, server) == ACTIVE
     assert cloud.show(server)["flavor"]["original_name"] == "small"
     assert (cloud.used(), cloud.use()) == ({source: 1}, (1, 1, 1024))
@@ -504,14 +504,14 @@ def test_server_is_shelved_and_unshelved(cloud: Cloud) -> None:
 
 def test_shelved_server_can_be_deleted(cloud: Cloud) -> None:
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "shelve")
+    cloud.run_action(cloud.alice, server, "shelve")
     cloud.delete(server)
     assert cloud.is_empty()
 
 
 @pytest.fixture
 def zoned(cloud: Cloud) -> Cloud:
-    """node-3 is in the zone far."""
+    """Return a cloud with node-3 in the zone far."""
     made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": "far", "availability_zone": "far"}})
     cloud.admin.post(f"/os-aggregates/{made.json['aggregate']['id']}/action", {"add_host": {"host": "node-3"}})
     return cloud
@@ -520,18 +520,18 @@ def zoned(cloud: Cloud) -> Cloud:
 def test_server_is_unshelved_into_a_zone_from_2_77(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="nova")
     alice = zoned.alice.at("2.77")
-    zoned.did(alice, server, "shelve")
+    zoned.run_action(alice, server, "shelve")
     invalid(
         zoned.act(alice, server, "unshelve", {"availability_zone": "nowhere"}),
         "The requested availability zone is not available",
     )
     for body in ({}, {"availability_zone": None}, {"host": "node-1"}, "far"):
         invalid(zoned.act(alice, server, "unshelve", body), "is not valid under any of the given schemas")
-    zoned.did(alice, server, "unshelve", {"availability_zone": "far"})
+    zoned.run_action(alice, server, "unshelve", {"availability_zone": "far"})
     assert zoned.host(server) == "node-3"
     assert zoned.show(server)["pinned_availability_zone"] == "far"
-    zoned.did(alice, server, "shelve")
-    zoned.did(alice, server, "unshelve")
+    zoned.run_action(alice, server, "shelve")
+    zoned.run_action(alice, server, "unshelve")
     assert zoned.host(server) == "node-3", "it keeps to the zone that it was given last"
 
 
@@ -539,14 +539,14 @@ def test_server_is_unshelved_into_a_zone_from_2_77(zoned: Cloud) -> None:
 @pytest.mark.parametrize("body", [{"availability_zone": "far"}, {"host": "node-3"}, "far", 5], ids=repr)
 def test_unshelve_body_is_ignored_before_2_77(zoned: Cloud, body: object) -> None:
     server = zoned.boot(availability_zone="nova")
-    zoned.did(zoned.alice, server, "shelve")
-    zoned.did(zoned.alice.at("2.76"), server, "unshelve", body)
+    zoned.run_action(zoned.alice, server, "shelve")
+    zoned.run_action(zoned.alice.at("2.76"), server, "unshelve", body)
     assert zoned.host(server) in {"node-1", "node-2"}
 
 
 def test_server_is_unshelved_onto_a_host_from_2_91(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="far")
-    zoned.did(zoned.alice, server, "shelve")
+    zoned.run_action(zoned.alice, server, "shelve")
     admin = zoned.admin.at("2.91")
     refused = zoned.act(zoned.alice.at("2.91"), server, "unshelve", {"host": "node-3"})
     assert (refused.status, refused.message) == (
@@ -557,18 +557,18 @@ def test_server_is_unshelved_onto_a_host_from_2_91(zoned: Cloud) -> None:
     invalid(zoned.act(admin, server, "unshelve", {}), "is not valid under any of the given schemas")
     invalid(zoned.act(admin, server, "unshelve", {"host": "node-1"}), "No valid host was found.")
     assert zoned.status(server) == "SHELVED_OFFLOADED"
-    zoned.did(admin, server, "unshelve", {"availability_zone": None, "host": "node-1"})
+    zoned.run_action(admin, server, "unshelve", {"availability_zone": None, "host": "node-1"})
     assert zoned.host(server) == "node-1"
     assert zoned.show(server)["pinned_availability_zone"] is None
 
 
 def test_null_zone_unpins_a_server(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="far")
-    zoned.did(zoned.alice, server, "shelve")
+    zoned.run_action(zoned.alice, server, "shelve")
     zoned.set_host("node-3", status="disabled")
     alice = zoned.alice.at("2.91")
     invalid(zoned.act(alice, server, "unshelve"), "No valid host was found.")
-    zoned.did(alice, server, "unshelve", {"availability_zone": None})
+    zoned.run_action(alice, server, "unshelve", {"availability_zone": None})
     assert zoned.host(server) in {"node-1", "node-2"}
 
 
@@ -576,15 +576,15 @@ def test_failed_unshelve_releases_the_room(build_cloud: BuildCloud) -> None:
     driver = FailingDriver()
     cloud = build_cloud(driver=driver)
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "shelve")
+    cloud.run_action(cloud.alice, server, "shelve")
     driver.verbs.add("spawn")
-    cloud.did(cloud.alice, server, "unshelve")
+    cloud.run_action(cloud.alice, server, "unshelve")
     assert states(cloud, server) == OFFLOADED
     assert not cloud.used()
     assert cloud.log(server)[0] == ("unshelve", "Error")
     assert "node-" not in str(cloud.last_event(server))
     driver.verbs.clear()
-    cloud.did(cloud.alice, server, "unshelve")
+    cloud.run_action(cloud.alice, server, "unshelve")
     assert states(cloud, server) == ACTIVE
 
 
@@ -598,7 +598,7 @@ def test_failed_move_leaves_the_server_on_its_host(build_cloud: BuildCloud, acti
     bodies = {"os-migrateLive": LIVE, "resize": {"flavorRef": "big"}, "evacuate": {}}
     if action == "evacuate":
         cloud.set_down("node-1")
-    cloud.did(cloud.admin, server, action, bodies.get(action))
+    cloud.run_action(cloud.admin, server, action, bodies.get(action))
     assert states(cloud, server) == ACTIVE
     assert (cloud.host(server), cloud.used(), cloud.use()) == ("node-1", {"node-1": 1}, (1, 1, 1024))
     assert cloud.log(server)[0][1] == "Error"
@@ -615,13 +615,13 @@ def test_failed_revert_can_be_retried(build_cloud: BuildCloud) -> None:
     driver = FailingDriver()
     cloud = build_cloud(driver=driver)
     server = cloud.boot_on("node-1")
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"})
     driver.verbs.add("move")
-    cloud.did(cloud.alice, server, "revertResize")
+    cloud.run_action(cloud.alice, server, "revertResize")
     assert states(cloud, server) == VERIFY
     assert cloud.log(server)[0] == ("revertResize", "Error")
     driver.verbs.clear()
-    cloud.did(cloud.alice, server, "revertResize")
+    cloud.run_action(cloud.alice, server, "revertResize")
     assert states(cloud, server) == ACTIVE
     assert cloud.used() == {"node-1": 1}
 
@@ -637,24 +637,24 @@ BODIES: dict[str, Any] = {
 
 
 def _building(cloud: Cloud) -> str:
-    return str(cloud.ask_for(cloud.alice).json["server"]["id"])
+    return str(cloud.request_server(cloud.alice).json["server"]["id"])
 
 
 def _stopped(cloud: Cloud) -> str:
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "os-stop")
+    cloud.run_action(cloud.alice, server, "os-stop")
     return server
 
 
 def _shelved(cloud: Cloud) -> str:
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "shelve")
+    cloud.run_action(cloud.alice, server, "shelve")
     return server
 
 
 def _resized(cloud: Cloud) -> str:
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"})
     return server
 
 
@@ -734,11 +734,11 @@ def test_action_during_a_task_returns_409(cloud: Cloud) -> None:
         (b'{"os-resetState": {}}', "'state' is a required property"),
     ],
 )
-def test_unknown_action_is_rejected(lasting_cloud: Cloud, body: bytes, message: str) -> None:
-    invalid(lasting_cloud.alice.ask("POST", "/servers/any/action", body=body), message)
+def test_unknown_action_is_rejected(module_cloud: Cloud, body: bytes, message: str) -> None:
+    invalid(module_cloud.alice.ask("POST", "/servers/any/action", body=body), message)
 
 
-# What is written down
+# Instance actions and migrations
 
 
 def test_instance_actions_record_each_action(cloud: Cloud) -> None:
@@ -775,16 +775,16 @@ def test_instance_actions_record_each_action(cloud: Cloud) -> None:
         404,
         f"Action for request_id req-none on instance {server} not found",
     )
-    cloud.did(cloud.admin, server, "os-start")
+    cloud.run_action(cloud.admin, server, "os-start")
     newest = cloud.alice.get(path).json["instanceActions"][0]
     assert (newest["action"], newest["user_id"], newest["project_id"]) == ("start", "admin", "operators")
 
 
 def test_operators_list_migrations(cloud: Cloud) -> None:
     first, second = cloud.boot_on("node-1"), cloud.boot_on("node-1")
-    cloud.did(cloud.admin, first, "migrate", {"host": "node-2"})
-    cloud.did(cloud.alice, first, "confirmResize")
-    cloud.did(cloud.admin, second, "os-migrateLive", {"host": "node-3", "block_migration": "auto"})
+    cloud.run_action(cloud.admin, first, "migrate", {"host": "node-2"})
+    cloud.run_action(cloud.alice, first, "confirmResize")
+    cloud.run_action(cloud.admin, second, "os-migrateLive", {"host": "node-3", "block_migration": "auto"})
     cloud.act(cloud.alice, second, "resize", {"flavorRef": "big"})
     shown = cloud.admin.get("/os-migrations").json["migrations"]
     assert [(m["migration_type"], m["status"], m["source_compute"], m["instance_uuid"]) for m in shown] == [
@@ -814,7 +814,7 @@ def test_operators_list_migrations(cloud: Cloud) -> None:
 
 
 def follow(client: Client, answer: Answer, links: str) -> Answer:
-    """The next page, where the answer says that it is."""
+    """Return the next page, from the link in the response."""
     (link,) = answer.json[links]
     assert link["rel"] == "next"
     url = urlsplit(link["href"])
@@ -824,7 +824,7 @@ def follow(client: Client, answer: Answer, links: str) -> Answer:
 def test_instance_actions_are_paged_from_2_58(cloud: Cloud) -> None:
     server = cloud.boot()
     for action in ("os-stop", "os-start", "os-stop"):
-        cloud.did(cloud.alice, server, action)
+        cloud.run_action(cloud.alice, server, action)
     path, client = f"/servers/{server}/os-instance-actions", cloud.alice.at("2.58")
 
     def verbs(answer: Answer) -> list[str]:
@@ -843,14 +843,14 @@ def test_instance_actions_are_paged_from_2_58(cloud: Cloud) -> None:
     assert verbs(client.get(path, marker=second)) == ["stop", "create"]
     invalid(client.get(path, marker="req-none"), "Marker req-none could not be found.")
     other = cloud.boot()
-    stranger = client.get(f"/servers/{other}/os-instance-actions").json["instanceActions"][0]["request_id"]
-    invalid(client.get(path, marker=stranger), f"Marker {stranger} could not be found.")
+    anonymous = client.get(f"/servers/{other}/os-instance-actions").json["instanceActions"][0]["request_id"]
+    invalid(client.get(path, marker=anonymous), f"Marker {anonymous} could not be found.")
 
 
 def test_instance_actions_are_filtered_by_time(cloud: Cloud) -> None:
     server = cloud.boot()
-    cloud.time.pass_(60)
-    cloud.did(cloud.alice, server, "os-stop")
+    cloud.time.advance(60)
+    cloud.run_action(cloud.alice, server, "os-stop")
     path = f"/servers/{server}/os-instance-actions"
     stopped, created = cloud.alice.get(path).json["instanceActions"]
     for version, query, wanted in (
@@ -877,8 +877,8 @@ def test_migrations_are_paged_and_filtered_by_time_from_2_59(build_cloud: BuildC
     cloud = build_cloud(3, ("api", "max_limit", 2))
     server, others = cloud.boot_on("node-1"), cloud.boot(cloud.bob)
     for host in ("node-2", "node-3", "node-1"):
-        cloud.time.pass_(60)
-        cloud.did(cloud.admin, server, "os-migrateLive", {"host": host, "block_migration": "auto"})
+        cloud.time.advance(60)
+        cloud.run_action(cloud.admin, server, "os-migrateLive", {"host": host, "block_migration": "auto"})
     client = cloud.admin.at("2.59")
 
     def to(answer: Answer) -> list[str]:

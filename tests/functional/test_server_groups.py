@@ -34,7 +34,7 @@ def names(answer: Answer) -> list[str]:
     return [group["name"] for group in answer.json["server_groups"]]
 
 
-# Shapes
+# Response fields
 
 
 @pytest.mark.sqlite_only
@@ -151,9 +151,9 @@ def names(answer: Answer) -> list[str]:
     ],
 )
 def test_group_shape_follows_the_microversion(
-    lasting_cloud: Cloud, version: str, asked: dict[str, Any], fields: set[str], shown: dict[str, Any]
+    module_cloud: Cloud, version: str, asked: dict[str, Any], fields: set[str], shown: dict[str, Any]
 ) -> None:
-    alice = lasting_cloud.alice.at(version)
+    alice = module_cloud.alice.at(version)
     group = made(alice, name="g", **asked)
     path = f"/os-server-groups/{group['id']}"
     try:
@@ -208,7 +208,7 @@ def test_names_may_repeat_and_use_any_script(cloud: Cloud) -> None:
     assert names(cloud.alice.get("/os-server-groups")) == ["Ünïcode 群"] * 2
 
 
-# What is refused
+# Rejected requests
 
 
 def not_one_of(value: str, kinds: str) -> str:
@@ -326,9 +326,9 @@ def not_one_of(value: str, kinds: str) -> str:
     ],
 )
 def test_invalid_policies_return_400(
-    lasting_cloud: Cloud, version: str, group: dict[str, Any] | None, message: str
+    module_cloud: Cloud, version: str, group: dict[str, Any] | None, message: str
 ) -> None:
-    alice = lasting_cloud.alice.at(version)
+    alice = module_cloud.alice.at(version)
     answer = alice.post("/os-server-groups", {"server_group": group})
     assert answer.status == 400, answer.text
     if message == "=":
@@ -350,8 +350,8 @@ def test_invalid_policies_return_400(
     ],
 )
 @pytest.mark.parametrize("version", ["2.64", "2.1000"])
-def test_malformed_body_returns_400(lasting_cloud: Cloud, version: str, body: bytes, message: str) -> None:
-    answer = lasting_cloud.alice.at(version).ask("POST", "/os-server-groups", body=body)
+def test_malformed_body_returns_400(module_cloud: Cloud, version: str, body: bytes, message: str) -> None:
+    answer = module_cloud.alice.at(version).ask("POST", "/os-server-groups", body=body)
     assert answer.status == 400
     assert message in answer.message
 
@@ -439,13 +439,13 @@ def test_list_is_paged(cloud: Cloud) -> None:
         ("limit=", "Invalid input for query parameters limit. Value: . '' should be non-empty"),
     ],
 )
-def test_invalid_paging_returns_400(lasting_cloud: Cloud, query: str, message: str) -> None:
-    answer = lasting_cloud.alice.ask("GET", "/os-server-groups", query_string=query)
+def test_invalid_paging_returns_400(module_cloud: Cloud, query: str, message: str) -> None:
+    answer = module_cloud.alice.ask("GET", "/os-server-groups", query_string=query)
     assert (answer.status, answer.message) == (400, message)
 
 
-def test_unknown_parameter_is_rejected_in_newer_microversions(lasting_cloud: Cloud) -> None:
-    alice = lasting_cloud.alice
+def test_unknown_parameter_is_rejected_in_newer_microversions(module_cloud: Cloud) -> None:
+    alice = module_cloud.alice
     assert alice.at("2.74").get("/os-server-groups", name="x").status == 200
     refused = alice.at("2.75").get("/os-server-groups", name="x")
     assert (refused.status, refused.message) == (400, "Additional properties are not allowed ('name' was unexpected)")
@@ -460,7 +460,7 @@ def test_groups_are_limited_by_quota(cloud: Cloud) -> None:
         403,
         {"forbidden": {"code": 403, "message": "Quota exceeded, too many server groups."}},
     )
-    made(cloud.bob, name="g", policies=["affinity"])  # whose quota is another
+    made(cloud.bob, name="g", policies=["affinity"])  # with its own quota
     assert cloud.alice.get("/os-quota-sets/web/detail").json["quota_set"]["server_groups"] == {
         "limit": 2,
         "in_use": 2,
@@ -478,7 +478,7 @@ def test_groups_are_limited_by_quota(cloud: Cloud) -> None:
 def test_members_exclude_deleted_servers(cloud: Cloud) -> None:
     group = cloud.group("soft-anti-affinity")
     assert cloud.members(group) == set()
-    asked = cloud.ask_for(cloud.alice, group=group)
+    asked = cloud.request_server(cloud.alice, group=group)
     first = asked.json["server"]["id"]
     assert cloud.members(group) == {first}, "a server that is being built is a member"
     cloud.settle()
@@ -488,7 +488,7 @@ def test_members_exclude_deleted_servers(cloud: Cloud) -> None:
     for version in ("2.1", "2.13", "2.64", "2.1000"):
         shown = cloud.alice.at(version).get("/os-server-groups").json["server_groups"][0]
         assert set(shown["members"]) == {first, second}
-    cloud.did(cloud.alice, second, "shelve")
+    cloud.run_action(cloud.alice, second, "shelve")
     assert cloud.members(group) == {first, second}, "a shelved server is a member still"
     cloud.delete(first)
     assert cloud.members(group) == {second}
@@ -503,9 +503,9 @@ def test_deleting_a_group_keeps_its_servers(cloud: Cloud) -> None:
     for server in servers:
         shown = cloud.show(server)
         assert (shown["status"], shown["server_groups"]) == ("ACTIVE", [])
-    cloud.did(cloud.admin, servers[0], "migrate")
+    cloud.run_action(cloud.admin, servers[0], "migrate")
     assert cloud.host(servers[0]) in cloud.hosts(servers[1:]), "no policy holds it apart any more"
-    again = cloud.ask_for(cloud.alice, group=group)
+    again = cloud.request_server(cloud.alice, group=group)
     assert (again.status, again.message) == (400, f"Instance group {group} could not be found.")
 
 

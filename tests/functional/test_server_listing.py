@@ -16,7 +16,7 @@ def names(answer: Answer) -> list[str]:
 
 
 def follow(client: Client, answer: Answer) -> Answer:
-    """The next page, where the answer says that it is."""
+    """Return the next page, from the link in the response."""
     (link,) = answer.json["servers_links"]
     assert link["rel"] == "next"
     url = urlsplit(link["href"])
@@ -26,7 +26,7 @@ def follow(client: Client, answer: Answer) -> Answer:
 
 @pytest.fixture
 def abc(cloud: Cloud) -> Cloud:
-    """alice has a, b and c, made in that order; bob has d."""
+    """Create the servers a, b and c of alice, in that order, and d of bob."""
     for name in "abc":
         cloud.boot(name=name)
     cloud.boot(cloud.bob, name="d")
@@ -111,25 +111,25 @@ def test_unknown_marker_returns_400(abc: Cloud) -> None:
         ({"name": "("}, "Invalid input for query parameters name. Value: (."),
     ],
 )
-def test_invalid_query_is_rejected(lasting_cloud: Cloud, query: dict[str, str], message: str) -> None:
+def test_invalid_query_is_rejected(module_cloud: Cloud, query: dict[str, str], message: str) -> None:
     for path in ("/servers", "/servers/detail"):
-        answer = lasting_cloud.alice.get(path, **query)
+        answer = module_cloud.alice.get(path, **query)
         assert answer.status == 400, answer.text
         assert message in answer.message
 
 
 @pytest.mark.parametrize("name", ["a{1", "(?P<x>a)", "[[:bogus:]]", "a**", "\\", "(?i)a", "*"])
-def test_no_name_expression_causes_500(lasting_cloud: Cloud, name: str) -> None:
-    assert lasting_cloud.alice.get("/servers", name=name).status in {200, 400}
+def test_no_name_expression_causes_500(module_cloud: Cloud, name: str) -> None:
+    assert module_cloud.alice.get("/servers", name=name).status in {200, 400}
 
 
-def test_unknown_parameter_is_ignored_and_later_rejected(lasting_cloud: Cloud) -> None:
-    assert lasting_cloud.alice.at("2.74").get("/servers", colour="red").status == 200
-    refused = lasting_cloud.alice.at("2.75").get("/servers", colour="red")
+def test_unknown_parameter_is_ignored_and_later_rejected(module_cloud: Cloud) -> None:
+    assert module_cloud.alice.at("2.74").get("/servers", colour="red").status == 200
+    refused = module_cloud.alice.at("2.75").get("/servers", colour="red")
     assert (refused.status, refused.message) == (400, "Additional properties are not allowed ('colour' was unexpected)")
-    one = lasting_cloud.alice.at("2.102").get(f"/servers/{UNKNOWN_ID}", colour="red")
+    one = module_cloud.alice.at("2.102").get(f"/servers/{UNKNOWN_ID}", colour="red")
     assert (one.status, one.message) == (400, "Additional properties are not allowed ('colour' was unexpected)")
-    assert lasting_cloud.alice.at("2.101").get(f"/servers/{UNKNOWN_ID}", colour="red").status == 404
+    assert module_cloud.alice.at("2.101").get(f"/servers/{UNKNOWN_ID}", colour="red").status == 404
 
 
 def test_name_filter_is_a_regular_expression(abc: Cloud) -> None:
@@ -165,9 +165,9 @@ def test_backtracking_expressions_are_not_linear(expression: str) -> None:
 
 
 def test_list_filters_by_status(abc: Cloud) -> None:
-    abc.did(abc.alice, id_of(abc, "b"), "os-stop")
+    abc.run_action(abc.alice, id_of(abc, "b"), "os-stop")
     abc.boot(name="lost", flavorRef="giant")
-    abc.ask_for(abc.alice, "new")
+    abc.request_server(abc.alice, "new")
     for status, wanted in (
         ("ACTIVE", ["c", "a"]),
         ("active", ["c", "a"]),
@@ -229,13 +229,13 @@ def test_list_accepts_novas_other_filters(abc: Cloud) -> None:
         {"image": UNKNOWN_ID},
         {"changes-before": "2000-01-01T00:00:00Z"},
         {"vm_state": "stopped"},
-        {"project_id": "nobody"},
+        {"project_id": "other"},
     ):
         assert names(abc.admin.get("/servers", all_tenants="1", **query)) == [], query
 
 
 def test_reservation_id_in_metadata_is_not_matched(cloud: Cloud) -> None:
-    first = cloud.ask_for(cloud.alice, "first", return_reservation_id=True).json["reservation_id"]
+    first = cloud.request_server(cloud.alice, "first", return_reservation_id=True).json["reservation_id"]
     cloud.boot(cloud.bob, "copy", metadata={"reservation_id": first})
     assert names(cloud.admin.get("/servers", all_tenants="1", reservation_id=first)) == ["first"]
     assert names(cloud.bob.get("/servers", reservation_id=first)) == []
@@ -250,17 +250,17 @@ def test_image_id_in_scheduler_hints_is_not_matched(cloud: Cloud) -> None:
 
 def test_flavor_and_lock_filters_follow_a_change(cloud: Cloud) -> None:
     server = cloud.boot(name="a")
-    cloud.did(cloud.alice, server, "lock", {"locked_reason": "x"})
+    cloud.run_action(cloud.alice, server, "lock", {"locked_reason": "x"})
     assert names(cloud.alice.get("/servers", locked="true")) == ["a"]
-    cloud.did(cloud.alice, server, "unlock")
+    cloud.run_action(cloud.alice, server, "unlock")
     assert names(cloud.alice.get("/servers", locked="true")) == []
-    cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"})
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"})
     assert names(cloud.alice.get("/servers", flavor="big")) == ["a"]
     assert names(cloud.alice.get("/servers", flavor="small")) == []
 
 
 def test_any_sort_order_can_be_paged(abc: Cloud) -> None:
-    abc.ask_for(abc.alice, "e")  # which was never launched, and has a task
+    abc.request_server(abc.alice, "e")  # never launched, and with a task
     known = {"created_at": "abce", "display_name": "abce", "launched_at": "eabc"}
     for key in ("created_at", "display_name", "launched_at", "task_state", "vm_state", "updated_at", "uuid", "user_id"):
         for direction in ("asc", "desc"):

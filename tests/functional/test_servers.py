@@ -43,7 +43,7 @@ OPERATORS_LATER = {
         "user_data",
     )
 }
-STEPS: tuple[tuple[str, set[str], set[str]], ...] = (  # since when, for all actors, for operators
+STEPS: tuple[tuple[str, set[str], set[str]], ...] = (  # microversion, fields for all, fields for operators
     ("2.1", FIRST, OPERATORS_FIRST),
     ("2.3", set(), OPERATORS_LATER),
     ("2.9", {"locked"}, set()),
@@ -61,7 +61,7 @@ STEPS: tuple[tuple[str, set[str], set[str]], ...] = (  # since when, for all act
 
 
 def post(client: Client, server: dict[str, Any], **more: Any) -> Answer:
-    """A body just as it is given, but for what every server needs."""
+    """POST the server with defaults for required fields."""
     return client.post("/servers", {"server": {"name": "s", "flavorRef": "small", "imageRef": IMAGE} | server, **more})
 
 
@@ -76,7 +76,7 @@ def refusal(answer: Answer) -> str:
 @pytest.mark.parametrize("version", ["2.1", "2.37", "2.52", "2.74", "2.90", "2.1000"])
 def test_server_is_created_built_and_deleted(cloud: Cloud, version: str) -> None:
     alice = cloud.alice.at(version)
-    asked = cloud.ask_for(alice)
+    asked = cloud.request_server(alice)
     assert asked.status == 202, asked.text
     server = asked.json["server"]
     assert server.keys() == {"id", "links", "OS-DCF:diskConfig", "security_groups", "adminPass"}
@@ -163,16 +163,16 @@ def test_server_is_created_built_and_deleted(cloud: Cloud, version: str) -> None
     ],
 )
 def test_invalid_request_is_rejected_in_novas_words(
-    lasting_cloud: Cloud, version: str, server: dict[str, Any], message: str
+    module_cloud: Cloud, version: str, server: dict[str, Any], message: str
 ) -> None:
-    said = refusal(post(lasting_cloud.alice.at(version), server))
+    said = refusal(post(module_cloud.alice.at(version), server))
     if message.startswith("="):
         assert said == message[1:]
     elif "|" in message:
         assert "k!" in said
     else:
         assert message in said
-    assert lasting_cloud.is_empty()
+    assert module_cloud.is_empty()
 
 
 @pytest.mark.sqlite_only
@@ -189,8 +189,8 @@ def test_invalid_request_is_rejected_in_novas_words(
         (b'{"server": {"name": "s", "flavorRef": "small"}, "os:scheduler_hints": []}', "[] is not of type 'object'"),
     ],
 )
-def test_body_that_is_not_a_server_is_rejected(lasting_cloud: Cloud, body: bytes, message: str) -> None:
-    said = refusal(lasting_cloud.alice.at("2.1").ask("POST", "/servers", body=body))
+def test_body_that_is_not_a_server_is_rejected(module_cloud: Cloud, body: bytes, message: str) -> None:
+    said = refusal(module_cloud.alice.at("2.1").ask("POST", "/servers", body=body))
     assert message in said
 
 
@@ -205,17 +205,17 @@ def test_image_of_another_project_is_not_found(cloud: Cloud) -> None:
     private = an_image(owner="db")
     with cloud.store.write() as tx:
         tx.images.add([private])
-    assert refusal(cloud.ask_for(cloud.alice, imageRef=private.id)) == "Can not find requested image"
+    assert refusal(cloud.request_server(cloud.alice, imageRef=private.id)) == "Can not find requested image"
     cloud.boot(cloud.bob, imageRef=private.id)
 
 
 def test_private_flavor_is_for_projects_on_its_access_list(cloud: Cloud) -> None:
     flavor = {"name": "own", "id": "own", "ram": 512, "vcpus": 1, "disk": 1, "os-flavor-access:is_public": False}
     cloud.admin.post("/flavors", {"flavor": flavor})
-    assert refusal(cloud.ask_for(cloud.alice, flavorRef="own")) == "Flavor own could not be found."
+    assert refusal(cloud.request_server(cloud.alice, flavorRef="own")) == "Flavor own could not be found."
     cloud.admin.post("/flavors/own/action", {"addTenantAccess": {"tenant": "web"}})
     cloud.boot(flavorRef="own")
-    assert refusal(cloud.ask_for(cloud.bob, flavorRef="own")) == "Flavor own could not be found."
+    assert refusal(cloud.request_server(cloud.bob, flavorRef="own")) == "Flavor own could not be found."
 
 
 # Hints
@@ -242,8 +242,8 @@ def test_group_hint_may_be_a_list_of_one(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("value", ["my-group", "", None, 5, ["my-group"], {"id": UNKNOWN_ID}], ids=repr)
-def test_group_hint_is_a_uuid(lasting_cloud: Cloud, value: object) -> None:
-    said = refusal(post(lasting_cloud.alice, {"networks": "none"}, **{"os:scheduler_hints": {"group": value}}))
+def test_group_hint_is_a_uuid(module_cloud: Cloud, value: object) -> None:
+    said = refusal(post(module_cloud.alice, {"networks": "none"}, **{"os:scheduler_hints": {"group": value}}))
     assert said == f"Invalid input for field/attribute group. Value: {value}. {value!r} {NOT_VALID}"
 
 
@@ -252,7 +252,7 @@ def test_unknown_group_returns_400(cloud: Cloud) -> None:
     gone = cloud.group("affinity")
     cloud.alice.delete(f"/os-server-groups/{gone}")
     for group in (UNKNOWN_ID, others, gone):
-        answer = cloud.ask_for(cloud.alice, group=group)
+        answer = cloud.request_server(cloud.alice, group=group)
         assert (answer.status, answer.json) == (
             400,
             {"badRequest": {"code": 400, "message": f"Instance group {group} could not be found."}},
@@ -275,22 +275,22 @@ def test_same_host_and_different_host(cloud: Cloud) -> None:
     assert cloud.status(lonely) == "ERROR"
 
 
-# Several at once
+# Multi-create
 
 
 def test_servers_of_a_batch_are_numbered_and_a_single_one_is_not(cloud: Cloud) -> None:
-    answer = cloud.ask_for(cloud.alice, "web", min_count=2, max_count="3")
+    answer = cloud.request_server(cloud.alice, "web", min_count=2, max_count="3")
     assert answer.status == 202
     assert sorted(server["name"] for server in cloud.servers()) == ["web-1", "web-2", "web-3"]
     assert answer.json["server"]["id"] in {server["id"] for server in cloud.servers()}
     cloud.boot(name="alone", min_count=1)
     assert cloud.servers()[-1]["name"] == "alone"
-    cloud.ask_for(cloud.alice, "least", min_count=2)
+    cloud.request_server(cloud.alice, "least", min_count=2)
     assert len(cloud.servers()) == 6, "without a maximum the minimum is it"
 
 
 def test_reservation_id_finds_all_servers_of_a_request(cloud: Cloud) -> None:
-    answer = cloud.ask_for(cloud.alice, min_count=3, return_reservation_id=True)
+    answer = cloud.request_server(cloud.alice, min_count=3, return_reservation_id=True)
     assert (answer.status, answer.json.keys()) == (202, {"reservation_id"})
     reservation = answer.json["reservation_id"]
     assert len(reservation) == 10
@@ -298,19 +298,19 @@ def test_reservation_id_finds_all_servers_of_a_request(cloud: Cloud) -> None:
     shown = cloud.servers()
     assert {server["OS-EXT-SRV-ATTR:reservation_id"] for server in shown} == {reservation}
     assert sorted(server["OS-EXT-SRV-ATTR:launch_index"] for server in shown) == [0, 1, 2]
-    plain = cloud.ask_for(cloud.alice, return_reservation_id="false")
+    plain = cloud.request_server(cloud.alice, return_reservation_id="false")
     assert plain.json.keys() == {"server"}
 
 
 def test_batch_builds_what_fits_and_nothing_below_the_minimum(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     group = cloud.group("anti-affinity")
-    cloud.ask_for(cloud.alice, "most", group, min_count=1, max_count=4)
+    cloud.request_server(cloud.alice, "most", group, min_count=1, max_count=4)
     assert sorted((server["name"], server["status"]) for server in cloud.servers()) == [
         ("most-1", "BUILD"),
         ("most-2", "BUILD"),
     ]
-    assert cloud.ask_for(cloud.alice, "none", group, min_count=3, max_count=4).status == 202
+    assert cloud.request_server(cloud.alice, "none", group, min_count=3, max_count=4).status == 202
     assert sorted(server["name"] for server in cloud.servers(status="ERROR")) == ["none-1", "none-2", "none-3"]
     assert len(cloud.members(group)) == 2
     fault = cloud.servers(status="ERROR")[0]["fault"]
@@ -332,7 +332,7 @@ def test_partly_fitting_batch_explains_how_many_fit(build_cloud: BuildCloud) -> 
 
 @pytest.fixture
 def zoned(cloud: Cloud) -> Cloud:
-    """node-3 is in the zone far."""
+    """Return a cloud with node-3 in the zone far."""
     made = cloud.admin.post("/os-aggregates", {"aggregate": {"name": "far", "availability_zone": "far"}})
     cloud.admin.post(f"/os-aggregates/{made.json['aggregate']['id']}/action", {"add_host": {"host": "node-3"}})
     return cloud
@@ -352,7 +352,7 @@ def test_requested_zone_is_used_and_shown(zoned: Cloud) -> None:
 
 @pytest.mark.parametrize("zone", ["nova:node-2", "nova:node-2:node-2", "nova::node-2", "far:node-2", ":node-2"])
 def test_operator_forces_a_host(zoned: Cloud, zone: str) -> None:
-    asked = zoned.ask_for(zoned.alice, availability_zone=zone)
+    asked = zoned.request_server(zoned.alice, availability_zone=zone)
     assert (asked.status, asked.message) == (
         403,
         "Policy doesn't allow os_compute_api:servers:create:forced_host to be performed.",
@@ -364,20 +364,20 @@ def test_operator_forces_a_host(zoned: Cloud, zone: str) -> None:
 
 def test_operator_requests_a_host_by_name(cloud: Cloud) -> None:
     for field in ("host", "hypervisor_hostname"):
-        asked = cloud.ask_for(cloud.alice.at("2.74"), **{field: "node-2"})
+        asked = cloud.request_server(cloud.alice.at("2.74"), **{field: "node-2"})
         assert (asked.status, asked.message) == (
             403,
             "Policy doesn't allow compute:servers:create:requested_destination to be performed.",
         )
         server = cloud.boot(cloud.admin.at("2.74"), **{field: "node-2"})
         assert cloud.host(server) == "node-2"
-        unknown = cloud.ask_for(cloud.admin.at("2.74"), **{field: "node-9"})
+        unknown = cloud.request_server(cloud.admin.at("2.74"), **{field: "node-9"})
         assert refusal(unknown) == "Compute host node-9 could not be found."
 
 
 def test_forced_and_requested_host_are_mutually_exclusive(cloud: Cloud) -> None:
     for field in ("host", "hypervisor_hostname"):
-        both = cloud.ask_for(cloud.admin, availability_zone="nova:node-1", **{field: "node-1"})
+        both = cloud.request_server(cloud.admin, availability_zone="nova:node-1", **{field: "node-1"})
         assert refusal(both) == (
             "One mechanism with host and/or hypervisor_hostname and another mechanism with zone:host:node "
             "are mutually exclusive."
@@ -401,20 +401,22 @@ def test_requested_host_is_filtered_and_forced_host_is_not(cloud: Cloud) -> None
     assert cloud.show(full)["fault"]["message"].startswith("No valid host was found."), "room is needed always"
 
 
-# What is shown
+# Response fields
 
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", [version for version, _, _ in STEPS])
 @pytest.mark.parametrize("operator", [False, True], ids=["tenant", "operator"])
-def test_each_microversion_shows_its_fields(lasting_cloud: Cloud, version: str, operator: bool) -> None:
-    cloud = lasting_cloud
+def test_each_microversion_shows_its_fields(module_cloud: Cloud, version: str, operator: bool) -> None:
+    cloud = module_cloud
     server = cloud.boot(hints={"other": ["a", "b"]})
     try:
-        told = [step for step in STEPS if tuple(map(int, step[0].split("."))) <= tuple(map(int, version.split(".")))]
-        fields = set[str]().union(*(common for _, common, _ in told))
+        applicable = [
+            step for step in STEPS if tuple(map(int, step[0].split("."))) <= tuple(map(int, version.split(".")))
+        ]
+        fields = set[str]().union(*(common for _, common, _ in applicable))
         if operator:
-            fields = fields.union(*(more for _, _, more in told))
+            fields = fields.union(*(more for _, _, more in applicable))
         client = (cloud.admin if operator else cloud.alice).at(version)
         shown = cloud.show(server, client)
         assert shown.keys() == fields
@@ -507,7 +509,7 @@ def test_flavor_below_the_images_minimum_is_rejected(cloud: Cloud, need: dict[st
     with cloud.store.write() as tx:
         tx.images.add([an_image(id=image, visibility=Visibility.PUBLIC, **need)])
         tx.flavors.add([Flavor(FlavorId("diskless"), "diskless", 1, 2048, 0)], NOW)
-    answer = cloud.ask_for(cloud.alice, imageRef=image)
+    answer = cloud.request_server(cloud.alice, imageRef=image)
     assert (answer.status, answer.message) == (400, message)
     assert cloud.is_empty()
     assert cloud.status(cloud.boot(imageRef=image, flavorRef="big")) == "ACTIVE"
@@ -534,7 +536,7 @@ def test_tenant_never_sees_a_host_name(cloud: Cloud) -> None:
     servers = [cloud.boot(group=group) for _ in range(4)]
     cloud.act(cloud.admin, servers[0], "migrate")
     cloud.boot_on("node-1")
-    cloud.did(cloud.alice, servers[0], "os-stop")
+    cloud.run_action(cloud.alice, servers[0], "os-stop")
     paths = ["/servers", "/servers/detail", f"/os-server-groups/{group}", "/os-server-groups"]
     for server in servers:
         actions = cloud.alice.get(f"/servers/{server}/os-instance-actions").json["instanceActions"]
@@ -556,7 +558,7 @@ def test_fault_is_shown_and_its_details_to_operators(cloud: Cloud) -> None:
     assert "fault" not in cloud.show(cloud.boot())
 
 
-# Who may
+# Access
 
 
 def test_server_of_another_project_returns_404(cloud: Cloud) -> None:
@@ -601,7 +603,7 @@ def test_reader_may_only_read(cloud: Cloud) -> None:
     for path in (f"/servers/{server}", "/servers", "/servers/detail", f"/servers/{server}/placement"):
         assert reader.get(path).status == 200
     for answer, rule in (
-        (cloud.ask_for(reader), "servers:create"),
+        (cloud.request_server(reader), "servers:create"),
         (reader.delete(f"/servers/{server}"), "servers:delete"),
         (reader.put(f"/servers/{server}", {"server": {"name": "x"}}), "servers:update"),
         (cloud.act(reader, server, "os-stop"), "servers:stop"),
@@ -615,7 +617,7 @@ def test_reader_may_only_read(cloud: Cloud) -> None:
         )
 
 
-# What is said of a server
+# Names, metadata and tags
 
 
 def test_server_is_renamed_and_described(cloud: Cloud) -> None:
@@ -715,11 +717,11 @@ def test_server_can_be_deleted_in_any_state(build_cloud: BuildCloud) -> None:
         ),
         "stopping": lambda server: cloud.act(cloud.alice, server, "os-stop"),
         "shelving": lambda server: cloud.act(cloud.alice, server, "shelve"),
-        "moved": lambda server: cloud.did(cloud.alice, server, "resize", {"flavorRef": "big"}),
-        "shelved": lambda server: cloud.did(cloud.alice, server, "shelve"),
+        "moved": lambda server: cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"}),
+        "shelved": lambda server: cloud.run_action(cloud.alice, server, "shelve"),
     }
     for name, bring in states.items():
-        server = str(cloud.ask_for(cloud.alice).json["server"]["id"])
+        server = str(cloud.request_server(cloud.alice).json["server"]["id"])
         if name != "building":
             cloud.settle()
         bring(server)
@@ -734,12 +736,12 @@ def test_server_can_be_deleted_in_any_state(build_cloud: BuildCloud) -> None:
 
 def test_reverting_and_unshelving_servers_can_be_deleted(cloud: Cloud) -> None:
     server = cloud.boot()
-    cloud.did(cloud.admin, server, "migrate")
+    cloud.run_action(cloud.admin, server, "migrate")
     cloud.act(cloud.admin, server, "revertResize")
     cloud.delete(server)
     assert cloud.is_empty()
     server = cloud.boot()
-    cloud.did(cloud.alice, server, "shelve")
+    cloud.run_action(cloud.alice, server, "shelve")
     cloud.act(cloud.alice, server, "unshelve")
     cloud.delete(server)
     assert cloud.is_empty()

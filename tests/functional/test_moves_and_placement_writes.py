@@ -29,11 +29,11 @@ def test_revert_succeeds_during_a_write_of_the_migrations_allocations(cloud: Clo
     if cloud.connection.dialect.name == "sqlite":
         pytest.skip("SQLite has one writer")
     server = cloud.boot_on("node-1")
-    cloud.did(cloud.admin, server, "migrate", {"host": "node-2"})
+    cloud.run_action(cloud.admin, server, "migrate", {"host": "node-2"})
     cloud.act(cloud.admin, server, "revertResize")
     move = cloud.admin.get("/os-migrations").json["migrations"][0]["uuid"]
-    ledger = cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.39")
-    wanted: dict[str, Any] = ledger.get(f"/allocations/{move}").json
+    placement_client = cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.39")
+    wanted: dict[str, Any] = placement_client.get(f"/allocations/{move}").json
     with cloud.connection.connect() as connection:
         of = tables.resource_providers.c
         there = connection.execute(sa.select(of.id, of.uuid).where(of.name == "node-2")).one()
@@ -45,7 +45,7 @@ def test_revert_succeeds_during_a_write_of_the_migrations_allocations(cloud: Clo
             connection.execute(sa.select(tables.inventories).where(mine).with_for_update())
             back = pool.submit(cloud.assembled.worker().run_once)
             wait_for(cloud.connection, 1)
-            written = pool.submit(ledger.put, f"/allocations/{move}", wanted)
+            written = pool.submit(placement_client.put, f"/allocations/{move}", wanted)
             wait_for(cloud.connection, 2)
         assert back.result(PATIENCE_S) == 1
         assert written.result(PATIENCE_S).status == 409, "the move is over, and its consumer is gone"
@@ -56,8 +56,8 @@ def test_revert_succeeds_during_a_write_of_the_migrations_allocations(cloud: Clo
 
 def test_server_with_deleted_allocations_can_move(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
-    ledger = cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.39")
-    assert ledger.delete(f"/allocations/{server}").status == 204
+    placement_client = cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.39")
+    assert placement_client.delete(f"/allocations/{server}").status == 204
     for body in ({"migrate": {"host": "node-2"}}, {"confirmResize": None}):
         assert cloud.admin.post(f"/servers/{server}/action", body).status in {202, 204}
         while cloud.assembled.worker().run_once():  # not settle(), whose check rejects the deleted allocations

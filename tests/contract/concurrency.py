@@ -1,4 +1,4 @@
-"""Many callers at once, in real threads, and rules that hold whatever they did."""
+"""Concurrent callers in threads, and assertions about the resulting rows."""
 
 import threading
 from collections import defaultdict
@@ -13,27 +13,27 @@ from covey.model.errors import CoveyError
 from covey.storage.tables import aggregate_hosts, aggregates, hosts
 
 T = TypeVar("T")
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
-NOBODY_IN_PARTICULAR = Target()
+NO_TARGET = Target()
 
 
 class OpenAccess:
-    """Access rules that allow everything, for tests about something else."""
+    """Access rules that allow everything."""
 
-    def allows(self, actor: Actor, rule: str, target: Target = NOBODY_IN_PARTICULAR) -> bool:  # noqa: ARG002
+    def allows(self, actor: Actor, rule: str, target: Target = NO_TARGET) -> bool:  # noqa: ARG002
         return True
 
-    def require(self, actor: Actor, rule: str, target: Target = NOBODY_IN_PARTICULAR) -> None:
+    def require(self, actor: Actor, rule: str, target: Target = NO_TARGET) -> None:
         pass
 
 
-def at_once(tasks: Sequence[Callable[[], T]]) -> list[T | CoveyError]:
-    """What each task came to, all started together; any error but a model error fails the test."""
+def run_concurrently(tasks: Sequence[Callable[[], T]]) -> list[T | CoveyError]:
+    """Start all tasks at the same time and return their results or model errors. Raises any other error."""
     start = threading.Barrier(len(tasks))
 
     def run(task: Callable[[], T]) -> T | CoveyError:
-        start.wait(PATIENCE_S)
+        start.wait(TIMEOUT_S)
         try:
             return task()
         except CoveyError as error:
@@ -41,19 +41,19 @@ def at_once(tasks: Sequence[Callable[[], T]]) -> list[T | CoveyError]:
 
     with ThreadPoolExecutor(len(tasks)) as pool:
         running = [pool.submit(run, task) for task in tasks]
-        return [each.result(PATIENCE_S) for each in running]
+        return [each.result(TIMEOUT_S) for each in running]
 
 
-def winners(results: Sequence[T | CoveyError]) -> list[T]:
+def successes(results: Sequence[T | CoveyError]) -> list[T]:
     return [result for result in results if not isinstance(result, CoveyError)]
 
 
-def losers(results: Sequence[object]) -> list[CoveyError]:
+def conflicts(results: Sequence[object]) -> list[CoveyError]:
     return [result for result in results if isinstance(result, CoveyError)]
 
 
 def zones_by_host(connected: sa.Engine) -> dict[str, str | None]:
-    """Each host's zone, after a look at the rows: all say the same, and none says two."""
+    """Return each host's zone; assert that all rows agree on it."""
     members = _members(connected)
     with connected.connect() as connection:
         stored = {row.id: row for row in connection.execute(sa.select(hosts.c.id, hosts.c.name, hosts.c.zone))}
@@ -67,7 +67,7 @@ def zones_by_host(connected: sa.Engine) -> dict[str, str | None]:
 
 
 def domains_by_host(connected: sa.Engine) -> dict[tuple[int, str], int]:
-    """The one aggregate that is each host's domain in each scope."""
+    """Return the domain of each host and scope; assert that it is unique."""
     found: dict[tuple[int, str], int] = {}
     for row in _members(connected):
         assert row.scope_id == row.scope_of_aggregate, "a membership repeats its aggregate's scope"

@@ -17,8 +17,8 @@ from tests.acceptance.processes import BESIDE_PYTHON, STOP_TIMEOUT_S, environmen
 from tests.databases import PostgreSQL
 
 SERVERS = 10
-MOVES = SERVERS - 1  # all but one must leave their shared host
-# Each step takes a while, so that there is a middle; what a dead process held is soon taken on.
+MOVES = SERVERS - 1  # all but one server must leave their host
+# Slow steps, so that the test can interrupt them; short leases, so that work of a dead process continues soon.
 VARIABLES = storm.settings(
     storm.UNLIMITED, DRIVER__LATENCY_S="0.2", WORKER__LEASE_S="2", WORKER__POLL_INTERVAL_S="0.05"
 )
@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 @contextmanager
 def worker(directory: Path, database: str, variables: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
-    """A `covey worker`, until the context ends or the test kills it."""
+    """Run a `covey worker` until the context ends or the test kills it."""
     with (directory / "worker.log").open("ab") as log:
         process = subprocess.Popen(
             [BESIDE_PYTHON / "covey", "worker", "--database", database],
@@ -61,15 +61,15 @@ def _handles(process: "subprocess.Popen[bytes]", number: signal.Signals) -> bool
 
 @dataclass
 class Site:
-    """Two serving processes, a group all of whose servers are on one host, and a connection to look at the rows."""
+    """Two serving processes, a group with all servers on one host, and a database connection."""
 
     client: storm.Client
     rows: sa.Engine
     group: str = ""
     servers: frozenset[str] = frozenset()
 
-    def gather(self) -> None:
-        """Servers that are together, in a group that now wants them apart."""
+    def create_crowded_group(self) -> None:
+        """Create a group on one host, and change its policy to anti-affinity."""
         made = self.client.ask("POST", GROUPS, storm.group_body(["affinity"], {}))
         self.group = made.json["server_group"]["id"]
         body = storm.boot_body("s", group=self.group, min_count=SERVERS, max_count=SERVERS)
@@ -92,14 +92,14 @@ class Site:
         document: Document = self.client.ask("GET", f"{GROUPS}/{self.group}/rebalance", of=1).json["rebalance"]
         return document
 
-    def in_the_middle(self) -> bool:
-        """Some moves are made, others are not begun, and one is under way."""
+    def is_half_done(self) -> bool:
+        """Return whether some moves are done, one is in progress, and others have not started."""
         moving = [row for row in read(self.rows).servers if row.task_state is not None]
         return bool(moving) and 2 <= self.rebalance()["moves_done"] < MOVES - 2
 
-    def begin(self) -> None:
+    def start_and_wait(self) -> None:
         assert self.act({"rebalance": {}}) == 202
-        storm.wait_until(self.in_the_middle, "the rebalance is in its middle")
+        storm.wait_until(self.is_half_done, "the rebalance is in its middle")
 
     def wait_for(self, status: str) -> Document:
         storm.wait_until(lambda: self.rebalance()["status"] != "running", "the rebalance is over")
@@ -108,8 +108,8 @@ class Site:
         assert found["status"] == status, found
         return found
 
-    def all_is_well(self) -> None:
-        """Every server is running on a host of its own."""
+    def assert_rebalanced(self) -> None:
+        """Assert that every server is active on its own host."""
         servers = read(self.rows).servers
         assert {row.id for row in servers} == self.servers
         assert {row.vm_state for row in servers} == {"active"}
@@ -122,43 +122,43 @@ class Site:
 @contextmanager
 def site(
     directory: Path, database: str, first: Mapping[str, str], second: Mapping[str, str]
-) -> Iterator[tuple[Site, storm.Mortal]]:
+) -> Iterator[tuple[Site, storm.KillableProcess]]:
     storm.apply_fleet(directory, database, storm.fleet_of(12, 16))
-    mortals = [storm.Mortal(directory / f"serve-{i}", database, v) for i, v in enumerate((first, second))]
+    killable = [storm.KillableProcess(directory / f"serve-{i}", database, v) for i, v in enumerate((first, second))]
     with ExitStack() as stack:
-        for mortal in mortals:
-            stack.callback(mortal.kill)
-            mortal.start()
+        for process in killable:
+            stack.callback(process.kill)
+            process.start()
         rows = storm.connect(database)
         stack.callback(rows.dispose)
-        client = storm.Client([mortal.port for mortal in mortals])
+        client = storm.Client([process.port for process in killable])
         stack.callback(client.close)
-        yield Site(client, rows), mortals[0]
-        assert storm.crashes([mortal.log for mortal in mortals]) == []
+        yield Site(client, rows), killable[0]
+        assert storm.crashes([process.log for process in killable]) == []
 
 
 def test_another_worker_continues_after_a_kill(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with postgresql_server.fresh() as database, site(tmp_path, database, IDLE, IDLE) as (here, _):
-        with worker(tmp_path, database, VARIABLES) as doomed:
-            here.gather()
-            here.begin()
-            os.kill(doomed.pid, signal.SIGKILL)
-            doomed.wait()
+        with worker(tmp_path, database, VARIABLES) as deletion_requested:
+            here.create_crowded_group()
+            here.start_and_wait()
+            os.kill(deletion_requested.pid, signal.SIGKILL)
+            deletion_requested.wait()
         assert here.rebalance()["status"] == "running"
         with worker(tmp_path, database, VARIABLES):
             assert here.wait_for("done")["moves_done"] == MOVES
-        here.all_is_well()
+        here.assert_rebalanced()
 
 
 def test_worker_continues_after_a_serving_process_is_killed(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
-    with postgresql_server.fresh() as database, site(tmp_path, database, VARIABLES, IDLE) as (here, doomed):
-        here.gather()
-        here.begin()
-        doomed.kill()
+    with postgresql_server.fresh() as database, site(tmp_path, database, VARIABLES, IDLE) as (here, deletion_requested):
+        here.create_crowded_group()
+        here.start_and_wait()
+        deletion_requested.kill()
         assert here.rebalance()["status"] == "running"
         with worker(tmp_path, database, VARIABLES):
             assert here.wait_for("done")["moves_done"] == MOVES
-        here.all_is_well()
+        here.assert_rebalanced()
 
 
 def test_second_rebalance_completes_a_cancelled_one(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
@@ -167,17 +167,17 @@ def test_second_rebalance_completes_a_cancelled_one(tmp_path: Path, postgresql_s
         site(tmp_path, database, VARIABLES, IDLE) as (here, _),
         worker(tmp_path, database, VARIABLES),
     ):
-        here.gather()
-        here.begin()
+        here.create_crowded_group()
+        here.start_and_wait()
         assert here.act({"rebalance": {}}) == 409
         assert here.act({"cancel_rebalance": {}}) == 202
         done = here.wait_for("cancelled")["moves_done"]
         assert 2 <= done < MOVES
         (broken,) = here.audit()["violations"]
-        assert len(broken["members"]) == SERVERS - done  # the move that was under way came to its end
+        assert len(broken["members"]) == SERVERS - done  # the move in progress was finished
         assert violations(here.rows, idle=True, changed=True) == []
         assert here.act({"cancel_rebalance": {}}) == 409
 
         assert here.act({"rebalance": {}}) == 202
         assert here.wait_for("done")["moves_done"] == MOVES - done
-        here.all_is_well()
+        here.assert_rebalanced()

@@ -8,12 +8,12 @@ from typing import Any
 
 import requests
 
-_AT_REST_WITHIN_S = 5.0
+_IDLE_TIMEOUT_S = 5.0
 _OLDEST_FIRST = "sort_key=created_at&sort_dir=asc"
 
 
 @dataclass
-class Things:
+class Resources:
     """Ids and names of existing resources. Constant ones are requested once, changing ones each time."""
 
     url: str
@@ -33,34 +33,34 @@ class Things:
 
     @cached_property
     def group(self) -> str:
-        return self._made("/os-server-groups", {"server_group": {"name": "kept", "policies": ["affinity"]}})
+        return self._create("/os-server-groups", {"server_group": {"name": "kept", "policies": ["affinity"]}})
 
     @cached_property
     def server(self) -> str:
         wanted = {"name": "kept", "flavorRef": next(iter(self.flavors)), "imageRef": self.images[0], "networks": "none"}
-        return self._made("/servers", {"server": wanted, "os:scheduler_hints": {"group": self.group}})
+        return self._create("/servers", {"server": wanted, "os:scheduler_hints": {"group": self.group}})
 
     @cached_property
-    def by_text(self) -> dict[str, str]:
+    def by_text_id(self) -> dict[str, str]:
         """Return one resource of each kind with text ids, for all requests but its deletion."""
         return {
             "/servers": self.server,
             "/os-server-groups": self.group,
             "/flavors": next(iter(self.flavors)),
-            "/os-policy-scopes": self._made("/os-policy-scopes", {"policy_scope": {"name": "kept"}}),
+            "/os-policy-scopes": self._create("/os-policy-scopes", {"policy_scope": {"name": "kept"}}),
         }
 
     @cached_property
     def by_number_or_uuid(self) -> dict[str, str]:
         """Return one resource of each other kind."""
         host = next(iter(self.hosts), "")
-        aggregate = self._made("/os-aggregates", {"aggregate": {"name": "kept"}})
+        aggregate = self._create("/os-aggregates", {"aggregate": {"name": "kept"}})
         return {"/os-aggregates": aggregate, "/os-hypervisors": host, "/os-services": host}
 
     @cached_property
     def kept(self) -> set[str]:
         """Return the resources that other requests need."""
-        return {*self.flavors, *self.by_text.values(), *self.by_number_or_uuid.values()}
+        return {*self.flavors, *self.by_text_id.values(), *self.by_number_or_uuid.values()}
 
     @property
     def hosts(self) -> Mapping[str, str]:
@@ -79,13 +79,15 @@ class Things:
     def migrations(self) -> list[str]:
         return [move["uuid"] for move in self._list("/os-migrations")]
 
-    def deeds(self, server: str) -> list[str]:
+    def instance_action_ids(self, server: str) -> list[str]:
         """Return the request ids of a server's instance actions."""
-        return [deed["request_id"] for deed in self._list(f"/servers/{server}/os-instance-actions")]
+        return [
+            instance_action["request_id"] for instance_action in self._list(f"/servers/{server}/os-instance-actions")
+        ]
 
     def flavor_and_host(self, server: str) -> tuple[str | None, str | None]:
         """Return a server's flavor and host once no task runs; neither if the server is gone."""
-        deadline = time.monotonic() + _AT_REST_WITHIN_S
+        deadline = time.monotonic() + _IDLE_TIMEOUT_S
         while True:
             found = self._ask("GET", f"/servers/{server}").json().get("server", {})
             if found.get("OS-EXT-STS:task_state") is None or time.monotonic() > deadline:
@@ -112,7 +114,7 @@ class Things:
         found: list[dict[str, Any]] = next(iter(answer.json().values())) if answer.ok else []
         return found
 
-    def _made(self, path: str, body: object) -> str:
+    def _create(self, path: str, body: object) -> str:
         """Create a resource and return its id; None without access."""
         answer = self._ask("POST", path, body)
         return str(next(iter(answer.json().values()))["id"]) if answer.ok else ""
