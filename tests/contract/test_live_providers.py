@@ -93,7 +93,7 @@ def test_new_providers_inventories_traits_and_aggregates_are_seen(fleet: Store) 
         tx.traits.replace(host, ["HW_CPU_X86_AVX"])
         tx.providers.set_aggregates(host, [EAST])
     seen = look(fleet, live)
-    assert seen.can_give("VCPU", 2).tolist() == [False, False, False]
+    assert seen.can_allocate("VCPU", 2).tolist() == [False, False, False]
     assert seen.traits.mask_of("HW_CPU_X86_AVX").tolist() == [True, False, False]
     assert seen.aggregates.mask_of(EAST).tolist() == [True, False, False]
     with fleet.write() as tx:

@@ -134,7 +134,7 @@ def _is_feasible(spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: 
 
 def _is_requested_host(spec: RequestSpec, host: HostRecord) -> bool:
     only = spec.requirements.only_hosts
-    return (only is None or host.id in only) and host.id not in spec.requirements.other_hosts
+    return (only is None or host.id in only) and host.id not in spec.requirements.ignored_hosts
 
 
 def _has_room(spec: RequestSpec, host: HostRecord) -> bool:

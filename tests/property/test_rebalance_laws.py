@@ -148,7 +148,7 @@ def worlds(draw: st.DrawFn) -> World:
             f"m{i}",
             HostId(host),
             (amount, 1, 0),
-            HostRequirements(other_hosts=excluded if i in restricted else frozenset()),
+            HostRequirements(ignored_hosts=excluded if i in restricted else frozenset()),
             i not in stuck,
         )
         for i, (host, amount) in enumerate(zip(on_hosts, sizes, strict=True))
@@ -197,7 +197,7 @@ def test_plan_reaches_the_best_final_state_with_the_fewest_moves(world: World) -
     rebalance = world.plan()
     after = world.values(hosts_after(world.members, rebalance.moves))
     best, moves = world.best()
-    if rebalance.left:
+    if rebalance.blocked:
         assert (world.rank(after), len(rebalance.moves)) >= (best, moves)
     else:
         assert (world.rank(after), len(rebalance.moves)) == (best, moves)
@@ -209,7 +209,7 @@ def test_plan_reaches_the_best_final_state_with_the_fewest_moves(world: World) -
 @given(worlds())
 def test_every_move_is_allowed_and_each_member_moves_once(world: World) -> None:
     rebalance = world.plan()
-    end = world.values(hosts_after(world.members, (*rebalance.moves, *rebalance.left)))
+    end = world.values(hosts_after(world.members, (*rebalance.moves, *rebalance.blocked)))
     bounds = tuple(map(max, world.values(hosts_after(world.members)), end))
     assert all(world.allows(places, move, bounds) for places, move in steps(world, rebalance))
     moved = [move.member for move in rebalance.moves]

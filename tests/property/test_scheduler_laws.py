@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ProjectId, ScopeId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
-from covey.scheduler.decide import allowed, decide
+from covey.scheduler.decide import allowed_hosts, decide
 from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
@@ -147,7 +147,7 @@ def draw_requirements(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> HostRequi
         "required_traits": traits,
         "forbidden_traits": traits,
         "only_hosts": few_hosts,
-        "other_hosts": few_hosts,
+        "ignored_hosts": few_hosts,
     }
     names = draw(st.sampled_from([[], [], [], *([name] for name in special), list(special)]))
     fields: dict[str, Any] = {name: draw(special[name]) for name in names}
@@ -183,7 +183,7 @@ seeds = st.integers(0, 2**64 - 1)
 @given(world=worlds())
 def test_allowed_hosts_are_the_feasible_hosts_of_the_reference(world: World) -> None:
     fleet = world.fleet()
-    assert set(fleet.ids[allowed(world.spec, fleet)].tolist()) == world.feasible()
+    assert set(fleet.ids[allowed_hosts(world.spec, fleet)].tolist()) == world.feasible()
 
 
 @wide_law
@@ -197,7 +197,7 @@ def test_affinity_of_a_moving_group_holds_for_every_outcome_of_its_moves(
     group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(places), movers)
     world = replace(world, spec=replace(world.spec, group=group, requirements=HostRequirements()))
     fleet = world.fleet()
-    assert set(fleet.ids[allowed(world.spec, fleet)].tolist()) == world.feasible()
+    assert set(fleet.ids[allowed_hosts(world.spec, fleet)].tolist()) == world.feasible()
 
 
 @law
@@ -359,9 +359,9 @@ def test_explanation_counts_every_rejected_host_once(world: World, seed: int) ->
     for pick in placed:
         spec, hosts = _after(spec, hosts, pick)
     explanation = explain(world.spec, fleet, placed)
-    lost = sum((reason.lost.astype(int) for reason in explanation.reasons), np.zeros(len(fleet), dtype=int))
+    rejected = sum((reason.rejected.astype(int) for reason in explanation.reasons), np.zeros(len(fleet), dtype=int))
     feasible = reference.feasible(spec, hosts, world.aggregates)
-    assert lost.tolist() == [int(host.id not in feasible) for host in hosts]
+    assert rejected.tolist() == [int(host.id not in feasible) for host in hosts]
     assert sum(reason.count for reason in explanation.reasons) == len(hosts) - len(feasible)
     assert [r.count for r in explanation.reasons] == sorted((r.count for r in explanation.reasons), reverse=True)
 
@@ -414,7 +414,7 @@ def test_every_host_of_the_subset_is_chosen_by_some_seed(world: World, subset: i
 @given(world=worlds(most=4, least=1), which=st.integers(0, 7), seed=seeds)
 def test_forced_request_needs_only_free_capacity_on_its_host(world: World, which: int, seed: int) -> None:
     host = world.hosts[which % len(world.hosts)]
-    requirements = replace(world.spec.requirements, only_hosts=frozenset({host.id}), other_hosts=frozenset())
+    requirements = replace(world.spec.requirements, only_hosts=frozenset({host.id}), ignored_hosts=frozenset())
     spec = replace(world.spec, requirements=requirements, forced=True)
     kinds = zip(host.capacity, host.used, spec.amounts, strict=True)
     fits = max(0, min((capacity - used) // wanted for capacity, used, wanted in kinds if wanted))
@@ -435,9 +435,9 @@ def test_fleet_after_taking_amounts_equals_a_fleet_built_with_that_usage(
     world: World, takes: list[tuple[int, tuple[int, int, int]]], method: str
 ) -> None:
     fleet, hosts = world.fleet(), list(world.hosts)
-    allowed(world.spec, fleet)  # fills the cache, which must follow the changes
+    allowed_hosts(world.spec, fleet)  # fills the cache, which must follow the changes
     other = fleet.copy()
-    allowed(world.spec, other)
+    allowed_hosts(world.spec, other)
     rows = [number % len(hosts) for number, _ in takes]
     for row, (_, taken) in zip(rows, takes, strict=True):
         hosts[row] = reference.after(_with_amounts(taken, world.spec), hosts, hosts[row].id)[1][row]
@@ -462,7 +462,7 @@ def test_take_for_subtracts_the_amounts_on_every_listed_host(
     world: World, numbers: list[int], taken: tuple[int, int, int]
 ) -> None:
     fleet, hosts = world.fleet(), list(world.hosts)
-    allowed(world.spec, fleet)
+    allowed_hosts(world.spec, fleet)
     picks = [hosts[number % len(hosts)].id for number in numbers]
     fleet.take_for(picks, taken)
     for pick in picks:
@@ -475,7 +475,7 @@ def _assert_equal(one: Fleet, other: Fleet, spec: RequestSpec) -> None:
     assert np.array_equal(one.free, other.free)
     assert np.array_equal(one.capacity, other.capacity)
     assert np.array_equal(one.weight, other.weight)
-    assert np.array_equal(allowed(spec, one), allowed(spec, other))
+    assert np.array_equal(allowed_hosts(spec, one), allowed_hosts(spec, other))
 
 
 def _best_of(world: World) -> Callable[[RequestSpec, reference.Hosts], set[HostId]]:

@@ -134,7 +134,7 @@ class HostRequirements:
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
     only_hosts: frozenset[HostId] | None = None
-    other_hosts: frozenset[HostId] = frozenset()  # hosts to avoid
+    ignored_hosts: frozenset[HostId] = frozenset()  # hosts to avoid
 
 
 @dataclass(frozen=True, slots=True)

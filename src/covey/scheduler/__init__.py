@@ -1,1 +1,1 @@
-"""From a question to an answer. Pure: no I/O, no clock, and randomness only from a seed that comes in."""
+"""The scheduler: decisions, explanations, audits and rebalances. Pure: no I/O, no clock; the seed is an argument."""

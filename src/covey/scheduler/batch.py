@@ -23,7 +23,7 @@ from covey.scheduler.tie_breaking import TieBreaker
 def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> list[int]:
     """Return a row for each server that fits, up to the request's count; `rows` are the candidates for the first."""
     state = _initial_state(spec, fleet, rows, tie_breaker)
-    if state.together and spec.count > 1:
+    if state.affinity_domains and spec.count > 1:
         state = _initial_state(spec, fleet, rows[_where_most_fit(state, spec.count)], tie_breaker)
     ranking = Ranking(state, fleet.weight_after(spec.amounts))
     subset, chosen = tie_breaker.subset, list[int]()
@@ -54,8 +54,8 @@ def _where_most_fit(state: BatchState, count: int) -> Rows:
 
     Exact unless the group has anti-affinity in several scopes wider than a host, whose limits may overlap.
     """
-    home = state.together[0]
-    for other in state.together[1:]:
+    home = state.affinity_domains[0]
+    for other in state.affinity_domains[1:]:
         _, home = np.unique(home * (other.max() + 1) + other, return_inverse=True)
     fits = np.minimum(state.fits, count)
     most = np.minimum(_sum_by_key(home, fits), count)

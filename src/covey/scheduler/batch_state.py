@@ -42,4 +42,4 @@ class BatchState:
     own_cost: int = 0  # the cost of one unit of the real part
     limits: list[PolicyDomains] = field(default_factory=list)
     preferences: list[PolicyDomains] = field(default_factory=list)
-    together: list[NDArray[np.intp]] = field(default_factory=list)  # domains of affinity policies without a member yet
+    affinity_domains: list[NDArray[np.intp]] = field(default_factory=list)  # of policies without a member yet

@@ -30,7 +30,7 @@ def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decis
 
     Each host is picked randomly among the `subset` top-ranked ones, as with Nova's host_subset_size.
     """
-    mask = allowed(spec, fleet)
+    mask = allowed_hosts(spec, fleet)
     candidates = int(np.count_nonzero(mask))
     chosen: list[int] = []
     if candidates and spec.count == 1 and subset == 1:
@@ -41,7 +41,7 @@ def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decis
     return Decision(hosts if len(hosts) >= spec.minimum else (), hosts, candidates, seed)
 
 
-def allowed(spec: RequestSpec, fleet: Fleet) -> Mask:
+def allowed_hosts(spec: RequestSpec, fleet: Fleet) -> Mask:
     """Return the hosts that every constraint admits."""
     if spec.forced:
         return _product(spec, fleet, FORCED)

@@ -18,15 +18,15 @@ class Explanation:
     hosts: int
     reasons: tuple[Reason, ...]
     placed: int = 0  # servers of the same batch that did fit
-    wanted: int = 1
+    requested: int = 1
 
     def sentence(self) -> str:
         """Return the counted reasons in a sentence that names no host, so that a tenant may read it."""
         if not self.hosts:
             return "there are no hosts"
-        lost = ", ".join(str(reason) for reason in self.reasons)
-        counted = f"of {self.hosts} host{'s' if self.hosts > 1 else ''}: {lost or 'all are suitable'}"
-        return counted if not self.placed else f"{self.placed} of {self.wanted} fit, then {counted}"
+        reasons = ", ".join(str(reason) for reason in self.reasons)
+        counted = f"of {self.hosts} host{'s' if self.hosts > 1 else ''}: {reasons or 'all are suitable'}"
+        return counted if not self.placed else f"{self.placed} of {self.requested} fit, then {counted}"
 
     def without_numbers(self) -> str:
         """Return the same without numbers, for operators who hide the size of their fleet."""
@@ -37,16 +37,16 @@ class Explanation:
 
 def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = ()) -> Explanation:
     """Explain why no host admits another server of the request, after those of its batch that were placed."""
-    spec, fleet = _after(spec, fleet, placed)
+    spec, fleet = _after_placing(spec, fleet, placed)
     remaining = np.ones(len(fleet), dtype=np.bool_)
     found: list[Reason] = []
     for constraint in _constraints(spec):
         column = constraint.allows(spec, fleet)
         if column is None:
             continue
-        lost = remaining & ~column
-        if lost.any():
-            found += [reason for reason in constraint.reasons(spec, fleet, lost) if reason.count]
+        rejected = remaining & ~column
+        if rejected.any():
+            found += [reason for reason in constraint.reasons(spec, fleet, rejected) if reason.count]
             remaining &= column
     found.sort(key=lambda reason: -reason.count)
     return Explanation(len(fleet), tuple(found), len(placed), spec.count)
@@ -61,7 +61,7 @@ def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
         if column is None:
             continue
         for row in np.flatnonzero(remaining & ~column).tolist():
-            reasons[fleet.hosts[row].name] = constraint.why_not(spec, fleet, row)
+            reasons[fleet.hosts[row].name] = constraint.explain_host(spec, fleet, row)
         remaining &= column
     return reasons
 
@@ -70,7 +70,7 @@ def _constraints(spec: RequestSpec) -> tuple[Constraint, ...]:
     return FORCED if spec.forced else (*STATIC, *DYNAMIC)
 
 
-def _after(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...]) -> tuple[RequestSpec, Fleet]:
+def _after_placing(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...]) -> tuple[RequestSpec, Fleet]:
     """Return the request and the fleet that the next server of the batch sees."""
     if not placed:
         return spec, fleet

@@ -67,7 +67,7 @@ class Domains:
         """Return the number of the domain with a real identifier; one that no host has if the domain does not exist."""
         return self._numbers.get(name, NO_DOMAIN - 1)
 
-    def spread(self, of_domain: NDArray[T]) -> NDArray[T]:
+    def per_host(self, of_domain: NDArray[T]) -> NDArray[T]:
         """Turn a value for each domain, with one for NO_DOMAIN at the end, into a value for each host."""
         if self._is_host:
             return of_domain[:NO_DOMAIN]
@@ -79,7 +79,7 @@ class Domains:
     def highest(self, of_domain: Column, candidates: Mask) -> Mask:
         """Return the candidates whose domain has the highest value; there is at least one candidate."""
         if self._runs is None:
-            return highest(self.spread(of_domain), candidates)
+            return highest(self.per_host(of_domain), candidates)
         domains, lengths, starts = self._runs
         values = np.where(np.logical_or.reduceat(candidates, starts), of_domain[domains], -np.inf)
         return np.repeat(values == values.max(), lengths) & candidates
@@ -104,12 +104,11 @@ class Fleet:
     default_zone: str = "nova"
     ids: NDArray[np.int64] = field(init=False)
     row_of: dict[HostId, int] = field(init=False)
-    takes: Mask = field(init=False)  # hosts that are enabled and up
+    available: Mask = field(init=False)  # hosts that are enabled and up
     capacity: NDArray[np.int64] = field(init=False)
     free: NDArray[np.int64] = field(init=False)
-    units: NDArray[np.int64] | None = field(
-        init=False
-    )  # least, most and step; None if all hosts allow any allocation size
+    # min_unit, max_unit and step_size; None if all hosts allow any allocation size
+    units: NDArray[np.int64] | None = field(init=False)
     weight: Column = field(init=False)
     static_masks: dict[HostRequirements, Mask] = field(init=False, default_factory=dict)
     _sizes: dict[tuple[int, ...], int] = field(init=False, default_factory=dict)
@@ -127,7 +126,7 @@ class Fleet:
         self.hosts = sorted(self.hosts, key=lambda host: host.id)  # rows are in the order of ids
         self.ids = np.array([host.id for host in self.hosts], dtype=np.int64)
         self.row_of = {host.id: row for row, host in enumerate(self.hosts)}
-        self.takes = np.array([host.enabled and host.up for host in self.hosts], dtype=np.bool_)
+        self.available = np.array([host.enabled and host.up for host in self.hosts], dtype=np.bool_)
         shape = (len(self.hosts), 3)
         self.capacity = np.array([host.capacity for host in self.hosts], dtype=np.int64).reshape(shape).T.copy()
         used = np.array([host.used for host in self.hosts], dtype=np.int64).reshape(shape).T

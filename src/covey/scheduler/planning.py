@@ -163,7 +163,7 @@ class _Planner:
         """Return what the scheduler is asked. Raises OverQuota."""
         requirements, forced = resolved.requirements, resolved.placement.forced
         if self._context.avoid and not forced:
-            requirements = replace(requirements, other_hosts=requirements.other_hosts | self._context.avoid)
+            requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | self._context.avoid)
         return RequestSpec(
             amounts_of(resolved.flavor),
             count=self._within_quota(request, resolved, state),

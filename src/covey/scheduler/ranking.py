@@ -63,7 +63,7 @@ class _Part:
         return None
 
     def ranked(self) -> Rank | None:
-        """Return the same with the cost of its own domains; None also if one of them is full."""
+        """Return the rank of its best candidate, with the cost of its own domains; None also if one of them is full."""
         best = self.best()
         if best is None:
             return None
@@ -102,7 +102,8 @@ class Ranking:
     def __init__(self, state: BatchState, weight_after: Callable[[int, int], float]) -> None:
         policies = sorted([*state.limits, *state.preferences], key=lambda policy: len(policy.domains))  # widest first
         self._order = order = np.lexsort((~state.tie_keys, *(_sort_key(policy) for policy in reversed(policies))))
-        self._own_step, self._together, self._weight_after = state.own_step, state.together, weight_after
+        self._own_step, self._weight_after = state.own_step, weight_after
+        self._affinity_domains = state.affinity_domains
         self._rows, self._fits, self._value = state.rows[order], state.fits[order], state.value[order]
         self._taken: dict[int, int] = {}
         self._root = _Part([], None, ())
@@ -142,7 +143,7 @@ class Ranking:
         block.update()
         if self._crossing:
             self._update_crossing(block.path)
-        if self._together:
+        if self._affinity_domains:
             self._keep_together(position)
         return row
 
@@ -158,11 +159,11 @@ class Ranking:
                     part.update()
 
     def _keep_together(self, position: int) -> None:
-        """Rule out the candidates outside the first server's domains of affinity."""
-        for of in self._together:
+        """Rule out the candidates outside the first server's affinity domains."""
+        for of in self._affinity_domains:
             domains = of[self._order]
             self._value[domains != domains[position]] = _FULL
-        self._together = []
+        self._affinity_domains = []
         for block in self._blocks:
             block.update()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covey.scheduler.constraints.static import forbidden_aggregates
-from covey.scheduler.decide import allowed, decide
+from covey.scheduler.decide import allowed_hosts, decide
 from covey.scheduler.fleet import RESOURCES, AggregateRecord, Fleet, HostRecord
 from covey.scheduler.policies import hard_policies
 from covey.scheduler.request_spec import RequestSpec
@@ -51,7 +51,7 @@ def _smaller(spec: RequestSpec, fleet: Fleet) -> list[_Change]:
     """Request less of one resource: what the roomiest host has that admits the rest. The smallest cut comes first."""
     found: list[tuple[float, _Change]] = []
     for resource, (free, amount) in enumerate(zip(fleet.free, spec.amounts, strict=True)):
-        most = int(free[allowed(_with_amount(spec, resource, 0), fleet)].max(initial=0))
+        most = int(free[allowed_hosts(_with_amount(spec, resource, 0), fleet)].max(initial=0))
         if 0 < most < amount:
             words = f"with {_less(amount - most, resource)}"
             found.append((most / amount, _Change(words, _with_amount(spec, resource, most), fleet)))
@@ -79,7 +79,7 @@ def _relaxed_policies(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
     group = spec.group
     for kind, policy in sorted(hard_policies(group), key=lambda pair: group.policies.index(pair[1])):
         without = replace(group, policies=tuple(other for other in group.policies if other is not policy))
-        relaxed = kind.relax(policy, group, fleet, allowed(replace(spec, group=without), fleet))
+        relaxed = kind.relax(policy, group, fleet, allowed_hosts(replace(spec, group=without), fleet))
         if relaxed is not None:
             kept = (relaxed.policy if other is policy else other for other in group.policies)
             view = replace(group, policies=tuple(other for other in kept if other is not None))
@@ -92,7 +92,7 @@ def _other_hosts(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
     for words, relaxed in (
         ("in any zone", replace(requirements, zone=None)),
         ("on any host, not only the requested ones", replace(requirements, only_hosts=None)),
-        ("if the hosts that the request excludes were allowed", replace(requirements, other_hosts=frozenset())),
+        ("if the hosts that the request excludes were allowed", replace(requirements, ignored_hosts=frozenset())),
     ):
         if relaxed != requirements:
             yield _Change(words, replace(spec, requirements=relaxed), fleet)
@@ -110,7 +110,7 @@ def _fewer_traits(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
 
 
 def _by_operators(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
-    """What operators can change: enable hosts, bring them up, open an aggregate to more requests."""
+    """Change what only operators can: enable hosts, bring them up, open an aggregate to more requests."""
     yield from _with_state("enabled", [h if h.enabled else replace(h, enabled=True) for h in fleet.hosts], spec, fleet)
     yield from _with_state("up", [h if h.up else replace(h, up=True) for h in fleet.hosts], spec, fleet)
     shared = [replace(aggregate, projects=frozenset()) for aggregate in fleet.aggregates]
@@ -127,7 +127,7 @@ def _by_operators(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
 def _with_state(word: str, hosts: Sequence[HostRecord], spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
     """Bring hosts into a better state; the words name those that would then admit the server."""
     other = _with_hosts(fleet, hosts)
-    rows = np.flatnonzero(allowed(spec, other)).tolist()
+    rows = np.flatnonzero(allowed_hosts(spec, other)).tolist()
     named = [host.name for host in map(fleet.hosts.__getitem__, rows) if not (host.enabled and host.up)]
     if named:
         yield _Change(f"if {_any_of(named)} were {word}", spec, other, for_operators=True)

@@ -30,7 +30,7 @@ def pick(rows: Rows, seed: int) -> int:
 
 
 def _hash_seed(seed: int) -> int:
-    """The hash of id 1, without the cost of a column."""
+    """Return the hash of id 1, without the cost of a column."""
     mixed = (1 + seed) * int(_STEP) & _ALL
     mixed = (mixed ^ mixed >> 30) * int(_MIX_1) & _ALL
     mixed = (mixed ^ mixed >> 27) * int(_MIX_2) & _ALL

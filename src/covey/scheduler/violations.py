@@ -28,8 +28,8 @@ def objections(group: GroupView, host: HostId, fleet: Fleet) -> list[str]:
     found: dict[PolicyKind, str] = {}
     here = fleet.mask_of([host])
     for kind, policy in hard_policies(group):
-        lost = here & ~kind.mask(policy, group, fleet)
-        for reason in kind.reasons(policy, group, fleet, lost):
+        rejected = here & ~kind.mask(policy, group, fleet)
+        for reason in kind.reasons(policy, group, fleet, rejected):
             if reason.count:
                 found.setdefault(kind.kind, f"its host {reason.one}")
     return list(found.values())

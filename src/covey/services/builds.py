@@ -127,7 +127,7 @@ class Builds:
         refusal = NoValidHost(f"No valid host was found. {explanation}", fault.message)
         if len(avoid) < self.attempts and not server.request.forced:
             requirements = self.requirements(server)
-            requirements = replace(requirements, other_hosts=requirements.other_hosts | frozenset(avoid))
+            requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | frozenset(avoid))
             try:  # before the release: a wait for the fleet must not hold inventory rows that others wait for
                 self._claim(tx, server, self.destinations.select(server, group, requirements), avoid)
             except NoValidHost as none_left:

@@ -266,7 +266,7 @@ class Moves:
         requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
         only = requirements.only_hosts if requested is None else frozenset({requested.id})
-        return replace(requirements, only_hosts=only, other_hosts=requirements.other_hosts | here)
+        return replace(requirements, only_hosts=only, ignored_hosts=requirements.ignored_hosts | here)
 
     def _finished_move(self, tx: Transaction, server: Server) -> Migration:
         found = tx.migrations.find(server=server.id, statuses=("finished",))

@@ -32,7 +32,7 @@ class RebalancePlan:
     group: Group
     plan: Plan
     steps: tuple[Step, ...]
-    left: tuple[Step, ...]
+    blocked: tuple[Step, ...]
     obfuscation: Obfuscation
 
 
@@ -116,7 +116,7 @@ class Rebalances:
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             snapshot = self.planner.snapshot(tx, found)
         plan = self.planner.plan(snapshot)
-        return RebalancePlan(found, plan, snapshot.steps(plan.moves), snapshot.steps(plan.left), obfuscation)
+        return RebalancePlan(found, plan, snapshot.steps(plan.moves), snapshot.steps(plan.blocked), obfuscation)
 
     def start(self, actor: Actor, group: str, request_id: str) -> tuple[Rebalance, Obfuscation]:
         """Start a rebalance. Raises NotFound, and Conflict while another one of the group runs."""

@@ -181,7 +181,8 @@ class ServerCreation:
             for g, v in versions.items()
             if g in self._cached_groups and self._cached_groups[g].version == v
         }
-        return known | tx.groups.states({g: v for g, v in versions.items() if g not in known})
+        unknown = {g: v for g, v in versions.items() if g not in known}
+        return known | tx.groups.states(unknown) if unknown else known
 
     def _cache_groups(self, committed: Plan) -> None:
         grown = {new.server.group_id for new in committed.placed}

@@ -158,7 +158,7 @@ class Servers:
             required_traits=required_traits(flavor, request),
             forbidden_traits=frozenset(traits(specs, "forbidden")) | frozenset(request.image_forbidden_traits),
             only_hosts=only,
-            other_hosts=self._hosts_of(request.different_host),
+            ignored_hosts=self._hosts_of(request.different_host),
         )
 
     def get_authorized(self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False) -> Server:

@@ -220,8 +220,8 @@ class SimulatedCloud:
 
     def fullness(self) -> float:
         """Return the used share of the fleet's scarcest resource, over available hosts."""
-        capacity = self.fleet.capacity[:, self.fleet.takes].sum(axis=1)
-        free = self.fleet.free[:, self.fleet.takes].sum(axis=1)
+        capacity = self.fleet.capacity[:, self.fleet.available].sum(axis=1)
+        free = self.fleet.free[:, self.fleet.available].sum(axis=1)
         return float(np.max(1 - free / np.maximum(capacity, 1), initial=0.0))
 
     def _view(self, group: str | None) -> GroupView:
@@ -279,7 +279,7 @@ class SimulatedCloud:
             host = hosts[row]
             is_enabled, is_up = (host.enabled if enabled is None else enabled), (host.up if up is None else up)
             hosts[row] = replace(host, enabled=is_enabled, up=is_up)
-            self.fleet.takes[row] = is_enabled and is_up
+            self.fleet.available[row] = is_enabled and is_up
         self.fleet.hosts = hosts
         self.fleet.static_masks.clear()
 

@@ -44,7 +44,7 @@ class MemberTable:
         if not group.size:
             return np.empty(0, dtype=np.int64)
         usable = np.zeros(number, dtype=np.bool_)
-        usable[domains.of_host[fleet.takes & (domains.of_host != NO_DOMAIN)]] = True
+        usable[domains.of_host[fleet.available & (domains.of_host != NO_DOMAIN)]] = True
         pairs, counts = np.unique(group * number + domain, return_counts=True)
         starts = np.flatnonzero(np.diff(pairs // number, prepend=-1))
         most = np.maximum.reduceat(counts, starts)

@@ -39,5 +39,7 @@ def _most(reasons: Sequence[Reason], among: Mask | None = None) -> str:
     """Return the reason with the most hosts, of all hosts or of some."""
     if not reasons:
         return "are none"
-    most = max(reasons, key=lambda reason: np.count_nonzero(reason.lost if among is None else reason.lost & among))
+    most = max(
+        reasons, key=lambda reason: np.count_nonzero(reason.rejected if among is None else reason.rejected & among)
+    )
     return _LIMIT.sub("hold enough of", most.many)

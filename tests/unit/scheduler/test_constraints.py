@@ -9,7 +9,6 @@ from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.scheduler.constraints import DYNAMIC, STATIC, Constraint
-from covey.scheduler.constraints.group_policies import GroupPolicies
 from covey.scheduler.constraints.room import Room
 from covey.scheduler.constraints.static import (
     Enabled,
@@ -20,7 +19,8 @@ from covey.scheduler.constraints.static import (
     Up,
     Zone,
 )
-from covey.scheduler.decide import allowed
+from covey.scheduler.decide import allowed_hosts
+from covey.scheduler.policies import GroupPolicies
 from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
@@ -90,7 +90,7 @@ CASES = {
     ),
     "hosts that are not excluded": Case(
         NamedHosts(),
-        requirements(other_hosts=frozenset({1, 2})),
+        requirements(ignored_hosts=frozenset({1, 2})),
         THREE,
         {3},
         ["2 are excluded by the request"],
@@ -98,7 +98,7 @@ CASES = {
     ),
     "a requested and excluded host is excluded": Case(
         NamedHosts(),
-        requirements(only_hosts=frozenset({1, 2}), other_hosts=frozenset({2})),
+        requirements(only_hosts=frozenset({1, 2}), ignored_hosts=frozenset({2})),
         THREE,
         {1},
         ["1 is excluded by the request", "1 is not the one asked for"],
@@ -368,20 +368,20 @@ def test_constraint_allows_exactly_the_expected_hosts(case: Case) -> None:
     column = case.constraint.allows(case.spec, case.fleet)
     assert column is not None
     assert hosts_in(case.fleet, column) == case.allowed
-    assert hosts_in(case.fleet, allowed(case.spec, case.fleet)) <= case.allowed
+    assert hosts_in(case.fleet, allowed_hosts(case.spec, case.fleet)) <= case.allowed
 
 
 @pytest.mark.parametrize("case", COUNTED.values(), ids=COUNTED)
 def test_rejected_hosts_are_counted_by_reason(case: Case) -> None:
-    lost = ~case.fleet.mask_of(map(HostId, case.allowed))
-    reasons = [reason for reason in case.constraint.reasons(case.spec, case.fleet, lost) if reason.count]
+    rejected = ~case.fleet.mask_of(map(HostId, case.allowed))
+    reasons = [reason for reason in case.constraint.reasons(case.spec, case.fleet, rejected) if reason.count]
     assert [str(reason) for reason in reasons] == case.reasons
-    assert np.array_equal(sum(reason.lost.astype(int) for reason in reasons), lost)
+    assert np.array_equal(sum(reason.rejected.astype(int) for reason in reasons), rejected)
 
 
 @pytest.mark.parametrize("case", EXPLAINED.values(), ids=EXPLAINED)
 def test_rejected_host_has_its_reason(case: Case) -> None:
-    sentences = {number: case.constraint.why_not(case.spec, case.fleet, number - 1) for number in case.sentences}
+    sentences = {number: case.constraint.explain_host(case.spec, case.fleet, number - 1) for number in case.sentences}
     assert sentences == case.sentences
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from covey.scheduler.decide import allowed, decide
+from covey.scheduler.decide import allowed_hosts, decide
 from covey.scheduler.fleet import Fleet, Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.unit.scheduler.fleets import (
@@ -129,39 +129,39 @@ def test_decision_records_the_candidate_count_and_the_seed() -> None:
 def test_cached_mask_applies_only_to_an_equal_request() -> None:
     candidates = fleet(host(1, zone="az-1"), host(2), host(3))
     for _ in range(2):
-        assert hosts_in(candidates, allowed(spec(), candidates)) == {1, 2, 3}
-        assert hosts_in(candidates, allowed(requirements(zone="az-1"), candidates)) == {1}
-        assert hosts_in(candidates, allowed(spec(anti_affinity(), places={2: 1}), candidates)) == {1, 3}
-        assert hosts_in(candidates, allowed(spec(vcpus=9), candidates)) == set()
-        assert hosts_in(candidates, allowed(requirements(other_hosts=frozenset({1})), candidates)) == {2, 3}
+        assert hosts_in(candidates, allowed_hosts(spec(), candidates)) == {1, 2, 3}
+        assert hosts_in(candidates, allowed_hosts(requirements(zone="az-1"), candidates)) == {1}
+        assert hosts_in(candidates, allowed_hosts(spec(anti_affinity(), places={2: 1}), candidates)) == {1, 3}
+        assert hosts_in(candidates, allowed_hosts(spec(vcpus=9), candidates)) == set()
+        assert hosts_in(candidates, allowed_hosts(requirements(ignored_hosts=frozenset({1})), candidates)) == {2, 3}
 
 
 def test_each_fleet_has_its_own_cache() -> None:
     before = fleet(*hosts(3))
-    allowed(spec(), before)
+    allowed_hosts(spec(), before)
     after = fleet(host(1, enabled=False), *hosts(3)[1:])
-    assert hosts_in(after, allowed(spec(), after)) == {2, 3}
-    assert hosts_in(before, allowed(spec(), before)) == {1, 2, 3}
+    assert hosts_in(after, allowed_hosts(spec(), after)) == {2, 3}
+    assert hosts_in(before, allowed_hosts(spec(), before)) == {1, 2, 3}
 
 
 def test_cached_capacity_mask_follows_taken_and_returned_amounts() -> None:
     candidates = fleet(*hosts(3))
     requested, small = spec(vcpus=8), spec()
-    assert hosts_in(candidates, allowed(requested, candidates)) == {1, 2, 3}
+    assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1, 2, 3}
     other = candidates.copy()
     other.take(0, (1, 0, 0))
-    assert hosts_in(other, allowed(requested, other)) == {2, 3}
-    assert hosts_in(candidates, allowed(requested, candidates)) == {1, 2, 3}
+    assert hosts_in(other, allowed_hosts(requested, other)) == {2, 3}
+    assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1, 2, 3}
     candidates.take_for([candidates.hosts[1].id, candidates.hosts[2].id], (1, 0, 0))
-    assert hosts_in(candidates, allowed(requested, candidates)) == {1}
+    assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1}
     candidates.take(1, (-1, 0, 0))
-    assert hosts_in(candidates, allowed(requested, candidates)) == {1, 2}
-    assert hosts_in(candidates, allowed(small, candidates)) == {1, 2, 3}
+    assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1, 2}
+    assert hosts_in(candidates, allowed_hosts(small, candidates)) == {1, 2, 3}
 
 
 def test_evicted_mask_is_computed_again() -> None:
     candidates = fleet(host(1, zone="az-1"), host(2))
     for number in range(600):
-        assert hosts_in(candidates, allowed(requirements(zone=f"zone-{number}"), candidates)) == set()
-        assert hosts_in(candidates, allowed(spec(memory_mb=number + 1), candidates)) == {1, 2}
-    assert hosts_in(candidates, allowed(requirements(zone="az-1"), candidates)) == {1}
+        assert hosts_in(candidates, allowed_hosts(requirements(zone=f"zone-{number}"), candidates)) == set()
+        assert hosts_in(candidates, allowed_hosts(spec(memory_mb=number + 1), candidates)) == {1, 2}
+    assert hosts_in(candidates, allowed_hosts(requirements(zone="az-1"), candidates)) == {1}

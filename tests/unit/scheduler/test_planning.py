@@ -128,8 +128,8 @@ class TestRefusals:
         assert server.fault.message == "No valid host was found. Nothing fits."
 
     def test_refusal_known_before_planning_is_the_reason(self) -> None:
-        lost = request(refusal="No such host.", requirements={"only_hosts": frozenset({HostId(0)})}, forced=True)
-        (server,) = servers(plan([lost], context(), fleet(*hosts(2))).outcomes[0])
+        rejected = request(refusal="No such host.", requirements={"only_hosts": frozenset({HostId(0)})}, forced=True)
+        (server,) = servers(plan([rejected], context(), fleet(*hosts(2))).outcomes[0])
         assert server.fault is not None
         assert server.fault.message == "No valid host was found. No such host."
 

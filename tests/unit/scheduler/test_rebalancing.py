@@ -59,7 +59,7 @@ def test_restored_rack_gets_16_of_64_members(policy: GroupPolicy) -> None:
     assert len(result.before) > 0
     assert (len(result.moves), result.bound, result.optimal) == (16, 16, True)
     assert racks_after(result, EVACUATED) == [16, 16, 16, 16]
-    assert (result.after, result.left) == ((), ())
+    assert (result.after, result.blocked) == ((), ())
 
 
 def test_soft_anti_affinity_by_host_spreads_members_within_the_rack() -> None:
@@ -250,7 +250,7 @@ def test_contested_capacity_goes_to_the_move_that_enables_others() -> None:
     result = planned([soft_affinity(RACK, "3")], group, where)
     assert [move.member for move in result.moves[:2]] == ["y", "z"]
     assert {move.member for move in result.moves[2:]} == {"p", "q", "r"}
-    assert (result.left, result.optimal) == ((), True)
+    assert (result.blocked, result.optimal) == ((), True)
 
 
 TIGHT: list[HostRecord | AggregateRecord] = [
@@ -265,7 +265,7 @@ SWAP = [member("large", 1, 2), member("s1", 2, 1), member("s2", 2, 1)]
 def test_swap_without_a_possible_order_is_reported_as_left() -> None:
     result = planned([soft_affinity(RACK, "1")], SWAP, fleet(*TIGHT))
     assert result.moves == ()
-    assert {(move.member, move.destination) for move in result.left} == {("large", 2), ("s1", 1), ("s2", 1)}
+    assert {(move.member, move.destination) for move in result.blocked} == {("large", 2), ("s1", 1), ("s2", 1)}
     assert not result.optimal
     assert result.after == result.before
 
@@ -278,7 +278,7 @@ def test_free_capacity_is_checked_per_host_and_not_per_rack() -> None:
     small = [Member(f"s{n}", HostId(1), (1, 1, 1), HostRequirements(), movable=True) for n in range(2)]
     result = planned([affinity(RACK, "2")], [*large, *small], where)
     assert len(result.moves) == 4
-    assert (result.optimal, result.left) == (True, ())
+    assert (result.optimal, result.blocked) == (True, ())
     assert len(result.after[0].members) == 1
 
 

@@ -54,7 +54,7 @@ RACKS = (host(1), host(2), host(3), domain(7, 1, 2), domain(8, 3))
             ["on any host, not only the requested ones", "if n2 were up"],
         ),
         (
-            requirements(other_hosts=frozenset({HostId(1)})),
+            requirements(ignored_hosts=frozenset({HostId(1)})),
             [host(1)],
             ["if the hosts that the request excludes were allowed"],
         ),

@@ -70,13 +70,13 @@ def show(rebalance: Rebalance, obfuscation: Obfuscation) -> Json:
 
 
 def show_plan(planned: RebalancePlan) -> Json:
-    """Return a plan: its moves, and the moves `left` out because no order of them keeps the policies."""
+    """Return a plan: its moves, and under `left` those that no order allows."""
     plan, obfuscation = planned.plan, planned.obfuscation
     return {
         "server_group_id": planned.group.id,
         "dry_run": True,
         "moves": _moves(planned.steps, obfuscation),
-        "left": _moves(planned.left, obfuscation),
+        "left": _moves(planned.blocked, obfuscation),
         "bound": plan.bound,
         "optimal": plan.optimal,
         "violations_before": [show_violation(violation, obfuscation) for violation in plan.before],

@@ -22,7 +22,7 @@ class InventoryColumn:
     min_unit: IntColumn
     max_unit: IntColumn
     step: IntColumn
-    _any_step: bool  # every step_size is 1
+    _all_steps_are_one: bool
 
     @classmethod
     def of(cls, rows: Sequence[int], records: Sequence[InventoryRecord]) -> "InventoryColumn":
@@ -42,23 +42,23 @@ class InventoryColumn:
             bool((step == 1).all()),
         )
 
-    def can_give(self, amount: int, providers: int) -> Mask:
+    def can_allocate(self, amount: int, providers: int) -> Mask:
         """Return which of `providers` rows can serve one allocation of this amount."""
         if amount > MAX_INT:
             return np.zeros(providers, dtype=np.bool_)
         allowed = self._has_room(amount) & (self.min_unit <= amount)
-        if not self._any_step:
+        if not self._all_steps_are_one:
             allowed &= amount % self.step == 0
-        return self._spread(allowed, providers)
+        return self._for_all_providers(allowed, providers)
 
-    def can_give_together(self, amount: int, providers: int) -> Mask:
-        """Return which rows have capacity for the sum of several groups, each of which can_give checks by itself."""
+    def has_capacity_for(self, amount: int, providers: int) -> Mask:
+        """Return which rows have capacity for the sum of several groups, each of which `can_allocate` checks."""
         if amount > MAX_INT:
             return np.zeros(providers, dtype=np.bool_)
-        return self._spread(self._has_room(amount), providers)
+        return self._for_all_providers(self._has_room(amount), providers)
 
     def has_room_at(self, row: int, amount: int) -> bool:
-        """Return `can_give_together` for one provider, which must have the class."""
+        """Return `has_capacity_for` for one provider, which must have the class."""
         at = int(np.searchsorted(self.rows, row))
         return bool(self.used[at] + amount <= self.capacity[at] and amount <= self.max_unit[at])
 
@@ -81,7 +81,7 @@ class InventoryColumn:
         allowed: Mask = (self.used + amount <= self.capacity) & (self.max_unit >= amount)
         return allowed
 
-    def _spread(self, allowed: Mask, providers: int) -> Mask:
+    def _for_all_providers(self, allowed: Mask, providers: int) -> Mask:
         if self.rows.size == providers:
             return allowed
         mask = np.zeros(providers, dtype=np.bool_)
@@ -95,10 +95,10 @@ class LabelIndex:
     def __init__(self, of_row: Sequence[frozenset[str]]) -> None:
         self._count = len(of_row)
         self._rows: dict[str, list[int]] = {}
-        alike: dict[frozenset[str], list[int]] = {}
+        rows_by_labels: dict[frozenset[str], list[int]] = {}
         for row, labels in enumerate(of_row):
-            alike.setdefault(labels, []).append(row)
-        for labels, rows in alike.items():
+            rows_by_labels.setdefault(labels, []).append(row)
+        for labels, rows in rows_by_labels.items():
             for label in labels:
                 self._rows.setdefault(label, []).extend(rows)
         self._masks: dict[str, Mask] = {}

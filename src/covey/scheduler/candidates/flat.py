@@ -1,4 +1,4 @@
-"""Columns that answer for single providers, and the candidates of trees that consist of one provider."""
+"""Masks of the providers that satisfy a request group alone, and the candidates of trees with one provider."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ def satisfies_group(group: RequestGroup, providers: Providers) -> Mask:
     """Return the providers that satisfy a request group alone, without the rest of their tree."""
     allowed = np.ones(len(providers), dtype=np.bool_)
     for name, amount in group.resources.items():
-        allowed &= providers.can_give(name, amount)
+        allowed &= providers.can_allocate(name, amount)
     if group.required:
         allowed &= providers.traits.one_of_each(group.required)
     if group.forbidden:
@@ -45,7 +45,7 @@ def flat_rows(query: CandidateQuery, providers: Providers) -> Rows:
         allowed &= satisfies_group(group, providers)
     amounts = query.amounts
     for name in query.contested:
-        allowed &= providers.can_give_together(name, amounts[name])
+        allowed &= providers.has_capacity_for(name, amounts[name])
     return np.flatnonzero(allowed)
 
 

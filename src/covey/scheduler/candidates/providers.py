@@ -49,15 +49,15 @@ class Providers:
         if row is not None and column is not None:
             column.take(row, amount)
 
-    def can_give(self, resource_class: str, amount: int) -> Mask:
+    def can_allocate(self, resource_class: str, amount: int) -> Mask:
         """Return the providers that can serve one allocation of this amount."""
         column = self.inventories_by_class.get(resource_class)
-        return self._no_providers() if column is None else column.can_give(amount, len(self))
+        return self._no_providers() if column is None else column.can_allocate(amount, len(self))
 
-    def can_give_together(self, resource_class: str, amount: int) -> Mask:
+    def has_capacity_for(self, resource_class: str, amount: int) -> Mask:
         """Return the providers that have capacity for this amount, summed over several request groups."""
         column = self.inventories_by_class.get(resource_class)
-        return self._no_providers() if column is None else column.can_give_together(amount, len(self))
+        return self._no_providers() if column is None else column.has_capacity_for(amount, len(self))
 
     def in_tree_of(self, uuid: str) -> Mask:
         """Return the tree of the provider with this uuid; all False for an unknown one."""
@@ -120,13 +120,13 @@ class Providers:
         return by_root, np.searchsorted(self.root[by_root], np.arange(len(self) + 1))
 
     def _inventory_columns(self) -> dict[str, InventoryColumn]:
-        held: dict[str, tuple[list[int], list[InventoryRecord]]] = {}
+        by_class: dict[str, tuple[list[int], list[InventoryRecord]]] = {}
         for row, record in enumerate(self.records):
             for name, inventory in record.inventories.items():
-                rows, inventories = held.setdefault(name, ([], []))
+                rows, inventories = by_class.setdefault(name, ([], []))
                 rows.append(row)
                 inventories.append(inventory)
-        return {name: InventoryColumn.of(rows, inventories) for name, (rows, inventories) in held.items()}
+        return {name: InventoryColumn.of(rows, inventories) for name, (rows, inventories) in by_class.items()}
 
     def _rows_of(self, ids: Iterable[int | None]) -> Rows:
         return np.array([NO_PROVIDER if i is None else self.row_of[i] for i in ids], dtype=np.intp)

@@ -55,7 +55,7 @@ def needs_of(query: CandidateQuery, providers: Providers) -> list[ResourceNeed]:
             continue
         helps = _may_serve(group, providers, anchored) & root
         for name, amount in group.resources.items():
-            allowed = helps & providers.can_give(name, amount)[anchored.provider]
+            allowed = helps & providers.can_allocate(name, amount)[anchored.provider]
             needs.append(ResourceNeed(UNSUFFIXED, {name: amount}, allowed))
     return needs
 
@@ -148,8 +148,8 @@ def _checks(query: CandidateQuery, providers: Providers, needs: Sequence[Resourc
 
 def _has_traits(providers: Providers, group: RequestGroup, choice: Choice) -> bool:
     """Whether the providers of the unsuffixed group have the required traits between them."""
-    together = frozenset[str]().union(*(providers.records[row].traits for row in choice))
-    return not any(traits.isdisjoint(together) for traits in group.required)
+    traits_of_all = frozenset[str]().union(*(providers.records[row].traits for row in choice))
+    return not any(traits.isdisjoint(traits_of_all) for traits in group.required)
 
 
 def _in_one_subtree(providers: Providers, members: Sequence[int], choice: Choice) -> bool:

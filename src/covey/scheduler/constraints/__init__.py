@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from covey.scheduler.constraints.group_policies import GroupPolicies
 from covey.scheduler.constraints.room import Room
 from covey.scheduler.constraints.static import (
     Enabled,
@@ -14,20 +13,21 @@ from covey.scheduler.constraints.static import (
     Zone,
 )
 from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.policies import GroupPolicies
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
 
 
 class Constraint(Protocol):
-    """Looks at nothing but its arguments, and answers for all hosts at once."""
+    """A filter of hosts: stateless, and evaluated for all hosts at once."""
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
         """Return the hosts that the constraint admits; None when it admits all."""
 
-    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
-        """Explain why the lost hosts are ruled out: every lost host is in one reason."""
+    def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
+        """Explain why the rejected hosts are ruled out: each rejected host is in one reason."""
 
-    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
         """Explain one host that is ruled out, with its numbers, for an administrator."""
 
 

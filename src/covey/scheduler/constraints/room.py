@@ -20,8 +20,8 @@ class Room:
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask:
         return fleet.fits(spec.amounts)
 
-    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
-        found, rest = [], lost
+    def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
+        found, rest = [], rejected
         for free, amount, word in zip(fleet.free, spec.amounts, _WORDS, strict=True):
             lacks = rest & (free < amount) & bool(amount)
             rest = rest & ~lacks
@@ -32,7 +32,7 @@ class Room:
             found.append(Reason(rest & ~allowed, one, many))
         return found
 
-    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
         short = [
             f"{max(0, int(free))} {unit} are free, {amount} requested"
             for free, amount, unit in zip(fleet.free[:, row], spec.amounts, _UNITS, strict=True)

@@ -16,10 +16,10 @@ class Enabled:
     def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
         return np.array([host.enabled for host in fleet.hosts], dtype=np.bool_)
 
-    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
-        return [Reason(lost, "is disabled", "are disabled")]
+    def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
+        return [Reason(rejected, "is disabled", "are disabled")]
 
-    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
         return "it is disabled"
 
 
@@ -30,10 +30,10 @@ class Up:
     def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
         return np.array([host.up for host in fleet.hosts], dtype=np.bool_)
 
-    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
-        return [Reason(lost, "is down", "are down")]
+    def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
+        return [Reason(rejected, "is down", "are down")]
 
-    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
         return "it is down"
 
 
@@ -42,22 +42,22 @@ class NamedHosts:
     """The request names the host or does not exclude it: a destination, a hint, the host that a server leaves."""
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
-        only, other = spec.requirements.only_hosts, spec.requirements.other_hosts
+        only, other = spec.requirements.only_hosts, spec.requirements.ignored_hosts
         if only is None and not other:
             return None
         mask = np.ones(len(fleet), dtype=np.bool_) if only is None else fleet.mask_of(only)
         mask[fleet.rows(other)] = False
         return mask
 
-    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
-        excluded = lost & fleet.mask_of(spec.requirements.other_hosts)
+    def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
+        excluded = rejected & fleet.mask_of(spec.requirements.ignored_hosts)
         return [
             Reason(excluded, "is excluded by the request", "are excluded by the request"),
-            Reason(lost & ~excluded, "is not the one asked for", "are not the ones asked for"),
+            Reason(rejected & ~excluded, "is not the one asked for", "are not the ones asked for"),
         ]
 
-    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        excluded = fleet.hosts[row].id in spec.requirements.other_hosts
+    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+        excluded = fleet.hosts[row].id in spec.requirements.ignored_hosts
         return "the request excludes it" if excluded else "the request asks for another host"
 
 
@@ -71,11 +71,11 @@ class Zone:
             return None
         return np.array([fleet.zone_of(host) == zone for host in fleet.hosts], dtype=np.bool_)
 
-    def reasons(self, spec: RequestSpec, _: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, spec: RequestSpec, _: Fleet, rejected: Mask) -> list[Reason]:
         zone = spec.requirements.zone
-        return [Reason(lost, f"is not in zone {zone}", f"are not in zone {zone}")]
+        return [Reason(rejected, f"is not in zone {zone}", f"are not in zone {zone}")]
 
-    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
         return f"it is in zone {fleet.zone_of(fleet.hosts[row])}, not {spec.requirements.zone}"
 
 
@@ -94,10 +94,10 @@ class TenantIsolation:
             (opened if listed else closed)[fleet.rows(aggregate.hosts)] = True
         return ~closed | opened
 
-    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
-        return [Reason(lost, "is reserved for other projects", "are reserved for other projects")]
+    def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
+        return [Reason(rejected, "is reserved for other projects", "are reserved for other projects")]
 
-    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
         return "an aggregate reserves it for other projects"
 
 
@@ -109,11 +109,11 @@ class ForbiddenAggregates:
         closed = forbidden_aggregates(spec, fleet)
         return ~fleet.mask_of(host for aggregate in closed for host in aggregate.hosts) if closed else None
 
-    def reasons(self, _: RequestSpec, __: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         one = "is in an aggregate that requires traits the request does not ask for"
-        return [Reason(lost, one, one.replace("is in", "are in"))]
+        return [Reason(rejected, one, one.replace("is in", "are in"))]
 
-    def why_not(self, _: RequestSpec, __: Fleet, ___: int) -> str:
+    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
         return "it is in an aggregate that requires traits the request does not ask for"
 
 
@@ -133,15 +133,17 @@ class Traits:
         fits = (required <= host.traits and not forbidden & host.traits for host in fleet.hosts)
         return np.fromiter(fits, dtype=np.bool_, count=len(fleet))
 
-    def reasons(self, spec: RequestSpec, fleet: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
         required = spec.requirements.required_traits
-        lacks = np.fromiter((not required <= h.traits for h in fleet.hosts), dtype=np.bool_, count=len(fleet)) & lost
+        lacks = (
+            np.fromiter((not required <= h.traits for h in fleet.hosts), dtype=np.bool_, count=len(fleet)) & rejected
+        )
         return [
             Reason(lacks, "lacks a required trait", "lack a required trait"),
-            Reason(lost & ~lacks, "has a forbidden trait", "have a forbidden trait"),
+            Reason(rejected & ~lacks, "has a forbidden trait", "have a forbidden trait"),
         ]
 
-    def why_not(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
         traits = fleet.hosts[row].traits
         missing = sorted(spec.requirements.required_traits - traits)
         if missing:

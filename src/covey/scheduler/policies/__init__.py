@@ -1,16 +1,21 @@
-"""Group policies: each kind is one module here, and everything that depends on the kind is in it.
+"""Group policies: each kind is one module here, which has everything that depends on the kind.
 
-To add a kind, write its module and add one line to HARD or to SOFT; `protocol` lists what a kind offers.
+To add a kind, name it in `covey.model.groups`, write its module, and add one line to HARD or to SOFT; `protocol` lists
+what a kind offers.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from covey.model.groups import GroupPolicy, GroupView
+from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies.affinity import Affinity
 from covey.scheduler.policies.anti_affinity import AntiAffinity
 from covey.scheduler.policies.protocol import HardPolicy, Policy, SoftPolicy
 from covey.scheduler.policies.soft_affinity import SoftAffinity
 from covey.scheduler.policies.soft_anti_affinity import SoftAntiAffinity
+from covey.scheduler.reasons import Reason
+from covey.scheduler.request_spec import RequestSpec
 
 HARD: tuple[HardPolicy, ...] = (AntiAffinity(), Affinity())  # in the order in which they explain a refusal
 SOFT: tuple[SoftPolicy, ...] = (SoftAntiAffinity(), SoftAffinity())
@@ -19,7 +24,7 @@ SOFT: tuple[SoftPolicy, ...] = (SoftAntiAffinity(), SoftAffinity())
 def kind_of(policy: GroupPolicy) -> Policy:
     """Return the kind of a policy."""
     kinds: tuple[Policy, ...] = (*HARD, *SOFT)
-    return next(each for each in kinds if each.kind is policy.kind)
+    return next(kind for kind in kinds if kind.kind is policy.kind)
 
 
 def hard_policies(group: GroupView) -> Iterator[tuple[HardPolicy, GroupPolicy]]:
@@ -36,5 +41,32 @@ def soft_policies(group: GroupView) -> list[tuple[SoftPolicy, GroupPolicy]]:
 
 
 def describe(policies: Iterable[GroupPolicy]) -> str:
-    """Put a group's policies into words: at most 2 in one rack; behind one switch if possible."""
+    """Return a group's policies in words: at most 2 in one rack; behind one switch if possible."""
     return "; ".join(kind_of(policy).describe(policy) for policy in policies)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPolicies:
+    """The constraint that each hard policy of the group admits the host."""
+
+    def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
+        mask: Mask | None = None
+        for kind, policy in hard_policies(spec.group):
+            admitted = kind.mask(policy, spec.group, fleet)
+            mask = admitted if mask is None else mask & admitted
+        return mask
+
+    def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
+        all_reasons: list[Reason] = []
+        for kind, policy in hard_policies(spec.group):
+            rejected_here = rejected & ~kind.mask(policy, spec.group, fleet)
+            rejected = rejected & ~rejected_here
+            all_reasons += kind.reasons(policy, spec.group, fleet, rejected_here)
+        return all_reasons
+
+    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
+        return next(
+            kind.explain_host(policy, spec.group, fleet, row)
+            for kind, policy in hard_policies(spec.group)
+            if not kind.mask(policy, spec.group, fleet)[row]
+        )

@@ -45,20 +45,20 @@ class Affinity:
         if policy.target is not None:
             return targets.inside(policy, fleet)
         domains = fleet.domains(policy.scope.id)
-        return domains.spread(_open_domains(domains, group, fleet))
+        return domains.per_host(_open_domains(domains, group, fleet))
 
-    def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
         domains, scope = fleet.domains(policy.scope.id), policy.scope.name
-        without_domain = lost & (domains.of_host == NO_DOMAIN)
-        rest = lost & ~without_domain
+        without_domain = rejected & (domains.of_host == NO_DOMAIN)
+        rest = rejected & ~without_domain
         found = reasons_without_domain(domains, scope, without_domain)
         if policy.target is not None:
             required = f"outside the {scope} that the group requires"
             return [*found, Reason(rest, f"is {required}", f"are {required}")]
-        moving = rest & domains.spread(counts_by_domain(domains, fleet, group.places) > 0)
+        moving = rest & domains.per_host(counts_by_domain(domains, fleet, group.places) > 0)
         return [*found, Reason(rest & ~moving, *_elsewhere(policy)), Reason(moving, *_only_moving(policy))]
 
-    def why_not(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
+    def explain_host(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
         domains, scope = fleet.domains(policy.scope.id), policy.scope.name
         domain = domains.of_host[row]
         if domain == NO_DOMAIN:
@@ -76,7 +76,7 @@ class Affinity:
             return  # the mask rules all other domains out for the whole batch
         domains = fleet.domains(policy.scope.id)
         if not counts_by_domain(domains, fleet, group.places)[:NO_DOMAIN].any():
-            state.together.append(domains.of_host[state.rows])
+            state.affinity_domains.append(domains.of_host[state.rows])
 
     def relax(self, policy: GroupPolicy, _: GroupView, __: Fleet, ___: Mask) -> Relaxation | None:
         domain = in_one(policy.scope.name) if policy.target is None else f"in that {policy.scope.name}"
@@ -88,17 +88,17 @@ class Affinity:
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         return count_scattered(scoped, counts)
 
-    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
-        return scattered_term(model, scoped, flows, steady=steady)
+    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, monotonic: bool) -> "Term":
+        return scattered_term(model, scoped, flows, monotonic=monotonic)
 
-    def most_on_host(self, _: GroupPolicy) -> int | None:
+    def max_members_per_host(self, _: GroupPolicy) -> int | None:
         return None
 
     def destinations(self, scoped: ScopedPolicy, counts: Counts) -> Mask | None:
         """Domains that hold members, unless the group is a single member, which may start elsewhere."""
         if scoped.target is not None or counts[:NO_DOMAIN].sum() <= 1:
             return None
-        return scoped.domains.spread(counts > 0)
+        return scoped.domains.per_host(counts > 0)
 
 
 def scattered_members(places: MemberPlaces) -> Iterator[Violation]:
@@ -122,8 +122,8 @@ def count_scattered(scoped: ScopedPolicy, counts: Counts) -> int:
     return int(counts.sum()) - int(counts[:NO_DOMAIN].max(initial=0))
 
 
-def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
-    """Return the same after a rebalance: one of the domains is chosen as the group's."""
+def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, monotonic: bool) -> "Term":
+    """Return `count_scattered` after a rebalance as a term: the solver chooses one domain as the group's."""
     counts, total = flows.counts, int(flows.counts.sum())
     if scoped.target is not None:
         return total - targets.flow_inside(scoped, flows)
@@ -141,7 +141,7 @@ def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows",
     model.add(sum(gone.values()) + away >= sum((total - int(counts[d])) * is_it for d, is_it in chosen.items()))
     for domain, is_it in chosen.items():
         model.add(away >= total - flows.after(domain)).only_enforce_if(is_it)
-        if counts[domain] == counts[fullest] or not steady:
+        if counts[domain] == counts[fullest] or not monotonic:
             continue
         # Members of third domains move first: the penalty would grow if those of the fullest domain left before.
         others = sum(number for other, number in gone.items() if other not in {domain, fullest})

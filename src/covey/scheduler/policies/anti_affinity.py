@@ -52,12 +52,12 @@ class AntiAffinity:
         domains = fleet.domains(policy.scope.id)
         has_room = counts_by_domain(domains, fleet, group.places) < policy.limit
         has_room[NO_DOMAIN] = False
-        return domains.spread(has_room)
+        return domains.per_host(has_room)
 
-    def reasons(self, policy: GroupPolicy, _: GroupView, fleet: Fleet, lost: Mask) -> list[Reason]:
+    def reasons(self, policy: GroupPolicy, _: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
         domains, scope = fleet.domains(policy.scope.id), policy.scope.name
-        without_domain = lost & (domains.of_host == NO_DOMAIN)
-        rest = lost & ~without_domain
+        without_domain = rejected & (domains.of_host == NO_DOMAIN)
+        rest = rejected & ~without_domain
         if policy.target is not None:
             avoided = f"in the {scope} that the group avoids"
             reason = Reason(rest, f"is {avoided}", f"are {avoided}")
@@ -67,7 +67,7 @@ class AntiAffinity:
             reason = Reason(rest, f"already holds {held}{one}", f"already hold {held}{many}")
         return [*reasons_without_domain(domains, scope, without_domain), reason]
 
-    def why_not(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
+    def explain_host(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
         domains, scope = fleet.domains(policy.scope.id), policy.scope.name
         domain = domains.of_host[row]
         if domain == NO_DOMAIN:
@@ -117,8 +117,8 @@ class AntiAffinity:
         over = np.maximum(counts[:NO_DOMAIN] - scoped.policy.limit, 0)
         return int(counts[NO_DOMAIN]) + int(over.sum())
 
-    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
-        del steady  # a member never arrives in a domain that is at its limit, so the penalty never grows
+    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, monotonic: bool) -> "Term":
+        del monotonic  # a member never arrives in a domain that is at its limit, so the penalty never grows
         if scoped.target is not None:
             return targets.flow_inside(scoped, flows)
         limit, over = scoped.policy.limit, []
@@ -138,7 +138,7 @@ class AntiAffinity:
             model.add(sum(variables) <= limit * host_class.rows.size)
         return sum(over) + flows.after(NO_DOMAIN)
 
-    def most_on_host(self, policy: GroupPolicy) -> int | None:
+    def max_members_per_host(self, policy: GroupPolicy) -> int | None:
         return policy.limit if policy.target is None else None
 
     def destinations(self, _: ScopedPolicy, __: Counts) -> Mask | None:

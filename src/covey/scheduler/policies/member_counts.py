@@ -21,7 +21,7 @@ def best(policy: GroupPolicy, group: GroupView, fleet: Fleet, candidates: Mask, 
 def rank_batch(
     policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState, batch: BatchCost, sign: int
 ) -> int:
-    """Add the same order to a batch: each server changes the cost of its domain by one unit."""
+    """Add the ranking of `best` to a batch's state: each server changes the cost of its domain by one unit."""
     domains = fleet.domains(policy.scope.id)
     of, costs = domains.of_host[state.rows], -sign * counts_by_domain(domains, fleet, group.places)
     least, most = int(costs.min()), int(costs.max())

@@ -33,18 +33,18 @@ class Policy(Protocol):
         """The kind's name in the API."""
 
     def describe(self, policy: GroupPolicy) -> str:
-        """Put the policy into words: at most 2 in one rack."""
+        """Return the policy in words: at most 2 in one rack."""
 
     def violations(self, places: MemberPlaces) -> Iterator[Violation]:
-        """Yield what is wrong with the members' places; a group has at least one member."""
+        """Yield the violations by the members' places; a group has at least one member."""
 
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         """Count the misplaced members. It is zero exactly where `violations` yields nothing."""
 
-    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
+    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, monotonic: bool) -> "Term":
         """Return the penalty after a rebalance as a term of the solver's model; add the constraints that it needs.
 
-        A steady penalty must not grow on the way to the solution.
+        With `monotonic`, no order of the moves may increase the penalty on the way.
         """
 
 
@@ -54,20 +54,20 @@ class HardPolicy(Policy, Protocol):
     def mask(self, policy: GroupPolicy, group: GroupView, fleet: Fleet) -> Mask:
         """Return the hosts that admit one more member."""
 
-    def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, lost: Mask) -> list[Reason]:
-        """Explain why the lost hosts do not admit one: every lost host is in one reason."""
+    def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
+        """Explain why the rejected hosts do not admit one: each rejected host is in one reason."""
 
-    def why_not(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
+    def explain_host(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
         """Explain one host that the mask rules out, with numbers and identifiers, for an administrator."""
 
     def constrain_batch(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState) -> None:
-        """Add what the servers of a batch do to one another."""
+        """Add the limits that the servers of a batch set each other to its state."""
 
     def relax(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, others: Mask) -> Relaxation | None:
-        """Return the smallest change after which one of the hosts that all else admits is not ruled out."""
+        """Return the smallest change after which the policy admits one of the `others`: hosts that all else admits."""
 
-    def most_on_host(self, policy: GroupPolicy) -> int | None:
-        """Return how many members a host holds at most by a policy of the host scope; None without a limit."""
+    def max_members_per_host(self, policy: GroupPolicy) -> int | None:
+        """Return the maximum number of members on a host, for a policy of the host scope; None without a limit."""
 
     def destinations(self, scoped: ScopedPolicy, counts: Counts) -> Mask | None:
         """Return the hosts to which a rebalance may move members; None for all that the mask admits."""
@@ -82,7 +82,7 @@ class SoftPolicy(Policy, Protocol):
     def rank_batch(
         self, policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState, batch: "BatchCost"
     ) -> int:
-        """Add what hosts cost the servers of a batch; return a number greater than any difference in units."""
+        """Add the cost of hosts to a batch's state; return a number greater than any cost difference, in units."""
 
 
 class BatchCost(NamedTuple):

@@ -22,7 +22,7 @@ class ScopedPolicy:
 
     policy: GroupPolicy
     domains: Domains
-    usable: Mask  # domains that have a host that is enabled and up
+    usable: Mask  # domains that have an available host
 
     @property
     def target(self) -> int | None:
@@ -70,17 +70,17 @@ class MemberPlaces:
         return self.scoped.domains.ambiguous[self.rows]
 
     def inside(self, domain: int) -> NDArray[np.bool_]:
-        """The members in a domain, as a mask."""
+        """Return the members in a domain, as a mask."""
         mask: NDArray[np.bool_] = self.scoped.domains.of_host[self.rows] == domain
         return mask
 
     def violation(self, domain: int | str | None, members: NDArray[np.bool_], sentence: str) -> Violation:
-        """The policy is violated by these members; a domain is given by its number or its identifier."""
+        """Return the violation by these members; a domain is given by its number or its identifier."""
         name = self.scoped.domains.names[domain] if isinstance(domain, int) else domain
         return Violation(self.policy, name, tuple(self.members[members].tolist()), self.policy.kind.is_soft, sentence)
 
     def without_domain(self) -> Iterator[Violation]:
-        """The violation by members that are in no domain of the scope."""
+        """Yield the violation by members that are in no domain of the scope, if any."""
         outside = self.inside(NO_DOMAIN)
         if outside.any():
             yield self.violation(None, outside, f"{count_members(outside)} in no {self.policy.scope.name}")
@@ -90,7 +90,7 @@ def scoped(policy: GroupPolicy, fleet: Fleet) -> ScopedPolicy:
     """Return the policy with the domains of its scope."""
     domains = fleet.domains(policy.scope.id)
     usable = np.zeros(len(domains.names) + 1, dtype=np.bool_)
-    usable[domains.of_host[fleet.takes]] = True
+    usable[domains.of_host[fleet.available]] = True
     return ScopedPolicy(policy, domains, usable[:NO_DOMAIN])
 
 
@@ -101,30 +101,30 @@ def member_places(policies: Sequence[GroupPolicy], hosts: Mapping[str, HostId], 
     return (MemberPlaces(scoped(policy, fleet), members, rows) for policy in policies if known)
 
 
-def reasons_without_domain(domains: Domains, scope: str, lost: Mask) -> list[Reason]:
-    """Why hosts that are in no domain, or in two, were ruled out."""
+def reasons_without_domain(domains: Domains, scope: str, rejected: Mask) -> list[Reason]:
+    """Return why hosts that are in no domain, or in two, are ruled out."""
     return [
-        Reason(lost & ~domains.ambiguous, f"is in no {scope}", f"are in no {scope}"),
-        Reason(lost & domains.ambiguous, f"is in two {scope} domains", f"are in two {scope} domains"),
+        Reason(rejected & ~domains.ambiguous, f"is in no {scope}", f"are in no {scope}"),
+        Reason(rejected & domains.ambiguous, f"is in two {scope} domains", f"are in two {scope} domains"),
     ]
 
 
 def why_without_domain(domains: Domains, scope: str, row: int) -> str:
-    """The same for one host."""
+    """Return why one host that is in no domain, or in two, is ruled out."""
     return f"it is in two {scope} domains at once" if domains.ambiguous[row] else f"it is in no {scope}"
 
 
 def in_one(scope: str) -> str:
-    """Say that several are in the same domain: on one host, in one rack."""
+    """Return the phrase for one domain of a scope: on one host, in one rack."""
     return f"{_PREPOSITIONS.get(scope, 'in')} one {scope}"
 
 
 def in_target(policy: GroupPolicy) -> str:
-    """Say that one is in the domain that the policy names: behind switch 7, in rack 3."""
+    """Return the phrase for the domain that the policy names: behind switch 7, in rack 3."""
     return f"{_PREPOSITIONS.get(policy.scope.name, 'in')} {policy.scope.name} {policy.target}"
 
 
 def count_members(members: NDArray[np.bool_]) -> str:
-    """Begin a sentence with the number of members."""
+    """Return the beginning of a sentence: 1 member is, 3 members are."""
     number = int(np.count_nonzero(members))
     return "1 member is" if number == 1 else f"{number} members are"

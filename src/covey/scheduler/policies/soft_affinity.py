@@ -48,5 +48,5 @@ class SoftAffinity:
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         return count_scattered(scoped, counts)
 
-    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
-        return scattered_term(model, scoped, flows, steady=steady)
+    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, monotonic: bool) -> "Term":
+        return scattered_term(model, scoped, flows, monotonic=monotonic)

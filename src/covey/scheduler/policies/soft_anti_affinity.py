@@ -62,8 +62,8 @@ class SoftAntiAffinity:
         most, least = _most_and_least(scoped, counts[:NO_DOMAIN])
         return int(counts[NO_DOMAIN]) + max(0, most - least - 1)
 
-    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, steady: bool) -> "Term":
-        del steady  # a move from a fuller domain to an emptier one never makes the spread less even
+    def penalty_term(self, model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows", *, monotonic: bool) -> "Term":
+        del monotonic  # a move from a fuller domain to an emptier one never makes the spread less even
         if scoped.target is not None:
             return targets.flow_inside(scoped, flows)
         total, usable = int(flows.counts.sum()), int(scoped.usable.sum())
@@ -88,6 +88,6 @@ class SoftAntiAffinity:
 
 
 def _most_and_least(scoped: ScopedPolicy, counts: Counts) -> tuple[int, int]:
-    """Return how many members the fullest domain holds, and the emptiest one that takes servers."""
+    """Return how many members the fullest domain holds, and the emptiest one with an available host."""
     most = int(counts.max(initial=0))
     return most, int(counts[scoped.usable].min(initial=most))

@@ -1,4 +1,4 @@
-"""Policies that name a domain: `anti-affinity:rack:1` avoids it, `affinity:rack:1` requires it; soft ones prefer so."""
+"""Policies that name a domain: `anti-affinity:rack:1` avoids it, `affinity:rack:1` requires it; soft kinds prefer."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ def flow_inside(scoped: ScopedPolicy, flows: "DomainFlows") -> "Term":
 
 
 def rank_batch(better: Mask, state: BatchState, batch: BatchCost) -> int:
-    """Make the candidates that are not among the better hosts cost one unit more."""
+    """Add one unit of cost to the candidates that are not among the better hosts."""
     worse = ~better[state.rows]
     state.preferences.append(PolicyDomains(worse.astype(np.intp), [DomainState(), DomainState(batch.unit)]))
     return 2

@@ -29,7 +29,7 @@ class Plan:
     optimal: bool
     before: tuple[Violation, ...]
     after: tuple[Violation, ...]
-    left: tuple[Move, ...] = ()  # would repair more, but no order of them is allowed
+    blocked: tuple[Move, ...] = ()  # would repair more, but no order of them is allowed
 
 
 def plan(
@@ -48,8 +48,8 @@ def plan(
         return Plan((), 0, optimal=False, before=before, after=before)
     best, bound, proved = found
     after = tuple(violations(policies, hosts_after(members, best.moves), fleet))
-    optimal = proved and not best.left
-    return Plan(best.moves, bound if optimal else min(bound, len(best.moves)), optimal, before, after, best.left)
+    optimal = proved and not best.blocked
+    return Plan(best.moves, bound if optimal else min(bound, len(best.moves)), optimal, before, after, best.blocked)
 
 
 def is_still_valid(

@@ -1,4 +1,4 @@
-"""Assignments: from numbers to names. Which members leave, and which hosts receive how many."""
+"""Assignments: the members that leave, and how many each host receives, from a solution that only has numbers."""
 
 from collections import Counter
 from collections.abc import Sequence

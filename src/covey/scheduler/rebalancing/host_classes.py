@@ -38,7 +38,7 @@ def classify_hosts(problem: Problem, single: Iterable[int]) -> list[HostClass]:
         if scoped.policy.scope == HOST and scoped.target is not None and scoped.target >= 0:
             alone[scoped.target] = True
     singles = [np.array([row], dtype=np.intp) for row in np.flatnonzero(alone)]
-    return [_host_class(problem, rows, most) for rows in (*singles, *_alike(problem, most, ~alone))]
+    return [_host_class(problem, rows, most) for rows in (*singles, *_equivalent_hosts(problem, most, ~alone))]
 
 
 def _most(problem: Problem) -> NDArray[np.int64]:
@@ -48,7 +48,7 @@ def _most(problem: Problem) -> NDArray[np.int64]:
         amounts = problem.member_classes[group.member_class].amounts
         fleet.take(group.row, [-amount * len(group.ids) for amount in amounts])
     kinds = hard_policies(GroupView(problem.host_policies))
-    limits = [limit for kind, policy in kinds if (limit := kind.most_on_host(policy)) is not None]
+    limits = [limit for kind, policy in kinds if (limit := kind.max_members_per_host(policy)) is not None]
     most = np.zeros((len(problem.member_classes), len(fleet)), dtype=np.int64)
     for number, member_class in enumerate(problem.member_classes):
         members = sum(len(group.ids) for group in problem.move_groups if group.member_class == number)
@@ -57,7 +57,7 @@ def _most(problem: Problem) -> NDArray[np.int64]:
     return most
 
 
-def _alike(problem: Problem, most: NDArray[np.int64], among: NDArray[np.bool_]) -> list[Rows]:
+def _equivalent_hosts(problem: Problem, most: NDArray[np.int64], among: NDArray[np.bool_]) -> list[Rows]:
     """Return the hosts that differ in nothing but their room, class by class."""
     rows = np.flatnonzero(among & most.any(axis=0)) if len(most) else np.empty(0, dtype=np.intp)
     if not rows.size:
@@ -75,7 +75,7 @@ def _gathering_hosts(problem: Problem, most: NDArray[np.int64]) -> Sequence[int]
         return []
     empty = np.ones(len(problem.fleet), dtype=np.bool_)
     empty[problem.rows] = False
-    return [int(rows[fits[rows].argmax()]) for rows in _alike(problem, most, empty) for fits in most]
+    return [int(rows[fits[rows].argmax()]) for rows in _equivalent_hosts(problem, most, empty) for fits in most]
 
 
 def _host_class(problem: Problem, rows: Rows, most: NDArray[np.int64]) -> HostClass:

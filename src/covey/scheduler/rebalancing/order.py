@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from covey.model.groups import GroupView
 from covey.model.ids import HostId
-from covey.scheduler.decide import allowed
+from covey.scheduler.decide import allowed_hosts
 from covey.scheduler.rebalancing.assignments import Assignment
 from covey.scheduler.rebalancing.problem import Move, Problem
 
@@ -26,10 +26,10 @@ class _Leaving:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """Moves that can be made one after another, and those for which there is no such order."""
+    """Moves in an allowed order, and the blocked ones: no order of them is allowed."""
 
     moves: tuple[Move, ...]
-    left: tuple[Move, ...]
+    blocked: tuple[Move, ...]
     objective: Objective
 
 
@@ -50,7 +50,7 @@ def order_moves(problem: Problem, assignment: Assignment) -> MovePlan:
             break
         late = set(left)
         members = [*left, *(member for member in members if member not in late)]
-    return MovePlan(best.moves(), best.left(members), best.objective())
+    return MovePlan(best.moves(), best.blocked(members), best.objective())
 
 
 def may_continue(problem: Problem, moves: Sequence[Move]) -> bool:
@@ -91,7 +91,7 @@ class _Sequence:
         self._counts = [scoped.counts(problem.rows) for scoped in problem.scoped]
         self._penalties = problem.penalties_before
         self._bounds = tuple(map(max, self._penalties, assignment.penalties(problem)))
-        self._made: list[tuple[_Leaving, int]] = []
+        self._moves_made: list[tuple[_Leaving, int]] = []
         self._objectives = [problem.objective(self._penalties)]
 
     def run(self, members: Sequence[_Leaving]) -> list[_Leaving]:
@@ -108,15 +108,15 @@ class _Sequence:
 
     def moves(self) -> tuple[Move, ...]:
         """Return the moves up to the best point."""
-        return tuple(self._move(member, row) for member, row in self._made[: self.objective()[1]])
+        return tuple(self._move(member, row) for member, row in self._moves_made[: self.objective()[1]])
 
-    def left(self, members: Sequence[_Leaving]) -> tuple[Move, ...]:
-        """Return the other moves."""
-        made, dropped = self._made[: self.objective()[1]], self._made[self.objective()[1] :]
+    def blocked(self, members: Sequence[_Leaving]) -> tuple[Move, ...]:
+        """Return the moves that have no allowed order, and those after the best point."""
+        kept, dropped = self._moves_made[: self.objective()[1]], self._moves_made[self.objective()[1] :]
         receiving = {number: list(rows.elements()) for number, rows in self._receiving.items()}
         for member, row in dropped:
             receiving[member.member_class].append(row)
-        done = {member for member, _ in made}
+        done = {member for member, _ in kept}
         return tuple(self._move(m, receiving[m.member_class].pop()) for m in members if m not in done)
 
     def move(self, member: _Leaving, rows: Iterable[int]) -> bool:
@@ -124,21 +124,21 @@ class _Sequence:
         member_class, source = self._problem.member_classes[member.member_class], self._id(member.row)
         self._places[source] -= 1  # a member does not count against itself
         spec = member_class.spec(GroupView(self._problem.policies, +self._places))
-        mask = allowed(spec, self._fleet)
+        mask = allowed_hosts(spec, self._fleet)
         for row in rows:
             if mask[row] and self._count_if_allowed(member.row, row):
                 self._receiving[member.member_class] = self._receiving[member.member_class] - Counter([row])
                 self._places[self._id(row)] += 1
                 self._fleet.take(member.row, [-amount for amount in spec.amounts])
                 self._fleet.take(row, spec.amounts)
-                self._made.append((member, row))
+                self._moves_made.append((member, row))
                 self._objectives.append(self._problem.objective(self._penalties))
                 return True
         self._places[source] += 1
         return False
 
     def _count_if_allowed(self, source: int, destination: int) -> bool:
-        """Count the move in, unless it increases a penalty that may not grow."""
+        """Add the move to the counts, unless it increases a penalty that may not grow. Return whether it is added."""
         self._count(source, destination)
         problem, before = self._problem, self._penalties
         after = problem.penalties(self._counts)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from covey.model.groups import HOST, GroupPolicy, GroupView
 from covey.model.ids import HostId
-from covey.scheduler.decide import allowed
+from covey.scheduler.decide import allowed_hosts
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import hard_policies, kind_of
 from covey.scheduler.policies.scopes import Counts, ScopedPolicy, scoped
@@ -105,7 +105,7 @@ def build_problem(policies: Sequence[GroupPolicy], members: Sequence[Member], fl
     with_domains = tuple(scoped(policy, fleet) for policy in policies)
     destinations = _destinations(with_domains, rows, len(fleet))
     member_classes = _member_classes(numbers, GroupView(tuple(policies)), destinations, fleet)
-    move_groups = tuple(MoveGroup(row, number, tuple(found)) for (row, number), found in ids.items())
+    move_groups = tuple(MoveGroup(row, number, tuple(alike)) for (row, number), alike in ids.items())
     return Problem(tuple(policies), fleet, known, rows, member_classes, move_groups, with_domains)
 
 
@@ -114,7 +114,9 @@ def _member_classes(
 ) -> tuple[MemberClass, ...]:
     """Return the classes with the hosts that admit them if all hosts and the group were empty."""
     return tuple(
-        MemberClass(amounts, needs, mask & allowed(RequestSpec((0, 0, 0), requirements=needs, group=empty), fleet))
+        MemberClass(
+            amounts, needs, mask & allowed_hosts(RequestSpec((0, 0, 0), requirements=needs, group=empty), fleet)
+        )
         for amounts, needs in classes
     )
 

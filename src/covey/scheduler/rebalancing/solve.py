@@ -61,9 +61,8 @@ class _Search:
         self._solver = CpSolver()
         self._solver.parameters.num_workers = 1
         self._solver.parameters.random_seed = seed % 2**31
-        self._solver.parameters.linearization_level = (
-            2  # the model is mostly a network flow, which linear programming solves well
-        )
+        # The model is mostly a network flow, which linear programming solves well.
+        self._solver.parameters.linearization_level = 2
         self._hint([0] * len(self._flows.variables))  # no moves: always a solution
 
     def goals(self) -> list[tuple[Term, int | None]]:
@@ -76,21 +75,21 @@ class _Search:
         hard = [(scoped, before) for scoped, before in pairs if not scoped.policy.kind.is_soft]
         total: Term = 0
         for scoped, before in hard:
-            term = self._penalty(scoped, steady=True)
+            term = self._penalty(scoped, monotonic=True)
             self.model.add(term <= before)
             total = total + term
         holds = not any(before for _, before in hard)
         goals: list[tuple[Term, int | None]] = [(total, 0 if holds else None)]
         for scoped, before in pairs:
             if scoped.policy.kind.is_soft:
-                term = self._penalty(scoped, steady=holds)
+                term = self._penalty(scoped, monotonic=holds)
                 holds = holds and not before
                 goals.append((term, 0 if holds else None))
         return [*goals, (sum(self._flows.leave), None)]
 
-    def _penalty(self, scoped: ScopedPolicy, *, steady: bool) -> Term:
+    def _penalty(self, scoped: ScopedPolicy, *, monotonic: bool) -> Term:
         flows = self._flows.by_domain(scoped)
-        return kind_of(scoped.policy).penalty_term(self.model, scoped, flows, steady=steady)
+        return kind_of(scoped.policy).penalty_term(self.model, scoped, flows, monotonic=monotonic)
 
     def minimize(self, goal: Term) -> int | None:
         """Return the smallest value found; None if the time did not suffice for any."""

@@ -60,7 +60,9 @@ class Refusals:
         if detail == "none":
             return Refusal(found, refused=True)
         requirements = self.servers.requirements_for(found.project_id, found.flavor, found.request)
-        requirements = replace(requirements, other_hosts=requirements.other_hosts | frozenset(found.placement.avoid))
+        requirements = replace(
+            requirements, ignored_hosts=requirements.ignored_hosts | frozenset(found.placement.avoid)
+        )
         with self.store.read() as tx:
             group = _group(tx, found)
             with self.live.fresh(tx) as snapshot:

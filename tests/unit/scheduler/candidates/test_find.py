@@ -146,8 +146,8 @@ class TestFlat:
         providers.take(rack.records["large"].id, "MEMORY_MB", 4000)
         providers.take(rack.records["large"].id, "DISK_GB", 1)
         providers.take(777, "VCPU", 1)
-        assert providers.can_give("MEMORY_MB", 97).tolist() == [True, False, True]
-        assert providers.can_give("MEMORY_MB", 96).tolist() == [True, True, True]
+        assert providers.can_allocate("MEMORY_MB", 97).tolist() == [True, False, True]
+        assert providers.can_allocate("MEMORY_MB", 96).tolist() == [True, True, True]
 
     def test_empty_fleet_has_no_candidates(self) -> None:
         assert Forest().find(group(VCPU=1)).candidates == ()

@@ -45,10 +45,10 @@ class EvenHosts:
     def mask(self, _: GroupPolicy, __: GroupView, fleet: Fleet) -> Mask:
         return np.array([_is_even(host.name) for host in fleet.hosts], dtype=np.bool_)
 
-    def reasons(self, _: GroupPolicy, __: GroupView, ___: Fleet, lost: Mask) -> list[Reason]:
-        return [Reason(lost, "is odd", "are odd")]
+    def reasons(self, _: GroupPolicy, __: GroupView, ___: Fleet, rejected: Mask) -> list[Reason]:
+        return [Reason(rejected, "is odd", "are odd")]
 
-    def why_not(self, _: GroupPolicy, __: GroupView, ___: Fleet, ____: int) -> str:
+    def explain_host(self, _: GroupPolicy, __: GroupView, ___: Fleet, ____: int) -> str:
         return "its number is odd"
 
     def constrain_batch(self, _: GroupPolicy, __: GroupView, ___: Fleet, ____: BatchState) -> None:
@@ -57,7 +57,7 @@ class EvenHosts:
     def relax(self, _: GroupPolicy, __: GroupView, ___: Fleet, ____: Mask) -> Relaxation | None:
         return Relaxation("on odd hosts", None)
 
-    def most_on_host(self, _: GroupPolicy) -> int | None:
+    def max_members_per_host(self, _: GroupPolicy) -> int | None:
         return None
 
     def destinations(self, _: ScopedPolicy, __: Counts) -> Mask | None:
@@ -72,8 +72,8 @@ class EvenHosts:
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         return sum(int(counts[row]) for row, name in enumerate(scoped.domains.names) if not _is_even(name))
 
-    def penalty_term(self, _: Any, scoped: ScopedPolicy, flows: Any, *, steady: bool) -> Any:
-        del steady
+    def penalty_term(self, _: Any, scoped: ScopedPolicy, flows: Any, *, monotonic: bool) -> Any:
+        del monotonic
         return sum(flows.after(row) for row in flows.busy if not _is_even(scoped.domains.names[row]))
 
 
