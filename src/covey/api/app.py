@@ -224,7 +224,7 @@ def _app(
     render: errors.Render,
     no_route: errors.NoRoute,
 ) -> Api:
-    app: Api = falcon.App(request_type=Request, middleware=[each for each in (parts.cors, middleware) if each])
+    app: Api = falcon.App(request_type=Request, middleware=[part for part in (parts.cors, middleware) if part])
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)
     errors.install(app, render, no_route)

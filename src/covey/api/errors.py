@@ -100,7 +100,7 @@ Respond = Callable[[Request, falcon.Response, HTTPStatus, str], None]
 def handle_unexpected_errors(app: falcon.App[Request, falcon.Response], respond: Respond) -> None:
     """Handle Falcon's HTTP errors, and unexpected exceptions as a 500 without a stack trace."""
 
-    def wrong_http(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
+    def http_error(req: Request, resp: falcon.Response, error: falcon.HTTPError, _: object) -> None:
         respond(req, resp, HTTPStatus(error.status_code), error.description or error.title or "")
 
     def unexpected(req: Request, resp: falcon.Response, error: Exception, _: object) -> None:
@@ -109,7 +109,7 @@ def handle_unexpected_errors(app: falcon.App[Request, falcon.Response], respond:
         respond(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
 
     app.add_error_handler(Exception, unexpected)
-    app.add_error_handler(falcon.HTTPError, wrong_http)
+    app.add_error_handler(falcon.HTTPError, http_error)
 
 
 def install(app: falcon.App[Request, falcon.Response], render: Render, no_route: NoRoute) -> None:
@@ -123,10 +123,10 @@ def install(app: falcon.App[Request, falcon.Response], render: Render, no_route:
     def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
         respond(req, resp, STATUS[error.code], error.message)
 
-    def wrong_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
+    def unknown_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
         no_route(req, resp)
 
     handle_unexpected_errors(app, respond)
-    app.add_error_handler(falcon.HTTPRouteNotFound, wrong_route)
-    app.add_error_handler(falcon.HTTPMethodNotAllowed, wrong_route)
+    app.add_error_handler(falcon.HTTPRouteNotFound, unknown_route)
+    app.add_error_handler(falcon.HTTPMethodNotAllowed, unknown_route)
     app.add_error_handler(CoveyError, expected)

@@ -17,8 +17,8 @@ def moment(query: Mapping[str, str], name: str) -> datetime | None:
         return None
     text = query[name]
     try:
-        given = datetime.fromisoformat(text)
-        return given.astimezone(UTC).replace(tzinfo=None) if given.tzinfo else given
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time
     except (ValueError, OverflowError) as error:
         raise Invalid(
             f"Invalid input for query parameters {name}. Value: {text}. {text!r} is not a 'date-time'"

@@ -103,4 +103,4 @@ def _counts(state: FleetState) -> str:
         "flavors": state.flavors,
         "images": state.images,
     }
-    return ", ".join(f"{len(things)} {name}" for name, things in lists.items() if things)
+    return ", ".join(f"{len(entries)} {name}" for name, entries in lists.items() if entries)

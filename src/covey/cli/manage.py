@@ -56,20 +56,20 @@ def sync_aggregates(verbose: bool, as_json: bool, config_files: tuple[str, ...],
     """
     try:
         with _bar("Adding links") as begin:
-            done = aggregate_sync.sync(_store(config_files, database), begin)
+            result = aggregate_sync.sync(_store(config_files, database), begin)
     except Unavailable as error:
         _exit(f"Error: {error.message}", 2)
     if as_json:
-        added = [{"aggregate": link.aggregate, "uuid": link.uuid, "host": link.host} for link in done.added]
-        failed = [{"aggregate": name, "reason": reason} for name, reason in done.failed]
-        _write({"added": added, "failed": failed, "total": done.total})
+        added = [{"aggregate": link.aggregate, "uuid": link.uuid, "host": link.host} for link in result.added]
+        failed = [{"aggregate": name, "reason": reason} for name, reason in result.failed]
+        _write({"added": added, "failed": failed, "total": result.total})
     else:
-        for link in done.added if verbose else ():
+        for link in result.added if verbose else ():
             click.echo(f"+ provider {link.host} in aggregate {link.aggregate} ({link.uuid})")
-        for name, reason in done.failed:
+        for name, reason in result.failed:
             click.echo(f"! aggregate {name}: {reason}", err=True)
-        click.echo(f"{_count(len(done.added), 'link')} added, of {done.total} required.")
-    sys.exit(_FAILED if done.failed else 0)
+        click.echo(f"{_count(len(result.added), 'link')} added, of {result.total} required.")
+    sys.exit(_FAILED if result.failed else 0)
 
 
 @placement.command("sync_traits")
@@ -89,25 +89,25 @@ def sync_traits(dry_run: bool, as_json: bool, config_files: tuple[str, ...], dat
     """
     store = _store(config_files, database)
     with _bar("Adding traits") as begin:
-        done = trait_sync.sync(store, clock_and_ids.now, begin, dry_run=dry_run)
+        result = trait_sync.sync(store, clock_and_ids.now, begin, dry_run=dry_run)
     if as_json:
         _write(
             {
-                "added": [{"aggregate": t.aggregate, "host": t.host, "trait": t.trait} for t in done.added],
-                "created": done.created,
-                "unknown": [{"aggregate": name, "trait": trait} for name, trait in done.unknown],
+                "added": [{"aggregate": t.aggregate, "host": t.host, "trait": t.trait} for t in result.added],
+                "created": result.created,
+                "unknown": [{"aggregate": name, "trait": trait} for name, trait in result.unknown],
                 "applied": not dry_run,
             }
         )
     else:
-        for name in done.created:
+        for name in result.created:
             click.echo(f"+ trait {name}")
-        for added in done.added:
+        for added in result.added:
             click.echo(f"+ trait {added.trait} on {added.host} (aggregate {added.aggregate})")
-        for name, trait in done.unknown:
+        for name, trait in result.unknown:
             click.echo(f"! aggregate {name} requires {trait}: neither a standard trait nor a CUSTOM_ one.")
-        click.echo(f"{_count(len(done.added), 'trait')} {_done('added', dry_run=dry_run)}.")
-    sys.exit(1 if done.unknown else 0)
+        click.echo(f"{_count(len(result.added), 'trait')} {_participle('added', dry_run=dry_run)}.")
+    sys.exit(1 if result.unknown else 0)
 
 
 @placement.command()
@@ -131,12 +131,14 @@ def audit(delete: bool, as_json: bool, config_files: tuple[str, ...], database: 
         with _bar("Deleting allocations") as begin:
             found = orphaned_allocations.delete(store, found, begin)
     if as_json:
-        _write({"orphans": [_orphan(each) for each in found], "deleted": delete})
+        _write({"orphans": [_orphan(orphan) for orphan in found], "deleted": delete})
     else:
         for orphan in found:
-            for held in orphan.allocations:
+            for allocation in orphan.allocations:
                 consumer = f"{orphan.consumer.kind} {orphan.consumer.uuid}"
-                click.echo(f"{'-' if delete else '!'} {consumer} on {held.provider}: {_amounts(held.resources)}")
+                click.echo(
+                    f"{'-' if delete else '!'} {consumer} on {allocation.provider}: {_amounts(allocation.resources)}"
+                )
         consumers = _count(len(found), "consumer")
         click.echo(f"{consumers} without a server or a migration {'deleted' if delete else 'found'}.")
     sys.exit(0 if not found else _DELETED if delete else _FOUND)
@@ -167,20 +169,22 @@ def heal_allocations(
         mismatches = allocation_healing.find_mismatches(store, instance)
     except NotFound as error:
         _exit(f"Error: {error.message}", _NO_SUCH)
-    done = allocation_healing.HealResult(tuple(mismatches))
+    result = allocation_healing.HealResult(tuple(mismatches))
     if mismatches and not dry_run:
         with _bar("Healing servers") as begin:
-            done = allocation_healing.heal(store, clock_and_ids.now, mismatches, begin)
+            result = allocation_healing.heal(store, clock_and_ids.now, mismatches, begin)
     if as_json:
-        failed = [{**_mismatch(each), "reason": reason} for each, reason in done.failed]
-        _write({"healed": [_mismatch(each) for each in done.healed], "failed": failed, "applied": not dry_run})
+        failed = [{**_mismatch(mismatch), "reason": reason} for mismatch, reason in result.failed]
+        _write(
+            {"healed": [_mismatch(mismatch) for mismatch in result.healed], "failed": failed, "applied": not dry_run}
+        )
     else:
-        for healed in done.healed:
+        for healed in result.healed:
             click.echo(f"~ server {healed.server} ({healed.name}): {_places(healed)}")
-        for each, reason in done.failed:
-            click.echo(f"! server {each.server} ({each.name}): {_places(each)}: {reason}")
-        click.echo(f"{_count(len(done.healed), 'server')} {_done('healed', dry_run=dry_run)}.")
-    sys.exit(_FAILED if done.failed else 0 if done.healed else _NOTHING)
+        for mismatch, reason in result.failed:
+            click.echo(f"! server {mismatch.server} ({mismatch.name}): {_places(mismatch)}: {reason}")
+        click.echo(f"{_count(len(result.healed), 'server')} {_participle('healed', dry_run=dry_run)}.")
+    sys.exit(_FAILED if result.failed else 0 if result.healed else _NOTHING)
 
 
 def _store(config_files: tuple[str, ...], database: str | None) -> Store:
@@ -216,7 +220,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _done(verb: str, *, dry_run: bool) -> str:
+def _participle(verb: str, *, dry_run: bool) -> str:
     return f"would be {verb}" if dry_run else verb
 
 
@@ -225,7 +229,7 @@ def _amounts(resources: Mapping[str, int]) -> str:
 
 
 def _places(mismatch: AllocationMismatch) -> str:
-    return "; ".join(f"{_amounts(held)} on {host}" for host, held in mismatch.expected.items()) or "nothing"
+    return "; ".join(f"{_amounts(resources)} on {host}" for host, resources in mismatch.expected.items()) or "nothing"
 
 
 def _mismatch(mismatch: AllocationMismatch) -> dict[str, object]:
@@ -235,7 +239,8 @@ def _mismatch(mismatch: AllocationMismatch) -> dict[str, object]:
 def _orphan(orphan: OrphanedConsumer) -> dict[str, object]:
     consumer = orphan.consumer
     allocations = [
-        {"provider": held.provider, "uuid": held.uuid, "resources": held.resources} for held in orphan.allocations
+        {"provider": allocation.provider, "uuid": allocation.uuid, "resources": allocation.resources}
+        for allocation in orphan.allocations
     ]
     return {
         "consumer": consumer.uuid,

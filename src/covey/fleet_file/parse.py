@@ -152,11 +152,11 @@ def check_scopes(
 def check_aggregate_names(groups: Sequence[HostGroup], aggregates: Sequence[Named], problems: ProblemCollector) -> None:
     """Report a name that two aggregates would share: each zone and each domain becomes an aggregate."""
     owners: dict[str, tuple[str, Path]] = {}
-    for what, name in _implied(groups):
-        _claim(what, name, owners, problems)
+    for use, name in _implied(groups):
+        _claim_name(use, name, owners, problems)
     for name in aggregates:
         if name.text in owners:
-            _claim("an aggregate", name, owners, problems)
+            _claim_name("an aggregate", name, owners, problems)
 
 
 def _implied(groups: Sequence[HostGroup]) -> Iterable[tuple[str, Named]]:
@@ -168,11 +168,11 @@ def _implied(groups: Sequence[HostGroup]) -> Iterable[tuple[str, Named]]:
             yield from ((f"a domain of scope {quoted(scope)}", domain) for domain in domains)
 
 
-def _claim(what: str, name: Named, owners: dict[str, tuple[str, Path]], problems: ProblemCollector) -> None:
-    owner, path = owners.setdefault(name.text, (what, name.path))
-    if owner != what:
+def _claim_name(use: str, name: Named, owners: dict[str, tuple[str, Path]], problems: ProblemCollector) -> None:
+    owner, path = owners.setdefault(name.text, (use, name.path))
+    if owner != use:
         line = problems.line(path)
-        problems.at(name.path, f"{quoted(name.text)} can't name {what}: it names {owner} on line {line}")
+        problems.at(name.path, f"{quoted(name.text)} can't name {use}: it names {owner} on line {line}")
 
 
 def _unknown_scope(scope: str, declared: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ class Problem:
 
     line: int
     column: int
-    where: str
+    location: str
     message: str
 
 
@@ -36,7 +36,7 @@ class FleetFileError(Exception):
 
     def __str__(self) -> str:
         """Return one line for each problem."""
-        return "\n".join(f"{self.filename}:{p.line}:{p.column}: {p.where}: {p.message}" for p in self.problems)
+        return "\n".join(f"{self.filename}:{p.line}:{p.column}: {p.location}: {p.message}" for p in self.problems)
 
 
 def quoted(text: str) -> str:

@@ -49,7 +49,7 @@ class Counts:
     placed: int = 0
     refused: int = 0
     deleted: int = 0
-    lost: int = 0  # with their hosts
+    lost: int = 0  # with a failed host
     moved: int = 0  # evacuated or drained to another host
     stuck: int = 0  # on a drained host
     reasons: dict[str, int] = field(default_factory=dict)
@@ -68,8 +68,8 @@ class SimulatedCloud:
         self.counts = Counts()
         self.decision_s: list[float] = []
         self._clock = clock
-        self._on: dict[int, dict[str, None]] = {}  # servers by host row, in order of placement
-        self._lost: set[int] = set()  # hosts that are down permanently
+        self._names_by_row: dict[int, dict[str, None]] = {}  # servers by host row, in order of placement
+        self._permanently_down: set[int] = set()  # rows of hosts
         self._unplaced: dict[str, str | None] = {}  # servers without a host, and their groups
         self._rows = {host.name: row for row, host in enumerate(self.fleet.hosts)}
         for name, policies in start.groups.items():
@@ -117,8 +117,8 @@ class SimulatedCloud:
         """Take hosts down with their servers, and optionally evacuate those."""
         rows = list(hosts)
         if permanent:
-            self._lost.update(rows)
-        self._mark(rows, up=False)
+            self._permanently_down.update(rows)
+        self._set_state(rows, up=False)
         for name in self._names_on(rows):
             server = self._remove(name)
             if not evacuate or not self._move(name, server, seed):
@@ -127,12 +127,12 @@ class SimulatedCloud:
 
     def recover(self, hosts: Iterable[int]) -> None:
         """Bring hosts up again, empty, unless they are down permanently."""
-        self._mark([row for row in hosts if row not in self._lost], up=True)
+        self._set_state([row for row in hosts if row not in self._permanently_down], up=True)
 
     def drain(self, hosts: Iterable[int], seed: int) -> None:
         """Disable hosts, and migrate their servers where possible."""
         rows = list(hosts)
-        self._mark(rows, enabled=False)
+        self._set_state(rows, enabled=False)
         for name in self._names_on(rows):
             server = self._remove(name)
             if not self._move(name, server, seed):
@@ -210,15 +210,15 @@ class SimulatedCloud:
 
     def _refuse(self, spec: RequestSpec, decision: Decision, group: str | None, number: int) -> None:
         """Count a refusal by its leading reason."""
-        lacking = () if decision.chosen else decision.fitting
-        reason = leading_reason(replace(spec, group=self._view(group)), self.fleet, lacking)
+        placed = () if decision.chosen else decision.fitting  # of a batch below its minimum
+        reason = leading_reason(replace(spec, group=self._view(group)), self.fleet, placed)
         counts = self.counts
         counts.refused += number
         if reason not in counts.reasons:
-            counts.first_at[reason] = self.fullness()
+            counts.first_at[reason] = self.highest_usage()
         counts.reasons[reason] = counts.reasons.get(reason, 0) + number
 
-    def fullness(self) -> float:
+    def highest_usage(self) -> float:
         """Return the used share of the fleet's scarcest resource, over available hosts."""
         capacity = self.fleet.capacity[:, self.fleet.available].sum(axis=1)
         free = self.fleet.free[:, self.fleet.available].sum(axis=1)
@@ -247,11 +247,11 @@ class SimulatedCloud:
             member = self.member_table.add(self.groups[group].number, row)
             self._count(group, row, 1)
         self.servers[name] = PlacedServer(row, amounts, requirements, group, member)
-        self._on.setdefault(row, {})[name] = None
+        self._names_by_row.setdefault(row, {})[name] = None
 
     def _remove(self, name: str) -> PlacedServer:
         server = self.servers.pop(name)
-        del self._on[server.row][name]
+        del self._names_by_row[server.row][name]
         vcpus, memory_mb, disk_gb = server.amounts
         self.fleet.take(server.row, (-vcpus, -memory_mb, -disk_gb))
         if server.group is not None:
@@ -270,9 +270,9 @@ class SimulatedCloud:
         owner.view = replace(owner.view, places=places)
 
     def _names_on(self, rows: Iterable[int]) -> list[str]:
-        return [name for row in rows for name in self._on.get(row, ())]
+        return [name for row in rows for name in self._names_by_row.get(row, ())]
 
-    def _mark(self, rows: Collection[int], *, enabled: bool | None = None, up: bool | None = None) -> None:
+    def _set_state(self, rows: Collection[int], *, enabled: bool | None = None, up: bool | None = None) -> None:
         """Change the state of hosts, and drop the cached masks."""
         hosts = list(self.fleet.hosts)
         for row in rows:

@@ -69,15 +69,15 @@ def read(lines: Iterable[bytes | str], source: str) -> list[Event]:
     return sorted(events, key=lambda event: event.at)  # stable: events at the same time keep their order
 
 
-def _check(event: Event, where: str) -> None:
+def _check(event: Event, position: str) -> None:
     if sum(getattr(event, kind) is not None for kind in _KINDS) != 1:
-        raise Invalid(f"{where}: exactly one of {', '.join(_KINDS)} is required besides `at`.")
+        raise Invalid(f"{position}: exactly one of {', '.join(_KINDS)} is required besides `at`.")
     boot = event.boot
     if boot is None:
         return
     if boot.minimum > boot.count:
-        raise Invalid(f"{where}: `minimum` must not exceed `count`.")
+        raise Invalid(f"{position}: `minimum` must not exceed `count`.")
     if boot.group is None and (boot.policies or boot.rules):
-        raise Invalid(f"{where}: `policies` and `rules` require a `group`.")
+        raise Invalid(f"{position}: `policies` and `rules` require a `group`.")
     if not (boot.vcpus or boot.memory_mb or boot.disk_gb):
-        raise Invalid(f"{where}: at least one of `vcpus`, `memory_mb` and `disk_gb` must be greater than 0.")
+        raise Invalid(f"{position}: at least one of `vcpus`, `memory_mb` and `disk_gb` must be greater than 0.")

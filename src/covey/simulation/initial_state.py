@@ -97,10 +97,10 @@ class InitialState:
     def _target(self, scope: ScopeRef, name: str) -> str:
         if scope == HOST:
             return name
-        real = {self.names.get(each.id, str(each.id)): str(each.id) for each in self.domains(scope.name)}
-        if name not in real:
-            raise Invalid(_unknown(scope.name, name, sorted(real)))
-        return real[name]
+        identifiers = {self.names.get(domain.id, str(domain.id)): str(domain.id) for domain in self.domains(scope.name)}
+        if name not in identifiers:
+            raise Invalid(_unknown(scope.name, name, sorted(identifiers)))
+        return identifiers[name]
 
 
 def _unknown(kind: str, name: str, known: Sequence[str]) -> str:

@@ -16,27 +16,27 @@ from covey.scheduler.request_spec import RequestSpec
 _LIMIT = re.compile(r"hold \d+ of")
 
 
-def leading_reason(spec: RequestSpec, fleet: Fleet, lacking: tuple[HostId, ...] = ()) -> str:
-    """Return the reason that rules out most hosts for one more server, after the `lacking` hosts took theirs.
+def leading_reason(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = ()) -> str:
+    """Return the reason that rules out most hosts for one more server, after each host of `placed` took one.
 
     The text is that of an explanation without numbers, so that equal reasons add up. Hosts that static constraints
     rule out, such as a host that is down or in another zone, count only if they are all that is left: the decision
     has cached them, and an explanation would spend most of its time on them.
     """
-    alive = fleet.static_masks[spec.requirements]
-    if lacking or not alive.any():
-        return _most(explain(spec, fleet, lacking).reasons, Zone().allows(spec, fleet))
+    remaining = fleet.static_masks[spec.requirements]
+    if placed or not remaining.any():
+        return _most_frequent(explain(spec, fleet, placed).reasons, Zone().allows(spec, fleet))
     reasons: list[Reason] = []
     for constraint in DYNAMIC:
         column = constraint.allows(spec, fleet)
         if column is not None:
-            reasons += constraint.reasons(spec, fleet, alive & ~column)
-            alive = alive & column
-    return _most(reasons)
+            reasons += constraint.reasons(spec, fleet, remaining & ~column)
+            remaining = remaining & column
+    return _most_frequent(reasons)
 
 
-def _most(reasons: Sequence[Reason], among: Mask | None = None) -> str:
-    """Return the reason with the most hosts, of all hosts or of some."""
+def _most_frequent(reasons: Sequence[Reason], among: Mask | None = None) -> str:
+    """Return the reason that rejects the most hosts, of all or of those in `among`."""
     if not reasons:
         return "are none"
     most = max(

@@ -60,10 +60,10 @@ def generate(start: InitialState, workload: Workload, seed: int) -> list[Event]:
         raise Invalid("The fleet has no flavors; a workload needs at least one.")
     rng = np.random.default_rng(seed)
     mix = workload.mix or default_mix(start)
-    for each in mix:
-        start.policies(*_read(each.policies))
+    for entry in mix:
+        start.policies(*_read(entry.policies))
     weights = _weights(start)
-    boots = _enough(start, weights, workload.churn) if workload.boots is None else workload.boots
+    boots = _servers_to_fill(start, weights, workload.churn) if workload.boots is None else workload.boots
     zones = sorted({host.zone or start.default_zone for host in start.hosts})
     domains = {scope: sum(1 for _ in start.domains(scope)) for scope in start.scopes} | {HOST.name: len(start.hosts)}
     return _Stream(start, workload, mix, weights, rng, zones, domains).events(boots)
@@ -76,7 +76,7 @@ def _weights(start: InitialState) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def _enough(start: InitialState, weights: NDArray[np.float64], churn: float) -> int:
+def _servers_to_fill(start: InitialState, weights: NDArray[np.float64], churn: float) -> int:
     """Return a number of servers that slightly exceeds the free capacity."""
     mean = weights @ np.array([size.amounts for size in start.sizes], dtype=np.float64)
     hosts = start.hosts
@@ -124,8 +124,8 @@ class _Stream:
             born = self.rng.random(sizes.size) * self._seconds * 0.95
             for i, members in enumerate(sizes.tolist()):
                 policies = self.mix[kind[i]].policies
-                where = self.zones[zone[i]] if zoned[i] and self._may_ask_for_zone(policies) else None
-                found += self._group(f"g{i + 1}", members, policies, int(flavor[i]), where, float(born[i]))
+                requested_zone = self.zones[zone[i]] if zoned[i] and self._may_request_zone(policies) else None
+                found += self._group(f"g{i + 1}", members, policies, int(flavor[i]), requested_zone, float(born[i]))
         return sorted(found, key=lambda event: event.at)
 
     @property
@@ -133,7 +133,7 @@ class _Stream:
         return self.workload.days * DAY_S
 
     def _shares(self) -> NDArray[np.float64]:
-        shares = np.array([each.share for each in self.mix])
+        shares = np.array([entry.share for entry in self.mix])
         return np.asarray(shares / shares.sum())
 
     def _group_sizes(self, boots: int) -> NDArray[np.int64]:
@@ -170,7 +170,7 @@ class _Stream:
             found.append(Event(later, grow=Grow(name, grown)))
         return found
 
-    def _may_ask_for_zone(self, policies: tuple[str, ...]) -> bool:
+    def _may_request_zone(self, policies: tuple[str, ...]) -> bool:
         """Return whether groups with these policies may request a zone: only policies of the scope host."""
         return len(self.zones) > 1 and all(_scope(policy) == HOST.name for policy in policies)
 

@@ -20,9 +20,9 @@ from covey.scheduler.constraints.static import (
     Zone,
 )
 from covey.scheduler.decide import allowed_hosts
-from covey.scheduler.policies import GroupPolicies
 from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.policies import GroupPolicies
 from covey.scheduler.request_spec import RequestSpec
 from tests.unit.scheduler.fleets import (
     RACK,

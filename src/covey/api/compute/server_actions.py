@@ -52,8 +52,8 @@ class ServerActions:
                 assert inner is not None
                 self.power.reboot(actor, key, request_id, hard=inner["type"].lower() == "hard")
             case "lock":
-                said = inner if inner and req.version >= mv.LOCKED_REASON else {}
-                self.power.lock(actor, key, said.get("locked_reason"))
+                parameters = inner if inner and req.version >= mv.LOCKED_REASON else {}
+                self.power.lock(actor, key, parameters.get("locked_reason"))
             case "unlock":
                 self.power.unlock(actor, key)
             case "os-resetState":
@@ -104,12 +104,12 @@ class ServerActions:
         resp.status = falcon.HTTP_200
         resp.media = {"adminPass": inner.get("adminPass", "")} if req.version < mv.EVACUATE_NO_SHARED else {}
 
-    def _resize(self, req: Request, key: str, flavor: str) -> None:
+    def _resize(self, req: Request, key: str, flavor_id: str) -> None:
         try:
-            wanted = self.flavors.get(req.actor, flavor)
+            flavor = self.flavors.get(req.actor, flavor_id)
         except NotFound as error:
             raise Invalid(error.message) from error
-        request = MoveRequest(MoveKind.RESIZE, req.context.request_id, flavor=wanted)
+        request = MoveRequest(MoveKind.RESIZE, req.context.request_id, flavor=flavor)
         self.moves.begin(req.actor, key, request, "os_compute_api:servers:resize")
 
 
@@ -182,7 +182,7 @@ class Migrations:
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         query = read_query(req, server_schemas.MIGRATIONS)
         owned = req.version >= mv.MIGRATION_OWNERS
-        wanted = MigrationFilter(
+        filters = MigrationFilter(
             server_id=query.get("instance_uuid"),
             status=query.get("status"),
             kind=query.get("migration_type"),
@@ -192,8 +192,8 @@ class Migrations:
             project_id=query.get("project_id") if owned else None,
             page=_log_page(query, req, mv.MIGRATIONS_PAGED, self.max_limit),
         )
-        found = self.histories.migrations(req.actor, wanted)
-        page = found[: _size(wanted.page)]
+        found = self.histories.migrations(req.actor, filters)
+        page = found[: _size(filters.page)]
         resp.media = {"migrations": [_migration(move, req) for move in page]}
         if len(found) > len(page):
             resp.media["migrations_links"] = _next(req, query, page[-1].uuid)

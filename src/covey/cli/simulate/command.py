@@ -107,8 +107,8 @@ def _stream(start: InitialState, given: Mapping[str, Any]) -> list[Event]:
     if given["recording"] is not None:
         with given["recording"].open("rb") as file:
             return read(file, given["recording"].name)
-    texts = [tuple(text.strip() for text in each.split(",")) for each in given["policies"]]
-    mix = tuple(Mix(() if each == ("none",) else each, 1.0) for each in texts)
+    texts = [tuple(text.strip() for text in option.split(",")) for option in given["policies"]]
+    mix = tuple(Mix(() if policies == ("none",) else policies, 1.0) for policies in texts)
     churn, growth = given["churn"] / 100, given["growth"] / 100
     return generate(
         start, Workload(given["boots"], given["days"], churn, growth, given["failures"], mix=mix), given["seed"]

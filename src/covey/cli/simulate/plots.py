@@ -154,9 +154,9 @@ def _refusals(figure: "Figure", panels: "Panels") -> None:
 
 
 def _scaling(axes: "Axes", timings: Sequence[Timing]) -> None:
-    hosts = [each.hosts for each in timings]
+    hosts = [timing.hosts for timing in timings]
     for number, (name, values) in enumerate(
-        {"p50": [each.p50_s for each in timings], "p99": [each.p99_s for each in timings]}.items()
+        {"p50": [timing.p50_s for timing in timings], "p99": [timing.p99_s for timing in timings]}.items()
     ):
         times = [1e3 * value for value in values]
         axes.plot(hosts, times, color=_COLOURS[number], linestyle=_DASHES[number], marker="os"[number], label=name)

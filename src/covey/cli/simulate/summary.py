@@ -88,7 +88,9 @@ def _fleet(start: InitialState) -> dict[str, Any]:
 
 def timing_lines(timings: Sequence[Timing]) -> list[str]:
     """Return a row for each fleet size."""
-    rows = [(f"  {each.hosts:,} hosts", f"{each.p50_s * 1e3:.3f}  {each.p99_s * 1e3:.3f} ms") for each in timings]
+    rows = [
+        (f"  {timing.hosts:,} hosts", f"{timing.p50_s * 1e3:.3f}  {timing.p99_s * 1e3:.3f} ms") for timing in timings
+    ]
     return (
         [
             "",
@@ -200,7 +202,7 @@ def _times(run: Outcome) -> dict[str, float]:
 
 
 def _by_number(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    return sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def _usage(row: Sequence[float]) -> dict[str, float | None]:
@@ -216,5 +218,5 @@ def _numbers(column: Sequence[float] | np.ndarray[Any, Any]) -> list[float | Non
     return [_number(value) for value in column]
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

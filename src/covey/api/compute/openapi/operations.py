@@ -102,9 +102,9 @@ def actions(inner: Mapping[str, JsonSchema]) -> JsonSchema:
     return any_of(schemas.action(verb, schema) for verb, schema in inner.items())
 
 
-def wrapped(name: str, thing: JsonSchema) -> JsonSchema:
+def wrapped(name: str, schema: JsonSchema) -> JsonSchema:
     """Return the schema of a response with one required key."""
-    return shape({name: thing})
+    return shape({name: schema})
 
 
 def plain(schema: Any) -> Any:  # noqa: ANN401 -- any part of a schema
