@@ -1,4 +1,4 @@
-# One word for each habit. `make help` lists them.
+# `make help` lists the targets.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -33,13 +33,13 @@ setup: $(VENV)/.dev  ## Prepare .venv with everything that development needs
 demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=.demo)
 	$(BIN)/covey demo --port $(PORT) --data-dir $(DATA)
 
-# A test process for each core. Properties try a third of their examples in `make test`, and all of them in `make soak`.
+# A test process for each core. Properties run three tenths of their examples in `make test`, and all in `make soak`.
 WORKERS ?= auto
 SOAK    ?= 1
 PYTEST  := $(BIN)/pytest --numprocesses=$(WORKERS) --durations=20
 QUICK   := tests/unit tests/property $(patsubst %,tests/functional/test_%.py,smoke servers server_groups hosts flavors)
 
-programs: setup  ## Install what some tests need and no wheel holds (Chromium, RabbitMQ, curl), where that is allowed
+programs: setup  ## Install Chromium, RabbitMQ and curl for the tests that need them, where that is allowed
 	@$(BIN)/python -m tests.programs
 
 test: programs  ## Run the suite, on SQLite and on a PostgreSQL that it starts itself (WORKERS=auto)
@@ -68,10 +68,10 @@ lint: setup  ## ruff: format and rules
 types: setup  ## mypy --strict
 	$(BIN)/mypy
 
-layers: setup  ## Which way imports may point
+layers: setup  ## Check the import contracts
 	$(BIN)/lint-imports
 
-check: lint types layers test soak conformance  ## What CI runs, there with SOAK=0.3
+check: lint types layers test soak conformance  ## All checks; CI runs them with SOAK=0.3
 
 $(SITE)/installed: requirements/docs.txt | $(BIN)/uv
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(SITE)
@@ -100,5 +100,5 @@ lock: $(BIN)/uv  ## Update every pinned dependency and its hashes
 	$(PIN) tests/conformance/requirements.in -o tests/conformance/requirements.txt
 	$(PIN) tests/conformance/clustering/requirements.in -o tests/conformance/clustering/requirements.txt
 
-clean:  ## Remove what the other words made
+clean:  ## Remove what the other targets created
 	rm -rf $(VENV) .demo site .conformance .environments .bench .mypy_cache .ruff_cache .pytest_cache .coverage .import_linter_cache
