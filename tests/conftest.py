@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -18,6 +19,12 @@ from tests.programs import PROGRAMS, install_command
 # Tests start many Python programs, and each compiles all of its modules again where this variable is set.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# No test is timed: a busy machine fails none.
+hypothesis.settings.register_profile(
+    "covey", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("covey")
 
 _NOT_INSTALLED = "{} is not installed"
 
