@@ -58,8 +58,6 @@ _HOLD = "SELECT id FROM hosts WHERE id IN ? ORDER BY id FOR UPDATE"
 _DELETE_BELOW = delete(resource_providers).where(resource_providers.c.root_id == bindparam("of"))
 _DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
 
-_IN_USE = "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
-
 
 class Hosts:
     """Every host of the fleet."""
