@@ -263,7 +263,7 @@ def test_hanging_broker_delays_no_requests_and_no_builds(broker: RabbitMQ, servi
         server = service.boot("one", group)
         until(lambda: service.status(server) == "ACTIVE")
         assert time.monotonic() - began < 10
-        until(lambda: "takes too long" in service.covey.log)
+        until(lambda: "did not answer in time" in service.covey.log)
         waiting = service.waiting()
     assert waiting[0] == "server_group.create"
     with listening(broker.url) as heard:
