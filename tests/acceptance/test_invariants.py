@@ -60,7 +60,7 @@ def file(tmp_path: Path, sqlite_server: SQLite) -> Iterator[Path]:
             new_servers += [a_server("two-1", 3, "two"), a_server("two-2", 3, "two")]
             new_servers += [a_server("soft-1", 2, "soft"), a_server("soft-2", 2, "soft"), a_server("lost", None)]
             new_servers += [a_server("shelved", 3), a_server("moved", 3)]
-            tx.claims.commit(Plan(new_servers=new_servers), "", NOW)
+            tx.claims.commit(Plan(new_servers=new_servers), "", NOW, None)
             tx.claims.release("shelved")
             tx.claims.move_allocations(ServerId("moved"), "the-move", HostId(3))
             tx.claims.relocate("moved", HostId(2), (2, 512, 1))

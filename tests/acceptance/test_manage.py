@@ -77,7 +77,7 @@ def boot(store: Store) -> None:
             NOW,
             host_id=host.id,
         )
-        tx.claims.commit(Plan(new_servers=[NewServer(server, "r")]), "", NOW)
+        tx.claims.commit(Plan(new_servers=[NewServer(server, "r")]), "", NOW, None)
         tx.claims.release(SERVER)
 
 

@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 import yaml
 
 from covey.model.access_rules.placement import PLACEMENT
 from covey.storage import engine, tables
-from covey.storage.changes import FleetChanges
 from tests.acceptance.processes import running_covey
 from tests.databases import PostgreSQL, SQLite
 from tests.environments import prepared
@@ -141,9 +141,9 @@ def _empty(connected: sa.Engine) -> None:
     """Delete all rows and invalidate cached fleets. The change log stays, since readers keep their position in it."""
     with engine.writer(connected).begin() as connection:
         for table in reversed(tables.metadata.sorted_tables):
-            if table is not tables.fleet_changes:
+            if table not in (tables.fleet_changes, tables.topology):
                 connection.execute(sa.delete(table))
-        FleetChanges(connection).add_structure()
+        connection.execute(sa.update(tables.topology).values(token=str(uuid4())))
 
 
 def _known() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -51,7 +52,9 @@ def _wipe(url: str) -> None:
     made = engine.connect(url)
     with made.begin() as connection:
         for table in reversed(tables.metadata.sorted_tables):
-            connection.execute(sa.delete(table))
+            if table is not tables.topology:
+                connection.execute(sa.delete(table))
+        connection.execute(sa.update(tables.topology).values(token=str(uuid4()), trimmed_to=0))
     made.dispose()
 
 

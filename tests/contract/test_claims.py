@@ -46,7 +46,7 @@ def hosts(store: Store) -> tuple[HostId, HostId]:
 def test_two_servers_that_swap_hosts_do_not_deadlock(store: Store) -> None:
     one, two = hosts(store)
     with store.write() as tx:
-        tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", two)]), "", NOW)
+        tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", two)]), "", NOW, None)
 
     def relocate(server: str, host: HostId) -> CoveyError | None:
         with store.write() as tx:
@@ -64,10 +64,10 @@ def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> 
     with store.write() as tx:
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=2)}})
     with pytest.raises(StaleClaim) as stale, store.write() as tx:  # both together take two
-        tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", one), a_server("c", two)]), "", NOW)
+        tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", one), a_server("c", two)]), "", NOW, None)
     assert stale.value.hosts == {one}
     with store.write() as tx:
-        tx.claims.commit(Plan(new_servers=[a_server("c", two)]), "", NOW)
+        tx.claims.commit(Plan(new_servers=[a_server("c", two)]), "", NOW, None)
     with pytest.raises(StaleClaim), store.write() as tx:
         tx.claims.relocate("c", one, SIZE)
     with store.write() as tx:
@@ -81,7 +81,7 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
     for number in range(ROUNDS):
         name = f"s{number}"
         with store.write() as tx:
-            tx.claims.commit(Plan(new_servers=[a_server(name, one)]), "", NOW)
+            tx.claims.commit(Plan(new_servers=[a_server(name, one)]), "", NOW, None)
             tx.claims.move_allocations(ServerId(name), f"move-of-{name}", one)
             tx.claims.take([UsageChange(two, *SIZE)])
             tx.claims.allocate(name, two, SIZE)
@@ -94,7 +94,9 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
 
         def take(name: str = name) -> CoveyError | None:
             with store.write() as tx:
-                tx.claims.commit(Plan(new_servers=[a_server(f"{name}-1", one), a_server(f"{name}-2", two)]), "", NOW)
+                tx.claims.commit(
+                    Plan(new_servers=[a_server(f"{name}-1", one), a_server(f"{name}-2", two)]), "", NOW, None
+                )
                 tx.claims.release(f"{name}-2", f"{name}-1")
             return None
 

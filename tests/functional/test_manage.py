@@ -8,6 +8,7 @@ import pytest
 
 from covey import clock_and_ids
 from covey.model.changes import UsageChange
+from covey.model.claims import amounts_of
 from covey.model.errors import NotFound
 from covey.model.ids import HostId
 from covey.model.providers import InventoryRecord
@@ -62,7 +63,10 @@ def allocate(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     with cloud.store.write() as tx:
         tx.claims.add_consumer(consumer, "web", "alice", kind)
         flavor = a_flavor(vcpus=1, memory_mb=1024, disk_gb=10)
-        cloud.assembled.server_tasks.destinations.claim(tx, consumer, host_id(cloud, host), flavor)
+        use = UsageChange(host_id(cloud, host), *amounts_of(flavor))
+        tx.claims.take([use])
+        tx.claims.allocate(consumer, HostId(use.host_id), amounts_of(flavor))
+        tx.changes.add_uses([use])
     return consumer
 
 

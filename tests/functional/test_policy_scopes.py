@@ -696,7 +696,7 @@ def _logs_structure_change(store: Store, change: Any) -> bool:
         cursor = tx.changes.begin()
     assert change().status == 200
     with store.read() as tx:
-        return tx.changes.since(cursor, "other writer").structure
+        return bool(tx.changes.since(cursor, "other writer").structure)
 
 
 def test_host_in_two_domains_takes_no_server_of_that_scope(cloud: Cloud) -> None:

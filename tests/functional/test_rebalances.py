@@ -152,7 +152,7 @@ def test_rebalance_continues_after_a_worker_dies(crowded: Crowded) -> None:
     started(cloud, group)
     for _ in range(60):
         with cloud.store.write() as tx:
-            tx.changes.add_structure()  # reloads the fleet
+            tx.topology.changed(providers=[1])  # reloads the fleet
         jobs = {job.kind for job in cloud.jobs()}
         if not jobs:
             break

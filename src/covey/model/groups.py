@@ -159,9 +159,9 @@ class GroupState:
         """Return the part that a decision uses."""
         return GroupView(self.policies, self.places, self.movers)
 
-    def next(self) -> "GroupState":
-        """Return the same state at the next version."""
-        return GroupState(self.version + 1, self.project_id, self.policies, self.places, self.users, self.movers)
+    def at(self, version: int) -> "GroupState":
+        """Return the same state at another version."""
+        return GroupState(version, self.project_id, self.policies, self.places, self.users, self.movers)
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
         """Return the state with one more member on each of the hosts."""

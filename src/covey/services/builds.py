@@ -9,7 +9,7 @@ import numpy as np
 import structlog
 
 from covey.model.actions import ActionEvent
-from covey.model.errors import DriverFault, NoValidHost, OperationInProgress, StaleClaim
+from covey.model.errors import DriverFault, NoValidHost, OperationInProgress, StaleClaim, TransactionConflict
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Fault, FaultKind, Server, Task, VmState
 from covey.model.work import Job, JobKind
@@ -111,7 +111,7 @@ class Builds:
     def _reschedule(self, server: Server, fault: DriverFault) -> None:
         """Claim another host, without those that failed; or put the server into ERROR with the reason."""
         for _ in range(self.attempts):
-            with suppress(StaleClaim), self.store.write() as tx:
+            with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
                 self._retry(tx, server, fault)
                 return
 
@@ -139,7 +139,7 @@ class Builds:
 
     def _claim(self, tx: Transaction, server: Server, destination: Destination, avoid: tuple[HostId, ...]) -> None:
         now, tries = self.clock(), len(avoid) + 1
-        self.destinations.move_claim(tx, server.id, destination.host_id, server.flavor)
+        self.destinations.move_claim(tx, server.id, destination, server.flavor)
         placement = replace(
             server.placement, seed=destination.seed, candidates=destination.candidates, avoid=avoid, attempts=tries
         )

@@ -19,13 +19,14 @@ from covey.storage.store import Store, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A selected host, and what is needed to repeat the decision."""
+    """A selected host, the topology token that it stands on, and what is needed to repeat the decision."""
 
     host_id: HostId
     host_name: str
     seed: int
     candidates: int
     hosts: int
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +73,21 @@ class Destinations:
                 )
             host = decision.chosen[0]
             name = snapshot.fleet.hosts[snapshot.fleet.row_of[host]].name
-        return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet))
+        return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet), snapshot.token)
 
-    def claim(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
-        """Claim resources for an existing consumer. Raises StaleClaim."""
+    def claim(self, tx: Transaction, consumer: str, destination: Destination, flavor: Flavor) -> None:
+        """Claim resources for an existing consumer. Raises StaleClaim, also at the commit."""
+        tx.topology.require(destination.token)
+        host = destination.host_id
         uses = [UsageChange(host, *amounts_of(flavor))]
         tx.claims.take(uses)
         tx.claims.allocate(consumer, host, amounts_of(flavor))
         tx.changes.add_uses(uses)
 
-    def move_claim(self, tx: Transaction, consumer: str, host: HostId, flavor: Flavor) -> None:
-        """Claim resources on a host in exchange for the consumer's present allocations. Raises StaleClaim."""
+    def move_claim(self, tx: Transaction, consumer: str, destination: Destination, flavor: Flavor) -> None:
+        """Claim resources in exchange for the consumer's present allocations. Raises StaleClaim, also at the commit."""
+        tx.topology.require(destination.token)
+        host = destination.host_id
         tx.changes.add_uses(tx.claims.relocate(consumer, host, amounts_of(flavor)))
 
     def release(self, tx: Transaction, *consumers: str) -> None:

@@ -1,10 +1,9 @@
 """The fleet in memory: one copy for the process, kept up to date by the change log."""
 
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,8 +11,9 @@ from covey.model.aggregates import Aggregate
 from covey.model.changes import Cursor, UsageChange
 from covey.model.claims import Plan
 from covey.model.errors import Unavailable
+from covey.model.groups import GroupState
 from covey.model.hosts import Host
-from covey.model.ids import HostId, ProjectId
+from covey.model.ids import GroupId, HostId, ProjectId
 from covey.model.inventory import Inventory, ResourceClass
 from covey.ports import NewUuid
 from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
@@ -22,15 +22,22 @@ from covey.services import gc_tuning
 from covey.storage.store import Store, Transaction
 
 _TENANTS = "filter_tenant_id"
-IDLE_S = 1200  # after so long without a refresh the log may have been trimmed, so the fleet is loaded again
+_MAX_CACHED_GROUPS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FleetSnapshot:
     """The fleet at a moment. Its tag is the writer of its claims' log rows, so that they count once."""
 
     fleet: Fleet
     tag: str
+    cursor: Cursor
+    suspects: set[HostId] = field(default_factory=set)  # hosts that refused a claim, which no change explains yet
+
+    @property
+    def token(self) -> str:
+        """The topology token of the fleet's structure."""
+        return self.cursor.token
 
 
 class LiveFleet:
@@ -38,6 +45,10 @@ class LiveFleet:
 
     A claim of this process takes its room in memory at once, and is skipped when the log contains it. Each time the
     fleet is loaded the tag changes, so a claim that was open at that time is applied from the log.
+
+    Whatever shakes the trust in the fleet drops it, with the group states that are cached beside it: a lost
+    connection, a commit of unknown outcome, a failed load, another start of the database server, a gap in the log, a
+    refused claim that no change explains. The next reader then loads it again.
     """
 
     def __init__(
@@ -50,8 +61,7 @@ class LiveFleet:
         self._isolate_aggregates = isolate_aggregates  # aggregates with required traits reject requests without them
         self._lock = threading.Lock()
         self._snapshot: FleetSnapshot | None = None
-        self._cursor = Cursor(0)
-        self._refreshed_at = 0.0
+        self._groups: dict[GroupId, GroupState] = {}
 
     def warm_up(self) -> None:
         """Load the fleet before the first request needs it. Does nothing while the database does not answer."""
@@ -60,39 +70,63 @@ class LiveFleet:
 
     @contextmanager
     def fresh(self, tx: Transaction) -> Iterator[FleetSnapshot]:
-        """Yield the fleet as this transaction sees it, and keep other threads from planning."""
+        """Yield the fleet as this transaction sees it, or newer, and keep other threads from planning."""
         with self._lock:
             yield self._refreshed(tx)
 
     def return_room(self, snapshot: FleetSnapshot, abandoned: Plan) -> None:
-        """Return the room of a plan that was not committed, unless the fleet was loaded again since."""
+        """Return the room of a plan that was rolled back, unless the fleet was loaded again since."""
         with self._lock:
             if self._snapshot is snapshot:
                 return_room(snapshot.fleet, abandoned)
 
+    def refused(self, snapshot: FleetSnapshot, hosts: frozenset[HostId]) -> None:
+        """Record that hosts lacked the room of a claim. Drop the fleet if one did before, and no change explains it."""
+        with self._lock:
+            if self._snapshot is snapshot:
+                if hosts & snapshot.suspects:
+                    self._snapshot = None
+                snapshot.suspects |= hosts
+
+    def drop(self, snapshot: FleetSnapshot) -> None:
+        """Drop a fleet that cannot be trusted any more."""
+        with self._lock:
+            if self._snapshot is snapshot:
+                self._snapshot = None
+
+    def cached_group(self, group: GroupId, version: int) -> GroupState | None:
+        """Return the state of a group, if it is cached at this version."""
+        found = self._groups.get(group)
+        return found if found is not None and found.version == version else None
+
+    def cache_groups(self, states: Mapping[GroupId, GroupState]) -> None:
+        """Cache the states of groups, after the commit that made them true."""
+        if len(self._groups) > _MAX_CACHED_GROUPS:
+            self._groups = {}
+        self._groups.update(states)
+
     def _refreshed(self, tx: Transaction) -> FleetSnapshot:
-        now = time.monotonic()
-        snapshot, idle = self._snapshot, now - self._refreshed_at > IDLE_S
-        self._refreshed_at = now
-        if snapshot is None or idle:
-            return self._load()
-        changes = tx.changes.since(self._cursor, snapshot.tag)
-        self._cursor = changes.cursor
-        if changes.structure:
-            return self._load()
-        _apply(changes.uses, snapshot.fleet)
+        snapshot, self._snapshot = self._snapshot, None  # back in place once everything below has succeeded
+        changes = None if snapshot is None else tx.changes.since(snapshot.cursor, snapshot.tag)
+        if snapshot is None or changes is None or not changes.intact or changes.structure:
+            snapshot = self._load()
+        else:
+            _apply(changes.uses, snapshot.fleet)
+            snapshot.suspects.difference_update(HostId(use.host_id) for use in changes.uses)
+            snapshot.cursor = changes.cursor
+        self._snapshot = snapshot
         return snapshot
 
     def _load(self) -> FleetSnapshot:
+        self._groups = {}
         with self._store.read() as tx:
-            self._cursor = tx.changes.begin()
+            cursor = tx.changes.begin()
             hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
         fleet = build_fleet(
             hosts, aggregates, self._weights, self._default_zone, isolate_aggregates=self._isolate_aggregates
         )
-        self._snapshot = FleetSnapshot(fleet, self._new_tag())
         gc_tuning.freeze(len(hosts))
-        return self._snapshot
+        return FleetSnapshot(fleet, self._new_tag(), cursor)
 
 
 def _apply(uses: Sequence[UsageChange], fleet: Fleet) -> None:

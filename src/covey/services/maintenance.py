@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 import structlog
 
 from covey.ports import Clock
-from covey.services.live_fleet import IDLE_S
 from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
 
 _INTERVAL = timedelta(seconds=60)
-CHANGES_KEPT = timedelta(seconds=2 * IDLE_S)  # a process that was idle for half of this reloads the whole fleet
+CHANGES_KEPT = timedelta(minutes=40)  # a process that was idle for longer loads the whole fleet again
 _MARK_INTERVAL = CHANGES_KEPT / 8
 _ENGINES_KEPT = timedelta(hours=1)  # since their last heartbeat
 
@@ -26,7 +25,7 @@ class Maintenance:
     store: Store
     clock: Clock
     _due_at: datetime | None = None
-    _marks: deque[tuple[datetime, int]] = field(default_factory=deque)  # the change log's newest row at past times
+    _marks: deque[tuple[datetime, tuple[int, int]]] = field(default_factory=deque)  # in the change log, at past times
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run_if_due(self) -> None:
@@ -44,8 +43,8 @@ class Maintenance:
             self._due_at = now + _INTERVAL
 
     def _trim_change_log(self, tx: Transaction, now: datetime) -> None:
-        """Delete the rows of the fleet's change log that are older than any cursor of a live process."""
+        """Delete old rows of the fleet's change log. A reader that missed some notices, and loads the fleet again."""
         while self._marks and now - self._marks[0][0] >= CHANGES_KEPT:
-            tx.changes.clear(self._marks.popleft()[1])
+            tx.changes.trim(self._marks.popleft()[1])
         if not self._marks or now - self._marks[-1][0] >= _MARK_INTERVAL:
-            self._marks.append((now, tx.changes.newest()))
+            self._marks.append((now, tx.changes.mark()))

@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.actions import ActionEvent, Migration, MoveKind
-from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost, OverQuota, StaleClaim
+from covey.model.errors import (
+    Busy,
+    Conflict,
+    Invalid,
+    NotFound,
+    NoValidHost,
+    OverQuota,
+    StaleClaim,
+    TransactionConflict,
+)
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
 from covey.model.hosts import Host
@@ -76,7 +85,7 @@ class Moves:
         self._authorize(actor, server, rule, request)
         for _ in range(self.attempts):
             try:
-                with suppress(StaleClaim), self.store.write() as tx:
+                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
                     self._begin(tx, actor, ServerId(server), request)
                     return
             except NoValidHost as refusal:
@@ -141,7 +150,7 @@ class Moves:
         self._authorize(actor, server, rule, request)
         for _ in range(self.attempts):
             try:
-                with suppress(StaleClaim), self.store.write() as tx:
+                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
                     self._unshelve(tx, actor, server, request, zone, unpin=unpin)
                     return
             except NoValidHost as refusal:
@@ -162,7 +171,7 @@ class Moves:
         requested = self._requested_host(tx, request, found)
         destination = self.destinations.select(found, group, self._requirements(found, request, requested))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
-        self.destinations.claim(tx, found.id, destination.host_id, found.flavor)
+        self.destinations.claim(tx, found.id, destination, found.flavor)
         placement = replace(found.placement, seed=destination.seed, candidates=destination.candidates, avoid=())
         tx.servers.update(
             replace(found, host_id=destination.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
@@ -210,7 +219,7 @@ class Moves:
             updated_at=now,
         )
         tx.claims.move_allocations(server.id, move.uuid, source.id)
-        self.destinations.claim(tx, server.id, destination.host_id, flavor)
+        self.destinations.claim(tx, server.id, destination, flavor)
         self._charge_quota(tx, move)
         tx.migrations.add(move)
         tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)

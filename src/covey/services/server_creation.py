@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from covey.model.claims import Plan, ServerRequest
-from covey.model.errors import Busy, CoveyError, StaleClaim
+from covey.model.errors import Busy, CoveyError, StaleClaim, TransactionConflict, Unavailable
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.quotas import UNLIMITED
@@ -21,7 +21,6 @@ from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.services.notifications import NotificationEmitter
 from covey.storage.store import Store, Transaction
 
-_MAX_CACHED_GROUPS = 20_000
 _MAX_WAITING = 1024  # servers in the local queue; the jobs of further ones are due for any process
 
 
@@ -87,7 +86,6 @@ class ServerCreation:
     request_slots: RequestSlots = field(default_factory=RequestSlots)
     claim_conflict: Callable[[], None] = lambda: None
     _group_commit: GroupCommit[ServerRequest, list[Server]] = field(init=False)
-    _cached_groups: dict[GroupId, GroupState] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._group_commit = GroupCommit(self._create, request_slots=self.request_slots)
@@ -120,6 +118,8 @@ class ServerCreation:
             except StaleClaim as stale:
                 avoid |= stale.hosts
                 self.claim_conflict()
+            except TransactionConflict:  # a deadlock; the other transaction continues
+                self.claim_conflict()
         raise Busy("The fleet kept changing under this request. Try again in a moment.")
 
     @contextmanager
@@ -139,15 +139,18 @@ class ServerCreation:
                         subset=self.subset,
                         all_or_nothing=all_or_nothing,
                     )
+                    tag, token = snapshot.tag, snapshot.token
                 due = self.local_queue.due(now)
-                tx.claims.commit(planned, snapshot.tag, due)
+                version = tx.claims.commit(planned, tag, due, token)
                 if self.notifications.enabled:
                     self.notifications.create_started(tx, planned.servers)
                 yield Attempt(tx, planned)
-        except BaseException:
-            self._return_room(snapshot, planned)
+        except BaseException as error:
+            if snapshot is not None:
+                self._undo(snapshot, planned, error)
             raise
-        self._cache_groups(planned)
+        grown = {new.server.group_id for new in planned.placed}
+        self.live.cache_groups({g: s.at(version) if g in grown else s for g, s in planned.groups.items()})
         self.local_queue.put([new.server for new in planned.placed], due=due, now=now)
 
     def _read(self, tx: Transaction, requests: Sequence[ServerRequest], avoid: frozenset[HostId]) -> PlanningContext:
@@ -176,21 +179,16 @@ class ServerCreation:
 
     def _group_states(self, tx: Transaction, versions: Mapping[GroupId, int]) -> dict[GroupId, GroupState]:
         """Return the states of locked groups, from the cache where the cached version is the stored one."""
-        known = {
-            g: self._cached_groups[g]
-            for g, v in versions.items()
-            if g in self._cached_groups and self._cached_groups[g].version == v
-        }
+        cached = {group: self.live.cached_group(group, version) for group, version in versions.items()}
+        known = {group: state for group, state in cached.items() if state is not None}
         unknown = {g: v for g, v in versions.items() if g not in known}
         return known | tx.groups.states(unknown) if unknown else known
 
-    def _cache_groups(self, committed: Plan) -> None:
-        grown = {new.server.group_id for new in committed.placed}
-        if len(self._cached_groups) > _MAX_CACHED_GROUPS:
-            self._cached_groups = {}
-        for group, state in committed.groups.items():
-            self._cached_groups[group] = state.next() if group in grown else state
-
-    def _return_room(self, snapshot: FleetSnapshot | None, abandoned: Plan) -> None:
-        if snapshot is not None:
+    def _undo(self, snapshot: FleetSnapshot, abandoned: Plan, error: BaseException) -> None:
+        """Return the room of a plan that was rolled back. Drop the fleet if the outcome of the commit is unknown."""
+        if isinstance(error, CoveyError) and not isinstance(error, Unavailable):
             self.live.return_room(snapshot, abandoned)
+        else:
+            self.live.drop(snapshot)
+        if isinstance(error, StaleClaim):
+            self.live.refused(snapshot, error.hosts)

@@ -12,10 +12,10 @@ from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict
 from covey.model.ids import AggregateId, HostId, ScopeId
 from covey.storage import provider_aggregates
-from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
 from covey.storage.tables import instance_group_policy_scopes as scopes
+from covey.storage.topology import Topology
 
 _ROWS = select(
     aggregates.c.id,
@@ -94,8 +94,9 @@ class Aggregates:
     prevents deadlocks, and what is read after the locks still holds at commit.
     """
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection
+        self._topology = topology
 
     def all(self) -> list[Aggregate]:
         return self._load(sa.true())
@@ -122,7 +123,9 @@ class Aggregates:
             for uuid, name, zone, scope in new
         ]
         with integrity_error_as(Conflict(f"Aggregate {new[0][1]} already exists.")):
-            return [AggregateId(row.id) for row in self._connection.execute(_ADD, rows)]
+            ids = [AggregateId(row.id) for row in self._connection.execute(_ADD, rows)]
+        self._topology.changed(aggregates=ids)
+        return ids
 
     def rename(self, aggregate: AggregateId, name: str, now: datetime) -> None:
         """Set the name. Raises Conflict when it is taken."""
@@ -136,7 +139,7 @@ class Aggregates:
         condition = aggregate_hosts.c.aggregate_id == aggregate
         self._connection.execute(update(aggregate_hosts).where(condition).values(zone=zone))
         self._update_host_zones(members)
-        self._changed()
+        self._topology.changed(providers=members, aggregates=[aggregate])
 
     def set_scope(self, aggregate: AggregateId, scope: ScopeId | None, now: datetime) -> None:
         """Make the aggregate a domain of a scope, or of none. Raises Conflict when a host would be in two domains."""
@@ -145,7 +148,7 @@ class Aggregates:
             self._update(aggregate, scope_id=scope, updated_at=now)
             condition = aggregate_hosts.c.aggregate_id == aggregate
             self._connection.execute(update(aggregate_hosts).where(condition).values(scope_id=scope))
-        self._changed()
+        self._topology.changed(aggregates=[aggregate])
 
     def set_metadata(self, aggregate: AggregateId, changes: Mapping[str, str | None], now: datetime) -> None:
         """Merge the changes; None removes a key."""
@@ -155,7 +158,7 @@ class Aggregates:
         if kept:
             self._connection.execute(_ADD_METADATA, kept)
         self._connection.execute(_TOUCH, {"of": aggregate, "now": now})
-        self._changed()
+        self._topology.changed(aggregates=[aggregate])
 
     def add_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
         """Add hosts to aggregates. Raises Conflict for a member, or for a host in another domain of the scope."""
@@ -177,9 +180,9 @@ class Aggregates:
 
     def delete(self, aggregate: AggregateId) -> None:
         """Delete an aggregate without hosts."""
-        provider_aggregates.remove_aggregate(self._connection, aggregate)
+        left = provider_aggregates.remove_aggregate(self._connection, aggregate)
         self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
-        self._changed()
+        self._topology.changed(providers=left, aggregates=[aggregate])
 
     def unsynced_hosts(self, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
         """Return hosts whose providers are not in the host's aggregate; of one aggregate, or of all."""
@@ -189,7 +192,7 @@ class Aggregates:
         """Add the hosts' providers to the hosts' aggregates."""
         if pairs:
             provider_aggregates.add_hosts(self._connection, pairs)
-            self._changed()
+            self._topology.changed(providers=[host for _, host in pairs])
 
     def host_ids(self, aggregate: AggregateId) -> list[HostId]:
         return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": aggregate}).scalars()]
@@ -233,16 +236,12 @@ class Aggregates:
         touched = {aggregate for aggregate, _ in pairs}
         self._connection.execute(_TOUCH, [{"of": aggregate, "now": now} for aggregate in sorted(touched)])
         self._update_host_zones(sorted({host for _, host in pairs}))
-        self._changed()
+        self._topology.changed(providers=[host for _, host in pairs])
 
     def _update_host_zones(self, ids: Iterable[int]) -> None:
         """Write the zone that the aggregates give to each host; two different zones violate a key at commit."""
         for batch in _batches(ids):
             self._connection.execute(_SET_HOST_ZONES, {"hosts": batch})
-
-    def _changed(self) -> None:
-        """Record a structural change, so that every process reloads its fleet."""
-        FleetChanges(self._connection).add_structure()
 
     def _update(self, aggregate: AggregateId, **values: object) -> None:
         self._connection.execute(update(aggregates).where(aggregates.c.id == aggregate).values(**values))

@@ -18,7 +18,7 @@ from covey.model.quotas import UNLIMITED
 from covey.model.servers import POWER_STATES
 from covey.model.work import JobKind
 from covey.storage.changes import FleetChanges
-from covey.storage.groups import LOCK_GROUPS
+from covey.storage.groups import LOCK_GROUPS, new_version
 from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.rows import Row, as_array, driver, dump, execute, insert_rows, pipeline
 from covey.storage.tables import (
@@ -30,6 +30,7 @@ from covey.storage.tables import (
     servers,
     work,
 )
+from covey.storage.topology import hold_token, reject_other
 
 Amount = tuple[int, str, int]
 """A provider, one of its resource classes, and how much of it."""
@@ -153,12 +154,14 @@ class Claims:
                 return raw.execute(_TAKE_POSTGRESQL, [as_array(column) for column in zip(*amounts, strict=True)])
             return raw.execute(_TAKE_SQLITE, (dump(amounts),))
 
-    def commit(self, plan: Plan, writer: str, due: datetime) -> None:
+    def commit(self, plan: Plan, writer: str, due: datetime, token: str | None) -> int:
         """Write the plan's servers with all that belongs to them; their jobs are due at that time.
 
-        Raises StaleClaim when a host has too little room or a project outgrew its quota; the caller then rolls back.
-        Every claim locks room before usage, so two claims cannot deadlock.
+        Return the new version of the groups that grew. Raises StaleClaim when a host has too little room, a project
+        outgrew its quota, or the topology token is not the one that the plan stands on; the caller then rolls back.
+        Every claim locks room before usage, so two claims cannot deadlock; the token comes last.
         """
+        version = new_version()
         placed = plan.placed
         uses = [UsageChange(new.server.host_id or 0, *new.amounts) for new in placed]
         amounts = _by_class(uses)
@@ -166,18 +169,22 @@ class Claims:
             taken = self._take(amounts) if amounts else None
             self._add_servers(plan.new_servers)
             self._add_allocations(placed)
-            self._add_members(placed)
+            self._add_members(placed, version)
             self._add_work(placed, due)
             added = self._add_usage(plan.new_servers)
             FleetChanges(self._connection).add_uses(uses, writer)
+            present = hold_token(self._connection) if placed and token is not None else None
         usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
         if taken is not None:
             _reject_stale(amounts, taken, uses)
         _reject_overrun(plan, usage)
+        if present is not None:
+            reject_other(present.fetchone()[0], token)
         if plan.answers or plan.unused_keys:
             keys = IdempotencyKeys(self._connection)
             keys.answer(plan.answers)
             keys.delete(plan.unused_keys)
+        return version
 
     def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
         """Give the allocations of a moving server on its source host to the migration."""
@@ -269,12 +276,12 @@ class Claims:
         ]
         insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
-    def _add_members(self, placed: Sequence[NewServer]) -> None:
+    def _add_members(self, placed: Sequence[NewServer], version: int) -> None:
         grouped = [(new.server.id, new.server.group_id) for new in placed if new.server.group_id is not None]
         insert_rows(self._connection, instance_group_members, ("server_id", "group_id"), grouped)
         ids = sorted({group for _, group in grouped})
         if ids:
-            execute(self._connection, "UPDATE instance_groups SET version = version + 1 WHERE id IN ?", ids)
+            execute(self._connection, "UPDATE instance_groups SET version = ? WHERE id IN ?", version, ids)
 
     def _add_work(self, placed: Sequence[NewServer], due: datetime) -> None:
         rows = [(JobKind.SPAWN, new.server.id, "{}", due) for new in placed]

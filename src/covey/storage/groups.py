@@ -1,5 +1,6 @@
 """Server groups: their policies, their members, and the members' hosts."""
 
+import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -54,10 +55,15 @@ _HOSTS = (
 _ROWS = select(
     groups.c.id, groups.c.name, groups.c.project_id, groups.c.user_id, groups.c.version, groups.c.created_at
 ).order_by(groups.c.created_at, groups.c.id)
-_BUMP = update(groups).where(groups.c.id.in_(_IDS)).values(version=groups.c.version + 1)
+_BUMP = update(groups).where(groups.c.id.in_(_IDS)).values(version=bindparam("new"))
 _JOIN = insert(members)
 _LEAVE = delete(members).where(members.c.server_id.in_(_IDS))
 _OF_SERVER = select(members.c.group_id).where(members.c.server_id == bindparam("server"))
+
+
+def new_version() -> int:
+    """Return a version that no group had: a counter could repeat one after a failover that loses commits."""
+    return secrets.randbits(62)
 
 
 class Groups:
@@ -144,7 +150,7 @@ class Groups:
         """Bump the groups' versions, so that every process reloads their states."""
         sorted_ids = sorted(set(ids))
         if sorted_ids:
-            self._connection.execute(_BUMP, {"ids": sorted_ids})
+            self._connection.execute(_BUMP, {"ids": sorted_ids, "new": new_version()})
 
     def join(self, group: GroupId, server: ServerId) -> None:
         self._connection.execute(_JOIN, {"group_id": group, "server_id": server})

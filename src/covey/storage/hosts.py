@@ -12,10 +12,10 @@ from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from covey.storage import provider_aggregates
-from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.rows import execute
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
+from covey.storage.topology import Topology
 from covey.storage.traits import Traits
 
 _HOSTS = select(
@@ -55,6 +55,7 @@ _SET_STATE = (
     )
 )
 _HOLD = "SELECT id FROM hosts WHERE id IN ? ORDER BY id FOR UPDATE"
+_BELOW = "SELECT id FROM resource_providers WHERE root_id IN ?"
 _DELETE_BELOW = delete(resource_providers).where(resource_providers.c.root_id == bindparam("of"))
 _DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
 
@@ -62,8 +63,9 @@ _DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam(
 class Hosts:
     """Every host of the fleet."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection
+        self._topology = topology
 
     def find(self, *, after: HostId | None = None, limit: int | None = None, name_has: str | None = None) -> list[Host]:
         """Return hosts by id, after a given one, up to a limit, with a case-insensitive text in the name."""
@@ -103,7 +105,7 @@ class Hosts:
         if rows:
             self._connection.execute(_ADD_INVENTORY, rows)
         self.add_traits((i, trait) for i, h in zip(ids, new, strict=True) for trait in h.traits)
-        self._changed()
+        self._topology.changed(providers=ids)
 
     def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[ResourceClass, Inventory]]]) -> None:
         """Set inventories of hosts; their usage stays."""
@@ -122,22 +124,22 @@ class Hosts:
         if rows:
             provider_aggregates.bump_generations(self._connection, [host for host, _ in changes])
             self._connection.execute(_SET_INVENTORY, rows)
-            self._changed()
+            self._topology.changed(providers=[host for host, _ in changes])
 
     def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
             provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
-            Traits(self._connection).add_custom({trait for _, trait in pairs})
+            Traits(self._connection, self._topology).add_custom({trait for _, trait in pairs})
             self._connection.execute(_ADD_TRAIT, [{"provider_id": host, "trait": trait} for host, trait in pairs])
-            self._changed()
+            self._topology.changed(providers=[host for host, _ in pairs])
 
     def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
             provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
             self._connection.execute(_DROP_TRAIT, [{"of": host, "gone": trait} for host, trait in pairs])
-            self._changed()
+            self._topology.changed(providers=[host for host, _ in pairs])
 
     def set_state(self, host: Host, now: datetime) -> None:
         """Store whether a host is disabled and whether it is forced down."""
@@ -151,19 +153,16 @@ class Hosts:
                 "now": now,
             },
         )
-        self._changed()
+        self._topology.changed(providers=[host.id])
 
     def delete(self, ids: Sequence[HostId]) -> None:
         """Delete hosts with their inventories, traits, aggregate memberships and child providers."""
         if ids:  # the lock order is host, then provider, as in an aggregate change
             execute(self._connection, _HOLD, sorted(ids)).fetchall()
+            below = [row[0] for row in execute(self._connection, _BELOW, sorted(ids)).fetchall()]
             self._connection.execute(_DELETE_BELOW, [{"of": host} for host in sorted(ids)])
             self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
-            self._changed()
-
-    def _changed(self) -> None:
-        """Record a structural change, so that every process reloads its fleet."""
-        FleetChanges(self._connection).add_structure()
+            self._topology.changed(providers=[*ids, *below])
 
     def _one(self, condition: sa.ColumnElement[bool]) -> Host | None:
         found = self._load(select(hosts.c.id).where(condition))

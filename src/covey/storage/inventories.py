@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, select
 
 from covey.model.providers import InventoryRecord
-from covey.storage.changes import FleetChanges
 from covey.storage.tables import inventories
+from covey.storage.topology import Topology
 
 COLUMNS = (
     inventories.c.provider_id,
@@ -38,8 +38,9 @@ _DROP = delete(inventories).where(
 class Inventories:
     """Rows in the common lock order: by provider, then by class."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection
+        self._topology = topology
 
     def of(self, providers: Collection[int], *, lock: bool = False) -> dict[int, dict[str, InventoryRecord]]:
         """Return the inventories of these providers; `lock` locks their rows for a change."""
@@ -70,18 +71,14 @@ class Inventories:
         ]
         if rows:
             self._connection.execute(_PUT, rows)
-        self._changed()
+        self._topology.changed(providers=changes)
 
     def drop(self, pairs: Iterable[tuple[int, str]]) -> None:
         """Delete unused inventories."""
-        rows = [{"of": provider, "kind": kind} for provider, kind in pairs]
+        rows: list[dict[str, Any]] = [{"of": provider, "kind": kind} for provider, kind in pairs]
         if rows:
             self._connection.execute(_DROP, rows)
-        self._changed()
-
-    def _changed(self) -> None:
-        """Record a structural change, so that every process reloads its fleet."""
-        FleetChanges(self._connection).add_structure()
+        self._topology.changed(providers=[row["of"] for row in rows])
 
 
 def by_provider(rows: Iterable[Any]) -> dict[int, dict[str, InventoryRecord]]:

@@ -17,10 +17,14 @@ _REMOVE = delete(provider_aggregates).where(
     provider_aggregates.c.aggregate_uuid
     == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
 )
-_REMOVE_ALL = delete(provider_aggregates).where(
-    provider_aggregates.c.aggregate_uuid
-    == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
-    provider_aggregates.c.provider_id.in_(select(hosts.c.id)),
+_REMOVE_ALL = (
+    delete(provider_aggregates)
+    .where(
+        provider_aggregates.c.aggregate_uuid
+        == select(aggregates.c.uuid).where(aggregates.c.id == bindparam("of")).scalar_subquery(),
+        provider_aggregates.c.provider_id.in_(select(hosts.c.id)),
+    )
+    .returning(provider_aggregates.c.provider_id)
 )
 _UNSYNCED = (
     select(aggregate_hosts.c.aggregate_id, aggregate_hosts.c.host_id)
@@ -54,9 +58,9 @@ def remove_hosts(connection: sa.Connection, pairs: Pairs) -> None:
     _change(connection, _REMOVE, pairs)
 
 
-def remove_aggregate(connection: sa.Connection, aggregate: AggregateId) -> None:
-    """Remove all hosts' providers from an aggregate that is about to be deleted."""
-    connection.execute(_REMOVE_ALL, {"of": aggregate})
+def remove_aggregate(connection: sa.Connection, aggregate: AggregateId) -> list[int]:
+    """Remove all hosts' providers from an aggregate that is about to be deleted. Return those that were in it."""
+    return list(connection.execute(_REMOVE_ALL, {"of": aggregate}).scalars())
 
 
 def unsynced_hosts(connection: sa.Connection, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:

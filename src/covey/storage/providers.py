@@ -9,12 +9,12 @@ from sqlalchemy import and_, delete, func, insert, or_, select, update
 
 from covey.model.errors import DuplicateName
 from covey.model.providers import MAX_INT, InventoryRecord, Provider, ProviderFilter, ProviderRecord
-from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.inventories import COLUMNS, record
 from covey.storage.rows import execute, pipeline
 from covey.storage.tables import hosts, inventories, provider_aggregates, provider_traits
 from covey.storage.tables import resource_providers as providers
+from covey.storage.topology import Topology
 
 _PARENT, _ROOT = providers.alias("parent"), providers.alias("root")
 _ROOT_ID = func.coalesce(providers.c.root_id, providers.c.id)
@@ -39,6 +39,7 @@ _ROWS = (
     .order_by(providers.c.id)
 )
 _BUMP = "UPDATE resource_providers SET generation = generation + ?, updated_at = ? WHERE id = ?"
+_ADD = insert(providers).returning(providers.c.id)
 _ADD_AGGREGATE = insert(provider_aggregates)
 
 
@@ -48,8 +49,9 @@ class Providers:
     A change locks the provider's row first; several rows are locked by id.
     """
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection
+        self._topology = topology
 
     def records(self) -> list[ProviderRecord]:
         """Return all providers as records for allocation candidates."""
@@ -100,8 +102,8 @@ class Providers:
         row = {"uuid": uuid, "name": name, "created_at": now, "updated_at": now}
         tree = {"parent_id": parent.id, "root_id": parent.root_id} if parent else {}
         with integrity_error_as(DuplicateName(f"Conflicting resource provider name: {name} already exists.")):
-            self._connection.execute(insert(providers).values(**row, **tree))
-        self._changed()
+            added = self._connection.execute(_ADD, row | tree).scalar_one()
+        self._topology.changed(providers=[added])
 
     def rename(self, provider: int, name: str, now: datetime) -> None:
         """Raises DuplicateName."""
@@ -114,12 +116,12 @@ class Providers:
         self._update(provider, parent_id=parent.id if parent else None, root_id=root if parent else None)
         if below:
             self._connection.execute(update(providers).where(providers.c.id.in_(below)).values(root_id=root))
-        self._changed()
+        self._topology.changed(providers=[provider, *below])
 
     def delete(self, provider: int) -> None:
         """Delete a provider without allocations, with its inventories, traits and aggregates."""
         self._connection.execute(delete(providers).where(providers.c.id == provider))
-        self._changed()
+        self._topology.changed(providers=[provider])
 
     def bump(self, generations: Mapping[int, int], now: datetime) -> None:
         """Add to the generation of each provider, in the common lock order."""
@@ -139,7 +141,7 @@ class Providers:
         rows = [{"provider_id": provider, "aggregate_uuid": uuid} for uuid in sorted(uuids)]
         if rows:
             self._connection.execute(_ADD_AGGREGATE, rows)
-        self._changed()
+        self._topology.changed(providers=[provider])
 
     def _sets(self, names: sa.Column[str]) -> dict[int, frozenset[str]]:
         """Return the names by provider. The database joins them: a provider has tens of names, most of them shared."""
@@ -156,10 +158,6 @@ class Providers:
 
     def _update(self, provider: int, **values: object) -> None:
         self._connection.execute(update(providers).where(providers.c.id == provider).values(**values))
-
-    def _changed(self) -> None:
-        """Record a structural change, so that every process reloads its fleet."""
-        FleetChanges(self._connection).add_structure()
 
 
 def _conditions(filters: ProviderFilter) -> Iterable[sa.ColumnElement[bool]]:

@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.vocabulary import STANDARD_CLASSES
-from covey.storage.changes import FleetChanges
 from covey.storage.tables import allocations, inventories
 from covey.storage.tables import custom_resource_classes as classes
+from covey.storage.topology import Topology
 
 _KEPT = [column.name for column in inventories.c if column.name != "resource_class"]
 _ADD = sa.text(
@@ -20,8 +20,9 @@ _ADD = sa.text(
 class ResourceClasses:
     """Custom classes have rows; standard classes always exist."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection
+        self._topology = topology
 
     def custom(self, names: Collection[str] | None = None, *, lock: bool = False) -> dict[str, datetime]:
         """Return the custom classes, or those of these names, with their creation times; `lock` prevents deletion."""
@@ -50,8 +51,8 @@ class ResourceClasses:
         self._connection.execute(
             update(allocations).where(allocations.c.resource_class == name).values(resource_class=new)
         )
-        self._connection.execute(delete(inventories).where(condition))
-        FleetChanges(self._connection).add_structure()
+        dropped = delete(inventories).where(condition).returning(inventories.c.provider_id)
+        self._topology.changed(providers=self._connection.execute(dropped).scalars())
 
     def delete(self, name: str) -> bool:
         """Delete a class, unless a provider has an inventory of it."""

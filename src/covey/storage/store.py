@@ -27,6 +27,7 @@ from covey.storage.rebalances import Rebalances
 from covey.storage.resource_classes import ResourceClasses
 from covey.storage.scopes import Scopes
 from covey.storage.servers import Servers
+from covey.storage.topology import Topology
 from covey.storage.traits import Traits
 from covey.storage.work import Outbox, Work
 
@@ -39,6 +40,7 @@ class Transaction:
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
+        self.topology = Topology(connection)
 
     @cached_property
     def actions(self) -> Actions:
@@ -46,7 +48,7 @@ class Transaction:
 
     @cached_property
     def aggregates(self) -> Aggregates:
-        return Aggregates(self._connection)
+        return Aggregates(self._connection, self.topology)
 
     @cached_property
     def allocations(self) -> Allocations:
@@ -78,7 +80,7 @@ class Transaction:
 
     @cached_property
     def hosts(self) -> Hosts:
-        return Hosts(self._connection)
+        return Hosts(self._connection, self.topology)
 
     @cached_property
     def images(self) -> Images:
@@ -86,7 +88,7 @@ class Transaction:
 
     @cached_property
     def inventories(self) -> Inventories:
-        return Inventories(self._connection)
+        return Inventories(self._connection, self.topology)
 
     @cached_property
     def keys(self) -> IdempotencyKeys:
@@ -102,7 +104,7 @@ class Transaction:
 
     @cached_property
     def providers(self) -> Providers:
-        return Providers(self._connection)
+        return Providers(self._connection, self.topology)
 
     @cached_property
     def quotas(self) -> Quotas:
@@ -114,7 +116,7 @@ class Transaction:
 
     @cached_property
     def resource_classes(self) -> ResourceClasses:
-        return ResourceClasses(self._connection)
+        return ResourceClasses(self._connection, self.topology)
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -126,7 +128,7 @@ class Transaction:
 
     @cached_property
     def traits(self) -> Traits:
-        return Traits(self._connection)
+        return Traits(self._connection, self.topology)
 
     @cached_property
     def work(self) -> Work:
@@ -150,11 +152,13 @@ class Store:
     def write(self) -> Iterator[Transaction]:
         """Begin a transaction that commits when the block ends, and rolls back if the block raises.
 
-        Raises TransactionConflict when the database finds a conflict, also at the commit; Invalid for a value that
-        is too large; Unavailable.
+        Raises TransactionConflict when the database finds a conflict, also at the commit; StaleClaim when a decision
+        of the transaction stands on another topology; Invalid for a value that is too large; Unavailable.
         """
         with _reachable(), _conflicts(), self._writer.begin() as connection:
-            yield Transaction(connection)
+            tx = Transaction(connection)
+            yield tx
+            tx.topology.finish()
 
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select
 
 from covey.model.vocabulary import CUSTOM, STANDARD_TRAITS
-from covey.storage.changes import FleetChanges
 from covey.storage.tables import custom_traits, provider_traits
+from covey.storage.topology import Topology
 
 _ADD = insert(provider_traits)
 _NAME = sa.text("INSERT INTO custom_traits (name, created_at) VALUES (:name, :now) ON CONFLICT DO NOTHING").bindparams(
@@ -19,8 +19,9 @@ _NAME = sa.text("INSERT INTO custom_traits (name, created_at) VALUES (:name, :no
 class Traits:
     """Custom traits have rows; standard traits always exist."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection
+        self._topology = topology
 
     def custom(self, names: Collection[str] | None = None, *, lock: bool = False) -> dict[str, datetime | None]:
         """Return the custom traits, or those of these names, with their creation times; `lock` prevents deletion."""
@@ -67,4 +68,4 @@ class Traits:
         rows = [{"provider_id": provider, "trait": name} for name in sorted(names)]
         if rows:
             self._connection.execute(_ADD, rows)
-        FleetChanges(self._connection).add_structure()
+        self._topology.changed(providers=[provider])

@@ -1,7 +1,6 @@
 """Keeps the resource providers of the fleet in memory, up to date with the change log."""
 
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -9,7 +8,6 @@ from covey.model.changes import Cursor, UsageChange
 from covey.model.inventory import ResourceClass
 from covey.scheduler.candidates import Providers
 from covey.services import gc_tuning
-from covey.services.live_fleet import IDLE_S
 from covey.storage.store import Transaction
 
 _NO_WRITER = "-"  # matches the tag of no writer, so that the log returns every change
@@ -21,8 +19,7 @@ class LiveProviders:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._providers: Providers | None = None
-        self._cursor = Cursor(0)
-        self._refreshed_at = 0.0
+        self._cursor: Cursor | None = None
 
     @contextmanager
     def fresh(self, tx: Transaction) -> Iterator[Providers]:
@@ -39,17 +36,14 @@ class LiveProviders:
         return {record.uuid: record.id for record in (providers.records[row] for row in rows if row is not None)}
 
     def _refresh(self, tx: Transaction) -> Providers:
-        now = time.monotonic()
-        providers, idle = self._providers, now - self._refreshed_at > IDLE_S
-        self._refreshed_at = now
-        if providers is None or idle:
-            return self._load(tx)
-        changes = tx.changes.since(self._cursor, _NO_WRITER)
-        if changes.structure:
+        providers, self._providers = self._providers, None  # back in place once everything below has succeeded
+        changes = None if self._cursor is None else tx.changes.since(self._cursor, _NO_WRITER)
+        if providers is None or changes is None or not changes.intact or changes.structure:
             return self._load(tx)
         self._cursor = changes.cursor
         for use in changes.uses:
             _apply(use, providers)
+        self._providers = providers
         return providers
 
     def _load(self, tx: Transaction) -> Providers:

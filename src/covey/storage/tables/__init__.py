@@ -31,6 +31,7 @@ from covey.storage.tables.fleet import (
     fleet_changes,
     hosts,
     instance_group_policy_scopes,
+    topology,
 )
 from covey.storage.tables.ledger import (
     allocations,
@@ -99,5 +100,6 @@ __all__ = [
     "resource_providers",
     "server_tags",
     "servers",
+    "topology",
     "work",
 ]

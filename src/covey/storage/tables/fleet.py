@@ -73,18 +73,28 @@ aggregate_hosts = sa.Table(
     sa.ForeignKeyConstraint(["host_id", "zone"], [hosts.c.id, hosts.c.zone], deferrable=True, initially="DEFERRED"),
 )
 
-# The change log that keeps every process's fleet up to date. A row with a host is a change of its usage;
-# a row without a host is a structural change: the whole fleet is reloaded.
+# The change log that keeps every process's fleet up to date. A row with a host is a change of its usage.
 fleet_changes = sa.Table(
     "fleet_changes",
     metadata,
     sa.Column("seq", SERIAL, primary_key=True),
-    sa.Column("tx", sa.BigInteger, nullable=False, index=True),  # PostgreSQL's transaction id, the reader's fence
+    sa.Column("tx", sa.BigInteger, nullable=False, index=True),  # PostgreSQL's id of the transaction that wrote it
     sa.Column("writer", sa.String(36), nullable=False),
     sa.Column("host_id", sa.Integer),
     sa.Column("vcpus", sa.BigInteger),
     sa.Column("memory_mb", sa.BigInteger),
     sa.Column("disk_gb", sa.BigInteger),
     sa.Column("others", TEXT),  # JSON: amounts of other classes
+    sa.Column("structure", TEXT),  # JSON: the hosts, other providers and aggregates that a structural change changes
     sqlite_autoincrement=True,
+)
+
+# One row. The token is random, so that no crash and no failover brings an old one back.
+topology = sa.Table(
+    "topology",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("token", UUID, nullable=False),
+    sa.Column("trimmed_to", sa.BigInteger, nullable=False),  # rows of the change log below this one may be deleted
+    sa.CheckConstraint("id = 1", "single_row"),
 )
