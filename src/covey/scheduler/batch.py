@@ -1,16 +1,21 @@
 """Many equal servers in one decision: each sees the ones before it, and none costs a full pass over the fleet.
 
 The outcome equals deciding one server after another, except that a batch which must be together starts where most of
-it fits. A placement changes little: the room and weight of one host, and one domain's count for each policy. So each
+it fits, and that a batch with limits that cross is searched if one after another places too few (`batch_search`).
+
+A placement changes little: the room and weight of one host, and one domain's count for each policy. So each
 candidate's cost and weight are computed once (`batch_state`). Candidates then form small blocks that share their
 domains; each block knows its best host, and heaps above know the best block (`ranking`). A placement updates one host
 and the path above it. The result is exact: the top of the heaps is the best of all candidates.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
-from covey.scheduler.batch_state import BatchState
+import numpy as np
+
+from covey.scheduler.batch_classes import classify
+from covey.scheduler.batch_search import MAX_STEPS, search
+from covey.scheduler.batch_state import BatchState, DomainState, PolicyDomains
 from covey.scheduler.constraints.room import count_fits
 from covey.scheduler.fleet import Fleet, Rows
 from covey.scheduler.policies import hard_policies, soft_policies
@@ -20,11 +25,26 @@ from covey.scheduler.request_spec import RequestSpec
 from covey.scheduler.tie_breaking import TieBreaker
 
 
-def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> list[int]:
+class Choice(NamedTuple):
+    """The row of each server that fits."""
+
+    rows: list[int]
+    proved: bool  # no more fit, up to the count; False if the search stopped at its limit
+
+
+def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> Choice:
     """Return a row for each server that fits, up to the request's count; `rows` are the candidates for the first."""
     state = _initial_state(spec, fleet, rows, tie_breaker)
     if state.affinity_domains and spec.count > 1:
         state = _initial_state(spec, fleet, rows[_where_most_fit(state, spec.count)], tie_breaker)
+    chosen = _place_in_turn(spec, fleet, state, tie_breaker)
+    if len(chosen) == spec.count or len(state.limits) <= 1:  # limits that cannot cross: no order places more
+        return Choice(chosen, proved=True)
+    return _search(spec, fleet, rows, tie_breaker, chosen)
+
+
+def _place_in_turn(spec: RequestSpec, fleet: Fleet, state: BatchState, tie_breaker: TieBreaker) -> list[int]:
+    """Place each server on the host that ranks first after the servers before it."""
     ranking = Ranking(state, fleet.weight_after(spec.amounts))
     subset, chosen = tie_breaker.subset, list[int]()
     for step in range(spec.count):
@@ -33,6 +53,26 @@ def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker)
             break
         chosen.append(ranking.place(best))
     return chosen
+
+
+def _search(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker, placed: list[int]) -> Choice:
+    """Search for more servers than were placed in turn.
+
+    The search decides how many servers each host class takes; they are then placed in turn within these numbers.
+    """
+    state = _initial_state(spec, fleet, rows, tie_breaker)
+    classes = classify(state, spec.count)
+    counts = np.zeros_like(classes.room)
+    np.add.at(counts, classes.of[np.searchsorted(rows, placed)], 1)
+    homes = classes.home[classes.of[np.lexsort((state.tie_keys, state.value))[::-1]]]  # of the best hosts first
+    found = search(classes, counts, dict.fromkeys(homes.tolist()), spec.count, MAX_STEPS)
+    if found.counts.sum() == len(placed):
+        return Choice(placed, found.proved)
+    inside = found.counts[classes.of] > 0
+    state = _initial_state(spec, fleet, rows[inside], tie_breaker)
+    limits = [DomainState(left=number) for number in found.counts.tolist()]
+    state.limits, state.affinity_domains = [PolicyDomains(classes.of[inside], limits)], []
+    return Choice(_place_in_turn(spec, fleet, state, tie_breaker), found.proved)
 
 
 def _initial_state(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> BatchState:
@@ -52,23 +92,8 @@ def _initial_state(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: Tie
 def _where_most_fit(state: BatchState, count: int) -> Rows:
     """Return the candidates in the domains that take the most of a batch that must be in one domain.
 
-    Exact unless the group has anti-affinity in several scopes wider than a host, whose limits may overlap.
+    Exact unless anti-affinity limits cross there: then it is where most may fit.
     """
-    home = state.affinity_domains[0]
-    for other in state.affinity_domains[1:]:
-        _, home = np.unique(home * (other.max() + 1) + other, return_inverse=True)
-    fits = np.minimum(state.fits, count)
-    most = np.minimum(_sum_by_key(home, fits), count)
-    for limit in state.limits:
-        left = np.array([domain.left for domain in limit.domains])
-        parts, part = np.unique(home * left.size + limit.of, return_inverse=True)
-        room = np.minimum(_sum_by_key(part, fits), left[parts % left.size])
-        most = np.minimum(most, _sum_by_key(parts // left.size, room))
-    return np.flatnonzero(most[home] == most.max())
-
-
-def _sum_by_key(keys: NDArray[np.intp], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of the amounts of each key; keys are numbers from zero."""
-    sums = np.zeros(int(keys.max()) + 1, dtype=np.int64)
-    np.add.at(sums, keys, amounts)
-    return sums
+    classes = classify(state, count)
+    bounds = classes.bounds(count)
+    return np.flatnonzero((bounds == bounds.max())[classes.home[classes.of]])

@@ -23,6 +23,7 @@ class Decision:
     fitting: tuple[HostId, ...]  # the same, whatever the minimum
     candidates: int  # hosts that admit the first server
     seed: int
+    proved: bool = True  # no more servers fit, up to the count; False if the search stopped at its limit
 
 
 def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decision:
@@ -32,13 +33,13 @@ def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decis
     """
     mask = allowed_hosts(spec, fleet)
     candidates = int(np.count_nonzero(mask))
-    chosen: list[int] = []
+    chosen, proved = list[int](), True
     if candidates and spec.count == 1 and subset == 1:
         chosen = [pick(_best(spec, fleet, mask), seed)]
     elif candidates:
-        chosen = batch.choose(spec, fleet, np.flatnonzero(mask), TieBreaker(seed, subset))
+        chosen, proved = batch.choose(spec, fleet, np.flatnonzero(mask), TieBreaker(seed, subset))
     hosts = tuple(HostId(host) for host in fleet.ids[chosen].tolist()) if chosen else ()
-    return Decision(hosts if len(hosts) >= spec.minimum else (), hosts, candidates, seed)
+    return Decision(hosts if len(hosts) >= spec.minimum else (), hosts, candidates, seed, proved)
 
 
 def allowed_hosts(spec: RequestSpec, fleet: Fleet) -> Mask:

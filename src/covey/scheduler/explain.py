@@ -10,6 +10,8 @@ from covey.scheduler.fleet import Fleet
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
 
+_MORE_MAY_FIT = "; the search for other placements stopped at its limit, more may fit"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -19,9 +21,13 @@ class Explanation:
     reasons: tuple[Reason, ...]
     placed: int = 0  # servers of the same batch that did fit
     requested: int = 1
+    proved: bool = True  # no more than these fit; False if the search for a batch stopped at its limit
 
     def sentence(self) -> str:
         """Return the counted reasons in a sentence that names no host, so that a tenant may read it."""
+        return f"{self._counted()}{'' if self.proved else _MORE_MAY_FIT}"
+
+    def _counted(self) -> str:
         if not self.hosts:
             return "there are no hosts"
         reasons = ", ".join(str(reason) for reason in self.reasons)
@@ -32,11 +38,15 @@ class Explanation:
         """Return the same without numbers, for operators who hide the size of their fleet."""
         if not self.reasons:
             return "no host is suitable"
-        return "hosts " + ", ".join(reason.many for reason in self.reasons)
+        reasons = ", ".join(reason.many for reason in self.reasons)
+        return f"hosts {reasons}{'' if self.proved else _MORE_MAY_FIT}"
 
 
-def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = ()) -> Explanation:
-    """Explain why no host admits another server of the request, after those of its batch that were placed."""
+def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = (), *, proved: bool = True) -> Explanation:
+    """Explain why no host admits another server of the request, after those of its batch that were placed.
+
+    `proved` is that of the decision: another placement of the batch may fit more servers if it is False.
+    """
     spec, fleet = _after_placing(spec, fleet, placed)
     remaining = np.ones(len(fleet), dtype=np.bool_)
     found: list[Reason] = []
@@ -49,7 +59,7 @@ def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = ()) ->
             found += [reason for reason in constraint.reasons(spec, fleet, rejected) if reason.count]
             remaining &= column
     found.sort(key=lambda reason: -reason.count)
-    return Explanation(len(fleet), tuple(found), len(placed), spec.count)
+    return Explanation(len(fleet), tuple(found), len(placed), spec.count, proved)
 
 
 def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:

@@ -200,7 +200,7 @@ class _Planner:
         self, request: ServerRequest, resolved: ResolvedRequest, spec: RequestSpec, decision: Decision
     ) -> list[Server]:
         """Return servers in error that hold no room and join no group. Raises NoValidHost with all_or_nothing."""
-        explanation = explain(spec, self._fleet, decision.fitting)
+        explanation = explain(spec, self._fleet, decision.fitting, proved=decision.proved)
         details = resolved.refusal or explanation.sentence()
         message = f"{NO_VALID_HOST} {resolved.refusal or self._tenant_message(explanation)}"
         if self._all_or_nothing:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from covey.model.access import Actor
 from covey.model.claims import amounts_of
 from covey.model.groups import Group
-from covey.model.ids import HostId
 from covey.model.servers import PlacementRequest
 from covey.ports import Access
-from covey.scheduler.decide import decide
+from covey.scheduler.decide import Decision, decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.planning import reject_unknown_zone
@@ -43,6 +42,7 @@ class Preview:
     requested: int
     placements: Sequence[MemberDomains]
     reason: str | None
+    proved: bool  # no more fit, up to the requested number; False if the search stopped at its limit
 
     @property
     def fits(self) -> int:
@@ -84,12 +84,13 @@ class Previews:
         obfuscation = obfuscation_for(tx, self.access, actor, group.project_id)
         with self.live.fresh(tx) as snapshot:
             reject_unknown_zone(spec.requirements, snapshot.fleet)
-            chosen = decide(spec, snapshot.fleet, _SEED).chosen
-            reason = self._reason(spec, snapshot.fleet, chosen) if len(chosen) < spec.count else None
+            decision = decide(spec, snapshot.fleet, _SEED)
+            chosen = decision.chosen
+            reason = self._reason(spec, snapshot.fleet, decision) if len(chosen) < spec.count else None
             placements = list(domains_of_hosts(chosen, scopes_of(group), snapshot.fleet, obfuscation))
-            return Preview(group, spec.count, placements, reason)
+            return Preview(group, spec.count, placements, reason, decision.proved)
 
-    def _reason(self, spec: RequestSpec, fleet: Fleet, chosen: tuple[HostId, ...]) -> str:
+    def _reason(self, spec: RequestSpec, fleet: Fleet, decision: Decision) -> str:
         """Return why one more server does not fit; without the number that did fit if the caller set no count."""
-        why = explain(spec, fleet, chosen)
+        why = explain(spec, fleet, decision.chosen, proved=decision.proved)
         return self.tenant_message(replace(why, placed=0) if spec.count == MAX_COUNT else why)

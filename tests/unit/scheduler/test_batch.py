@@ -4,10 +4,12 @@ from collections import Counter
 
 import pytest
 
-from covey.model.groups import GroupPolicy
+from covey.model.groups import GroupPolicy, ScopeRef
+from covey.model.ids import ScopeId
+from covey.scheduler import batch
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain
-from covey.scheduler.fleet import Weights
+from covey.scheduler.fleet import Fleet, Weights
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -235,3 +237,77 @@ def test_subset_picks_randomly_among_the_top_ranked_hosts_at_every_step() -> Non
 
 def test_subset_larger_than_the_fleet_is_the_whole_fleet() -> None:
     assert sorted(decide(spec(anti_affinity(), count=3), fleet(*hosts(3)), 1, 50).chosen) == [1, 2, 3]
+
+
+ZONE = SWITCH  # zones cross racks
+
+
+def crossing(*emptiest_first: int) -> Fleet:
+    """Return n1 in rack 1 and zone 1, n3 in rack 2 and zone 1, n4 in rack 2 and zone 2; the first has most memory."""
+    roomy = {number: 8192 - 1024 * place for place, number in enumerate(emptiest_first)}
+    return fleet(
+        *(host(number, (8, memory_mb, 100)) for number, memory_mb in roomy.items()),
+        *(domain(1, 1), domain(2, 3, 4)),
+        *(domain(11, 1, 3, scope=ZONE), domain(12, 4, scope=ZONE)),
+    )
+
+
+@pytest.mark.parametrize("order", [(3, 1, 4), (3, 4, 1), (1, 3, 4), (4, 3, 1)])
+@pytest.mark.parametrize("subset", [1, 2])
+def test_batch_in_crossing_scopes_is_placed_although_the_best_host_blocks_it(
+    order: tuple[int, ...], subset: int
+) -> None:
+    policies = anti_affinity(RACK), anti_affinity(ZONE)
+    for seed in SEEDS:
+        decision = decide(spec(*policies, count=2, minimum=2), crossing(*order), seed, subset)
+        assert sorted(decision.chosen) == [1, 4]
+        assert decision.proved
+
+
+def test_batch_in_crossing_scopes_explains_why_a_third_does_not_fit() -> None:
+    requested, blocked = spec(anti_affinity(RACK), anti_affinity(ZONE), count=3, minimum=3), crossing(3, 1, 4)
+    decision = decide(requested, blocked, 1)
+    assert (decision.chosen, sorted(decision.fitting), decision.proved) == ((), [1, 4], True)
+    assert explain(requested, blocked, decision.fitting).sentence() == (
+        "2 of 3 fit, then of 3 hosts: 3 already hold 1 of the group in their rack"
+    )
+
+
+def test_affinity_batch_in_crossing_scopes_starts_where_most_of_it_really_fits() -> None:
+    """Both rows have three racks and three zones. In the row of the best hosts, two racks are in the same zone only."""
+    row = ScopeRef(ScopeId("id-of-row"), "row")
+    rows = fleet(
+        *(host(number, (8, 8192, 100)) for number in range(1, 6)),
+        *(host(number, (8, 2048, 100)) for number in range(6, 9)),
+        *(domain(1, 1, 2, 3), domain(2, 4), domain(3, 5), domain(4, 6), domain(5, 7), domain(6, 8)),
+        *(domain(11, 1, 4, 5, 6, scope=ZONE), domain(12, 2, 7, scope=ZONE), domain(13, 3, 8, scope=ZONE)),
+        *(domain(21, *range(1, 6), scope=row), domain(22, 6, 7, 8, scope=row)),
+    )
+    for seed in SEEDS:
+        chosen = decide(spec(affinity(row), anti_affinity(RACK), anti_affinity(ZONE), count=3), rows, seed).chosen
+        assert sorted(chosen) == [6, 7, 8]
+
+
+def test_searched_batch_takes_the_best_hosts_of_each_class() -> None:
+    """Rack 2 is in both zones. The search puts one server in each rack; weight and soft policies rank its hosts."""
+    many = fleet(
+        *(host(n, (8, 1024 * n, 100)) for n in range(1, 4)),  # rack 1, zone 1
+        *(host(n, (8, 2048 * n, 100)) for n in range(4, 7)),  # rack 2, zone 1
+        *(host(n, (8, 1024 * n, 100)) for n in range(7, 10)),  # rack 2, zone 2
+        *(domain(1, 1, 2, 3), domain(2, *range(4, 10))),
+        *(domain(11, *range(1, 7), scope=ZONE), domain(12, 7, 8, 9, scope=ZONE)),
+    )
+    policies = anti_affinity(RACK), anti_affinity(ZONE)
+    assert set(decide(spec(*policies, count=2), many, 1).chosen) == {3, 9}
+    preferred = soft_affinity(target="n7")
+    assert set(decide(spec(*policies, preferred, count=2), many, 1).chosen) == {3, 7}
+
+
+def test_decision_says_when_the_search_stopped_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "MAX_STEPS", 0)
+    requested, blocked = spec(anti_affinity(RACK), anti_affinity(ZONE), count=2, minimum=2), crossing(3, 1, 4)
+    decision = decide(requested, blocked, 1)
+    assert (decision.chosen, decision.fitting, decision.proved) == ((), (3,), False)
+    explanation = explain(requested, blocked, decision.fitting, proved=decision.proved)
+    assert explanation.sentence().endswith("; the search for other placements stopped at its limit, more may fit")
+    assert explanation.without_numbers().endswith("stopped at its limit, more may fit")

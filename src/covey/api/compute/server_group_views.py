@@ -72,7 +72,7 @@ def show_headroom(preview: Preview) -> Json:
         "headroom": {
             "server_group_id": preview.group.id,
             "count": preview.fits,
-            "at_least": preview.fits == preview.requested,
+            "at_least": preview.fits == preview.requested or not preview.proved,
             "reason": preview.reason,
         }
     }
