@@ -53,6 +53,9 @@ class Fleets:
             self._apply_aggregates(tx, plan, progress)
             self._apply_flavors_and_images(tx, plan, progress)
             self._prune_scopes(tx, plan.removed, progress)
+            # Last: claims on these hosts wait from here to the commit.
+            tx.hosts.set_inventories((host.id, totals) for host, totals in plan.changed_hosts)
+            progress(len(plan.changed_hosts))
         return plan
 
     def export(self) -> FleetFile:
@@ -76,11 +79,10 @@ class Fleets:
             new = [NewHost(self.new_uuid(), entry.name, totals, entry.traits) for entry, totals in batch]
             tx.hosts.add(new, self.clock())
             progress(len(batch))
-        tx.hosts.set_inventories((host.id, totals) for host, totals in plan.changed_hosts)
         ids = {host.name: host.id for host in tx.hosts.find()} if plan.new_traits or plan.removed_traits else {}
         tx.hosts.add_traits((ids[host], trait) for host, trait in plan.new_traits)
         tx.hosts.remove_traits((ids[host], trait) for host, trait in plan.removed_traits)
-        progress(len(plan.changed_hosts) + len(plan.new_traits) + len(plan.removed_traits))
+        progress(len(plan.new_traits) + len(plan.removed_traits))
 
     def _apply_aggregates(self, tx: Transaction, plan: FleetPlan, progress: Progress) -> None:
         now = self.clock()

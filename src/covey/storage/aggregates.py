@@ -54,8 +54,12 @@ _LOCK = (
     .order_by(aggregates.c.id)
     .with_for_update()
 )
+# A claim refers to the row of its host. FOR NO KEY UPDATE does not make it wait.
 _LOCK_HOSTS = (
-    select(hosts.c.id).where(hosts.c.id.in_(bindparam("hosts", expanding=True))).order_by(hosts.c.id).with_for_update()
+    select(hosts.c.id)
+    .where(hosts.c.id.in_(bindparam("hosts", expanding=True)))
+    .order_by(hosts.c.id)
+    .with_for_update(key_share=True)
 )
 
 _ADD = insert(aggregates).returning(aggregates.c.id, sort_by_parameter_order=True)

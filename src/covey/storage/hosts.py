@@ -13,7 +13,7 @@ from covey.model.ids import HostId
 from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from covey.storage import provider_aggregates
 from covey.storage.integrity_errors import integrity_error_as
-from covey.storage.rows import execute
+from covey.storage.rows import driver, dump, execute
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 from covey.storage.topology import Topology
 from covey.storage.traits import Traits
@@ -36,11 +36,27 @@ _ADD_PROVIDER = insert(resource_providers).returning(resource_providers.c.id, so
 _ADD_HOST = insert(hosts)
 _ADD_INVENTORY = insert(inventories)
 _ADD_TRAIT = insert(provider_traits)
-_SET_INVENTORY = (
-    update(inventories)
-    .where(inventories.c.provider_id == bindparam("of"), inventories.c.resource_class == bindparam("kind"))
-    .values(total=bindparam("new_total"), reserved=bindparam("new_reserved"), allocation_ratio=bindparam("new_ratio"))
-)
+# One statement, in the lock order of claims: a claim on one of the hosts waits for it, up to the commit.
+_SET_INVENTORIES_POSTGRESQL = """
+    WITH new AS MATERIALIZED (
+        SELECT r.* FROM json_to_recordset(%s::json) AS r(
+            provider_id int, resource_class text, total bigint, reserved bigint, allocation_ratio double precision
+        )
+    ), held AS MATERIALIZED (
+        SELECT i.provider_id, i.resource_class FROM inventories i JOIN new USING (provider_id, resource_class)
+        ORDER BY 1, 2 FOR UPDATE OF i
+    )
+    UPDATE inventories i SET total = n.total, reserved = n.reserved, allocation_ratio = n.allocation_ratio
+    FROM new n JOIN held USING (provider_id, resource_class)
+    WHERE i.provider_id = n.provider_id AND i.resource_class = n.resource_class
+"""
+_SET_INVENTORIES_SQLITE = """
+    UPDATE inventories AS i
+    SET total = n.value ->> 'total', reserved = n.value ->> 'reserved',
+        allocation_ratio = n.value ->> 'allocation_ratio'
+    FROM json_each(?) AS n
+    WHERE i.provider_id = n.value ->> 'provider_id' AND i.resource_class = n.value ->> 'resource_class'
+"""
 _DROP_TRAIT = delete(provider_traits).where(
     provider_traits.c.provider_id == bindparam("of"), provider_traits.c.trait == bindparam("gone")
 )
@@ -110,20 +126,12 @@ class Hosts:
     def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[ResourceClass, Inventory]]]) -> None:
         """Set inventories of hosts; their usage stays."""
         changes = list(changes)
-        rows = [
-            {
-                "of": host,
-                "kind": kind,
-                "new_total": i.total,
-                "new_reserved": i.reserved,
-                "new_ratio": i.allocation_ratio,
-            }
-            for host, new in changes
-            for kind, i in new.items()
-        ]
+        rows = [_inventory_row(host, kind, has) for host, new in changes for kind, has in new.items()]
         if rows:
             provider_aggregates.bump_generations(self._connection, [host for host, _ in changes])
-            self._connection.execute(_SET_INVENTORY, rows)
+            postgresql = self._connection.dialect.name == "postgresql"
+            with driver(self._connection) as raw:
+                raw.execute(_SET_INVENTORIES_POSTGRESQL if postgresql else _SET_INVENTORIES_SQLITE, (dump(rows),))
             self._topology.changed(providers=[host for host, _ in changes])
 
     def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
