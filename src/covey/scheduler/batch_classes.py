@@ -15,6 +15,8 @@ from covey.scheduler.batch_state import BatchState, PolicyDomains
 Numbers = NDArray[np.intp]
 Amounts = NDArray[np.int64]
 
+_MAX_TABLE = 2**18  # entries that cost less than sorting the hosts
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -26,7 +28,7 @@ class Limit:
 
     def nests_in(self, other: "Limit") -> bool:
         """Return whether each part is inside one part of the other."""
-        return len(np.unique(self.part * len(other.left) + other.part)) == len(self.left)
+        return bool((other.part[self.first][self.part] == other.part).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +46,16 @@ class HostClasses:
         With one chain as many do fit, in whatever order they are placed: limits on nested sets form a laminar matroid,
         in which every placement that cannot grow is a largest one. Crossing chains may admit fewer.
         """
-        by_chain = [_admitted(self.room, self.home, chain) for chain in self.chains]
-        return np.minimum(np.min(by_chain, axis=0), count) if by_chain else sum_by_key(self.home, self.room)
+        by_chain = [_admitted(self.room, self.home, chain) for chain in self.chains or [[]]]
+        bounds: Amounts = np.min(by_chain, axis=0, initial=count)
+        return bounds
 
 
 def classify(state: BatchState, count: int) -> HostClasses:
     """Return the classes of the candidates, for a batch of `count` servers."""
     home_of = _number(state.affinity_domains, state.rows.size)
     of = _number([home_of, *(limit.of for limit in state.limits)], state.rows.size)
-    _, first = np.unique(of, return_index=True)
+    first = _first(of)
     home, room = home_of[first], sum_by_key(of, np.minimum(state.fits, count))
     limits = [_limit(policy, policy.of[first], home) for policy in state.limits]
     return HostClasses(of, home, room, _chains(limits, room, home))
@@ -69,13 +72,30 @@ def _number(columns: Iterable[Numbers], size: int) -> Numbers:
     """Number the combinations of values that occur in the columns, from zero."""
     numbers = np.zeros(size, dtype=np.intp)
     for column in columns:
-        _, numbers = np.unique(numbers * (column.max() + 1) + column, return_inverse=True)
+        numbers = _renumber(numbers * (int(column.max()) + 1) + column)
     return numbers
+
+
+def _renumber(keys: Numbers) -> Numbers:
+    """Number the values that occur, from zero, in their order."""
+    size = int(keys.max()) + 1
+    if size > _MAX_TABLE:
+        return np.unique(keys, return_inverse=True)[1]
+    occurs = np.zeros(size, dtype=np.intp)
+    occurs[keys] = 1
+    return (np.cumsum(occurs) - 1)[keys]  # without sorting
+
+
+def _first(numbers: Numbers) -> Numbers:
+    """Return the first position of each number; every number from zero occurs."""
+    first = np.empty(int(numbers.max()) + 1, dtype=np.intp)
+    first[numbers[::-1]] = np.arange(numbers.size)[::-1]  # the last assignment wins
+    return first
 
 
 def _limit(policy: PolicyDomains, domain: Numbers, home: Numbers) -> Limit:
     part = _number([home, domain], home.size)
-    _, first = np.unique(part, return_index=True)
+    first = _first(part)
     left = np.array([policy.domains[number].left for number in domain[first].tolist()], dtype=np.int64)
     return Limit(part, left, first)
 

@@ -143,6 +143,14 @@ def test_affinity_batch_starts_in_the_domain_that_fits_most_of_it(
         assert len(chosen) == min(count, 6) if start == {3} else count
 
 
+def test_affinity_batch_that_fits_in_several_racks_starts_on_the_best_host() -> None:
+    racks = fleet(
+        *(*hosts(3), host(4, (8, 8193, 100))), domain(1, 1, 2, 3), domain(2, 4), domain(3, 1, 2, 3, 4, scope=SWITCH)
+    )
+    for policies in ((affinity(RACK),), (affinity(RACK), anti_affinity(SWITCH, limit=9))):
+        assert set(decide(spec(*policies, count=4), racks, 1).chosen) == {4}
+
+
 SPREADS: dict[str, tuple[tuple[GroupPolicy, ...], int, set[int]]] = {
     "no group": ((), 1000, {3, 4}),
     "soft anti-affinity": ((soft_anti_affinity(),), 1000, {3, 4}),
