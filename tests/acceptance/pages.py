@@ -48,8 +48,11 @@ _CLONE = (
 _NOTE = re.compile(r"<!-- (.*?) -->", re.DOTALL)
 _BLOCK = re.compile(r"((?:^ *<!-- (?:(?!-->).)*? -->\n)*)^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _MARK = "that was all, with status"
-_PREPARED = 'make() { command make -o .venv/.demo "$@"; }'  # what the tests run in is ready
-_WARM = 'openstack() {{ {0}/openstack "$@"; }}; covey() {{ {0}/covey "$@"; }}'
+# The environment is ready, and the commands are preloaded.
+_WARM = (
+    'make() {{ {1} make -o .venv/.demo BIN={0} "$@"; }}; '
+    'openstack() {{ {1} {0}/openstack "$@"; }}; covey() {{ {1} {0}/covey "$@"; }}'
+)
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,7 @@ class Reader:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self._type(_PREPARED)
-        self._type(_WARM.format(self.warm))
+        self._type(_WARM.format(self.warm, "command"))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,7 +170,7 @@ class Reader:
         exported = self._type("export -p")[1]
         with log.open("wb") as output:
             process = subprocess.Popen(
-                ["bash", "-c", f"{exported}\n{_PREPARED}\n{command}"],
+                ["bash", "-c", f"{exported}\n{_WARM.format(self.warm, 'exec')}\n{command}"],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -193,7 +195,7 @@ class Reader:
         ours, terminal = pty.openpty()
         exported = self._type("export -p")[1]
         process = subprocess.Popen(
-            ["bash", "-c", f"{exported}\n{_WARM.format(self.warm)}\n{command}"],
+            ["bash", "-c", f"{exported}\n{_WARM.format(self.warm, 'command')}\n{command}"],
             cwd=self.directory,
             stdin=terminal,
             stdout=terminal,

@@ -19,7 +19,7 @@ from typing import Any, Self
 import yaml
 
 BESIDE_PYTHON = Path(sys.executable).parent
-COMMANDS = BESIDE_PYTHON  # of finite commands; conftest.py replaces it with preloaded commands
+COMMANDS = BESIDE_PYTHON  # conftest.py replaces it with preloaded commands
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 COMMAND_TIMEOUT_S = 120.0
@@ -97,17 +97,22 @@ class Covey:
 
 @contextmanager
 def running_covey(
-    directory: Path, *arguments: str, port: int | None = None, variables: Mapping[str, str] | None = None
+    directory: Path,
+    *arguments: str,
+    port: int | None = None,
+    variables: Mapping[str, str] | None = None,
+    preloaded: bool = True,
 ) -> Iterator[Covey]:
     """Run `covey ...` (serve or demo) in the directory, until the context ends, on a port of its own.
 
-    Raises Failed if it does not answer, and if SIGTERM does not end it well.
+    The process of a preloaded one is a caller that forwards SIGTERM. Raises Failed if the service does not answer, and
+    if SIGTERM does not end it well.
     """
     directory.mkdir(parents=True, exist_ok=True)
     chosen = port or free_port()
     with (directory / "stdout.log").open("wb") as stdout, (directory / "stderr.log").open("wb") as stderr:
         process = subprocess.Popen(
-            [BESIDE_PYTHON / "covey", *arguments, "--port", str(chosen)],
+            [(COMMANDS if preloaded else BESIDE_PYTHON) / "covey", *arguments, "--port", str(chosen)],
             cwd=directory,
             env=environment(directory, **(variables or {})),
             stdin=subprocess.DEVNULL,
@@ -197,7 +202,7 @@ class Cloud:
 
 @dataclass
 class Session:
-    """One interactive client process that runs many commands, which avoids its slow start.
+    """One interactive client process that runs many commands.
 
     Its line reader supports no quotes: arguments must not contain white space. It reports no exit status, so a
     command succeeds if its output is as expected: JSON, or empty.
@@ -208,7 +213,7 @@ class Session:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [self.cloud.client or BESIDE_PYTHON / "openstack"],
+            [self.cloud.client or COMMANDS / "openstack"],
             env=self.cloud.environment(PYTHONUNBUFFERED="1"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

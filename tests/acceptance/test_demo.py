@@ -71,7 +71,7 @@ def exported(directory: Path) -> str:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
-    with running_covey(tmp_path_factory.mktemp("first"), *DEMO) as demo:
+    with running_covey(tmp_path_factory.mktemp("first"), *DEMO, preloaded=False) as demo:
         yield demo
 
 

@@ -47,7 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
     directory = tmp_path_factory.mktemp("served")
     (directory / "fleet.yaml").write_text(FLEET)
     arguments = ("serve", "--fleet", "fleet.yaml", *database_in(directory))
-    with running_covey(directory, *arguments, variables=TRUSTING) as running:
+    with running_covey(directory, *arguments, variables=TRUSTING, preloaded=False) as running:
         yield running
 
 
@@ -78,7 +78,7 @@ def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreS
     variables = {**TRUSTING, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics")}
     with postgresql_server.fresh() as database:
         arguments = ("serve", "--database", database, "--workers", "2")
-        with running_covey(tmp_path, *arguments, variables=variables) as running:
+        with running_covey(tmp_path, *arguments, variables=variables, preloaded=False) as running:
             asked, until = 0, time.monotonic() + 60
             # The second process may start later than the first.
             while asked < 60 or len(list((tmp_path / "metrics").glob("counter_*.db"))) < 2:
@@ -145,7 +145,8 @@ def test_used_port_is_reported_before_any_change(tmp_path: Path, served: Covey) 
 
 
 def test_running_request_completes_before_shutdown(tmp_path: Path) -> None:
-    with running_covey(tmp_path, "serve", *database_in(tmp_path), variables=TRUSTING) as running:
+    arguments = ("serve", *database_in(tmp_path))
+    with running_covey(tmp_path, *arguments, variables=TRUSTING, preloaded=False) as running:
         created = requests.post(f"{running.url}/image/v2/images", json={}, headers=ADMIN, timeout=TIMEOUT_S).json()
         with socket.create_connection(("127.0.0.1", running.port), timeout=TIMEOUT_S) as caller:
             head = f"PUT /image/v2/images/{created['id']}/file HTTP/1.1\r\nHost: covey\r\nX-Auth-Token: admin\r\n"

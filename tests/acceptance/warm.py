@@ -1,32 +1,40 @@
 """Preloaded `openstack` and `covey` commands, which skip the slow imports.
 
 Importing either takes seconds, so a child imports both once, and forks for each command: a process of its own, with the
-caller's arguments, directory, environment and streams. The child runs this same file as a script.
+caller's arguments, directory, environment and streams. A signal that ends the caller ends the command. The child runs
+this same file as a script.
 """
 
+import gc
 import importlib
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 
 from tests.acceptance.processes import START_TIMEOUT_S, Failed, environment
 
 COMMANDS = {"openstack": "openstackclient.shell", "covey": "covey.cli.main"}  # modules with a main()
+POLL_S = 0.1  # of the client's --wait, instead of 2 or 5 seconds
 _MOST_BYTES = 1 << 17
 _CALLER = """\
 #!{python} -IS
-import json, os, socket, sys
+import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
     server.connect({address!r})
     asked = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [asked], [0, 1, 2])
+    command = int(server.recv(16))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os.kill(command, number))
     sys.exit(int(server.recv(8) or 70))
 """
 
@@ -37,7 +45,7 @@ def warm_commands(directory: Path) -> Iterator[Path]:
     address = directory / "socket"
     with (directory / "output.log").open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, str(address)],
+            [sys.executable, "-u", "-m", __spec__.name, str(address)],
             cwd=Path(__file__).parents[2],
             env=environment(directory),
             stdin=subprocess.DEVNULL,
@@ -67,6 +75,8 @@ def _wait_for(address: Path, child: subprocess.Popen[bytes]) -> None:
 
 def _serve(address: str) -> None:
     _import_all()
+    _poll_often()
+    gc.freeze()  # a collection in a fork would copy every page
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen()
@@ -91,6 +101,14 @@ def _import_all() -> None:
             for found in cached.get_group_all(group):
                 with suppress(Exception):  # plugins without their libraries
                     found.load()
+    # The client reads the metadata of every installed package once in a process, for its help texts.
+    importlib.import_module("cliff.command")._get_distributions_by_modules()
+
+
+def _poll_often() -> None:
+    often = SimpleNamespace(**vars(time) | {"sleep": lambda _: time.sleep(POLL_S)})
+    for module in ("osc_lib.utils", "openstack.utils"):
+        vars(importlib.import_module(module))["time"] = often
 
 
 def _answer(caller: socket.socket) -> None:
@@ -104,11 +122,19 @@ def _answer(caller: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = [name, *arguments]
+    caller.send(str(os.getpid()).encode())
+    threading.Thread(target=_exit_with_caller, args=(caller,), daemon=True).start()
     status = _status_of(COMMANDS[name])
     sys.stdout.flush()
     sys.stderr.flush()
     caller.send(str(status).encode())
     os._exit(0)
+
+
+def _exit_with_caller(caller: socket.socket) -> None:
+    """End this process when the caller is killed: its end of the connection closes."""
+    caller.recv(1)
+    os._exit(1)
 
 
 def _status_of(module: str) -> int:
