@@ -1,15 +1,18 @@
 """Explanations: why no host admits a server, counted for tenants, and host by host for administrators."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from covey.model.errors import CoveyError, NoValidHost
 from covey.model.ids import HostId
 from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, Constraint
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
 
+NO_VALID_HOST = "No valid host was found."
 _MORE_MAY_FIT = "; the search for other placements stopped at its limit, more may fit"
 
 
@@ -60,6 +63,37 @@ def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = (), *,
             remaining &= column
     found.sort(key=lambda reason: -reason.count)
     return Explanation(len(fleet), tuple(found), len(placed), spec.count, proved)
+
+
+class NoHost(CoveyError):
+    """Internal: no host admits the servers of a request.
+
+    It carries a copy of the fleet, so that the explanation is made after all locks are released.
+    """
+
+    code = "no_host"
+
+    def __init__(
+        self,
+        spec: RequestSpec,
+        fleet: Fleet,
+        placed: tuple[HostId, ...] = (),
+        *,
+        proved: bool = True,
+        known_reason: str | None = None,
+    ) -> None:
+        super().__init__(NO_VALID_HOST)
+        self.fleet = fleet
+        self._decided = spec, fleet, placed
+        self._proved = proved
+        self._known_reason = known_reason
+
+    def explain(self, tenant_message: Callable[[Explanation], str]) -> NoValidHost:
+        """Return the error for the caller, with a message for the tenant and the details for administrators."""
+        if self._known_reason is not None:
+            return NoValidHost(f"{NO_VALID_HOST} {self._known_reason}", self._known_reason)
+        explanation = explain(*self._decided, proved=self._proved)
+        return NoValidHost(f"{NO_VALID_HOST} {tenant_message(explanation)}", explanation.sentence())
 
 
 def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:

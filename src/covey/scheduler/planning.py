@@ -1,17 +1,16 @@
 """Planning: from requests for servers to the rows to write. The same inputs give the same plan."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from covey.model.claims import Answer, IdempotencyKey, NewServer, Plan, ResolvedRequest, ServerRequest, amounts_of
-from covey.model.errors import Conflict, CoveyError, Invalid, NoValidHost, OverQuota
+from covey.model.errors import Conflict, CoveyError, Invalid, OverQuota
 from covey.model.groups import GroupState, GroupView
-from covey.model.ids import GroupId, HostId, ProjectId
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
 from covey.model.servers import (
     Details,
     Fault,
-    FaultKind,
     HostRequirements,
     PlacementRecord,
     Power,
@@ -19,12 +18,12 @@ from covey.model.servers import (
     Task,
     VmState,
 )
-from covey.scheduler.decide import Decision, decide
-from covey.scheduler.explain import Explanation, explain
+from covey.scheduler.decide import decide
+from covey.scheduler.explain import NoHost
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
 
-NO_VALID_HOST = "No valid host was found."
+NO_FAULTS: Mapping[ServerId, Fault] = {}
 COUNTED = ("instances", "cores", "ram")
 """The quotas that count servers, in the order in which usage is stored."""
 
@@ -46,17 +45,17 @@ def plan(
     context: PlanningContext,
     fleet: Fleet,
     *,
-    tenant_message: Callable[[Explanation], str] = Explanation.sentence,
     subset: int = 1,
     all_or_nothing: bool = False,
+    faults: Mapping[ServerId, Fault] = NO_FAULTS,
 ) -> Plan:
     """Decide each request after the ones before it, and take the room of its servers from the fleet.
 
-    The plan lists the room that it took, for return_room. A request that fails has an error as its outcome, or
-    servers in ERROR if no host takes them. With all_or_nothing the first such error is raised instead, and the fleet
-    is as it was.
+    The plan lists the room that it took, for return_room. A request that fails has an error as its outcome; it is
+    NoHost if no host admits its servers. With all_or_nothing the first error is raised instead, and the fleet is as it
+    was. A request with a fault, by the id of its first server, is not decided: its servers are in ERROR.
     """
-    planner = _Planner(context, fleet, tenant_message, subset, all_or_nothing)
+    planner = _Planner(context, fleet, faults, subset, all_or_nothing)
     try:
         for request in requests:
             planner.add(request)
@@ -85,13 +84,13 @@ class _Planner:
         self,
         context: PlanningContext,
         fleet: Fleet,
-        tenant_message: Callable[[Explanation], str],
+        faults: Mapping[ServerId, Fault],
         subset: int,
         all_or_nothing: bool,  # noqa: FBT001 -- passed on from a keyword
     ) -> None:
         self._context = context
         self._fleet = fleet
-        self._tenant_message = tenant_message
+        self._faults = faults
         self._subset = subset
         self._all_or_nothing = all_or_nothing
         self._usage = {project: list(used) for project, used in context.usage.items()}
@@ -124,12 +123,14 @@ class _Planner:
             return answered
         resolved, fleet = request.resolved, self._fleet
         assert resolved is not None, "a request is resolved before it is planned"
+        if request.first_id in self._faults:
+            return self._failed(request, resolved, self._faults[request.first_id])
         reject_unknown_zone(resolved.requirements, fleet)
         state = self._group(request)
         spec = self._spec(request, resolved, state)
         decision = decide(spec, fleet, request.seed, self._subset)
         if not decision.chosen:
-            return self._refused(request, resolved, spec, decision)
+            raise NoHost(spec, fleet.copy(), decision.fitting, proved=decision.proved, known_reason=resolved.refusal)
         fleet.take_for(decision.chosen, spec.amounts)
         self.plan.taken.append((decision.chosen, spec.amounts))
         if request.group_id is not None and state is not None:
@@ -196,18 +197,11 @@ class _Planner:
             count = min(count, fits)
         return count
 
-    def _refused(
-        self, request: ServerRequest, resolved: ResolvedRequest, spec: RequestSpec, decision: Decision
-    ) -> list[Server]:
-        """Return servers in error that hold no room and join no group. Raises NoValidHost with all_or_nothing."""
-        explanation = explain(spec, self._fleet, decision.fitting, proved=decision.proved)
-        details = resolved.refusal or explanation.sentence()
-        message = f"{NO_VALID_HOST} {resolved.refusal or self._tenant_message(explanation)}"
-        if self._all_or_nothing:
-            raise NoValidHost(message, details)
-        fault = Fault(message, request.now, details=details, kind=FaultKind.NO_VALID_HOST)
+    def _failed(self, request: ServerRequest, resolved: ResolvedRequest, fault: Fault) -> list[Server]:
+        """Return servers in ERROR that hold no room and join no group. Raises OverQuota."""
+        self._within_quota(request, resolved, None)
         nowhere = [None] * request.minimum
-        return self._add(request, self._servers(request, resolved, nowhere, PlacementRecord(decision.seed), fault))
+        return self._add(request, self._servers(request, resolved, nowhere, PlacementRecord(request.seed), fault))
 
     def _servers(
         self,

@@ -42,11 +42,11 @@ class Audits:
             found = self.groups.get_authorized(tx, actor, group, "audit")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             hosts = tx.groups.places(found.id)
-            with self.live.fresh(tx) as snapshot:
-                domains = domains_of_hosts(hosts.values(), scopes_of(found), snapshot.fleet, obfuscation)
-                members = list(zip(hosts, domains, strict=True))
-                placed = {str(server): host for server, host in hosts.items() if host is not None}
-                return Audit(found.id, members, violations(found.policies, placed, snapshot.fleet), obfuscation)
+            fleet = self.live.read(tx).fleet
+        domains = domains_of_hosts(hosts.values(), scopes_of(found), fleet, obfuscation)
+        members = list(zip(hosts, domains, strict=True))
+        placed = {str(server): host for server, host in hosts.items() if host is not None}
+        return Audit(found.id, members, violations(found.policies, placed, fleet), obfuscation)
 
 
 def scopes_of(group: Group) -> list[ScopeRef]:

@@ -10,11 +10,12 @@ import structlog
 
 from covey.model.actions import ActionEvent
 from covey.model.errors import DriverFault, NoValidHost, OperationInProgress, StaleClaim, TransactionConflict
+from covey.model.groups import GroupState
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Fault, FaultKind, Server, Task, VmState
 from covey.model.work import Job, JobKind
 from covey.ports import Clock, Driver
-from covey.scheduler.explain import Explanation
+from covey.scheduler.explain import NO_VALID_HOST, Explanation, NoHost
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.destinations import Destination, Destinations
@@ -111,31 +112,46 @@ class Builds:
     def _reschedule(self, server: Server, fault: DriverFault) -> None:
         """Claim another host, without those that failed; or put the server into ERROR with the reason."""
         for _ in range(self.attempts):
-            with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
-                self._retry(tx, server, fault)
-                return
+            try:
+                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
+                    self._retry(tx, server, fault)
+                    return
+            except NoHost as refused:  # explained while no lock is held
+                refusal = refused.explain(self.destinations.tenant_message)
+                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
+                    self._give_up(tx, server, refusal)
+                    return
 
     def _retry(self, tx: Transaction, failed: Server, fault: DriverFault) -> None:
-        server, group = self.destinations.lock(tx, failed.id)
-        if server is None or not _is_waiting(server) or server.host_id is None or server.host_id != failed.host_id:
+        """Raises NoHost if no other host admits the server."""
+        server, group = self._lock_waiting(tx, failed)
+        if server is None or server.host_id is None:
             return
+        avoid = (*server.placement.avoid, server.host_id)
+        if len(avoid) >= self.attempts or server.request.forced:
+            spawn_failed = Reason(np.ones(len(avoid), dtype=np.bool_), "failed to start it", "failed to start it")
+            explanation = self.destinations.tenant_message(Explanation(server.placement.hosts, (spawn_failed,)))
+            self._fail(tx, server, NoValidHost(f"{NO_VALID_HOST} {explanation}", fault.message))
+            return
+        requirements = self.requirements(server)
+        requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | frozenset(avoid))
+        # Before the release: a wait for the fleet must not hold inventory rows that others wait for.
+        destination = self.destinations.select(server, group, requirements)
         tx.work.finish(JobKind.SPAWN, [server.id])
         self.destinations.bump_group(tx, server.group_id)
-        avoid = (*server.placement.avoid, server.host_id)
-        spawn_failed = Reason(np.ones(len(avoid), dtype=np.bool_), "failed to start it", "failed to start it")
-        explanation = self.destinations.tenant_message(Explanation(server.placement.hosts, (spawn_failed,)))
-        refusal = NoValidHost(f"No valid host was found. {explanation}", fault.message)
-        if len(avoid) < self.attempts and not server.request.forced:
-            requirements = self.requirements(server)
-            requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | frozenset(avoid))
-            try:  # before the release: a wait for the fleet must not hold inventory rows that others wait for
-                self._claim(tx, server, self.destinations.select(server, group, requirements), avoid)
-            except NoValidHost as none_left:
-                refusal = none_left
-            else:
-                return
-        self.destinations.release(tx, server.id)
-        self._fail(tx, server, refusal)
+        self._claim(tx, server, destination, avoid)
+
+    def _give_up(self, tx: Transaction, failed: Server, refusal: NoValidHost) -> None:
+        server, _ = self._lock_waiting(tx, failed)
+        if server is not None:
+            self._fail(tx, server, refusal)
+
+    def _lock_waiting(self, tx: Transaction, failed: Server) -> tuple[Server | None, GroupState | None]:
+        """Lock a server that still waits to be spawned on the host where it failed; None if it has moved on."""
+        server, group = self.destinations.lock(tx, failed.id)
+        if server is None or not _is_waiting(server) or server.host_id is None or server.host_id != failed.host_id:
+            return None, None
+        return server, group
 
     def _claim(self, tx: Transaction, server: Server, destination: Destination, avoid: tuple[HostId, ...]) -> None:
         now, tries = self.clock(), len(avoid) + 1
@@ -149,6 +165,9 @@ class Builds:
     def _fail(self, tx: Transaction, server: Server, refusal: NoValidHost) -> None:
         """Put the server into ERROR, without a host and without its group."""
         now = self.clock()
+        tx.work.finish(JobKind.SPAWN, [server.id])
+        self.destinations.bump_group(tx, server.group_id)
+        self.destinations.release(tx, server.id)
         log.warning("build.failed", server=server.id, reason=refusal.details)
         fault = Fault(refusal.message, now, details=refusal.details, kind=FaultKind.NO_VALID_HOST)
         tx.servers.update(replace(server, host_id=None, vm_state=VmState.ERROR, task=None, fault=fault, updated_at=now))

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 
 from covey.model.changes import UsageChange
 from covey.model.claims import amounts_of
-from covey.model.errors import NoValidHost
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.servers import Server
 from covey.scheduler.decide import decide
-from covey.scheduler.explain import Explanation, explain
+from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import LiveFleet
 from covey.storage.store import Store, Transaction
@@ -60,17 +59,14 @@ class Destinations:
         flavor: Flavor | None = None,
         forced: bool = False,
     ) -> Destination:
-        """Select a host by the present policies; the server never counts against itself. Raises NoValidHost."""
+        """Select a host by the present policies; the server never counts against itself. Raises NoHost."""
         view = GroupView() if group is None else _without(group.view(), server)
         spec = RequestSpec(amounts_of(flavor or server.flavor), requirements=requirements, group=view, forced=forced)
         # A transaction of its own: the caller's changes are not committed yet.
         with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
             decision = decide(spec, snapshot.fleet, self.new_seed(), self.subset)
             if not decision.chosen:
-                explanation = explain(spec, snapshot.fleet)
-                raise NoValidHost(
-                    f"No valid host was found. {self.tenant_message(explanation)}", explanation.sentence()
-                )
+                raise NoHost(spec, snapshot.fleet.copy())
             host = decision.chosen[0]
             name = snapshot.fleet.hosts[snapshot.fleet.row_of[host]].name
         return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet), snapshot.token)

@@ -74,17 +74,17 @@ class Explanations:
                     raise Invalid(f"Instance group {request.group} could not be found.")
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
             spec = RequestSpec(amounts_of(flavor), requirements=requirements, group=view)
-            with self.live.fresh(tx) as snapshot:
-                sentence = explain(spec, snapshot.fleet).sentence()
-                return PlacementExplanation(sentence, host_reasons(spec, snapshot.fleet), _query(spec, snapshot.fleet))
+            fleet = self.live.read(tx).fleet
+        return PlacementExplanation(explain(spec, fleet).sentence(), host_reasons(spec, fleet), _query(spec, fleet))
 
     def query_for(self, actor: Actor, server: Server) -> PlacementQuery | None:
         """Return the query for a move of the server, or None if the actor may not see explanations."""
         if not self.access.allows(actor, "covey:placement:explain"):
             return None
         requirements = self.servers.requirements_for(server.project_id, server.flavor, server.request)
-        with self.store.read() as tx, self.live.fresh(tx) as snapshot:
-            return _query(RequestSpec(amounts_of(server.flavor), requirements=requirements), snapshot.fleet)
+        with self.store.read() as tx:
+            fleet = self.live.read(tx).fleet
+        return _query(RequestSpec(amounts_of(server.flavor), requirements=requirements), fleet)
 
 
 def _query(spec: RequestSpec, fleet: Fleet) -> PlacementQuery:

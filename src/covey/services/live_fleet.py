@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -70,9 +70,14 @@ class LiveFleet:
 
     @contextmanager
     def fresh(self, tx: Transaction) -> Iterator[FleetSnapshot]:
-        """Yield the fleet as this transaction sees it, or newer, and keep other threads from planning."""
+        """Yield the fleet as this transaction sees it, or newer, and keep other threads from it."""
         with self._lock:
             yield self._refreshed(tx)
+
+    def read(self, tx: Transaction) -> FleetSnapshot:
+        """Return a copy of the fleet as this transaction sees it, or newer, for which nothing else waits."""
+        with self.fresh(tx) as snapshot:
+            return replace(snapshot, fleet=snapshot.fleet.copy())
 
     def return_room(self, snapshot: FleetSnapshot, abandoned: Plan) -> None:
         """Return the room of a plan that was rolled back, unless the fleet was loaded again since."""

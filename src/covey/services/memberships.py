@@ -82,8 +82,9 @@ class Memberships:
         """Raise Conflict if the server's host, or either host of its migration, violates a hard policy."""
         view = tx.groups.states({group.id: group.version})[group.id].view()
         hosts = [host for host in (joining.host_id, joining.migration_host_id) if host is not None]
-        with self.store.read() as snapshot_tx, self.live.fresh(snapshot_tx) as snapshot:
-            reasons = [objection for host in hosts for objection in objections(view, host, snapshot.fleet)]
+        with self.store.read() as read_tx:
+            fleet = self.live.read(read_tx).fleet
+        reasons = [objection for host in hosts for objection in objections(view, host, fleet)]
         if reasons:
             listed = "; ".join(dict.fromkeys(reasons))
             raise Conflict(f"Server {joining.id} would violate the group's policies on its host: {listed}.")

@@ -24,6 +24,7 @@ from covey.model.quotas import UNLIMITED
 from covey.model.servers import Server, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
+from covey.scheduler.explain import NoHost
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.destinations import Destination, Destinations
 from covey.services.servers import Servers, reject_locked, reject_small_flavor, require_state
@@ -88,9 +89,10 @@ class Moves:
                 with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
                     self._begin(tx, actor, ServerId(server), request)
                     return
-            except NoValidHost as refusal:
+            except NoHost as refused:
+                refusal = refused.explain(self.destinations.tenant_message)
                 self._log_refusal(actor, ServerId(server), request, refusal)
-                raise
+                raise refusal from None
         raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     def confirm(self, actor: Actor, server: str, request_id: str) -> None:
@@ -153,9 +155,10 @@ class Moves:
                 with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
                     self._unshelve(tx, actor, server, request, zone, unpin=unpin)
                     return
-            except NoValidHost as refusal:
+            except NoHost as refused:
+                refusal = refused.explain(self.destinations.tenant_message)
                 self._log_refusal(actor, ServerId(server), request, refusal, "unshelve")
-                raise
+                raise refusal from None
         raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     def _unshelve(
@@ -284,9 +287,10 @@ class Moves:
         return found[0]
 
     def _reject_unknown_zone(self, zone: str | None) -> None:
-        with self.store.read() as read_tx, self.destinations.live.fresh(read_tx) as snapshot:
-            if zone is not None and zone not in snapshot.fleet.zones:
-                raise Invalid("The requested availability zone is not available")
+        with self.store.read() as read_tx:
+            zones = self.destinations.live.read(read_tx).fleet.zones
+        if zone is not None and zone not in zones:
+            raise Invalid("The requested availability zone is not available")
 
     def _reject_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
         limits = self.limits(tx, server.project_id)

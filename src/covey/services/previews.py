@@ -82,13 +82,12 @@ class Previews:
 
     def _decide(self, tx: Transaction, actor: Actor, group: Group, spec: RequestSpec) -> Preview:
         obfuscation = obfuscation_for(tx, self.access, actor, group.project_id)
-        with self.live.fresh(tx) as snapshot:
-            reject_unknown_zone(spec.requirements, snapshot.fleet)
-            decision = decide(spec, snapshot.fleet, _SEED)
-            chosen = decision.chosen
-            reason = self._reason(spec, snapshot.fleet, decision) if len(chosen) < spec.count else None
-            placements = list(domains_of_hosts(chosen, scopes_of(group), snapshot.fleet, obfuscation))
-            return Preview(group, spec.count, placements, reason, decision.proved)
+        fleet = self.live.read(tx).fleet
+        reject_unknown_zone(spec.requirements, fleet)
+        decision = decide(spec, fleet, _SEED)
+        reason = self._reason(spec, fleet, decision) if len(decision.chosen) < spec.count else None
+        placements = list(domains_of_hosts(decision.chosen, scopes_of(group), fleet, obfuscation))
+        return Preview(group, spec.count, placements, reason, decision.proved)
 
     def _reason(self, spec: RequestSpec, fleet: Fleet, decision: Decision) -> str:
         """Return why one more server does not fit; without the number that did fit if the caller set no count."""

@@ -73,8 +73,7 @@ class Planner:
         """Return the group as the transaction sees it."""
         found = [server for server in tx.servers.by_ids(group.members) if server.host_id is not None]
         members = [self._member(server) for server in found]
-        with self.live.fresh(tx) as live:
-            return GroupSnapshot(group, members, live.fleet.copy())
+        return GroupSnapshot(group, members, self.live.read(tx).fleet)
 
     def plan(self, snapshot: GroupSnapshot) -> Plan:
         """Return the fewest moves. Planning holds no request slot and no transaction."""

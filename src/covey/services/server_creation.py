@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,13 +12,14 @@ from covey.model.errors import Busy, CoveyError, StaleClaim, TransactionConflict
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.quotas import UNLIMITED
-from covey.model.servers import Server
+from covey.model.servers import Fault, FaultKind, Server
 from covey.request_slots import RequestSlots
-from covey.scheduler.explain import Explanation
+from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.planning import COUNTED, PlanningContext, plan
 from covey.services.group_commit import GroupCommit
 from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.services.notifications import NotificationEmitter
+from covey.storage.changes import ANY_WRITER
 from covey.storage.store import Store, Transaction
 
 _MAX_WAITING = 1024  # servers in the local queue; the jobs of further ones are due for any process
@@ -101,13 +102,39 @@ class ServerCreation:
         Raises NoValidHost, OverQuota, Invalid, Busy before the block runs; nothing is then created.
         """
         with ExitStack() as stack:
-            attempt = self._claim(stack, requests, all_or_nothing=True)
+            try:
+                attempt = self._claim(stack, requests, all_or_nothing=True)
+            except NoHost as refusal:
+                raise refusal.explain(self.tenant_message) from None
             yield attempt.tx, attempt.plan.servers
 
     def _create(self, requests: Sequence[ServerRequest]) -> Sequence[list[Server] | CoveyError]:
         with ExitStack() as stack:
-            attempt = self._claim(stack, requests)
-        return attempt.plan.outcomes
+            outcomes = self._claim(stack, requests).plan.outcomes
+        refused = {number: outcome for number, outcome in enumerate(outcomes) if isinstance(outcome, NoHost)}
+        if refused:  # explained and stored now that no lock is held
+            stored = self._store_refused([requests[number] for number in refused], list(refused.values()))
+            for number, outcome in zip(refused, stored, strict=True):
+                outcomes[number] = outcome
+        return outcomes
+
+    def _store_refused(
+        self, requests: Sequence[ServerRequest], refusals: Sequence[NoHost]
+    ) -> Sequence[list[Server] | CoveyError]:
+        """Store the servers of refused requests, in ERROR with the explanation. Raises Busy."""
+        faults: dict[ServerId, Fault] = {}
+        for request, refusal in zip(requests, refusals, strict=True):
+            why = refusal.explain(self.tenant_message)
+            fault = Fault(why.message, request.now, details=why.details, kind=FaultKind.NO_VALID_HOST)
+            faults[request.first_id] = fault
+        for _ in range(self.attempts):
+            with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
+                planned = plan(requests, self._read(tx, requests, frozenset()), refusals[0].fleet, faults=faults)
+                tx.claims.commit(planned, ANY_WRITER, requests[0].now, None)
+                if self.notifications.enabled:
+                    self.notifications.create_started(tx, planned.servers)
+                return planned.outcomes
+        raise Busy("The project's quota kept changing under this request. Try again in a moment.")
 
     def _claim(self, stack: ExitStack, requests: Sequence[ServerRequest], *, all_or_nothing: bool = False) -> Attempt:
         """Return the first attempt that no other claim planned stale; the stack closes its transaction. Raises Busy."""
@@ -135,7 +162,6 @@ class ServerCreation:
                         requests,
                         context,
                         snapshot.fleet,
-                        tenant_message=self.tenant_message,
                         subset=self.subset,
                         all_or_nothing=all_or_nothing,
                     )

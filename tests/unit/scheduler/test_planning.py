@@ -1,6 +1,7 @@
 """A plan is a pure function of the requests, what the transaction read, and the fleet."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 
 from covey.model.claims import NewServer, Plan, ResolvedRequest, ServerRequest
-from covey.model.errors import Conflict, CoveyError, Invalid, NoValidHost, OverQuota
+from covey.model.errors import Conflict, CoveyError, Invalid, OverQuota
 from covey.model.groups import GroupPolicy, GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.quotas import UNLIMITED
-from covey.model.servers import Details, FaultKind, HostRequirements, PlacementRequest, Server, VmState
+from covey.model.servers import Details, Fault, HostRequirements, PlacementRequest, Server, VmState
+from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.planning import PlanningContext, plan, return_room
 from tests.build import NOW, a_flavor
@@ -58,6 +60,15 @@ def servers(outcome: list[Server] | CoveyError) -> list[Server]:
     return outcome
 
 
+def explained(
+    outcome: list[Server] | CoveyError, tenant_message: Callable[[Explanation], str] = Explanation.sentence
+) -> tuple[str, str]:
+    """Return the tenant's message, without its common beginning, and the details for administrators."""
+    assert isinstance(outcome, NoHost)
+    why = outcome.explain(tenant_message)
+    return why.message.removeprefix("No valid host was found. "), why.details
+
+
 def free(of: Fleet) -> list[list[int]]:
     return np.asarray(of.free).tolist()  # type: ignore[no-any-return]
 
@@ -81,9 +92,8 @@ class TestOutcomes:
     def test_each_request_is_planned_after_the_ones_before_it(self) -> None:
         full = fleet(host(1, (2, 8192, 100)), host(2, (2, 8192, 100)))
         result = plan([request(first_id=ServerId(str(uuid.UUID(int=i)))) for i in range(3)], context(), full)
-        placed = [servers(outcome)[0].host_id for outcome in result.outcomes]
-        assert {*placed[:2]} == {1, 2}
-        assert placed[2] is None
+        assert {servers(outcome)[0].host_id for outcome in result.outcomes[:2]} == {1, 2}
+        assert isinstance(result.outcomes[2], NoHost)
 
     def test_batch_numbers_its_servers_and_their_ids(self) -> None:
         result = plan([request("web", count=3)], context(), fleet(*hosts(3)))
@@ -105,33 +115,46 @@ class TestOutcomes:
     def test_batch_below_its_minimum_takes_nothing(self) -> None:
         there = fleet(host(1, (6, 8192, 100)))
         result = plan([request(count=5, minimum=4)], context(), there)
-        failed = servers(result.outcomes[0])
-        assert [(s.vm_state, s.host_id, s.group_id) for s in failed] == [(VmState.ERROR, None, None)] * 4
+        assert explained(result.outcomes[0])[0] == "3 of 5 fit, then of 1 host: 1 lacks VCPUs"
         assert result.taken == []
         assert free(there) == free(fleet(host(1, (6, 8192, 100))))
 
+    def test_refused_batch_becomes_as_many_servers_in_error_as_its_minimum(self) -> None:
+        batch = request(count=5, minimum=4)
+        result = plan([batch], context(), fleet(host(1)), faults={batch.first_id: Fault("full", NOW)})
+        failed = servers(result.outcomes[0])
+        assert [(s.vm_state, s.host_id, s.group_id) for s in failed] == [(VmState.ERROR, None, None)] * 4
+
 
 class TestRefusals:
-    def test_refused_server_has_a_fault_with_counted_reasons(self) -> None:
+    def test_refused_request_has_a_reason_and_no_server(self) -> None:
         result = plan([request(flavor=replace(FLAVOR, vcpus=9))], context(), fleet(*hosts(3)))
-        (server,) = servers(result.outcomes[0])
-        assert server.fault is not None
-        assert server.fault.kind is FaultKind.NO_VALID_HOST
-        assert server.fault.message.startswith("No valid host was found. of 3 hosts: 3 lack VCPUs")
-        assert server.fault.details == "of 3 hosts: 3 lack VCPUs"
+        assert explained(result.outcomes[0]) == ("of 3 hosts: 3 lack VCPUs", "of 3 hosts: 3 lack VCPUs")
+        assert result.new_servers == []
 
     def test_message_for_tenants_may_differ_from_the_details(self) -> None:
-        big = request(flavor=replace(FLAVOR, vcpus=9))
-        result = plan([big], context(), fleet(*hosts(3)), tenant_message=lambda _: "Nothing fits.")
-        (server,) = servers(result.outcomes[0])
-        assert server.fault is not None
-        assert server.fault.message == "No valid host was found. Nothing fits."
+        result = plan([request(flavor=replace(FLAVOR, vcpus=9))], context(), fleet(*hosts(3)))
+        told = explained(result.outcomes[0], lambda _: "Nothing fits.")
+        assert told == ("Nothing fits.", "of 3 hosts: 3 lack VCPUs")
+
+    def test_reason_is_that_of_the_fleet_at_the_decision(self) -> None:
+        there = fleet(*hosts(2))
+        big = request(flavor=replace(FLAVOR, vcpus=8))
+        result = plan([big, big, big], context(), there)
+        there.take(0, (-8, 0, 0))  # a server left since
+        assert explained(result.outcomes[2])[0] == "of 2 hosts: 2 lack VCPUs"
 
     def test_refusal_known_before_planning_is_the_reason(self) -> None:
         rejected = request(refusal="No such host.", requirements={"only_hosts": frozenset({HostId(0)})}, forced=True)
-        (server,) = servers(plan([rejected], context(), fleet(*hosts(2))).outcomes[0])
-        assert server.fault is not None
-        assert server.fault.message == "No valid host was found. No such host."
+        assert explained(plan([rejected], context(), fleet(*hosts(2))).outcomes[0])[0] == "No such host."
+
+    def test_request_with_a_fault_becomes_servers_in_error_without_room(self) -> None:
+        fault, there = Fault("No valid host was found.", NOW), fleet(*hosts(2))
+        before = free(there)
+        result = plan([request()], context(), there, faults={request().first_id: fault})
+        (server,) = servers(result.outcomes[0])
+        assert (server.fault, server.host_id, server.group_id) == (fault, None, None)
+        assert free(there) == before
 
     def test_unknown_zone_is_invalid(self) -> None:
         result = plan([request(requirements={"zone": "moon"})], context(), fleet(*hosts(2)))
@@ -148,9 +171,8 @@ class TestRefusals:
 class TestGroups:
     def test_members_of_one_plan_count_for_each_other(self) -> None:
         result = plan([request(group_id=GROUP)] * 3, in_group(anti_affinity()), fleet(*hosts(2)))
-        placed = [servers(outcome)[0] for outcome in result.outcomes]
-        assert {server.host_id for server in placed[:2]} == {1, 2}
-        assert (placed[2].vm_state, placed[2].group_id) == (VmState.ERROR, None)
+        assert {servers(outcome)[0].host_id for outcome in result.outcomes[:2]} == {1, 2}
+        assert isinstance(result.outcomes[2], NoHost)
         assert result.groups[GROUP].places == {1: 1, 2: 1}
         assert result.groups[GROUP].users == {ALICE: 2}
 
@@ -190,8 +212,9 @@ class TestQuotas:
         assert result.limits == {WEB: (UNLIMITED, UNLIMITED, 2048)}
 
     def test_servers_in_error_count_against_the_quota(self) -> None:
-        big = request(flavor=replace(FLAVOR, vcpus=9))
-        result = plan([big, request()], context(limits={"instances": 1}), fleet(*hosts(2)))
+        failed = request(first_id=ServerId(str(uuid.UUID(int=7))))
+        faults = {failed.first_id: Fault("full", NOW)}
+        result = plan([failed, request()], context(limits={"instances": 1}), fleet(*hosts(2)), faults=faults)
         assert servers(result.outcomes[0])[0].vm_state is VmState.ERROR
         assert isinstance(result.outcomes[1], OverQuota)
 
@@ -241,7 +264,7 @@ class TestRoom:
     @pytest.mark.parametrize(
         ("last", "error"),
         [
-            (request(flavor=replace(FLAVOR, vcpus=9)), NoValidHost),
+            (request(flavor=replace(FLAVOR, vcpus=9)), NoHost),
             (request(group_id=GROUP), Invalid),
             (request(requirements={"zone": "moon"}), Invalid),
         ],

@@ -121,8 +121,7 @@ class FleetMaps:
             placed, names = tx.dashboard.placed(project), dict(tx.dashboard.group_names(project))
             domain_names = _domain_names(tx, selected) if whole else {}
             obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
-            with self.live.fresh(tx) as snapshot:
-                fleet = snapshot.fleet.copy()  # a copy, so that the lock is free while the map is built
+            fleet = self.live.read(tx).fleet
         ids = fleet.domains(selected.id).names
         if whole:
             domains, known, hosts = (

@@ -76,12 +76,12 @@ class DashboardGroups:
             for group, server, host in tx.dashboard.members([group.id for group in found]):
                 if host is not None:
                     places[group][server] = host
-            with self.live.fresh(tx) as snapshot:
-                fleet, tag = snapshot.fleet.copy(), snapshot.tag
-        cached_tag, cached = self._cache.counts
-        known = cached if cached_tag == tag else {}
+            snapshot = self.live.read(tx)
+        fleet, token = snapshot.fleet, snapshot.token
+        cached_token, cached = self._cache.counts
+        known = cached if cached_token == token else {}
         counted = {(g.id, g.version): known.get((g.id, g.version)) or _count(g, places[g.id], fleet) for g in found}
-        self._cache.counts = tag, known | counted if len(known) < _MAX_CACHED else counted
+        self._cache.counts = token, known | counted if len(known) < _MAX_CACHED else counted
         return [(obfuscation.obfuscate_group(group), counted[group.id, group.version]) for group in found]
 
     def get(self, actor: Actor, group: str) -> GroupDetails:
@@ -95,11 +95,9 @@ class DashboardGroups:
             latest = tx.rebalances.latest(found.id)
             names = {str(each): name for each, name in tx.dashboard.aggregate_names()} if obfuscation.sees_all else {}
             placed = {str(server.id): server.host_id for server in members if server.host_id is not None}
-            with self.live.fresh(tx) as snapshot:
-                domains = list(
-                    domains_of_hosts([server.host_id for server in members], scopes, snapshot.fleet, obfuscation)
-                )
-                broken = violations(found.policies, placed, snapshot.fleet)
+            fleet = self.live.read(tx).fleet
+        domains = list(domains_of_hosts([server.host_id for server in members], scopes, fleet, obfuscation))
+        broken = violations(found.policies, placed, fleet)
         shown = obfuscation.obfuscate_group(found)
         return GroupDetails(shown, list(zip(members, domains, strict=True)), broken, latest, obfuscation, names)
 
@@ -115,8 +113,7 @@ class DashboardGroups:
     def _violations(self, tx: Transaction, group: Group, policies: Sequence[GroupPolicy]) -> list[Violation]:
         hosts = tx.groups.places(group.id)
         placed = {str(server): host for server, host in hosts.items() if host is not None}
-        with self.live.fresh(tx) as snapshot:
-            return violations(policies, placed, snapshot.fleet)
+        return violations(policies, placed, self.live.read(tx).fleet)
 
 
 def _count(group: Group, places: Mapping[str, HostId], fleet: Fleet) -> Counts:

@@ -65,8 +65,7 @@ class Refusals:
         )
         with self.store.read() as tx:
             group = _group(tx, found)
-            with self.live.fresh(tx) as snapshot:
-                fleet = snapshot.fleet.copy()
+            fleet = self.live.read(tx).fleet
         spec = RequestSpec(
             amounts_of(found.flavor), requirements=requirements, group=group, forced=found.request.forced
         )
