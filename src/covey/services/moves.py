@@ -1,7 +1,7 @@
 """Moves: cold and live migration, resize, evacuation, shelving. Group policies apply to each of them."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
@@ -84,9 +84,9 @@ class Moves:
         Raises NotFound, Forbidden, Conflict, Invalid, OverQuota and Busy as well.
         """
         self._authorize(actor, server, rule, request)
-        for _ in range(self.attempts):
+        for number in range(self.attempts):
             try:
-                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
+                with suppress(StaleClaim, TransactionConflict), self._transaction(number) as tx:
                     self._begin(tx, actor, ServerId(server), request)
                     return
             except NoHost as refused:
@@ -150,9 +150,9 @@ class Moves:
         rule = "os_compute_api:os-shelve:" + ("unshelve" if host is None else "unshelve_to_host")
         request = MoveRequest(MoveKind.MIGRATION, request_id, host)
         self._authorize(actor, server, rule, request)
-        for _ in range(self.attempts):
+        for number in range(self.attempts):
             try:
-                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
+                with suppress(StaleClaim, TransactionConflict), self._transaction(number) as tx:
                     self._unshelve(tx, actor, server, request, zone, unpin=unpin)
                     return
             except NoHost as refused:
@@ -160,6 +160,14 @@ class Moves:
                 self._log_refusal(actor, ServerId(server), request, refusal, "unshelve")
                 raise refusal from None
         raise Busy("The fleet kept changing during this request. Try again in a moment.")
+
+    @contextmanager
+    def _transaction(self, attempt: int) -> Iterator[Transaction]:
+        """Begin a transaction. From the second attempt on, the topology cannot change under it."""
+        with self.store.write() as tx:
+            if attempt:
+                tx.topology.hold()
+            yield tx
 
     def _unshelve(
         self, tx: Transaction, actor: Actor, server: str, request: MoveRequest, zone: str | None, *, unpin: bool

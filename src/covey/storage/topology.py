@@ -5,7 +5,7 @@ its commit, and compares it with the view's. A structural change takes the token
 for such claims, and claims wait for nothing but its commit. On SQLite the one writer holds everything.
 
 Both take the token after all their row locks: a claim that held it and waited for a row could deadlock with a change
-that holds the row and waits for the token.
+that holds the row and waits for the token. Only a claim that is decided again takes it first.
 """
 
 from collections.abc import Iterable
@@ -39,6 +39,14 @@ class Topology:
         """Record that this transaction changes these providers (hosts are providers) and aggregates."""
         self._providers.update(providers)
         self._aggregates.update(aggregates)
+
+    def hold(self) -> None:
+        """Hold the token from now to the commit, so that the topology cannot change under this transaction.
+
+        For a claim that is decided again: otherwise steady structural changes could refuse it each time. It may end
+        in a deadlock with a structural change, which is one more reason to decide again.
+        """
+        hold(self._connection, shared=True)
 
     def require(self, token: str) -> None:
         """Make the commit depend on this token: it raises StaleClaim if another transaction replaced it."""
