@@ -32,6 +32,7 @@ STATUS = {
     "over_quota": HTTPStatus.FORBIDDEN,
     "busy": HTTPStatus.SERVICE_UNAVAILABLE,
     "stale_claim": HTTPStatus.SERVICE_UNAVAILABLE,
+    "no_host": HTTPStatus.BAD_REQUEST,
     "no_valid_host": HTTPStatus.BAD_REQUEST,
     "driver_fault": HTTPStatus.SERVICE_UNAVAILABLE,
     "not_acceptable": HTTPStatus.NOT_ACCEPTABLE,
