@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import boots, candidates, comparison, decisions, machine, placement
+from tests.bench import boots, candidates, comparison, decisions, machine, placement, topology
 from tests.bench.backends import BACKENDS
 from tests.bench.table import Row, markdown
 
-_SECTIONS = ("decisions", "candidates", "nova", "placement", "boots")
+_SECTIONS = ("decisions", "candidates", "nova", "placement", "boots", "topology")
 
 
 def _arguments() -> argparse.Namespace:
@@ -38,6 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--boots", type=int, default=sizes.boots, metavar="N", help="for each round")
     parser.add_argument("--rounds", type=int, default=sizes.rounds, metavar="N", help="of boots; the median is shown")
     parser.add_argument("--connections", type=int, nargs="+", default=list(sizes.connections), metavar="N")
+    parser.add_argument("--large", type=int, default=topology.LARGE, metavar="N", help="hosts of a large fleet")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="directory of the databases; temporary by default")
     parser.add_argument(
         "--set", action="append", default=[], metavar="GROUP.OPTION=VALUE", help="an option of the measured service"
@@ -101,6 +102,11 @@ def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
     if "boots" in sections:
         names = chosen.database or list(BACKENDS)
         rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _log)
+    if "topology" in sections:
+        names = chosen.database or list(BACKENDS)
+        rows += topology.measure(
+            names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _log, chosen.large
+        )
     return rows
 
 

@@ -201,12 +201,12 @@ def _rows(bench: Bench, sizes: Sizes, log: Callable[[str], None]) -> Iterator[Ro
             kept.append(bench.boot(connections, sizes.boots_alone if connections == 1 else sizes.boots))
             log(f"{name}: round {number + 1}, {connections} connections: {kept[-1].rate:.0f} boots/s")
     for connections, kept in rounds.items():
-        yield _row(f"{name}, boots, {_connections(connections)}", kept, _targets(connections))
+        yield row_of(f"{name}, boots, {_connections(connections)}", kept, _targets(connections))
     for connections in (1, max(sizes.connections)):
         run, statuses = bench.get(connections, 2 * sizes.boots_alone)
-        row = _row(f"{name}, GET /servers/{{id}}, {_connections(connections)}", [run], ())
+        row = row_of(f"{name}, GET /servers/{{id}}, {_connections(connections)}", [run], ())
         yield row if set(statuses) == {"200"} else Row(row.what, note=f"FAILED: {dict(statuses)}")
-    yield _checks_row(bench, sizes)
+    yield checks_row(bench, sizes)
 
 
 def _connections(number: int) -> str:
@@ -219,7 +219,7 @@ def _targets(connections: int) -> tuple[Target, ...]:
     return Target("per_second", at_least=RATE_TARGET), Target("p99_ms", at_most=P99_TARGET_MS)
 
 
-def _row(what: str, kept: list[Run], targets: tuple[Target, ...]) -> Row:
+def row_of(what: str, kept: list[Run], targets: tuple[Target, ...]) -> Row:
     """Return a row with the median of each number over the rounds."""
     note = ""
     if len(kept) > 1:
@@ -229,7 +229,7 @@ def _row(what: str, kept: list[Run], targets: tuple[Target, ...]) -> Row:
     return runs.row(what, kept, note, targets)
 
 
-def _checks_row(bench: Bench, sizes: Sizes) -> Row:
+def checks_row(bench: Bench, sizes: Sizes) -> Row:
     accepted = bench.statuses["202"]
     found = checks.problems(bench.engine, accepted)
     errors = {status: count for status, count in bench.statuses.items() if status != "202"}
