@@ -119,6 +119,8 @@ def read_body(request: Request, schema: Schema) -> Json:
 
 def read_query(request: Request, query: Query) -> Mapping[str, str]:
     """Return the known query parameters, validated; the last one of a repeated parameter. Raises Invalid."""
+    if not request.query_string:
+        return {}  # no parameter is required
     return query.check(query_lists(request), request.version)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from covey.model.flavors import Flavor
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
@@ -166,6 +167,13 @@ class PlacementRecord:
     hosts: int = 0  # hosts in the fleet
     attempts: int = 1
     avoid: tuple[HostId, ...] = ()  # hosts where its build failed
+
+
+class ServerName(NamedTuple):
+    """What a list without details shows of a server."""
+
+    id: ServerId
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ProjectId
 from covey.model.images import Image
-from covey.model.servers import PlacementRequest, Server, ServerFilter, Task, VmState
+from covey.model.servers import PlacementRequest, Server, ServerFilter, ServerName, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock
 from covey.scheduler.request_spec import HostRequirements
@@ -98,8 +98,22 @@ class Servers:
         details = replace(request.details, image_properties=image.properties)
         return replace(request, details=details, resolved=resolved)
 
-    def find(self, actor: Actor, filters: ServerFilter, *, all_projects: bool, rule: str = "index") -> list[Server]:
-        """Return a page of the project's servers, or with `everywhere` of all projects. Raises Invalid, Forbidden."""
+    def find(self, actor: Actor, filters: ServerFilter, all_projects: bool) -> list[Server]:  # noqa: FBT001
+        """Return a page of servers of the project, or of all projects. Raises Invalid, Forbidden."""
+        filters = self._visible(actor, filters, "detail", all_projects=all_projects)
+        with self.store.read() as tx:
+            _require_marker(tx, filters)
+            return tx.servers.find(filters)
+
+    def find_names(self, actor: Actor, filters: ServerFilter, all_projects: bool) -> list[ServerName]:  # noqa: FBT001
+        """Return the same page without details."""
+        filters = self._visible(actor, filters, "index", all_projects=all_projects)
+        with self.store.read() as tx:
+            _require_marker(tx, filters)
+            return tx.servers.find_names(filters)
+
+    def _visible(self, actor: Actor, filters: ServerFilter, rule: str, *, all_projects: bool) -> ServerFilter:
+        """Return the filters, limited to what the actor may list. Raises Forbidden."""
         self.access.require(actor, _RULE + rule, Target(project_id=actor.project_id))
         if all_projects:
             self.access.require(actor, f"{_RULE}{rule}:get_all_tenants", Target(project_id=actor.project_id))
@@ -107,15 +121,11 @@ class Servers:
             filters = replace(filters, project_id=actor.project_id)
         if filters.host is not None and not self.access.allows(actor, f"{_RULE}allow_all_filters"):
             filters = replace(filters, host=None)  # a tenant's filter by host is ignored, as Nova does
-        with self.store.read() as tx:
-            marker = None if filters.after is None else tx.servers.by_id(filters.after)
-            if filters.after and (marker is None or filters.project_id not in {None, marker.project_id}):
-                raise Invalid(f"marker [{filters.after}] not found")
-            return tx.servers.find(filters)
+        return filters
 
     def get(self, actor: Actor, server: str, rule: str = f"{_RULE}show") -> Server:
         """Return a server. Raises NotFound, also for a server of another project."""
-        with self.store.read() as tx:
+        with self.store.read_once() as tx:
             return self.get_authorized(tx, actor, server, rule)
 
     def change(
@@ -218,6 +228,12 @@ class Servers:
         if request.requested_host is not None:
             raise Invalid(f"Compute host {name} could not be found.")
         return (_NO_HOST,)
+
+
+def _require_marker(tx: Transaction, filters: ServerFilter) -> None:
+    marker = None if filters.after is None else tx.servers.by_id(filters.after)
+    if filters.after and (marker is None or filters.project_id not in {None, marker.project_id}):
+        raise Invalid(f"marker [{filters.after}] not found")
 
 
 def reject_locked(server: Server, actor: Actor, access: Access) -> None:

@@ -43,6 +43,13 @@ def reader(engine: sa.Engine) -> sa.Engine:
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
+def autocommitter(engine: sa.Engine) -> sa.Engine:
+    """Return the engine for statements without a transaction."""
+    if engine.dialect.name == "sqlite":
+        return engine  # begins a transaction only for SQLAlchemy's own statements
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
 def writer(engine: sa.Engine) -> sa.Engine:
     """Return the engine for write transactions. On SQLite they take the write lock at their start."""
     return engine.execution_options(covey_writes=True)

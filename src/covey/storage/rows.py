@@ -1,8 +1,9 @@
 """Rows: many in one statement of the driver, for claims and large clusters, and the JSON documents in their columns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -57,6 +58,46 @@ def execute(connection: sa.Connection, statement: str, *values: object) -> Any: 
             texts = [as_array(v) if isinstance(v, list) else v for v in values]
             return raw.execute(_for_postgresql(statement, kinds), texts)
         return raw.execute(_for_sqlite(statement), [dump(v) if isinstance(v, list) else v for v in values])
+
+
+def fetch(connection: sa.Connection, query: sa.Select[Any], **values: object) -> list[tuple[Any, ...]]:
+    """Return the rows of a query of a hot path, which is built once and run by the driver.
+
+    SQLAlchemy compiles it once for a database. To execute it as well would cost several times the query itself.
+    """
+    compiled = _compile(query, connection.dialect)
+    with driver(connection) as raw:
+        rows: list[tuple[Any, ...]] = raw.execute(compiled.text, compiled.bind(values)).fetchall()
+    return [compiled.convert(row) for row in rows] if compiled.converters else rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    text: str
+    constants: Mapping[str, object]
+    order: Sequence[str] | None  # of positional parameters; None where the driver takes names
+    converters: Mapping[int, Callable[[Any], Any]]  # of columns whose values the driver does not convert
+
+    def bind(self, values: Mapping[str, object]) -> Mapping[str, object] | list[object]:
+        named = {**self.constants, **values}
+        return named if self.order is None else [named[name] for name in self.order]
+
+    def convert(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        cells = list(row)
+        for place, converter in self.converters.items():
+            cells[place] = converter(cells[place])
+        return tuple(cells)
+
+
+@lru_cache(maxsize=256)
+def _compile(query: sa.Select[Any], dialect: sa.Dialect) -> _Compiled:
+    compiled = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    converters = enumerate(
+        column.type.dialect_impl(dialect).result_processor(dialect, None) for column in query.selected_columns
+    )
+    return _Compiled(
+        str(compiled), compiled.params, compiled.positiontup, {place: found for place, found in converters if found}
+    )
 
 
 @cache

@@ -1,16 +1,17 @@
 """Servers: queries and changes of existing rows."""
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.errors import Invalid
 from covey.model.flavors import Flavor
-from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
+from covey.model.ids import HostId, ServerId
 from covey.model.servers import (
     POWER_STATES,
     TASK_STATUSES,
@@ -21,34 +22,57 @@ from covey.model.servers import (
     Power,
     Server,
     ServerFilter,
+    ServerName,
     Task,
     VmState,
     states_shown_as,
     tasks_shown_as,
 )
-from covey.storage.rows import dump, execute, load
+from covey.storage.rows import dump, execute, fetch, load
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
 _ESCAPES_AND_SETS = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
 _POWER_OF = {number: power for power, number in POWER_STATES.items()}
 
 _migration_host = hosts.alias("migration_host")
+_tags = (  # a tag has no comma
+    select(sa.func.aggregate_strings(server_tags.c.tag, ","))
+    .where(server_tags.c.server_id == servers.c.id)
+    .scalar_subquery()
+)
 _ROWS = (
-    select(
-        servers,
+    select(  # in the order of Server's fields
+        servers.c.id,
+        servers.c.name,
+        servers.c.project_id,
+        servers.c.user_id,
+        servers.c.flavor,
+        servers.c.vm_state,
+        servers.c.task_state,
+        servers.c.power_state,
+        servers.c.created_at,
+        servers.c.updated_at,
+        servers.c.launched_at,
+        servers.c.host_id,
         hosts.c.name.label("host_name"),
-        hosts.c.zone.label("zone"),
-        hosts.c.forced_down.label("host_down"),
+        servers.c.second_host_id,
         _migration_host.c.name.label("migration_host_name"),
         instance_group_members.c.group_id,
+        servers.c.request,
+        servers.c.details,
+        servers.c.decision,
+        servers.c.fault,
+        _tags.label("tags"),
+        hosts.c.zone,
+        hosts.c.forced_down,
     )
     .join_from(servers, hosts, servers.c.host_id == hosts.c.id, isouter=True)
     .join(_migration_host, servers.c.second_host_id == _migration_host.c.id, isouter=True)
     .join(instance_group_members, servers.c.id == instance_group_members.c.server_id, isouter=True)
 )
-_BY_ID = _ROWS.where(servers.c.id == bindparam("server"))
+_BY_ID = _ROWS.where(servers.c.id == bindparam("server", required=False))
 _BY_IDS = _ROWS.where(servers.c.id.in_(bindparam("ids", expanding=True)))
-_TAGS = select(server_tags).where(server_tags.c.server_id.in_(bindparam("ids", expanding=True)))
+_NAMES = select(servers.c.id, servers.c.name).join_from(servers, hosts, servers.c.host_id == hosts.c.id, isouter=True)
 _NAMES_ON = (
     select(servers.c.host_id, servers.c.name, servers.c.id)
     .where(servers.c.host_id.between(bindparam("least"), bindparam("most")))
@@ -86,23 +110,30 @@ class Servers:
         """Return a server or None; `lock` locks its row for a change."""
         if lock:
             self._connection.execute(_LOCK, {"server": server})
-        found = self._load(_BY_ID, server=server)
-        return found[0] if found else None
+        found = fetch(self._connection, _BY_ID, server=server)
+        return _server(found[0]) if found else None
 
     def by_ids(self, ids: Sequence[ServerId]) -> list[Server]:
-        return self._load(_BY_IDS, ids=list(ids)) if ids else []
+        return [_server(row) for row in self._connection.execute(_BY_IDS, {"ids": list(ids)})] if ids else []
 
     def find(self, filters: ServerFilter) -> list[Server]:
         """Return a page of the filtered servers, in the filter's order, then by id. Raises Invalid."""
+        return [_server(row) for row in self._page(_ROWS, filters)]
+
+    def find_names(self, filters: ServerFilter) -> list[ServerName]:
+        """Return the names and ids of the same page."""
+        return [ServerName(*row) for row in self._page(_NAMES, filters)]
+
+    def _page(self, rows: sa.Select[Any], filters: ServerFilter) -> Sequence[Sequence[Any]]:
         key = _SORTABLE[filters.sort_key]
         order = (key.desc(), servers.c.id.desc()) if filters.descending else (key, servers.c.id)
-        page = _ROWS.where(_condition(filters), *self._named(filters)).order_by(*order)
+        page = rows.where(_condition(filters), *self._named(filters)).order_by(*order)
         if filters.after is not None:
             marker = select(key.label("key"), servers.c.id).where(servers.c.id == filters.after).subquery()
             here, there = sa.tuple_(key, servers.c.id), sa.tuple_(marker.c.key, marker.c.id)
             page = page.join(marker, sa.true()).where(here < there if filters.descending else here > there)
         try:
-            return self._load(page.limit(filters.limit) if filters.limit is not None else page)
+            return self._connection.execute(page.limit(filters.limit)).all()
         except sa.exc.DataError as error:
             if filters.name_matches is None:
                 raise
@@ -166,41 +197,42 @@ class Servers:
             return [sa.func.instr(servers.c.name, filters.name_matches) > 0]
         return [servers.c.name.regexp_match(filters.name_matches)]
 
-    def _load(self, query: sa.Select[tuple[object, ...]], **values: object) -> list[Server]:
-        rows = self._connection.execute(query, values).all()
-        tags: dict[str, set[str]] = defaultdict(set)
-        if rows:
-            for server, tag in self._connection.execute(_TAGS, {"ids": [row.id for row in rows]}):
-                tags[server].add(tag)
-        return [_server(row, frozenset(tags[row.id])) for row in rows]
 
-
-def _server(row: sa.Row[tuple[object, ...]], tags: frozenset[str]) -> Server:
+def _server(row: Sequence[Any]) -> Server:
+    server, name, project, user, flavor, vm_state, task, power, created_at, updated_at, launched_at, *more = row
+    host, host_name, migration_host, migration_host_name, group, *more = more
+    request, details, record, fault, tags, zone, host_down = more
     return Server(
-        id=ServerId(row.id),
-        name=row.name,
-        project_id=ProjectId(row.project_id),
-        user_id=UserId(row.user_id),
-        flavor=load(row.flavor, Flavor),
-        vm_state=VmState(row.vm_state),
-        task=None if row.task_state is None else Task(row.task_state),
-        power=_POWER_OF[row.power_state],
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        launched_at=row.launched_at,
-        host_id=row.host_id,
-        host_name=row.host_name,
-        migration_host_id=row.second_host_id,
-        migration_host_name=row.migration_host_name,
-        group_id=None if row.group_id is None else GroupId(row.group_id),
-        request=load(row.request, PlacementRequest),
-        details=load(row.details, Details),
-        placement=load(row.decision, PlacementRecord) if row.decision else PlacementRecord(),
-        fault=load(row.fault, Fault) if row.fault else None,
-        tags=tags,
-        zone=row.zone,
-        host_up=not row.host_down,
+        server,
+        name,
+        project,
+        user,
+        _flavor(flavor),
+        VmState(vm_state),
+        None if task is None else Task(task),
+        _POWER_OF[power],
+        created_at,
+        updated_at,
+        launched_at,
+        host,
+        host_name,
+        migration_host,
+        migration_host_name,
+        group,
+        load(request, PlacementRequest),
+        load(details, Details),
+        load(record, PlacementRecord) if record else PlacementRecord(),
+        load(fault, Fault) if fault else None,
+        frozenset(tags.split(",")) if tags else frozenset(),
+        zone,
+        not host_down,
     )
+
+
+@lru_cache(maxsize=1024)
+def _flavor(text: str) -> Flavor:
+    """Return the flavor of a row. Many servers share one."""
+    return load(text, Flavor)
 
 
 def is_quick(expression: str) -> bool:

@@ -141,11 +141,18 @@ class Store:
     def __init__(self, engine: sa.Engine) -> None:
         self._reader = databases.reader(engine)
         self._writer = databases.writer(engine)
+        self._autocommitter = databases.autocommitter(engine)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """Begin a transaction whose statements all see one snapshot. Raises Unavailable."""
         with _reachable(), self._reader.begin() as connection:
+            yield Transaction(connection)
+
+    @contextmanager
+    def read_once(self) -> Iterator[Transaction]:
+        """Read by a single statement, which is a snapshot by itself: without BEGIN and COMMIT. Raises Unavailable."""
+        with _reachable(), self._autocommitter.connect() as connection:
             yield Transaction(connection)
 
     @contextmanager

@@ -44,7 +44,7 @@ class NodeView:
         return show(node, req.version) | {"details": {} if server is None else self._details(server, req)}
 
     def _details(self, server: Server, req: Request) -> Json:
-        doc = self.servers.full(server, req, single=True)
+        doc = self.servers.single(server, req)
         del doc["links"]
         groups = [group["name"] for group in doc["security_groups"]]
         return doc | {

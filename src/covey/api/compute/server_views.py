@@ -1,8 +1,9 @@
 """Servers as documents of each microversion, with the fields that the actor may see."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
 from covey.api.compute import microversions as mv
@@ -11,7 +12,8 @@ from covey.api.times import microseconds, seconds
 from covey.api.versions import Version
 from covey.model.access import Target
 from covey.model.flavors import Flavor
-from covey.model.servers import POWER_STATES, Server, Task
+from covey.model.ids import ProjectId
+from covey.model.servers import POWER_STATES, Fault, Server, ServerName, Task
 from covey.ports import Access
 
 
@@ -23,21 +25,31 @@ class ServerView:
     default_zone: str
     counts: bool = True  # whether tenants see numbers of hosts
 
-    def short(self, server: Server, req: Request) -> Json:
-        return {"id": server.id, "name": server.name, "links": req.links(f"/servers/{server.id}")}
+    def short(self, servers: Sequence[ServerName], req: Request) -> list[Json]:
+        """Return the documents of a list without details."""
+        return [{"id": server, "name": name, "links": req.links(f"/servers/{server}")} for server, name in servers]
 
-    def full(self, server: Server, req: Request, *, single: bool) -> Json:
-        """Return all fields; with `single`, also those that a list omits."""
-        doc = self.short(server, req) | self._always(server, req)
-        if self._is_operator(server, req):
+    def single(self, server: Server, req: Request) -> Json:
+        """Return all fields, with those that a list omits."""
+        (doc,) = self.full([server], req)
+        if req.version >= mv.SERVER_GROUPS_SHOWN:
+            doc["server_groups"] = [server.group_id] if server.group_id else []
+        return doc
+
+    def full(self, servers: Sequence[Server], req: Request) -> list[Json]:
+        """Return the documents of a list with details."""
+        operates = {project: self._is_operator(project, req) for project in {server.project_id for server in servers}}
+        later = _later(req.version)
+        return [self._full(server, req, later, operator=operates[server.project_id]) for server in servers]
+
+    def _full(self, server: Server, req: Request, later: "_Fields", *, operator: bool) -> Json:
+        doc = self._always(server, req)
+        if operator:
             doc |= self._hosts(server, req)
         if server.fault is not None and server.status == "ERROR":
-            doc["fault"] = self._fault(server, req)
-        for since, field, value in _LATER:
-            if req.version >= since:
-                doc[field] = value(server)
-        if req.version >= mv.SERVER_GROUPS_SHOWN and single:
-            doc["server_groups"] = [server.group_id] if server.group_id else []
+            doc["fault"] = _fault(server.fault, operator=operator)
+        for field, value in later:
+            doc[field] = value(server)
         return doc
 
     def placement(self, server: Server, req: Request) -> Json:
@@ -50,7 +62,7 @@ class ServerView:
             "group": server.group_id,
             "refused": None if server.fault is None else server.fault.message,
         }
-        operator = self._is_operator(server, req)
+        operator = self._is_operator(server.project_id, req)
         if operator or self.counts:
             doc["decision"] |= {"hosts": record.hosts, "candidates": record.candidates}
         if operator:
@@ -59,9 +71,12 @@ class ServerView:
         return doc
 
     def _always(self, server: Server, req: Request) -> Json:
-        details = server.details
+        details, status = server.details, server.status
         return {
-            "status": server.status,
+            "id": server.id,
+            "name": server.name,
+            "links": req.links(f"/servers/{server.id}"),
+            "status": status,
             "tenant_id": server.project_id,
             "user_id": server.user_id,
             "metadata": details.metadata,
@@ -83,7 +98,7 @@ class ServerView:
             "os-extended-volumes:volumes_attached": [],
             "config_drive": details.config_drive,
             "key_name": details.key_name,
-            "progress": 100 if server.status == "ACTIVE" else 0,
+            "progress": 100 if status == "ACTIVE" else 0,
             "security_groups": [{"name": "default"}],
         }
 
@@ -107,14 +122,6 @@ class ServerView:
             doc["host_status"] = ("UP" if server.host_up else "DOWN") if server.host_name else ""
         return doc
 
-    def _fault(self, server: Server, req: Request) -> Json:
-        assert server.fault is not None
-        fault = server.fault
-        doc: Json = {"code": fault.code, "created": seconds(fault.created_at), "message": fault.message}
-        if fault.details is not None and self._is_operator(server, req):
-            doc["details"] = fault.details
-        return doc
-
     def _zone(self, server: Server) -> str:
         if server.host_id is None:
             return server.request.zone or ""
@@ -129,8 +136,8 @@ class ServerView:
             doc["properties"] = server.details.image_properties
         return doc
 
-    def _is_operator(self, server: Server, req: Request) -> bool:
-        target = Target(project_id=server.project_id)
+    def _is_operator(self, project: ProjectId, req: Request) -> bool:
+        target = Target(project_id=project)
         return self.access.allows(req.actor, "os_compute_api:os-extended-server-attributes", target)
 
 
@@ -139,6 +146,13 @@ def host_id(server: Server) -> str:
     if server.host_name is None:
         return ""
     return hashlib.sha224(f"{server.project_id}{server.host_name}".encode()).hexdigest()
+
+
+def _fault(fault: Fault, *, operator: bool) -> Json:
+    doc: Json = {"code": fault.code, "created": seconds(fault.created_at), "message": fault.message}
+    if fault.details is not None and operator:
+        doc["details"] = fault.details
+    return doc
 
 
 def _hostname(server: Server) -> str:
@@ -171,6 +185,8 @@ def _flavor(flavor: Flavor, req: Request) -> Json:
     return {"id": flavor.id, "links": [{"rel": "bookmark", "href": req.link(f"/flavors/{quote(flavor.id)}")}]}
 
 
+_Fields = tuple[tuple[str, Callable[[Server], object]], ...]
+
 # Fields that newer versions show to all actors.
 _LATER: tuple[tuple[Version, str, Callable[[Server], object]], ...] = (
     (mv.LOCKED, "locked", lambda server: server.details.locked),
@@ -182,3 +198,8 @@ _LATER: tuple[tuple[Version, str, Callable[[Server], object]], ...] = (
     (mv.PINNED_ZONE, "pinned_availability_zone", lambda server: server.request.zone),
     (mv.HINTS_SHOWN, "scheduler_hints", _hints),
 )
+
+
+@lru_cache(maxsize=256)
+def _later(version: Version) -> _Fields:
+    return tuple((field, value) for since, field, value in _LATER if version >= since)

@@ -4,9 +4,10 @@ import hashlib
 import re
 import secrets
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import falcon
@@ -22,14 +23,17 @@ from covey.api.times import moment
 from covey.api.validation import is_true
 from covey.api.versions import only_from
 from covey.clock_and_ids import new_reservation_id, new_seed, new_uuid
+from covey.model.access import Actor
 from covey.model.claims import ServerRequest
 from covey.model.errors import Invalid, NotFound
 from covey.model.ids import GroupId, ProjectId, ServerId
-from covey.model.servers import POWER_STATES, Details, Server, ServerFilter
+from covey.model.servers import POWER_STATES, Details, Server, ServerFilter, ServerName
 from covey.model.zones import parse_availability_zone
 from covey.ports import Clock
 from covey.services.explanations import Explanations
 from covey.services.servers import Servers as Service
+
+Listed = TypeVar("Listed", Server, ServerName)
 
 _MAX_KEY_LENGTH = 255
 _POWER = {str(number): power for power, number in POWER_STATES.items()}
@@ -46,10 +50,10 @@ class Servers:
     clock: Clock
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
-        self._list(req, resp, "index")
+        self._list(req, resp, self.service.find_names, self.view.short)
 
     def on_get_detail(self, req: Request, resp: falcon.Response) -> None:
-        self._list(req, resp, "detail")
+        self._list(req, resp, self.service.find, self.view.full)
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         body = read_body(req, server_schemas.CREATE.at(req.version))
@@ -171,23 +175,26 @@ class Servers:
         query = self.explanations.query_for(req.actor, found)
         resp.media = {"placement": shown if query is None else shown | {"query": show_query(query)}}
 
-    def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
+    def _list(
+        self,
+        req: Request,
+        resp: falcon.Response,
+        find: Callable[[Actor, ServerFilter, bool], list[Listed]],
+        show: Callable[[Sequence[Listed], Request], list[Json]],
+    ) -> None:
         query = read_query(req, server_schemas.LIST)
         limit = page_size(query, self.max_limit)
         all_projects = is_true(query.get("all_tenants", "0") or "1")
         filters = _filter(query, limit + 1)
-        found = self.service.find(req.actor, filters, all_projects=all_projects, rule=rule) if filters else []
+        found = find(req.actor, filters, all_projects) if filters else []
         page = found[:limit]
-        detailed = rule == "detail"
-        resp.media = {
-            "servers": [self.view.full(s, req, single=False) if detailed else self.view.short(s, req) for s in page]
-        }
+        resp.media = {"servers": show(page, req)}
         if len(found) > limit:
             href = req.link(f"{req.path}?{urlencode({**query, 'marker': page[-1].id})}")
             resp.media["servers_links"] = [{"rel": "next", "href": href}]
 
     def _answer(self, req: Request, resp: falcon.Response, server: Server) -> None:
-        resp.media = {"server": self.view.full(server, req, single=True)}
+        resp.media = {"server": self.view.single(server, req)}
 
     def _set_metadata(
         self, req: Request, key: str, rule: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]

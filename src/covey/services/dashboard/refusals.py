@@ -48,7 +48,7 @@ class Refusals:
         """Return the refused servers of the project, or of all projects for administrators, newest first."""
         all_projects = self.access.allows(actor, f"{_RULE}:get_all_tenants")
         filters = ServerFilter(vm_state=VmState.ERROR, limit=_MAX_SERVERS)
-        found = self.servers.find(actor, filters, all_projects=all_projects, rule="detail")
+        found = self.servers.find(actor, filters, all_projects)
         return [server for server in found if is_refused(server)]
 
     def explain_refusal(self, actor: Actor, server: str) -> Refusal:
