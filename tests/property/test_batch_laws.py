@@ -193,7 +193,7 @@ def test_search_finds_what_enumeration_finds(drawn: tuple[BatchState, int], data
 
 
 @wide_law
-@given(drawn=states(2, 4), steps=st.integers(0, 120), data=st.data())
+@given(drawn=states(2, 4), steps=st.integers(0, 900), data=st.data())
 def test_search_that_stops_at_its_limit_says_so_and_loses_no_server(
     drawn: tuple[BatchState, int], steps: int, data: st.DataObject
 ) -> None:
@@ -204,6 +204,19 @@ def test_search_that_stops_at_its_limit_says_so_and_loses_no_server(
     assert_within_limits(classes, found.counts)
     assert found.counts.sum() >= placed.sum()
     assert not found.proved or found.counts.sum() == most_by_enumeration(state, count)
+    assert found.counts.sum() == count or not may_grow(classes, found.counts)
+
+
+def may_grow(classes: HostClasses, counts: np.ndarray) -> bool:
+    """Return whether another server fits beside these."""
+    home = classes.home[counts > 0][0]
+    inside = [number for number in range(len(counts)) if classes.home[number] == home]
+    limits = [limit for chain in classes.chains for limit in chain]
+    return any(
+        counts[number] < classes.room[number]
+        and all(counts[limit.part == limit.part[number]].sum() < limit.left[limit.part[number]] for limit in limits)
+        for number in inside
+    )
 
 
 def assert_within_limits(classes: HostClasses, counts: np.ndarray) -> None:

@@ -70,8 +70,9 @@ def _search(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker
         return Choice(placed, found.proved)
     inside = found.counts[classes.of] > 0
     state = _initial_state(spec, fleet, rows[inside], tie_breaker)
-    limits = [DomainState(left=number) for number in found.counts.tolist()]
-    state.limits, state.affinity_domains = [PolicyDomains(classes.of[inside], limits)], []
+    used = np.flatnonzero(found.counts)
+    limits = [DomainState(left=number) for number in found.counts[used].tolist()]
+    state.limits, state.affinity_domains = [PolicyDomains(np.searchsorted(used, classes.of[inside]), limits)], []
     return Choice(_place_in_turn(spec, fleet, state, tie_breaker), found.proved)
 
 

@@ -30,6 +30,12 @@ class Limit:
         """Return whether each part is inside one part of the other."""
         return bool((other.part[self.first][self.part] == other.part).all())
 
+    def only(self, classes: Numbers) -> "Limit":
+        """Return the limits of these classes."""
+        part = _renumber(self.part[classes])
+        first = _first(part)
+        return Limit(part, self.left[self.part[classes[first]]], first)
+
 
 @dataclass(frozen=True, slots=True)
 class HostClasses:
@@ -49,6 +55,11 @@ class HostClasses:
         by_chain = [_admitted(self.room, self.home, chain) for chain in self.chains or [[]]]
         bounds: Amounts = np.min(by_chain, axis=0, initial=count)
         return bounds
+
+    def only(self, classes: Numbers) -> "HostClasses":
+        """Return these classes; `of` keeps its numbers."""
+        chains = [[limit.only(classes) for limit in chain] for chain in self.chains]
+        return HostClasses(self.of, self.home[classes], self.room[classes], chains)
 
 
 def classify(state: BatchState, count: int) -> HostClasses:
