@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from covey.storage import engine
 from covey.storage.store import Store
-from tests.databases import PostgreSQL, SQLite
+from tests.databases import PostgreSQL, SQLite, quick_engines
 from tests.postgresql_cluster import Cluster
 from tests.programs import PROGRAMS, install_command
 
@@ -82,6 +82,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"  {nodeid}")
     terminalreporter.line("On Debian and Ubuntu, this installs what is missing; then run them again:")
     terminalreporter.line(f"  sudo {' '.join(install_command(absent))}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_engines() -> Iterator[None]:
+    with quick_engines():
+        yield
 
 
 @pytest.fixture(scope="session")

