@@ -14,6 +14,7 @@ import yaml
 from tests.acceptance.processes import Cloud, Failed, Session, covey, running_covey
 
 PATIENCE_S = 60.0
+POLL_S = 0.1
 DATABASE = "sqlite:///covey.sqlite"
 OPTION = {"OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER": "true"}
 TRAIT = "trait:CUSTOM_WINDOWS_LICENSED=required"
@@ -71,17 +72,18 @@ def boot(tenant: Session, name: str, image: str, count: int = 1) -> set[str]:
     deadline = time.monotonic() + PATIENCE_S
     states: set[str] = set()
     while time.monotonic() < deadline:
-        rows = [row for row in tenant.json("server list") if row["Name"].startswith(name)]
+        rows = tenant.json(f"server list --no-name-lookup --name ^{name}")
         states = {row["Status"] for row in rows}
         if len(rows) == count and "BUILD" not in states:
             return states
+        time.sleep(POLL_S)
     raise Failed(f"{name}: {states} after {PATIENCE_S:.0f} s")
 
 
 def hosts(admin: Session, name: str) -> Counter[str]:
     """Return the number of servers with the name prefix on each kind of host."""
-    rows = admin.json("server list --all-projects --long")
-    return Counter(row["Host"].rpartition("-")[0] for row in rows if row["Name"].startswith(name))
+    rows = admin.json(f"server list --all-projects --long --no-name-lookup --name ^{name}")
+    return Counter(row["Host"].rpartition("-")[0] for row in rows)
 
 
 def test_unlicensed_servers_never_use_licensed_hosts(directory: Path, sessions: dict[str, Session]) -> None:
