@@ -14,6 +14,7 @@ from oslo_policy import policy
 
 from covey import access, bootstrap
 from covey.api import app
+from covey.api.compute.openapi import document
 from covey.bootstrap import Settings
 from covey.model.hosts import NewHost
 from covey.storage import engine
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 AddHosts = Callable[..., None]
+Route = tuple[str, object, str | None]
 
 
 class Build(Protocol):
@@ -78,9 +80,23 @@ def lazy_apis() -> Iterator[None]:
         patch.setattr(app, "_BUILDERS", {name: lazy(builder) for name, builder in app._BUILDERS.items()})
         for name in ("_dashboard", "_identity"):
             patch.setattr(app, name, lazy(getattr(app, name)))
-        # Falcon inspects every responder of every application: real processes do too.
+        patch.setattr(document, "document", _once_for_equal_routes(document.document))
+        # Falcon inspects every responder; real processes let it.
         patch.setattr(CompiledRouter, "_require_non_coroutine_responders", lambda *_: None)
         yield
+
+
+def _once_for_equal_routes(build: Callable[[list[Route], str], Any]) -> Callable[[list[Route], str], Any]:
+    """Build the OpenAPI document once: it depends on the classes of the resources only."""
+    built: dict[object, Any] = {}
+
+    def find_or_build(routes: list[Route], url: str) -> Any:
+        key = url, *((path, type(resource), suffix) for path, resource, suffix in routes)
+        if key not in built:
+            built[key] = build(routes, url)
+        return built[key]
+
+    return find_or_build
 
 
 @pytest.fixture(scope="session")
