@@ -15,19 +15,21 @@ def differences(store: Store, live: LiveFleet, loaded: LiveFleet) -> dict[str, A
 
 def _columns(store: Store, live: LiveFleet) -> dict[str, Any]:
     with store.read() as tx, live.fresh(tx) as snapshot:
-        return {host.name: _column(snapshot.fleet, row) for row, host in enumerate(snapshot.fleet.hosts)}
+        return {
+            snapshot.fleet.hosts[row].name: _column(snapshot.fleet, row) for row in snapshot.fleet.host_rows.tolist()
+        }
 
 
 def _column(fleet: Fleet, row: int) -> dict[str, Any]:
-    host = fleet.hosts[row]
-    domains = {scope: fleet.domains(scope) for scope in {a.scope for a in fleet.aggregates if a.scope}}
+    domains = {scope: fleet.domains(scope) for scope in {a.scope for a in fleet.aggregates.values() if a.scope}}
+    lines = {name: line for name, line in fleet.inventories.classes.items() if fleet.inventories.exists[line, row]}
     return {
-        "capacity": fleet.capacity[:, row].tolist(),
-        "free": fleet.free[:, row].tolist(),
+        "capacity": {name: int(fleet.capacity[line, row]) for name, line in lines.items()},
+        "free": {name: int(fleet.free[line, row]) for name, line in lines.items()},
         "available": bool(fleet.available[row]),
-        "zone": fleet.zone_of(host),
-        "traits": sorted(host.traits),
-        "aggregates": sorted(aggregate.id for aggregate in fleet.aggregates if host.id in aggregate.hosts),
+        "zone": fleet.zone_of(row),
+        "traits": sorted(fleet.traits[row]),
+        "aggregates": sorted(fleet.in_aggregates[row]),
         "domains": {
             scope: found.names[found.of_host[row]]
             for scope, found in domains.items()

@@ -148,7 +148,7 @@ def _wanted(rows: Rows) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
 
 
 def _size(flavor: Flavor) -> dict[str, int]:
-    return {kind: amount for kind, amount in zip(CLASSES, amounts_of(flavor), strict=True) if amount}
+    return dict(amounts_of(flavor))
 
 
 def _mirror(rows: Rows) -> Iterator[str]:

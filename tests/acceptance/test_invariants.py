@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from covey.model.claims import NewServer, Plan
 from covey.model.groups import Group, GroupPolicy, PolicyKind
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
+from covey.model.resources import server_resources
 from covey.model.servers import Power, Server, Task, VmState
 from covey.storage import engine
 from covey.storage.store import Store
@@ -63,7 +64,7 @@ def file(tmp_path: Path, sqlite_server: SQLite) -> Iterator[Path]:
             tx.claims.commit(Plan(new_servers=new_servers), "", NOW, None)
             tx.claims.release("shelved")
             tx.claims.move_allocations(ServerId("moved"), "the-move", HostId(3))
-            tx.claims.relocate("moved", HostId(2), (2, 512, 1))
+            tx.claims.relocate("moved", HostId(2), server_resources(2, 512, 1))
         with connected.begin() as connection:
             for text in (
                 "DELETE FROM work",

@@ -9,6 +9,7 @@ import pytest
 
 from covey.model.claims import NewServer, Plan
 from covey.model.ids import ProjectId, ServerId, UserId
+from covey.model.resources import server_resources
 from covey.model.servers import Power, Server, VmState
 from covey.storage import engine
 from covey.storage.store import Store
@@ -55,7 +56,7 @@ def hold(store: Store, consumer: str, kind: str = "INSTANCE") -> None:
         assert host is not None
         tx.claims.add_consumer(consumer, "web", "alice", kind)
         tx.allocations.take([(host.id, "VCPU", 1)])
-        tx.claims.allocate(consumer, host.id, (1, 0, 0))
+        tx.claims.allocate(consumer, host.id, server_resources(1, 0, 0))
 
 
 def boot(store: Store) -> None:

@@ -8,7 +8,8 @@ from covey.api.placement.candidate_queries import read_query
 from covey.api.placement.candidates import show
 from covey.api.versions import Version
 from covey.model.providers import InventoryRecord, ProviderRecord
-from covey.scheduler.candidates import Providers, find
+from covey.scheduler.candidates import find
+from covey.scheduler.fleet import Fleet
 from tests.bench.decisions import timed
 from tests.bench.table import Row, Target
 
@@ -66,13 +67,13 @@ def measure(repeats: int, log: Callable[[str], None], count: int = PROVIDERS) ->
     """Yield a row for each query, for flat providers and for trees."""
     for kind, records in (("flat", flat), ("in trees", nested)):
         log(f"candidates: {count:,} providers, {kind}")
-        providers = Providers(records(count))
+        providers = Fleet(records(count))
         for name, (question, target_us) in QUESTIONS.items():
             given = {"resources": [AMOUNTS], **question}
             limits = (Target("cpu_us", at_most=target_us),) if kind == "flat" and count == PROVIDERS else ()
             sizes: list[int] = []
 
-            def call(_: int, given: dict[str, list[str]] = given, of: Providers = providers) -> tuple[int, int]:
+            def call(_: int, given: dict[str, list[str]] = given, of: Fleet = providers) -> tuple[int, int]:
                 query, limit = read_query(given, LATEST)
                 result = find(query, of, limit)
                 return len(result.candidates), len(msgspec.json.encode(show(result, query, LATEST)))

@@ -78,7 +78,7 @@ def _run_nova(
         "vcpu_ratio": fleets.VCPU_RATIO,
         "memory_mb": fleets.MEMORY_MB,
         "disk_gb": fleets.DISK_GB,
-        "amounts": fleets.AMOUNTS,
+        "amounts": list(fleets.AMOUNTS.values()),
         "aggregate_sizes": aggregate_sizes,
         "repeats": repeats,
         "batch": batch,

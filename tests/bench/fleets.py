@@ -4,13 +4,15 @@ import random
 from dataclasses import dataclass
 
 from covey.model.ids import HostId, ScopeId
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
+from covey.model.resources import server_resources
+from covey.scheduler.fleet import Fleet
+from tests.plain_fleets import PlainAggregate, PlainHost, plain_fleet
 
 SEED = 20260101
 VCPUS, VCPU_RATIO, MEMORY_MB, DISK_GB = 32, 4.0, 131072, 2000
 HOSTS_PER_RACK, HOSTS_PER_SWITCH = 40, 400
 MEMBERS = 20
-AMOUNTS = (1, 2048, 20)  # of one server: VCPUs, memory in MB, disk in GB
+AMOUNTS = server_resources(1, 2048, 20)  # of one server
 
 Usage = tuple[int, int, int]
 
@@ -40,14 +42,14 @@ def hosts(number: int, groups: int = 64) -> Hosts:
 def fleet(generated: Hosts) -> Fleet:
     """Return the hosts as the columns of a decision."""
     capacity = (int(VCPUS * VCPU_RATIO), MEMORY_MB, DISK_GB)
-    records = [HostRecord(HostId(row + 1), f"n{row}", capacity, used) for row, used in enumerate(generated.used)]
+    records = [PlainHost(HostId(row + 1), f"n{row}", capacity, used) for row, used in enumerate(generated.used)]
     racks = _domains(len(records), HOSTS_PER_RACK, "rack", 1)
-    return Fleet(records, [*racks, *_domains(len(records), HOSTS_PER_SWITCH, "switch", 1 + len(racks))])
+    return plain_fleet(records, [*racks, *_domains(len(records), HOSTS_PER_SWITCH, "switch", 1 + len(racks))])
 
 
-def _domains(number: int, size: int, scope: str, first_id: int) -> list[AggregateRecord]:
+def _domains(number: int, size: int, scope: str, first_id: int) -> list[PlainAggregate]:
     return [
-        AggregateRecord(
+        PlainAggregate(
             first_id + i,
             f"{scope}-{i}",
             frozenset(HostId(row + 1) for row in range(start, min(start + size, number))),
@@ -69,12 +71,13 @@ def fleet_file(number: int) -> str:
     domains: {{rack: rack-{start // HOSTS_PER_RACK}, switch: switch-{start // HOSTS_PER_SWITCH}}}"""
         for start in range(0, number, HOSTS_PER_RACK)
     )
+    vcpus, memory_mb, disk_gb = AMOUNTS.values()
     return f"""hosts:{entries}
 scopes:
   - name: rack
   - name: switch
 flavors:
-  - {{name: bench, id: bench, vcpus: {AMOUNTS[0]}, memory_mb: {AMOUNTS[1]}, disk_gb: {AMOUNTS[2]}}}
+  - {{name: bench, id: bench, vcpus: {vcpus}, memory_mb: {memory_mb}, disk_gb: {disk_gb}}}
 images:
   - name: bench
 """

@@ -9,6 +9,7 @@ from covey.model.claims import NewServer, Plan
 from covey.model.errors import CoveyError, StaleClaim
 from covey.model.ids import HostId, ProjectId, ServerId, UserId
 from covey.model.providers import InventoryRecord
+from covey.model.resources import server_resources
 from covey.model.servers import Power, Server, VmState
 from covey.storage.store import Store
 from tests.build import NOW, a_flavor, a_host
@@ -17,6 +18,7 @@ from tests.contract.concurrency import run_concurrently
 ROUNDS = 60
 FLAVOR = a_flavor("tiny", vcpus=1, memory_mb=512, disk_gb=1)
 SIZE = (1, 512, 1)
+AMOUNTS = server_resources(*SIZE)
 
 
 def a_server(name: str, host: HostId) -> NewServer:
@@ -50,7 +52,7 @@ def test_two_servers_that_swap_hosts_do_not_deadlock(store: Store) -> None:
 
     def relocate(server: str, host: HostId) -> CoveyError | None:
         with store.write() as tx:
-            tx.claims.relocate(server, host, SIZE)
+            tx.claims.relocate(server, host, AMOUNTS)
         return None
 
     for number in range(ROUNDS):
@@ -69,9 +71,9 @@ def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> 
     with store.write() as tx:
         tx.claims.commit(Plan(new_servers=[a_server("c", two)]), "", NOW, None)
     with pytest.raises(StaleClaim), store.write() as tx:
-        tx.claims.relocate("c", one, SIZE)
+        tx.claims.relocate("c", one, AMOUNTS)
     with store.write() as tx:
-        tx.claims.relocate("c", one, (2, 512, 1))
+        tx.claims.relocate("c", one, server_resources(2, 512, 1))
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=4)}})
         assert tx.claims.release("c") == [UsageChange(one, -2, -512, -1)], "an allocation can always be released"
 
@@ -84,7 +86,7 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
             tx.claims.commit(Plan(new_servers=[a_server(name, one)]), "", NOW, None)
             tx.claims.move_allocations(ServerId(name), f"move-of-{name}", one)
             tx.claims.take([UsageChange(two, *SIZE)])
-            tx.claims.allocate(name, two, SIZE)
+            tx.claims.allocate(name, two, AMOUNTS)
 
         def release_first(name: str = name) -> CoveyError | None:
             with store.write() as tx:

@@ -7,8 +7,9 @@ import sqlalchemy as sa
 
 from covey.model.changes import UsageChange
 from covey.model.providers import InventoryRecord, Provider
-from covey.scheduler.candidates import Providers
 from covey.scheduler.candidates.find import summaries
+from covey.scheduler.candidates.flat import can_allocate
+from covey.scheduler.fleet import Fleet
 from covey.services.placement.live_providers import LiveProviders
 from covey.storage import engine
 from covey.storage.store import Store
@@ -39,17 +40,18 @@ def take(store: Store, name: str, **amounts: int) -> None:
         assert tx.allocations.take([(provider, kind, amount) for kind, amount in amounts.items()]) == []
 
 
-def look(store: Store, live: LiveProviders) -> Providers:
+def look(store: Store, live: LiveProviders) -> Fleet:
     """The snapshot, which must equal the rows."""
     with store.read() as tx, live.fresh(tx) as seen:
-        stored = Providers(tx.providers.records())
+        stored = Fleet(tx.providers.records())
         assert summaries(range(len(seen)), seen) == summaries(range(len(stored)), stored)
         return seen
 
 
-def used(seen: Providers, name: str, resource_class: str) -> int:
-    stock = seen.inventories_by_class[resource_class]
-    return int(stock.used[stock.rows.tolist().index(seen.row_of_uuid[name])])
+def used(seen: Fleet, name: str, resource_class: str) -> int:
+    line, row = seen.inventories.classes[resource_class], seen.row_of_uuid.get(name)
+    assert row is not None
+    return int(seen.capacity[line, row] - seen.free[line, row])
 
 
 @pytest.fixture
@@ -93,9 +95,9 @@ def test_new_providers_inventories_traits_and_aggregates_are_seen(fleet: Store) 
         tx.traits.replace(host, ["HW_CPU_X86_AVX"])
         tx.providers.set_aggregates(host, [EAST])
     seen = look(fleet, live)
-    assert seen.can_allocate("VCPU", 2).tolist() == [False, False, False]
-    assert seen.traits.mask_of("HW_CPU_X86_AVX").tolist() == [True, False, False]
-    assert seen.aggregates.mask_of(EAST).tolist() == [True, False, False]
+    assert can_allocate(seen, "VCPU", 2).tolist() == [False, False, False]
+    assert seen.traits.any_of(["HW_CPU_X86_AVX"]).tolist() == [True, False, False]
+    assert seen.member_of.any_of([EAST]).tolist() == [True, False, False]
     with fleet.write() as tx:
         tx.providers.delete(one(fleet, "other").id)
     assert len(look(fleet, live)) == 2

@@ -281,9 +281,10 @@ class Cloud:
         with self.store.read() as tx, self.assembled.server_tasks.destinations.live.fresh(tx) as snapshot:
             fleet = snapshot.fleet
             believed = {
-                (int(host), str(kind)): int(fleet.capacity[i, row] - fleet.free[i, row])
+                (int(host), kind): int(fleet.capacity[line, row] - fleet.free[line, row])
                 for row, host in enumerate(fleet.ids)
-                for i, kind in enumerate(CLASSES)
+                for kind, line in fleet.inventories.classes.items()
+                if fleet.inventories.exists[line, row]
             }
         assert believed == used
 

@@ -12,6 +12,7 @@ from covey.model.claims import amounts_of
 from covey.model.errors import NotFound
 from covey.model.ids import HostId
 from covey.model.providers import InventoryRecord
+from covey.model.resources import server_resources
 from covey.services.manage import (
     Progress,
     StartProgress,
@@ -24,6 +25,7 @@ from covey.services.manage.aggregate_sync import AggregateLink
 from covey.services.manage.allocation_healing import AllocationMismatch, HealResult
 from covey.services.manage.trait_sync import HostTrait, SyncResult
 from covey.storage import tables
+from covey.storage.claims import usage_change
 from tests.build import a_flavor, a_host
 from tests.functional.fleets import BuildCloud, Cloud
 from tests.functional.test_forbidden_aggregates import ON, WINDOWS, XYZ, aggregate
@@ -63,7 +65,7 @@ def allocate(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     with cloud.store.write() as tx:
         tx.claims.add_consumer(consumer, "web", "alice", kind)
         flavor = a_flavor(vcpus=1, memory_mb=1024, disk_gb=10)
-        use = UsageChange(host_id(cloud, host), *amounts_of(flavor))
+        use = usage_change(host_id(cloud, host), amounts_of(flavor))
         tx.claims.take([use])
         tx.claims.allocate(consumer, HostId(use.host_id), amounts_of(flavor))
         tx.changes.add_uses([use])
@@ -81,7 +83,7 @@ def add_allocation(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, i
     here = host_id(cloud, host)
     with cloud.store.write() as tx:
         tx.claims.take([UsageChange(here, *amounts)])
-        tx.claims.allocate(consumer, here, amounts)
+        tx.claims.allocate(consumer, here, server_resources(*amounts))
         tx.changes.add_uses([UsageChange(here, *amounts)])
 
 

@@ -8,11 +8,12 @@ from itertools import product
 
 from covey.model.groups import GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import HostId
-from covey.scheduler.fleet import AggregateRecord, HostRecord, Weights
+from covey.scheduler.fleet import Weights
 from covey.scheduler.request_spec import RequestSpec
+from tests.plain_fleets import Amounts, PlainAggregate, PlainHost, plain_amounts
 
-Hosts = Sequence[HostRecord]
-Aggregates = Sequence[AggregateRecord]
+Hosts = Sequence[PlainHost]
+Aggregates = Sequence[PlainAggregate]
 Score = tuple[int, int]
 
 DEFAULT_ZONE = "nova"
@@ -45,7 +46,7 @@ def best(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates, weights: Weigh
     return {host for host in best_hosts if weight_of[host] >= max(weight_of.values()) - ALMOST}
 
 
-def weight(host: HostRecord, hosts: Hosts, weights: Weights) -> Fraction:
+def weight(host: PlainHost, hosts: Hosts, weights: Weights) -> Fraction:
     """Return the weight of a host: its free amount of each resource, as a share of the largest capacity."""
     total = Fraction(0)
     for kind, multiplier in enumerate((weights.cpu, weights.ram, weights.disk)):
@@ -54,12 +55,12 @@ def weight(host: HostRecord, hosts: Hosts, weights: Weights) -> Fraction:
     return total
 
 
-def after(spec: RequestSpec, hosts: Hosts, pick: HostId) -> tuple[RequestSpec, list[HostRecord]]:
+def after(spec: RequestSpec, hosts: Hosts, pick: HostId) -> tuple[RequestSpec, list[PlainHost]]:
     """Return the request and the hosts after one server is placed: it uses its host and is a group member."""
     places = dict(spec.group.places)
     places[pick] = places.get(pick, 0) + 1
     return replace(spec, group=replace(spec.group, places=places)), [
-        replace(host, used=_add(host.used, spec.amounts)) if host.id == pick else host for host in hosts
+        replace(host, used=_add(host.used, plain_amounts(spec.amounts))) if host.id == pick else host for host in hosts
     ]
 
 
@@ -77,7 +78,7 @@ def place_in_turn(
     return picks
 
 
-def domains_of(host: HostRecord, scope: ScopeRef, aggregates: Aggregates) -> list[str]:
+def domains_of(host: PlainHost, scope: ScopeRef, aggregates: Aggregates) -> list[str]:
     """Return the host's domains of a scope: none or one, or two when modified outside Covey."""
     if scope.id is None:
         return [host.name]
@@ -118,7 +119,7 @@ def _fit_from(spec: RequestSpec, first: HostId, hosts: Hosts, aggregates: Aggreg
     return len(picks)
 
 
-def _is_feasible(spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> bool:
+def _is_feasible(spec: RequestSpec, host: PlainHost, hosts: Hosts, aggregates: Aggregates) -> bool:
     if not _is_requested_host(spec, host) or not _has_room(spec, host):
         return False
     return spec.forced or (
@@ -132,14 +133,14 @@ def _is_feasible(spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: 
     )
 
 
-def _is_requested_host(spec: RequestSpec, host: HostRecord) -> bool:
+def _is_requested_host(spec: RequestSpec, host: PlainHost) -> bool:
     only = spec.requirements.only_hosts
     return (only is None or host.id in only) and host.id not in spec.requirements.ignored_hosts
 
 
-def _has_room(spec: RequestSpec, host: HostRecord) -> bool:
+def _has_room(spec: RequestSpec, host: PlainHost) -> bool:
     """Return whether the requested amounts fit. A resource that is not requested is not checked."""
-    kinds = zip(host.capacity, host.used, spec.amounts, host.units, strict=True)
+    kinds = zip(host.capacity, host.used, plain_amounts(spec.amounts), host.units, strict=True)
     return all(
         used + wanted <= capacity and units.min_unit <= wanted <= units.max_unit and wanted % units.step_size == 0
         for capacity, used, wanted, units in kinds
@@ -147,7 +148,7 @@ def _has_room(spec: RequestSpec, host: HostRecord) -> bool:
     )
 
 
-def _aggregates_admit(spec: RequestSpec, host: HostRecord, aggregates: Aggregates) -> bool:
+def _aggregates_admit(spec: RequestSpec, host: PlainHost, aggregates: Aggregates) -> bool:
     own = [aggregate for aggregate in aggregates if host.id in aggregate.hosts]
     reserved_for = {project for aggregate in own for project in aggregate.projects}
     if reserved_for and spec.requirements.project_id not in reserved_for:
@@ -156,7 +157,7 @@ def _aggregates_admit(spec: RequestSpec, host: HostRecord, aggregates: Aggregate
 
 
 def _policy_admits(
-    policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates
+    policy: GroupPolicy, spec: RequestSpec, host: PlainHost, hosts: Hosts, aggregates: Aggregates
 ) -> bool:
     """A hard policy, for one host."""
     domains = domains_of(host, policy.scope, aggregates)
@@ -177,7 +178,7 @@ def _policy_admits(
     return True
 
 
-def _score(policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Hosts, aggregates: Aggregates) -> Score:
+def _score(policy: GroupPolicy, spec: RequestSpec, host: PlainHost, hosts: Hosts, aggregates: Aggregates) -> Score:
     """Return the rank of a host by a soft policy: whether it is in a domain, then how well the domain suits."""
     domains = domains_of(host, policy.scope, aggregates)
     if policy.target is not None:
@@ -189,5 +190,5 @@ def _score(policy: GroupPolicy, spec: RequestSpec, host: HostRecord, hosts: Host
     return 1, here if policy.kind in TOGETHER else -here
 
 
-def _add(used: tuple[int, int, int], amounts: tuple[int, int, int]) -> tuple[int, int, int]:
+def _add(used: Amounts, amounts: Amounts) -> Amounts:
     return used[0] + amounts[0], used[1] + amounts[1], used[2] + amounts[2]

@@ -11,20 +11,22 @@ from hypothesis import strategies as st
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
+from covey.model.resources import server_resources
 from covey.scheduler.batch_classes import HostClasses, classify
 from covey.scheduler.batch_search import MAX_STEPS, search
 from covey.scheduler.batch_state import BatchState, DomainState, PolicyDomains
 from covey.scheduler.decide import decide
-from covey.scheduler.fleet import AggregateRecord, HostRecord, Weights
+from covey.scheduler.fleet import Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.budgets import examples
+from tests.plain_fleets import PlainAggregate, PlainHost
 from tests.property import reference
 from tests.property.test_scheduler_laws import FIRST_AGGREGATE, SCOPES, World, seeds
 
 law = settings(max_examples=examples(300), deadline=None, derandomize=True)
 wide_law = settings(law, max_examples=examples(400))
 
-AMOUNTS = (1, 1, 1)
+AMOUNTS = server_resources(1, 1, 1)
 
 
 @st.composite
@@ -32,10 +34,10 @@ def crossing_worlds(draw: st.DrawFn) -> World:
     """Draw hosts that fit up to three servers in domains that cross, and a group with several hard policies."""
     fits = draw(st.lists(st.sampled_from([1, 1, 2, 3, 0]), min_size=2, max_size=7))
     hosts = tuple(
-        HostRecord(HostId(n), f"node-{n}", (size, 9 + draw(st.integers(0, 3)), 9), (0, 0, 0))
+        PlainHost(HostId(n), f"node-{n}", (size, 9 + draw(st.integers(0, 3)), 9), (0, 0, 0))
         for n, size in enumerate(fits, 1)
     )
-    aggregates: list[AggregateRecord] = []
+    aggregates: list[PlainAggregate] = []
     for scope in SCOPES:
         domains: list[set[HostId]] = [set() for _ in range(draw(st.integers(2, 4)))]
         for host in hosts:
@@ -44,7 +46,7 @@ def crossing_worlds(draw: st.DrawFn) -> World:
                 domains[number].add(host.id)
         for members in domains:
             number = FIRST_AGGREGATE + len(aggregates)
-            aggregates.append(AggregateRecord(number, f"uuid-{number}", frozenset(members), scope.id))
+            aggregates.append(PlainAggregate(number, f"uuid-{number}", frozenset(members), scope.id))
     policies = draw(draw_policies(aggregates))
     places: Counter[int] = Counter(draw(st.lists(st.sampled_from([host.id for host in hosts]), max_size=2)))
     if draw(st.booleans()):
@@ -54,7 +56,7 @@ def crossing_worlds(draw: st.DrawFn) -> World:
 
 
 @st.composite
-def draw_policies(draw: st.DrawFn, aggregates: Sequence[AggregateRecord]) -> tuple[GroupPolicy, ...]:
+def draw_policies(draw: st.DrawFn, aggregates: Sequence[PlainAggregate]) -> tuple[GroupPolicy, ...]:
     """Draw anti-affinity in two or three scopes, and sometimes affinity, a target or soft policies."""
     kept_apart = draw(st.permutations(SCOPES))[: draw(st.sampled_from([2, 3]))]
     limits = st.sampled_from([1, 1, 1, 2, 3])

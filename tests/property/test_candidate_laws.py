@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covey.model.providers import InventoryRecord, ProviderRecord
-from covey.scheduler.candidates import Candidate, CandidateQuery, Providers, RequestGroup, find
+from covey.model.resources import Resources
+from covey.scheduler.candidates import Candidate, CandidateQuery, RequestGroup, find
+from covey.scheduler.fleet import Fleet
 from tests.budgets import examples
 from tests.property.candidates_reference import SHARES, Answer, Reference
 
@@ -96,7 +98,7 @@ def test_candidates_equal_brute_force_without_duplicates_and_summaries_list_thei
     rng = Random(seed)  # noqa: S311 -- not used for secrets
     for _ in range(ROUNDS):
         records, query = forest(rng), random_query(rng)
-        result = find(query, Providers(records))
+        result = find(query, Fleet(records))
         answers = [as_answer(candidate) for candidate in result.candidates]
         expected = Reference(records, query)
         assert len(answers) == len(set(answers))
@@ -108,7 +110,7 @@ def test_candidates_equal_brute_force_without_duplicates_and_summaries_list_thei
 @given(rng_seeds, st.integers(1, 4))
 def test_limit_returns_the_first_candidates(seed: int, limit: int) -> None:
     rng = Random(seed)  # noqa: S311
-    providers, query = Providers(forest(rng)), random_query(rng)
+    providers, query = Fleet(forest(rng)), random_query(rng)
     assert find(query, providers, limit).candidates == find(query, providers).candidates[:limit]
 
 
@@ -117,10 +119,10 @@ def test_limit_returns_the_first_candidates(seed: int, limit: int) -> None:
 def test_usage_taken_in_place_equals_usage_from_the_start(seed: int) -> None:
     rng = Random(seed)  # noqa: S311
     records, query = forest(rng), random_query(rng)
-    providers, fuller, name = Providers(records), rng.choice(records), rng.choice(CLASSES)
-    providers.take(fuller.id, name, 2)
+    providers, fuller, name = Fleet(records), rng.choice(records), rng.choice(CLASSES)
+    providers.take_all([(fuller.id, Resources({name: 2}))])
     loaded = [_with_use(one, name, 2) if one is fuller else one for one in records]
-    assert find(query, providers) == find(query, Providers(loaded))
+    assert find(query, providers) == find(query, Fleet(loaded))
 
 
 def _with_use(record: ProviderRecord, name: str, more: int) -> ProviderRecord:

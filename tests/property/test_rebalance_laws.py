@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
+from covey.model.resources import server_resources
+from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member, Move, Plan, hosts_after, plan
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.scheduler.violations import violations
 from tests.budgets import examples
+from tests.plain_fleets import PlainAggregate, PlainHost, plain_amounts, plain_fleet
 from tests.property import reference
 from tests.property.test_scheduler_laws import SCOPES
 
@@ -30,11 +32,11 @@ class World:
 
     policies: tuple[GroupPolicy, ...]
     members: tuple[Member, ...]
-    hosts: tuple[HostRecord, ...]
-    aggregates: tuple[AggregateRecord, ...]
+    hosts: tuple[PlainHost, ...]
+    aggregates: tuple[PlainAggregate, ...]
 
     def fleet(self) -> Fleet:
-        return Fleet(self.hosts, self.aggregates)
+        return plain_fleet(self.hosts, self.aggregates)
 
     def plan(self, seed: int = 1) -> Plan:
         return plan(self.policies, self.members, self.fleet(), seed, timeout_s=60)
@@ -89,12 +91,12 @@ class World:
             for policy, old, new, bound in zip(self.policies, before, after, bounds, strict=True)
         )
 
-    def _used(self, places: Destinations) -> list[HostRecord]:
+    def _used(self, places: Destinations) -> list[PlainHost]:
         """Return the hosts with the usage of the members at these places."""
         used = {h.id: list(h.used) for h in self.hosts}
         for member in self.members:
             for host, sign in ((member.host, -1), (places[member.id], 1)):
-                for i, amount in enumerate(member.amounts):
+                for i, amount in enumerate(plain_amounts(member.amounts)):
                     used[host][i] += sign * amount
         return [replace(h, used=(used[h.id][0], used[h.id][1], used[h.id][2])) for h in self.hosts]
 
@@ -147,7 +149,7 @@ def worlds(draw: st.DrawFn) -> World:
         Member(
             f"m{i}",
             HostId(host),
-            (amount, 1, 0),
+            server_resources(amount, 1, 0),
             HostRequirements(ignored_hosts=excluded if i in restricted else frozenset()),
             i not in stuck,
         )
@@ -155,10 +157,10 @@ def worlds(draw: st.DrawFn) -> World:
     )
     taken = Counter[int]()
     for member in members:
-        taken[member.host] += member.amounts[0]
+        taken[member.host] += member.amounts["VCPU"]
     lack = draw(st.sampled_from([0, 0, 0, 1]))  # the operator reduced the capacity below the usage
     hosts = tuple(
-        HostRecord(
+        PlainHost(
             HostId(n),
             f"n{n}",
             (max(taken[n] + draw(room) - 1 - lack, 0), 99, 99),
@@ -174,7 +176,7 @@ def worlds(draw: st.DrawFn) -> World:
         for domain in range(2):
             inside = frozenset(host.id for host, d in zip(hosts, domain_of, strict=True) if d == domain)
             key = 10 * (SCOPES.index(scope) + 1) + domain
-            aggregates.append(AggregateRecord(key, f"uuid-{key}", inside, scope.id))
+            aggregates.append(PlainAggregate(key, f"uuid-{key}", inside, scope.id))
     policies = []
     for _ in range(draw(st.integers(1, 3))):
         scope = draw(st.sampled_from([HOST, *SCOPES[:2]]))

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ProjectId, ScopeId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
+from covey.model.resources import server_resources
 from covey.scheduler.decide import allowed_hosts, decide
 from covey.scheduler.explain import explain, host_reasons
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from covey.scheduler.fleet import Fleet, Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.budgets import examples
+from tests.plain_fleets import PlainAggregate, PlainHost, plain_amounts, plain_fleet
 from tests.property import reference
 
 law = settings(max_examples=examples(200), deadline=None, derandomize=True)
@@ -34,12 +36,12 @@ class World:
     """A fleet and a request."""
 
     spec: RequestSpec
-    hosts: tuple[HostRecord, ...]
-    aggregates: tuple[AggregateRecord, ...]
+    hosts: tuple[PlainHost, ...]
+    aggregates: tuple[PlainAggregate, ...]
     weights: Weights
 
     def fleet(self) -> Fleet:
-        return Fleet(self.hosts, self.aggregates, self.weights)
+        return plain_fleet(self.hosts, self.aggregates, self.weights)
 
     def feasible(self) -> set[HostId]:
         return reference.feasible(self.spec, self.hosts, self.aggregates)
@@ -53,7 +55,7 @@ def amounts(least: int, most: int) -> st.SearchStrategy[tuple[int, int, int]]:
 
 
 @st.composite
-def draw_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostRecord, ...]:
+def draw_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[PlainHost, ...]:
     """Draw hosts of few shapes, so that some are equal; some are overcommitted, disabled or down."""
     size = draw(st.integers(least, 8))
     room = st.tuples(*[st.sampled_from(sizes)] * 3)
@@ -67,7 +69,7 @@ def draw_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostR
         st.sampled_from([NO_UNIT_LIMITS, AllocationUnits(2, 4, 2), AllocationUnits(1, 1, 1), AllocationUnits(3)])
     )
     return tuple(
-        HostRecord(
+        PlainHost(
             HostId(n),
             f"node-{n}",
             capacity,
@@ -83,7 +85,7 @@ def draw_hosts(draw: st.DrawFn, sizes: Sequence[int], least: int) -> tuple[HostR
 
 
 @st.composite
-def draw_aggregates(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> tuple[AggregateRecord, ...]:
+def draw_aggregates(draw: st.DrawFn, hosts: Sequence[PlainHost]) -> tuple[PlainAggregate, ...]:
     """Draw domains of up to three scopes, and plain aggregates. A host is in one domain, in none, or rarely in two."""
     ids = [host.id for host in hosts]
     found: list[tuple[ScopeId | None, set[HostId]]] = []
@@ -101,7 +103,7 @@ def draw_aggregates(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> tuple[Aggre
     closed = draw(st.dictionaries(st.integers(0, 8), st.frozensets(st.sampled_from(TRAITS)), max_size=1))
     kept = draw(st.dictionaries(st.integers(0, 8), st.frozensets(st.sampled_from(PROJECTS)), max_size=2))
     return tuple(
-        AggregateRecord(
+        PlainAggregate(
             FIRST_AGGREGATE + number,
             f"uuid-{number}",
             frozenset(members),
@@ -115,7 +117,7 @@ def draw_aggregates(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> tuple[Aggre
 
 @st.composite
 def draw_policies(
-    draw: st.DrawFn, hosts: Sequence[HostRecord], aggregates: Sequence[AggregateRecord]
+    draw: st.DrawFn, hosts: Sequence[PlainHost], aggregates: Sequence[PlainAggregate]
 ) -> tuple[GroupPolicy, ...]:
     """Draw any mix of policies, also combinations that the API rejects: decisions on them must be correct too."""
     found: list[GroupPolicy] = []
@@ -128,7 +130,7 @@ def draw_policies(
     return tuple(found)
 
 
-def movers_among(hosts: Sequence[HostRecord]) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
+def movers_among(hosts: Sequence[PlainHost]) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
     """Draw mostly no moving members; each moving member has two hosts."""
     ids = [*(host.id for host in hosts), UNKNOWN_HOST]
     pairs = [(a, b) for a in ids for b in ids if a != b] or [(UNKNOWN_HOST, HostId(UNKNOWN_HOST + 1))]
@@ -138,7 +140,7 @@ def movers_among(hosts: Sequence[HostRecord]) -> st.SearchStrategy[tuple[tuple[i
 
 
 @st.composite
-def draw_requirements(draw: st.DrawFn, hosts: Sequence[HostRecord]) -> HostRequirements:
+def draw_requirements(draw: st.DrawFn, hosts: Sequence[PlainHost]) -> HostRequirements:
     """Draw mostly no requirement, or one."""
     ids = [host.id for host in hosts] + [UNKNOWN_HOST]
     few_hosts, traits = st.frozensets(st.sampled_from(ids), max_size=3), st.frozensets(st.sampled_from(TRAITS))
@@ -169,7 +171,7 @@ def worlds(draw: st.DrawFn, most: int = 1, sizes: Sequence[int] = (3, 8, 12), le
     requirements = draw(draw_requirements(hosts))
     multipliers = st.sampled_from([1.0, 1.0, 0.0, -1.0, 0.5, 3.0])
     return World(
-        RequestSpec(wanted, count, draw(st.integers(1, count)), requirements, group),
+        RequestSpec(server_resources(*wanted), count, draw(st.integers(1, count)), requirements, group),
         hosts,
         aggregates,
         Weights(draw(multipliers), draw(multipliers), draw(multipliers)),
@@ -267,8 +269,8 @@ def test_taken_and_returned_amounts_do_not_change_a_decision(
 ) -> None:
     fleet = world.fleet()
     for row, taken in takes:
-        fleet.take(row % len(fleet), taken)
-        fleet.take(row % len(fleet), [-amount for amount in taken])
+        fleet.take(row % len(fleet), server_resources(*taken))
+        fleet.take(row % len(fleet), server_resources(*taken) * -1)
     assert decide(world.spec, fleet, 1) == decide(world.spec, world.fleet(), 1)
 
 
@@ -290,7 +292,7 @@ def test_adding_a_copy_of_a_host_never_makes_a_request_infeasible(world: World, 
 def test_adding_an_empty_host_never_makes_a_batch_infeasible(
     world: World, seed: int, room: tuple[int, int, int]
 ) -> None:
-    grown = replace(world, hosts=(*world.hosts, HostRecord(HostId(100), "node-100", room, (0, 0, 0))))
+    grown = replace(world, hosts=(*world.hosts, PlainHost(HostId(100), "node-100", room, (0, 0, 0))))
     before, after = (decide(w.spec, w.fleet(), seed) for w in (world, grown))
     assert len(after.fitting) >= len(before.fitting)
     assert bool(after.chosen) >= bool(before.chosen)
@@ -301,7 +303,7 @@ def test_adding_an_empty_host_never_makes_a_batch_infeasible(
 def test_no_decision_exceeds_a_capacity(world: World, seed: int, subset: int) -> None:
     chosen = Counter(decide(world.spec, world.fleet(), seed, subset).chosen)
     for host in world.hosts:
-        for capacity, used, wanted in zip(host.capacity, host.used, world.spec.amounts, strict=True):
+        for capacity, used, wanted in zip(host.capacity, host.used, plain_amounts(world.spec.amounts), strict=True):
             taken = wanted * chosen[host.id]
             assert not taken or used + taken <= capacity
 
@@ -412,9 +414,9 @@ def test_forced_request_needs_only_free_capacity_on_its_host(world: World, which
     host = world.hosts[which % len(world.hosts)]
     requirements = replace(world.spec.requirements, only_hosts=frozenset({host.id}), ignored_hosts=frozenset())
     spec = replace(world.spec, requirements=requirements, forced=True)
-    kinds = zip(host.capacity, host.used, spec.amounts, strict=True)
+    kinds = zip(host.capacity, host.used, plain_amounts(spec.amounts), strict=True)
     fits = max(0, min((capacity - used) // wanted for capacity, used, wanted in kinds if wanted))
-    fits *= all(units.allow(wanted) for units, wanted in zip(host.units, spec.amounts, strict=True))
+    fits *= all(units.allow(wanted) for units, wanted in zip(host.units, plain_amounts(spec.amounts), strict=True))
     decision = decide(spec, world.fleet(), seed)
     assert decision.fitting == (host.id,) * min(spec.count, fits)
     reason = host_reasons(spec, world.fleet())[host.name]
@@ -425,7 +427,7 @@ def test_forced_request_needs_only_free_capacity_on_its_host(world: World, which
 @given(
     world=worlds(least=1),
     takes=st.lists(st.tuples(st.integers(0, 7), amounts(-3, 3)), max_size=5),
-    method=st.sampled_from(["single", "take_many", "take_for"]),
+    method=st.sampled_from(["single", "take_all", "take_for"]),
 )
 def test_fleet_after_taking_amounts_equals_a_fleet_built_with_that_usage(
     world: World, takes: list[tuple[int, tuple[int, int, int]]], method: str
@@ -438,18 +440,18 @@ def test_fleet_after_taking_amounts_equals_a_fleet_built_with_that_usage(
     for row, (_, taken) in zip(rows, takes, strict=True):
         hosts[row] = reference.after(_with_amounts(taken, world.spec), hosts, hosts[row].id)[1][row]
         if method == "single":
-            other.take(row, taken)
+            other.take(row, server_resources(*taken))
         elif method == "take_for":
-            other.take_for([hosts[row].id], taken)
-    if method == "take_many":
-        columns = np.array([taken for _, taken in takes], dtype=np.int64).reshape(-1, 3).T
-        other.take_many(np.array(rows, dtype=np.intp), columns)
+            other.take_for([hosts[row].id], server_resources(*taken))
+    if method == "take_all":
+        pairs = zip(rows, takes, strict=True)
+        other.take_all((hosts[row].id, server_resources(*taken)) for row, (_, taken) in pairs)
     _assert_equal(other, replace(world, hosts=tuple(hosts)).fleet(), world.spec)
     _assert_equal(fleet, world.fleet(), world.spec)  # changing a copy leaves the original unchanged
 
 
 def _with_amounts(taken: tuple[int, int, int], spec: RequestSpec) -> RequestSpec:
-    return replace(spec, amounts=taken)
+    return replace(spec, amounts=server_resources(*taken))
 
 
 @law
@@ -460,7 +462,7 @@ def test_take_for_subtracts_the_amounts_on_every_listed_host(
     fleet, hosts = world.fleet(), list(world.hosts)
     allowed_hosts(world.spec, fleet)
     picks = [hosts[number % len(hosts)].id for number in numbers]
-    fleet.take_for(picks, taken)
+    fleet.take_for(picks, server_resources(*taken))
     for pick in picks:
         hosts = reference.after(_with_amounts(taken, world.spec), hosts, pick)[1]
     _assert_equal(fleet, replace(world, hosts=tuple(hosts)).fleet(), world.spec)
@@ -490,8 +492,6 @@ def _subset_of(world: World, subset: int) -> Callable[[RequestSpec, reference.Ho
     return few
 
 
-def _after(
-    spec: RequestSpec, hosts: tuple[HostRecord, ...], pick: HostId
-) -> tuple[RequestSpec, tuple[HostRecord, ...]]:
+def _after(spec: RequestSpec, hosts: tuple[PlainHost, ...], pick: HostId) -> tuple[RequestSpec, tuple[PlainHost, ...]]:
     spec, later = reference.after(spec, hosts, pick)
     return spec, tuple(later)

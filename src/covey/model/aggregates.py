@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from covey.model.ids import AggregateId, ScopeId
+from covey.model.ids import AggregateId, ProjectId, ScopeId
 
 ZONE_KEY = "availability_zone"
 SCOPE_KEY = "policy_scope"
 TRAIT_PREFIX = "trait:"
+TENANT_PREFIX = "filter_tenant_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,19 @@ class Aggregate:
     @property
     def required_traits(self) -> frozenset[str]:
         """The traits that the metadata lists as `trait:NAME=required`."""
-        return frozenset(
-            key.removeprefix(TRAIT_PREFIX)
-            for key, value in self.metadata.items()
-            if key.startswith(TRAIT_PREFIX) and value == "required"
-        )
+        return required_traits(self.metadata)
+
+
+def required_traits(metadata: Mapping[str, str]) -> frozenset[str]:
+    """Return the traits that an aggregate's metadata lists as `trait:NAME=required`."""
+    return frozenset(
+        key.removeprefix(TRAIT_PREFIX)
+        for key, value in metadata.items()
+        if key.startswith(TRAIT_PREFIX) and value == "required"
+    )
+
+
+def reserved_projects(metadata: Mapping[str, str]) -> frozenset[ProjectId]:
+    """Return the projects for which an aggregate's metadata reserves its hosts; none if any project may use them."""
+    listed = (value for key, value in metadata.items() if key.startswith(TENANT_PREFIX))
+    return frozenset(ProjectId(project.strip()) for value in listed for project in value.split(","))

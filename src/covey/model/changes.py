@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from covey.model.resources import Resources, server_resources
+
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
@@ -35,6 +37,12 @@ class UsageChange:
     memory_mb: int
     disk_gb: int
     others: tuple[tuple[str, int], ...] = ()  # (resource class, amount)
+
+    @property
+    def amounts(self) -> Resources:
+        """The amounts by resource class."""
+        own = server_resources(self.vcpus, self.memory_mb, self.disk_gb)
+        return Resources({**own, **dict(self.others)}) if self.others else own
 
 
 @dataclass(frozen=True, slots=True)

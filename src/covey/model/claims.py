@@ -9,10 +9,8 @@ from covey.model.errors import CoveyError
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
+from covey.model.resources import Resources, server_resources
 from covey.model.servers import Details, HostRequirements, PlacementRequest, Server
-
-Amounts = tuple[int, int, int]
-"""VCPUs, MB of memory, GB of disk."""
 
 IdempotencyKey = tuple[ProjectId, str]
 """A project, and its own name for a request."""
@@ -81,7 +79,7 @@ class NewServer:
     request_id: str
 
     @property
-    def amounts(self) -> Amounts:
+    def amounts(self) -> Resources:
         """What the server takes of its host."""
         return amounts_of(self.server.flavor)
 
@@ -92,9 +90,11 @@ class Plan:
 
     outcomes: list[list[Server] | CoveyError] = field(default_factory=list)  # in the order of the requests
     new_servers: list[NewServer] = field(default_factory=list)
-    taken: list[tuple[Sequence[HostId], Amounts]] = field(default_factory=list)  # room taken from the fleet in memory
+    taken: list[tuple[Sequence[HostId], Resources]] = field(default_factory=list)  # room taken from the fleet in memory
     groups: dict[GroupId, GroupState] = field(default_factory=dict)  # as the plan leaves them
-    limits: dict[ProjectId, Amounts] = field(default_factory=dict)  # instances, cores, ram; where a limit applies
+    limits: dict[ProjectId, tuple[int, int, int]] = field(
+        default_factory=dict
+    )  # instances, cores, ram; where a limit applies
     answers: dict[IdempotencyKey, Answer] = field(default_factory=dict)  # to store
     unused_keys: list[IdempotencyKey] = field(default_factory=list)  # reserved for requests that failed
 
@@ -109,6 +109,7 @@ class Plan:
         return [new for new in self.new_servers if new.server.host_id is not None]
 
 
-def amounts_of(flavor: Flavor) -> Amounts:
+def amounts_of(flavor: Flavor) -> Resources:
     """Return what a server of that flavor takes of a host. Disk includes ephemeral disk and swap."""
-    return flavor.vcpus, flavor.memory_mb, flavor.disk_gb + flavor.ephemeral_gb + -(-flavor.swap_mb // 1024)
+    disk_gb = flavor.disk_gb + flavor.ephemeral_gb + -(-flavor.swap_mb // 1024)
+    return server_resources(flavor.vcpus, flavor.memory_mb, disk_gb)

@@ -73,7 +73,7 @@ def _static_mask(spec: RequestSpec, fleet: Fleet) -> Mask:
 
 
 def _product(spec: RequestSpec, fleet: Fleet, constraints: tuple[Constraint, ...]) -> Mask:
-    mask: Mask = np.ones(len(fleet), dtype=np.bool_)
+    mask: Mask = fleet.is_host.copy()
     for constraint in constraints:
         column = constraint.allows(spec, fleet)
         if column is not None:

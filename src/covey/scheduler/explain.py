@@ -51,7 +51,7 @@ def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = (), *,
     `proved` is that of the decision: another placement of the batch may fit more servers if it is False.
     """
     spec, fleet = _after_placing(spec, fleet, placed)
-    remaining = np.ones(len(fleet), dtype=np.bool_)
+    remaining = fleet.is_host.copy()
     found: list[Reason] = []
     for constraint in _constraints(spec):
         column = constraint.allows(spec, fleet)
@@ -62,7 +62,7 @@ def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = (), *,
             found += [reason for reason in constraint.reasons(spec, fleet, rejected) if reason.count]
             remaining &= column
     found.sort(key=lambda reason: -reason.count)
-    return Explanation(len(fleet), tuple(found), len(placed), spec.count, proved)
+    return Explanation(fleet.host_rows.size, tuple(found), len(placed), spec.count, proved)
 
 
 class NoHost(CoveyError):
@@ -98,14 +98,15 @@ class NoHost(CoveyError):
 
 def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
     """Return for each host, by name, the first reason that rules it out; None if it is suitable."""
-    reasons: dict[str, str | None] = {host.name: None for host in fleet.hosts}
-    remaining = np.ones(len(fleet), dtype=np.bool_)
+    names = fleet.names
+    reasons: dict[str, str | None] = dict.fromkeys(map(names.__getitem__, fleet.host_rows.tolist()))
+    remaining = fleet.is_host.copy()
     for constraint in _constraints(spec):
         column = constraint.allows(spec, fleet)
         if column is None:
             continue
         for row in np.flatnonzero(remaining & ~column).tolist():
-            reasons[fleet.hosts[row].name] = constraint.explain_host(spec, fleet, row)
+            reasons[names[row]] = constraint.explain_host(spec, fleet, row)
         remaining &= column
     return reasons
 
@@ -120,7 +121,7 @@ def _after_placing(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...]) 
         return spec, fleet
     later = fleet.copy()
     places = dict(spec.group.places)
+    later.take_for(placed, spec.amounts)
     for host in placed:
-        later.take(later.row_of[host], spec.amounts)
         places[host] = places.get(host, 0) + 1
     return replace(spec, group=replace(spec.group, places=places)), later

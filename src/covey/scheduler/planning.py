@@ -68,7 +68,7 @@ def plan(
 def return_room(fleet: Fleet, abandoned: Plan) -> None:
     """Return to the fleet the room that a plan took."""
     for hosts, amounts in abandoned.taken:
-        fleet.take_for(hosts, tuple(-amount for amount in amounts))
+        fleet.take_for(hosts, amounts * -1)
 
 
 def reject_unknown_zone(requirements: HostRequirements, fleet: Fleet) -> None:
@@ -135,7 +135,7 @@ class _Planner:
         self.plan.taken.append((decision.chosen, spec.amounts))
         if request.group_id is not None and state is not None:
             self.plan.groups[request.group_id] = state.with_members(request.user_id, decision.chosen)
-        record = PlacementRecord(seed=decision.seed, candidates=decision.candidates, hosts=len(fleet))
+        record = PlacementRecord(seed=decision.seed, candidates=decision.candidates, hosts=fleet.host_rows.size)
         return self._add(request, self._servers(request, resolved, decision.chosen, record))
 
     def _answered(self, request: ServerRequest) -> list[Server] | None:

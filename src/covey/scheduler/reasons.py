@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from covey.scheduler.fleet import Mask
+import numpy as np
+
+from covey.scheduler.columns import Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class Reason:
 
     @property
     def count(self) -> int:
-        return int(self.rejected.sum())
+        return int(np.count_nonzero(self.rejected))
 
     def __str__(self) -> str:
         return f"{self.count} {self.one if self.count == 1 else self.many}"

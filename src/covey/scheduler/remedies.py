@@ -7,7 +7,7 @@ import numpy as np
 
 from covey.scheduler.constraints.static import forbidden_aggregates
 from covey.scheduler.decide import allowed_hosts, decide
-from covey.scheduler.fleet import RESOURCES, AggregateRecord, Fleet, HostRecord
+from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import hard_policies
 from covey.scheduler.request_spec import RequestSpec
 
@@ -50,28 +50,26 @@ def _all(spec: RequestSpec, fleet: Fleet) -> list[_Change]:
 def _smaller(spec: RequestSpec, fleet: Fleet) -> list[_Change]:
     """Request less of one resource: what the roomiest host has that admits the rest. The smallest cut comes first."""
     found: list[tuple[float, _Change]] = []
-    for resource, (free, amount) in enumerate(zip(fleet.free, spec.amounts, strict=True)):
-        most = int(free[allowed_hosts(_with_amount(spec, resource, 0), fleet)].max(initial=0))
+    for name, amount in spec.amounts.items():
+        open_hosts = allowed_hosts(replace(spec, amounts=spec.amounts.without(name)), fleet)
+        most = int(fleet.inventories.free_of(name)[open_hosts].max(initial=0))
         if 0 < most < amount:
-            words = f"with {_less(amount - most, resource)}"
-            found.append((most / amount, _Change(words, _with_amount(spec, resource, most), fleet)))
+            smaller = replace(spec, amounts=spec.amounts.with_amount(name, most))
+            found.append((most / amount, _Change(f"with {_less(amount - most, name)}", smaller, fleet)))
     return [change for _, change in sorted(found, key=lambda pair: -pair[0])]
 
 
-def _with_amount(spec: RequestSpec, resource: int, amount: int) -> RequestSpec:
-    vcpus, memory_mb, disk_gb = (amount if number == resource else own for number, own in enumerate(spec.amounts))
-    return replace(spec, amounts=(vcpus, memory_mb, disk_gb))
-
-
-def _less(amount: int, resource: int) -> str:
-    match RESOURCES[resource]:
+def _less(amount: int, name: str) -> str:
+    match name:
         case "VCPU":
             return f"{amount} VCPU{'' if amount == 1 else 's'} less"
         case "MEMORY_MB":
             size = f"{amount} MB" if amount % _MB_IN_GB else f"{amount // _MB_IN_GB} GB"
             return f"{size} less memory"
-        case _:
+        case "DISK_GB":
             return f"{amount} GB less disk"
+        case _:
+            return f"{amount} less {name}"
 
 
 def _relaxed_policies(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
@@ -111,12 +109,13 @@ def _fewer_traits(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
 
 def _by_operators(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
     """Change what only operators can: enable hosts, bring them up, open an aggregate to more requests."""
-    yield from _with_state("enabled", [h if h.enabled else replace(h, enabled=True) for h in fleet.hosts], spec, fleet)
-    yield from _with_state("up", [h if h.up else replace(h, up=True) for h in fleet.hosts], spec, fleet)
-    shared = [replace(aggregate, projects=frozenset()) for aggregate in fleet.aggregates]
-    if shared != list(fleet.aggregates):
-        words = "if hosts reserved for other projects were open to it"
-        yield _Change(words, spec, _with_aggregates(fleet, shared), for_operators=True)
+    enabled, up, shared = _variant(fleet), _variant(fleet), _variant(fleet)
+    enabled.enabled = up.up = fleet.is_host
+    yield from _with_state("enabled", spec, enabled, ~fleet.available)
+    yield from _with_state("up", spec, up, ~fleet.available)
+    if any(aggregate.projects for aggregate in fleet.restricted):
+        shared.restricted = [replace(aggregate, projects=frozenset()) for aggregate in fleet.restricted]
+        yield _Change("if hosts reserved for other projects were open to it", spec, shared, for_operators=True)
     for traits in dict.fromkeys(aggregate.traits for aggregate in forbidden_aggregates(spec, fleet)):
         missing = sorted(traits - spec.requirements.required_traits)
         entitled = replace(spec.requirements, required_traits=spec.requirements.required_traits | traits)
@@ -124,13 +123,11 @@ def _by_operators(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
         yield _Change(words, replace(spec, requirements=entitled), fleet, for_operators=True)
 
 
-def _with_state(word: str, hosts: Sequence[HostRecord], spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
+def _with_state(word: str, spec: RequestSpec, variant: Fleet, unavailable: Mask) -> Iterator[_Change]:
     """Bring hosts into a better state; the words name those that would then admit the server."""
-    other = _with_hosts(fleet, hosts)
-    rows = np.flatnonzero(allowed_hosts(spec, other)).tolist()
-    named = [host.name for host in map(fleet.hosts.__getitem__, rows) if not (host.enabled and host.up)]
+    named = [variant.names[row] for row in np.flatnonzero(allowed_hosts(spec, variant) & unavailable).tolist()]
     if named:
-        yield _Change(f"if {_any_of(named)} were {word}", spec, other, for_operators=True)
+        yield _Change(f"if {_any_of(named)} were {word}", spec, variant, for_operators=True)
 
 
 def _any_of(names: Sequence[str]) -> str:
@@ -141,13 +138,8 @@ def _any_of(names: Sequence[str]) -> str:
     return f"one of {listed}{f' or {rest} more' if rest > 0 else ''}"
 
 
-def _with_hosts(fleet: Fleet, hosts: Sequence[HostRecord]) -> Fleet:
+def _variant(fleet: Fleet) -> Fleet:
+    """Return a copy in which static columns may be replaced."""
     other = fleet.copy()
-    other.hosts, other.static_masks = hosts, {}
-    return other
-
-
-def _with_aggregates(fleet: Fleet, aggregates: Sequence[AggregateRecord]) -> Fleet:
-    other = fleet.copy()
-    other.aggregates, other.static_masks = aggregates, {}
+    other.reset()
     return other

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from covey.model.claims import Amounts
 from covey.model.groups import GroupView
+from covey.model.resources import Resources
 from covey.model.servers import HostRequirements
 
 __all__ = ["HostRequirements", "RequestSpec"]
@@ -13,7 +13,7 @@ __all__ = ["HostRequirements", "RequestSpec"]
 class RequestSpec:
     """Equal servers to place: as many as fit up to `count`, or none if fewer than `minimum` fit."""
 
-    amounts: Amounts  # of one server
+    amounts: Resources  # of one server
     count: int = 1
     minimum: int = 1
     requirements: HostRequirements = field(default_factory=HostRequirements)

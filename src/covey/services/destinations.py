@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from covey.model.changes import UsageChange
 from covey.model.claims import amounts_of
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
@@ -13,6 +12,7 @@ from covey.scheduler.decide import decide
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import LiveFleet
+from covey.storage.claims import usage_change
 from covey.storage.store import Store, Transaction
 
 
@@ -68,16 +68,17 @@ class Destinations:
             if not decision.chosen:
                 raise NoHost(spec, snapshot.fleet.copy())
             host = decision.chosen[0]
-            name = snapshot.fleet.hosts[snapshot.fleet.row_of[host]].name
-        return Destination(host, name, decision.seed, decision.candidates, len(snapshot.fleet), snapshot.token)
+            name = snapshot.fleet.names[snapshot.fleet.row_of[host]]
+        hosts = snapshot.fleet.host_rows.size
+        return Destination(host, name, decision.seed, decision.candidates, hosts, snapshot.token)
 
     def claim(self, tx: Transaction, consumer: str, destination: Destination, flavor: Flavor) -> None:
         """Claim resources for an existing consumer. Raises StaleClaim, also at the commit."""
         tx.topology.require(destination.token)
-        host = destination.host_id
-        uses = [UsageChange(host, *amounts_of(flavor))]
+        host, amounts = destination.host_id, amounts_of(flavor)
+        uses = [usage_change(host, amounts)]
         tx.claims.take(uses)
-        tx.claims.allocate(consumer, host, amounts_of(flavor))
+        tx.claims.allocate(consumer, host, amounts)
         tx.changes.add_uses(uses)
 
     def move_claim(self, tx: Transaction, consumer: str, destination: Destination, flavor: Flavor) -> None:

@@ -1,27 +1,21 @@
 """The fleet in memory: one copy for the process, kept up to date by the change log."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from covey.model.aggregates import Aggregate
-from covey.model.changes import Cursor, UsageChange
+from covey.model.changes import Cursor
 from covey.model.claims import Plan
 from covey.model.errors import Unavailable
 from covey.model.groups import GroupState
-from covey.model.hosts import Host
-from covey.model.ids import GroupId, HostId, ProjectId
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.ids import GroupId, HostId
 from covey.ports import NewUuid
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from covey.scheduler.fleet import Fleet, Weights
 from covey.scheduler.planning import return_room
 from covey.services import gc_tuning
 from covey.storage.store import Store, Transaction
 
-_TENANTS = "filter_tenant_id"
 _MAX_CACHED_GROUPS = 20_000
 
 
@@ -116,7 +110,7 @@ class LiveFleet:
         if snapshot is None or changes is None or not changes.intact or changes.structure:
             snapshot = self._load()
         else:
-            _apply(changes.uses, snapshot.fleet)
+            snapshot.fleet.take_all((use.host_id, use.amounts) for use in changes.uses)
             snapshot.suspects.difference_update(HostId(use.host_id) for use in changes.uses)
             snapshot.cursor = changes.cursor
         self._snapshot = snapshot
@@ -126,57 +120,9 @@ class LiveFleet:
         self._groups = {}
         with self._store.read() as tx:
             cursor = tx.changes.begin()
-            hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
-        fleet = build_fleet(
-            hosts, aggregates, self._weights, self._default_zone, isolate_aggregates=self._isolate_aggregates
-        )
-        gc_tuning.freeze(len(hosts))
+            providers, hosts, aggregates = tx.providers.records(), tx.hosts.records(), tx.aggregates.records()
+        if not self._isolate_aggregates:
+            aggregates = [replace(aggregate, traits=frozenset()) for aggregate in aggregates]
+        fleet = Fleet(providers, hosts, aggregates, self._weights, self._default_zone)
+        gc_tuning.freeze(len(fleet))
         return FleetSnapshot(fleet, self._new_tag(), cursor)
-
-
-def _apply(uses: Sequence[UsageChange], fleet: Fleet) -> None:
-    known = [use for use in uses if HostId(use.host_id) in fleet.row_of]
-    if known:
-        rows = fleet.rows(HostId(use.host_id) for use in known)
-        fleet.take_many(rows, np.array([(u.vcpus, u.memory_mb, u.disk_gb) for u in known], dtype=np.int64).T)
-
-
-def build_fleet(
-    hosts: list[Host],
-    aggregates: list[Aggregate],
-    weights: Weights,
-    default_zone: str,
-    *,
-    isolate_aggregates: bool = False,
-) -> Fleet:
-    """Return the columns of hosts and aggregates."""
-    ids = {host.name: host.id for host in hosts}
-    records = [_aggregate(aggregate, ids, isolate_aggregates=isolate_aggregates) for aggregate in aggregates]
-    return Fleet([_host(host) for host in hosts], records, weights, default_zone)
-
-
-def _host(host: Host) -> HostRecord:
-    cpu, memory, disk = (host.inventories.get(kind, Inventory(0)) for kind in ResourceClass)
-    return HostRecord(
-        host.id,
-        host.name,
-        (cpu.capacity, memory.capacity, disk.capacity),
-        (cpu.used, memory.used, disk.used),
-        not host.disabled,
-        host.up,
-        host.zone,
-        host.traits,
-        (cpu.units, memory.units, disk.units),
-    )
-
-
-def _aggregate(aggregate: Aggregate, ids: dict[str, HostId], *, isolate_aggregates: bool) -> AggregateRecord:
-    tenants = (value for key, value in aggregate.metadata.items() if key.startswith(_TENANTS))
-    return AggregateRecord(
-        aggregate.id,
-        aggregate.uuid,
-        frozenset(ids[name] for name in aggregate.hosts),
-        aggregate.scope,
-        frozenset(ProjectId(project.strip()) for value in tenants for project in value.split(",")),
-        aggregate.required_traits if isolate_aggregates else frozenset(),
-    )

@@ -50,13 +50,15 @@ class GroupSnapshot:
 
     def are_still_valid(self, steps: Sequence[Step]) -> bool:
         """Return whether the remaining steps of an earlier plan are still valid."""
-        ids = {host.name: host.id for host in self.fleet.hosts}
-        deleted = HostId(0)
-        moves = [Move(s.server_id, ids.get(s.source, deleted), ids.get(s.destination, deleted)) for s in steps]
+        moves = [Move(step.server_id, self._id(step.source), self._id(step.destination)) for step in steps]
         return is_still_valid(self.group.policies, self.members, self.fleet, moves)
 
     def _name(self, host: HostId) -> str:
-        return self.fleet.hosts[self.fleet.row_of[host]].name
+        return self.fleet.names[self.fleet.row_of[host]]
+
+    def _id(self, name: str) -> HostId:
+        row = self.fleet.row_of_name.get(name)
+        return HostId(0) if row is None else self.fleet.hosts[row].id  # 0 is no host's id
 
 
 @dataclass(frozen=True, slots=True)

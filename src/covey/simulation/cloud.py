@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from covey.model.errors import Invalid
+from covey.model.fleet_records import FleetChange, HostRecord
 from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
+from covey.model.resources import Resources, server_resources
 from covey.scheduler.decide import Decision, decide
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.simulation.events import Boot, Grow
-from covey.simulation.initial_state import Amounts, InitialState
+from covey.simulation.initial_state import InitialState
 from covey.simulation.member_table import MemberTable
 from covey.simulation.refusals import leading_reason
 
@@ -24,7 +25,7 @@ class PlacedServer:
     """A server that has a host."""
 
     row: int
-    amounts: Amounts
+    amounts: Resources
     requirements: HostRequirements
     group: str | None = None
     member: int = 0  # its number in the member table, with a group
@@ -38,7 +39,7 @@ class Group:
     view: GroupView
     desired: int = 0
     requested: int = 0  # servers in total, including deleted ones
-    latest: tuple[Amounts, HostRequirements] | None = None  # the template of growth
+    latest: tuple[Resources, HostRequirements] | None = None  # the template of growth
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class SimulatedCloud:
 
     def __init__(self, start: InitialState, clock: Clock) -> None:
         self.start = start
-        self.fleet: Fleet = start.fleet()
+        self.fleet = start.fleet()
         self.groups: dict[str, Group] = {}
         self.servers: dict[str, PlacedServer] = {}
         self.member_table = MemberTable()
@@ -71,7 +72,6 @@ class SimulatedCloud:
         self._names_by_row: dict[int, dict[str, None]] = {}  # servers by host row, in order of placement
         self._permanently_down: set[int] = set()  # rows of hosts
         self._unplaced: dict[str, str | None] = {}  # servers without a host, and their groups
-        self._rows = {host.name: row for row, host in enumerate(self.fleet.hosts)}
         for name, policies in start.groups.items():
             self._add_group(name, policies)
         for server in start.servers:
@@ -90,7 +90,7 @@ class SimulatedCloud:
             self._add_group(boot.group, self.start.policies(boot.policies, boot.rules))
         names = [boot.name] if boot.count == 1 else [f"{boot.name}-{n + 1}" for n in range(boot.count)]
         requirements = HostRequirements(zone=boot.zone, required_traits=frozenset(boot.traits))
-        amounts = boot.vcpus, boot.memory_mb, boot.disk_gb
+        amounts = server_resources(boot.vcpus, boot.memory_mb, boot.disk_gb)
         self._boot(names, amounts, requirements, boot.group, boot.minimum, seed)
 
     def grow(self, grow: Grow, seed: int) -> None:
@@ -141,31 +141,44 @@ class SimulatedCloud:
 
     def add_hosts(self, count: int, scope: str) -> None:
         """Add hosts to each domain of a scope, each a copy of the domain's first. Raises Invalid."""
-        domains = [domain for domain in self.start.domains(scope) if domain.hosts]
-        first = [self.fleet.row_of[min(domain.hosts)] for domain in domains for _ in range(count)]
-        last, before = int(self.fleet.ids.max()), len(self.fleet)
-        added = [
-            replace(
-                self.fleet.hosts[row], id=HostId(last + n), name=f"added-{n}", used=(0, 0, 0), enabled=True, up=True
+        ids = {domain.id for domain in self.start.domains(scope)}
+        first: dict[int, HostRecord] = {}
+        for host in self.start.hosts:
+            for domain in ids & host.aggregates:
+                first.setdefault(domain, host)
+        copied = [first[domain] for domain in sorted(first) for _ in range(count)]
+        providers = {provider.id: provider for provider in self.start.providers}
+        last = int(self.fleet.ids.max())
+        hosts = {
+            last + n: replace(host, id=HostId(last + n), name=f"added-{n}", enabled=True, up=True)
+            for n, host in enumerate(copied, start=1)
+        }
+        added = {
+            new: replace(
+                providers[old.id],
+                id=new,
+                uuid=hosts[new].name,
+                name=hosts[new].name,
+                inventories={name: replace(has, used=0) for name, has in providers[old.id].inventories.items()},
             )
-            for n, row in enumerate(first, start=1)
-        ]
-        copies: dict[HostId, list[HostId]] = {}
-        for row, host in zip(first, added, strict=True):
-            copies.setdefault(self.fleet.hosts[row].id, []).append(host.id)
-        self._rebuild(added, [_with_copies(aggregate, copies) for aggregate in self.fleet.aggregates])
-        self._rows |= {host.name: before + n for n, host in enumerate(added)}
+            for new, old in zip(hosts, copied, strict=True)
+        }
+        self.start = replace(
+            self.start, providers=[*self.start.providers, *added.values()], hosts=[*self.start.hosts, *hosts.values()]
+        )
+        self.fleet = self.fleet.changed(FleetChange(added, hosts))
 
     def row(self, host: str) -> int:
         """Return the row of a host. Raises Invalid for an unknown one."""
-        if host not in self._rows:
+        row = self.fleet.row_of_name.get(host)
+        if row is None:
             raise Invalid(f"Unknown host {host!r}.")
-        return self._rows[host]
+        return row
 
     def _boot(
         self,
         names: Sequence[str],
-        amounts: Amounts,
+        amounts: Resources,
         requirements: HostRequirements,
         group: str | None,
         minimum: int,
@@ -220,8 +233,8 @@ class SimulatedCloud:
 
     def highest_usage(self) -> float:
         """Return the used share of the fleet's scarcest resource, over available hosts."""
-        capacity = self.fleet.capacity[:, self.fleet.available].sum(axis=1)
-        free = self.fleet.free[:, self.fleet.available].sum(axis=1)
+        rows = np.flatnonzero(self.fleet.available)
+        capacity, free = self.fleet.capacity[:, rows].sum(axis=1), self.fleet.free[:, rows].sum(axis=1)
         return float(np.max(1 - free / np.maximum(capacity, 1), initial=0.0))
 
     def _view(self, group: str | None) -> GroupView:
@@ -234,7 +247,7 @@ class SimulatedCloud:
         self,
         name: str,
         row: int,
-        amounts: Amounts,
+        amounts: Resources,
         requirements: HostRequirements,
         group: str | None,
         *,
@@ -252,8 +265,7 @@ class SimulatedCloud:
     def _remove(self, name: str) -> PlacedServer:
         server = self.servers.pop(name)
         del self._names_by_row[server.row][name]
-        vcpus, memory_mb, disk_gb = server.amounts
-        self.fleet.take(server.row, (-vcpus, -memory_mb, -disk_gb))
+        self.fleet.take(server.row, server.amounts * -1)
         if server.group is not None:
             self.member_table.remove(server.member)
             self._count(server.group, server.row, -1)
@@ -273,25 +285,9 @@ class SimulatedCloud:
         return [name for row in rows for name in self._names_by_row.get(row, ())]
 
     def _set_state(self, rows: Collection[int], *, enabled: bool | None = None, up: bool | None = None) -> None:
-        """Change the state of hosts, and drop the cached masks."""
-        hosts = list(self.fleet.hosts)
-        for row in rows:
-            host = hosts[row]
-            is_enabled, is_up = (host.enabled if enabled is None else enabled), (host.up if up is None else up)
-            hosts[row] = replace(host, enabled=is_enabled, up=is_up)
-            self.fleet.available[row] = is_enabled and is_up
-        self.fleet.hosts = hosts
-        self.fleet.static_masks.clear()
-
-    def _rebuild(self, added: list[HostRecord], aggregates: list[AggregateRecord]) -> None:
-        """Rebuild the fleet with more hosts. Their ids are the highest, so the other hosts keep their rows."""
-        used = (self.fleet.capacity - self.fleet.free).T.tolist()
-        hosts = [replace(host, used=tuple(use)) for host, use in zip(self.fleet.hosts, used, strict=True)]
-        self.start = replace(self.start, hosts=[*hosts, *added], aggregates=aggregates)
-        self.fleet = self.start.fleet()
-
-
-def _with_copies(aggregate: AggregateRecord, copies: dict[HostId, list[HostId]]) -> AggregateRecord:
-    """Return the aggregate with the copies of its hosts."""
-    more = [new for old in aggregate.hosts & copies.keys() for new in copies[old]]
-    return replace(aggregate, hosts=aggregate.hosts.union(more)) if more else aggregate
+        """Change the state of hosts."""
+        hosts = [self.fleet.hosts[row] for row in rows]
+        changed = (
+            replace(h, enabled=h.enabled if enabled is None else enabled, up=h.up if up is None else up) for h in hosts
+        )
+        self.fleet = self.fleet.changed(FleetChange(hosts={host.id: host for host in changed}))

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from covey.model.errors import Invalid
+from covey.model.fleet_records import AggregateRecord, HostRecord
 from covey.model.groups import HOST, GroupPolicy, PolicyKind, ScopeRef, check_policies, with_rules
 from covey.model.ids import HostId, ScopeId
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Weights
+from covey.model.providers import ProviderRecord
+from covey.model.resources import Resources
+from covey.scheduler.fleet import Fleet, Weights
 from covey.scheduler.request_spec import HostRequirements
-
-Amounts = tuple[int, int, int]
 
 NO_REQUIREMENTS, DEFAULT_WEIGHTS = HostRequirements(), Weights()
 
@@ -21,7 +22,7 @@ _WITH_TARGET = 3  # parts of a policy
 class Size:
     """A size of server, and its required traits."""
 
-    amounts: Amounts
+    amounts: Resources
     traits: tuple[str, ...] = ()
 
 
@@ -31,7 +32,7 @@ class RunningServer:
 
     name: str
     host: HostId
-    amounts: Amounts
+    amounts: Resources
     requirements: HostRequirements = NO_REQUIREMENTS
     group: str | None = None
 
@@ -40,6 +41,7 @@ class RunningServer:
 class InitialState:
     """A fleet with its aggregates by name, its groups and its servers."""
 
+    providers: Sequence[ProviderRecord]
     hosts: Sequence[HostRecord]
     aggregates: Sequence[AggregateRecord] = ()
     names: Mapping[int, str] = field(default_factory=dict)  # of aggregates, by id
@@ -53,7 +55,7 @@ class InitialState:
 
     def fleet(self) -> Fleet:
         """Return the hosts in columns."""
-        return Fleet(self.hosts, self.aggregates, self.weights, self.default_zone)
+        return Fleet(self.providers, self.hosts, self.aggregates, self.weights, self.default_zone)
 
     def scope(self, name: str) -> ScopeRef:
         """Return the scope of this name. Raises Invalid with the known scopes."""
@@ -73,7 +75,7 @@ class InitialState:
         """Return the hosts of an aggregate, such as a rack, of a zone, or the host of that name. Raises Invalid."""
         for aggregate in self.aggregates:
             if self.names.get(aggregate.id) == place:
-                return aggregate.hosts
+                return frozenset(host.id for host in self.hosts if aggregate.id in host.aggregates)
         found = frozenset(host.id for host in self.hosts if place in {host.zone or self.default_zone, host.name})
         if not found:
             known = sorted(set(self.names.values()) | {host.zone or self.default_zone for host in self.hosts})

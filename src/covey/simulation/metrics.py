@@ -69,11 +69,12 @@ class MetricsRecorder:
     def _current_usage(self, cloud: SimulatedCloud) -> Columns:
         """Return the used share of the capacity of all hosts, up or down, by zone and resource."""
         fleet = cloud.fleet
-        if self._zone_of.size != len(fleet):  # hosts were added since the last sample
+        if self._zone_of.size != fleet.host_rows.size:  # hosts were added since the last sample
             number = {zone: i for i, zone in enumerate(self.zones)}
-            self._zone_of = np.array([number[fleet.zone_of(host)] for host in fleet.hosts], dtype=np.intp)
+            self._zone_of = np.array([number[fleet.zone_of(row)] for row in fleet.host_rows.tolist()], dtype=np.intp)
         usage = np.zeros((len(self.zones), len(RESOURCES)))
-        for kind, (capacity, free) in enumerate(zip(fleet.capacity, fleet.free, strict=True)):
+        for kind in range(len(RESOURCES)):
+            capacity, free = fleet.capacity[kind, fleet.host_rows], fleet.free[kind, fleet.host_rows]
             used = np.bincount(self._zone_of, weights=capacity - free, minlength=len(self.zones))
             usage[:, kind] = used / np.maximum(np.bincount(self._zone_of, weights=capacity), 1)
         return usage

@@ -71,8 +71,8 @@ class Replay:
             self._change(cloud, recorder, what_ifs, now)
         recorder.sample(cloud, now)
         progress(len(self.stream) % every)
-        hosts = cloud.fleet.hosts
-        places = {name: hosts[server.row].name for name, server in cloud.servers.items()}
+        names = cloud.fleet.names
+        places = {name: names[server.row] for name, server in cloud.servers.items()}
         return Outcome(cloud.counts, recorder.history(), summarize_groups(cloud), np.array(cloud.decision_s), places)
 
     def _apply(self, cloud: SimulatedCloud, event: Event, seed: int) -> None:

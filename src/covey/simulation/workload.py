@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from covey.model.errors import Invalid
 from covey.model.groups import HOST
+from covey.scheduler.fleet import RESOURCES
 from covey.simulation.events import Boot, Event, Grow
 from covey.simulation.initial_state import InitialState
 
@@ -71,16 +72,16 @@ def generate(start: InitialState, workload: Workload, seed: int) -> list[Event]:
 
 def _weights(start: InitialState) -> NDArray[np.float64]:
     """Return the probabilities of sizes; larger ones are rarer."""
-    order = np.argsort(np.argsort([size.amounts[1] for size in start.sizes], kind="stable"))
+    order = np.argsort(np.argsort([size.amounts.get("MEMORY_MB", 0) for size in start.sizes], kind="stable"))
     weights = 1.0 / (1.0 + order)
     return np.asarray(weights / weights.sum())
 
 
 def _servers_to_fill(start: InitialState, weights: NDArray[np.float64], churn: float) -> int:
     """Return a number of servers that slightly exceeds the free capacity."""
-    mean = weights @ np.array([size.amounts for size in start.sizes], dtype=np.float64)
-    hosts = start.hosts
-    free = np.array([host.capacity for host in hosts]).sum(axis=0) - np.array([host.used for host in hosts]).sum(axis=0)
+    sizes = [[size.amounts.get(name, 0) for name in RESOURCES] for size in start.sizes]
+    mean, fleet = weights @ np.array(sizes, dtype=np.float64), start.fleet()
+    free = fleet.free[: len(RESOURCES), fleet.host_rows].sum(axis=1)
     return int(_FILL * (free[mean > 0] / mean[mean > 0]).min() / (1 - churn / 2))
 
 
@@ -157,11 +158,12 @@ class _Stream:
         leaves = times + self.rng.random(single) * (self._seconds - times)
         leaving = self.rng.random(single) < self.workload.churn
         size = self.start.sizes[flavor]
+        vcpus, memory_mb, disk_gb = (size.amounts.get(name, 0) for name in RESOURCES)
         group = name if policies else None
         found: list[Event] = []
         for n, (at, goes, until) in enumerate(zip(times.tolist(), leaving.tolist(), leaves.tolist(), strict=True)):
             server = f"{name}-{n + 1}"
-            boot = Boot(server, *size.amounts, 1, 1, group, policies, rules, zone, size.traits)
+            boot = Boot(server, vcpus, memory_mb, disk_gb, 1, 1, group, policies, rules, zone, size.traits)
             found.append(Event(at, boot))
             if goes:
                 found.append(Event(until, delete=server))

@@ -1,18 +1,20 @@
 """Aggregates with their metadata and hosts, and the zones that they give to hosts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from covey.model.aggregates import Aggregate
+from covey.model.aggregates import Aggregate, required_traits, reserved_projects
 from covey.model.errors import Conflict
+from covey.model.fleet_records import AggregateRecord
 from covey.model.ids import AggregateId, HostId, ScopeId
 from covey.storage import provider_aggregates
 from covey.storage.integrity_errors import integrity_error_as
+from covey.storage.rows import in_chunks
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
 from covey.storage.tables import instance_group_policy_scopes as scopes
 from covey.storage.topology import Topology
@@ -26,6 +28,7 @@ _ROWS = select(
     aggregates.c.created_at,
     aggregates.c.updated_at,
 ).order_by(aggregates.c.id)
+_RECORDS = select(aggregates.c.id, aggregates.c.uuid, aggregates.c.scope_id).order_by(aggregates.c.id)
 _METADATA = select(aggregate_metadata).order_by(aggregate_metadata.c.key)
 _HOSTS = (
     select(aggregate_hosts.c.aggregate_id, hosts.c.name)
@@ -88,7 +91,6 @@ _SET_HOST_ZONES = (
         zone=select(func.max(aggregate_hosts.c.zone)).where(aggregate_hosts.c.host_id == hosts.c.id).scalar_subquery()
     )
 )
-_BATCH = 5000
 
 
 class Aggregates:
@@ -104,6 +106,19 @@ class Aggregates:
 
     def all(self) -> list[Aggregate]:
         return self._load(sa.true())
+
+    def records(self, ids: Collection[int] | None = None) -> list[AggregateRecord]:
+        """Return the scheduler's records of all aggregates, or of those of the ids that exist."""
+        if ids is None:
+            return self._records(_RECORDS, _METADATA)
+        return [
+            record
+            for batch in in_chunks(sorted(ids))
+            for record in self._records(
+                _RECORDS.where(aggregates.c.id.in_(batch)),
+                _METADATA.where(aggregate_metadata.c.aggregate_id.in_(batch)),
+            )
+        ]
 
     def by_id(self, aggregate: int, *, lock: bool = False) -> Aggregate | None:
         """Return an aggregate or None; `lock` locks its row for a change."""
@@ -203,14 +218,14 @@ class Aggregates:
 
     def lock_hosts(self, ids: Iterable[HostId]) -> None:
         """Lock the hosts' rows, by id."""
-        for batch in _batches(sorted(set(ids))):
+        for batch in in_chunks(sorted(set(ids))):
             self._connection.execute(_LOCK_HOSTS, {"hosts": batch})
 
     def zones_of(self, ids: Sequence[HostId]) -> list[tuple[HostId, str, AggregateId]]:
         """Return the zone that each zoned aggregate gives these hosts."""
         return [
             (HostId(host), zone, AggregateId(aggregate))
-            for batch in _batches(ids)
+            for batch in in_chunks(ids)
             for host, zone, aggregate in self._connection.execute(_ZONES_OF_HOSTS, {"hosts": batch})
         ]
 
@@ -218,7 +233,7 @@ class Aggregates:
         """Return these hosts that are in a domain of the scope other than `excluding`, with the name of the domain."""
         return [
             (host, domain)
-            for batch in _batches(ids)
+            for batch in in_chunks(ids)
             for host, domain in self._connection.execute(
                 _DOMAINS_OF_HOSTS, {"hosts": batch, "scope": scope, "excluding": excluding}
             )
@@ -232,7 +247,7 @@ class Aggregates:
         return members
 
     def _lock_pairs(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
-        for batch in _batches(sorted({aggregate for aggregate, _ in pairs})):
+        for batch in in_chunks(sorted({aggregate for aggregate, _ in pairs})):
             self._connection.execute(_LOCK, {"aggregates": batch})
         self.lock_hosts(host for _, host in pairs)
 
@@ -244,11 +259,20 @@ class Aggregates:
 
     def _update_host_zones(self, ids: Iterable[int]) -> None:
         """Write the zone that the aggregates give to each host; two different zones violate a key at commit."""
-        for batch in _batches(ids):
+        for batch in in_chunks(ids):
             self._connection.execute(_SET_HOST_ZONES, {"hosts": batch})
 
     def _update(self, aggregate: AggregateId, **values: object) -> None:
         self._connection.execute(update(aggregates).where(aggregates.c.id == aggregate).values(**values))
+
+    def _records(self, rows: sa.Select[Any], metadata: sa.Select[Any]) -> list[AggregateRecord]:
+        pairs: dict[int, dict[str, str]] = defaultdict(dict)
+        for row in self._connection.execute(metadata):
+            pairs[row.aggregate_id][row.key] = row.value
+        return [
+            AggregateRecord(each, uuid, scope, reserved_projects(pairs[each]), required_traits(pairs[each]))
+            for each, uuid, scope in self._connection.execute(rows)
+        ]
 
     def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Aggregate]:
         query = _ROWS.where(condition)
@@ -273,10 +297,3 @@ class Aggregates:
 
     def _scope_names(self) -> dict[str, str]:
         return {row.id: row.name for row in self._connection.execute(_SCOPE_NAMES)}
-
-
-def _batches(ids: Iterable[int]) -> Iterator[list[int]]:
-    """Yield the ids in batches, within both databases' limit of parameters."""
-    rest = iter(ids)
-    while batch := list(islice(rest, _BATCH)):
-        yield batch

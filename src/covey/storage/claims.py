@@ -15,6 +15,7 @@ from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
 from covey.model.providers import MAX_CAPACITY
 from covey.model.quotas import UNLIMITED
+from covey.model.resources import Resources
 from covey.model.servers import POWER_STATES
 from covey.model.work import JobKind
 from covey.storage.changes import FleetChanges
@@ -163,7 +164,7 @@ class Claims:
         """
         version = new_version()
         placed = plan.placed
-        uses = [UsageChange(new.server.host_id or 0, *new.amounts) for new in placed]
+        uses = [usage_change(new.server.host_id or 0, new.amounts) for new in placed]
         amounts = _by_class(uses)
         with pipeline(self._connection):
             taken = self._take(amounts) if amounts else None
@@ -203,9 +204,9 @@ class Claims:
         """Add a consumer of allocations."""
         insert_rows(self._connection, consumers, _CONSUMER, [(consumer, project, user, kind, 1)])
 
-    def allocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> None:
+    def allocate(self, consumer: str, host: HostId, amounts: Resources) -> None:
         """Write the allocations of a consumer on a host, after its room was taken."""
-        rows = [(consumer, host, kind, n) for kind, n in zip(_CLASSES, amounts, strict=True) if n]
+        rows = [(consumer, host, kind, n) for kind, n in amounts.items()]
         insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
     def release(self, *consumers: str) -> list[UsageChange]:
@@ -218,10 +219,10 @@ class Claims:
             self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
         return uses
 
-    def relocate(self, consumer: str, host: HostId, amounts: tuple[int, int, int]) -> list[UsageChange]:
+    def relocate(self, consumer: str, host: HostId, amounts: Resources) -> list[UsageChange]:
         """Return the room of a consumer and take room for it on a host, at once. Raises StaleClaim."""
         self._connection.execute(_COUNT_WRITE, {"of": consumer})
-        uses = [*self._returned(consumer), UsageChange(host, *amounts)]
+        uses = [*self._returned(consumer), usage_change(host, amounts)]
         self.take(uses)
         self._connection.execute(_DROP_ALLOCATIONS, {"consumer": consumer})
         self.allocate(consumer, host, amounts)
@@ -269,10 +270,7 @@ class Claims:
         rows: list[Row] = [(new.server.id, new.server.project_id, new.server.user_id, "INSTANCE", 1) for new in placed]
         insert_rows(self._connection, consumers, _CONSUMER, rows)
         rows = [
-            (new.server.id, new.server.host_id, kind, amount)
-            for new in placed
-            for kind, amount in zip(_CLASSES, new.amounts, strict=True)
-            if amount
+            (new.server.id, new.server.host_id, kind, amount) for new in placed for kind, amount in new.amounts.items()
         ]
         insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
@@ -292,7 +290,7 @@ class Claims:
         sums: dict[str, list[int]] = {}
         for new in new_servers:
             total = sums.setdefault(new.server.project_id, [0, 0, 0])
-            for i, n in enumerate((1, new.amounts[0], new.amounts[1])):
+            for i, n in enumerate((1, new.amounts.get("VCPU", 0), new.amounts.get("MEMORY_MB", 0))):
                 total[i] += n
         statement = _ADD_USAGE.format("%s" if self._postgresql else "?")
         with driver(self._connection) as raw:
@@ -366,7 +364,7 @@ def _server_row(new: NewServer) -> tuple[object, ...]:
         dump(s.details),
         s.details.reservation_id,
         s.details.locked,
-        *new.amounts,
+        *(new.amounts.get(kind, 0) for kind in _CLASSES),
         None if s.fault is None else dump(s.fault),
         dump(s.placement),
         s.created_at,

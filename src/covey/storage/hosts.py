@@ -1,20 +1,22 @@
 """Hosts, with their inventories and traits."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from covey.model.errors import Conflict
+from covey.model.fleet_records import HostRecord
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from covey.storage import provider_aggregates
 from covey.storage.integrity_errors import integrity_error_as
-from covey.storage.rows import driver, dump, execute
-from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
+from covey.storage.rows import driver, dump, execute, in_chunks
+from covey.storage.tables import aggregate_hosts, hosts, inventories, provider_traits, resource_providers
 from covey.storage.topology import Topology
 from covey.storage.traits import Traits
 
@@ -28,6 +30,11 @@ _HOSTS = select(
     hosts.c.forced_down,
     hosts.c.updated_at,
 ).join_from(hosts, resource_providers, hosts.c.id == resource_providers.c.id)
+_RECORDS = select(hosts.c.id, hosts.c.name, ~hosts.c.disabled, ~hosts.c.forced_down, hosts.c.zone).order_by(hosts.c.id)
+# The database joins the ids: most hosts share their aggregates with others.
+_AGGREGATES = select(
+    aggregate_hosts.c.host_id, func.aggregate_strings(sa.cast(aggregate_hosts.c.aggregate_id, sa.Text), ",")
+).group_by(aggregate_hosts.c.host_id)
 _INVENTORIES = select(inventories).where(inventories.c.resource_class.in_(list(ResourceClass)))
 _TRAITS = select(provider_traits)
 _ZONES = select(hosts.c.zone, func.min(sa.cast(hosts.c.disabled, sa.Integer))).group_by(hosts.c.zone)
@@ -91,6 +98,18 @@ class Hosts:
         if name_has is not None:
             page = page.where(hosts.c.name.icontains(name_has, autoescape=True))
         return self._load(page.limit(limit) if limit is not None else page)
+
+    def records(self, ids: Collection[int] | None = None) -> list[HostRecord]:
+        """Return the scheduler's records of all hosts, or of those of the ids that exist."""
+        if ids is None:
+            return self._records(_RECORDS, _AGGREGATES)
+        return [
+            record
+            for batch in in_chunks(sorted(ids))
+            for record in self._records(
+                _RECORDS.where(hosts.c.id.in_(batch)), _AGGREGATES.where(aggregate_hosts.c.host_id.in_(batch))
+            )
+        ]
 
     def by_id(self, host: int) -> Host | None:
         return self._one(hosts.c.id == host)
@@ -171,6 +190,19 @@ class Hosts:
             self._connection.execute(_DELETE_BELOW, [{"of": host} for host in sorted(ids)])
             self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
             self._topology.changed(providers=[*ids, *below])
+
+    def _records(self, rows: sa.Select[Any], aggregates: sa.Select[Any]) -> list[HostRecord]:
+        none: frozenset[int] = frozenset()
+        sets: dict[str, frozenset[int]] = {}
+        found: dict[int, frozenset[int]] = {}
+        for host, joined in self._connection.execute(aggregates):
+            if joined not in sets:
+                sets[joined] = frozenset(map(int, joined.split(",")))
+            found[host] = sets[joined]
+        return [
+            HostRecord(host, name, enabled, up, zone, found.get(host, none))
+            for host, name, enabled, up, zone in self._connection.execute(rows)
+        ]
 
     def _one(self, condition: sa.ColumnElement[bool]) -> Host | None:
         found = self._load(select(hosts.c.id).where(condition))

@@ -1,17 +1,17 @@
 """Resource providers: their trees, their aggregates, and the records for allocation candidates."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import and_, delete, func, insert, or_, select, update
 
 from covey.model.errors import DuplicateName
-from covey.model.providers import MAX_INT, InventoryRecord, Provider, ProviderFilter, ProviderRecord
+from covey.model.providers import MAX_INT, Provider, ProviderFilter, ProviderRecord
 from covey.storage.integrity_errors import integrity_error_as
-from covey.storage.inventories import COLUMNS, record
-from covey.storage.rows import execute, pipeline
+from covey.storage.inventories import COLUMNS, by_provider
+from covey.storage.rows import execute, in_chunks, pipeline
 from covey.storage.tables import hosts, inventories, provider_aggregates, provider_traits
 from covey.storage.tables import resource_providers as providers
 from covey.storage.topology import Topology
@@ -38,6 +38,14 @@ _ROWS = (
     )
     .order_by(providers.c.id)
 )
+_RECORDS = select(
+    providers.c.id,
+    providers.c.uuid,
+    providers.c.name,
+    providers.c.parent_id,
+    providers.c.root_id,
+    providers.c.generation,
+).order_by(providers.c.id)
 _BUMP = "UPDATE resource_providers SET generation = generation + ?, updated_at = ? WHERE id = ?"
 _ADD = insert(providers).returning(providers.c.id)
 _ADD_AGGREGATE = insert(provider_aggregates)
@@ -53,27 +61,11 @@ class Providers:
         self._connection = connection
         self._topology = topology
 
-    def records(self) -> list[ProviderRecord]:
-        """Return all providers as records for allocation candidates."""
-        none: frozenset[str] = frozenset()
-        has: dict[int, dict[str, InventoryRecord]] = defaultdict(dict)
-        for row in self._connection.execute(select(*COLUMNS)):
-            has[row.provider_id][row.resource_class] = record(row)
-        traits = self._sets(provider_traits.c.trait)
-        aggregates = self._sets(provider_aggregates.c.aggregate_uuid)
-        rows = self._connection.execute(
-            select(
-                providers.c.id,
-                providers.c.uuid,
-                providers.c.name,
-                providers.c.parent_id,
-                providers.c.root_id,
-                providers.c.generation,
-            ).order_by(providers.c.id)
-        )
-        return [
-            ProviderRecord(*row, has[row.id], traits.get(row.id, none), aggregates.get(row.id, none)) for row in rows
-        ]
+    def records(self, ids: Collection[int] | None = None) -> list[ProviderRecord]:
+        """Return the scheduler's records of all providers, or of those of the ids that exist."""
+        if ids is None:
+            return self._records(None)
+        return [record for batch in in_chunks(sorted(ids)) for record in self._records(batch)]
 
     def find(self, filters: ProviderFilter) -> list[Provider]:
         """Return the filtered providers, oldest first."""
@@ -143,10 +135,32 @@ class Providers:
             self._connection.execute(_ADD_AGGREGATE, rows)
         self._topology.changed(providers=[provider])
 
-    def _sets(self, names: sa.Column[str]) -> dict[int, frozenset[str]]:
+    def _records(self, ids: Sequence[int] | None) -> list[ProviderRecord]:
+        none: frozenset[str] = frozenset()
+        has = by_provider(self._connection.execute(_of(ids, select(*COLUMNS), inventories.c.provider_id)))
+        traits = self._sets(provider_traits.c.trait, ids)
+        aggregates = self._sets(provider_aggregates.c.aggregate_uuid, ids)
+        rows = self._connection.execute(_of(ids, _RECORDS, providers.c.id))
+        return [
+            ProviderRecord(
+                each,
+                uuid,
+                name,
+                parent,
+                root,
+                generation,
+                has[each],
+                traits.get(each, none),
+                aggregates.get(each, none),
+            )
+            for each, uuid, name, parent, root, generation in rows
+        ]
+
+    def _sets(self, names: sa.Column[str], ids: Sequence[int] | None) -> dict[int, frozenset[str]]:
         """Return the names by provider. The database joins them: a provider has tens of names, most of them shared."""
         provider = names.table.c.provider_id
-        rows = self._connection.execute(select(provider, func.aggregate_strings(names, ",")).group_by(provider))
+        joined = select(provider, func.aggregate_strings(names, ",")).group_by(provider)
+        rows = self._connection.execute(_of(ids, joined, provider))
         sets: dict[str, frozenset[str]] = {}
         return {key: sets.get(joined) or sets.setdefault(joined, frozenset(joined.split(","))) for key, joined in rows}
 
@@ -158,6 +172,11 @@ class Providers:
 
     def _update(self, provider: int, **values: object) -> None:
         self._connection.execute(update(providers).where(providers.c.id == provider).values(**values))
+
+
+def _of(ids: Sequence[int] | None, query: sa.Select[Any], column: sa.Column[int]) -> sa.Select[Any]:
+    """Return the query for these ids, or for all."""
+    return query if ids is None else query.where(column.in_(ids))
 
 
 def _conditions(filters: ProviderFilter) -> Iterable[sa.ColumnElement[bool]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql
 Row = tuple[object, ...]
 T = TypeVar("T")
 
+_CHUNK = 5000
 _MAX_ROWS = 64  # in one statement of SQLite, which allows some 32,000 values
 
 
@@ -116,6 +117,13 @@ def _kind(values: list[Any]) -> str:
 def _for_sqlite(statement: str) -> str:
     unlocked = statement.replace(" FOR UPDATE", "").replace(" FOR NO KEY UPDATE", "")
     return unlocked.replace("IN ?", "IN (SELECT value FROM json_each(?))")
+
+
+def in_chunks(ids: Iterable[int]) -> Iterator[list[int]]:
+    """Yield the ids in chunks, within both databases' limit of parameters."""
+    rest = iter(ids)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
 
 
 def insert_rows(

@@ -5,32 +5,31 @@ from typing import Any
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ScopeId
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord, Mask, Weights
+from covey.model.resources import server_resources
+from covey.scheduler.fleet import Fleet, Mask, Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
+from tests.plain_fleets import Amounts, PlainAggregate, PlainHost, plain_fleet
 
 RACK, SWITCH = ScopeRef(ScopeId("id-of-rack"), "rack"), ScopeRef(ScopeId("id-of-switch"), "switch")
 ROOM = (8, 8192, 100)
 NOTHING = (0, 0, 0)
 
 
-Amounts = tuple[int, int, int]
+def host(number: int, capacity: Amounts = ROOM, used: Amounts = NOTHING, **fields: Any) -> PlainHost:
+    return PlainHost(HostId(number), f"n{number}", capacity, used, **fields)
 
 
-def host(number: int, capacity: Amounts = ROOM, used: Amounts = NOTHING, **fields: Any) -> HostRecord:
-    return HostRecord(HostId(number), f"n{number}", capacity, used, **fields)
-
-
-def domain(number: int, *hosts: int, scope: ScopeRef | None = RACK, **fields: Any) -> AggregateRecord:
+def domain(number: int, *hosts: int, scope: ScopeRef | None = RACK, **fields: Any) -> PlainAggregate:
     members = frozenset(map(HostId, hosts))
-    return AggregateRecord(number, f"uuid-{number}", members, scope.id if scope else None, **fields)
+    return PlainAggregate(number, f"uuid-{number}", members, scope.id if scope else None, **fields)
 
 
-def fleet(*parts: HostRecord | AggregateRecord, weights: Weights = Weights()) -> Fleet:  # noqa: B008 -- frozen
-    hosts = [part for part in parts if isinstance(part, HostRecord)]
-    return Fleet(hosts, [part for part in parts if isinstance(part, AggregateRecord)], weights)
+def fleet(*parts: PlainHost | PlainAggregate, weights: Weights = Weights()) -> Fleet:  # noqa: B008 -- frozen
+    hosts = [part for part in parts if isinstance(part, PlainHost)]
+    return plain_fleet(hosts, [part for part in parts if isinstance(part, PlainAggregate)], weights)
 
 
-def hosts(number: int, capacity: tuple[int, int, int] = ROOM) -> list[HostRecord]:
+def hosts(number: int, capacity: Amounts = ROOM) -> list[PlainHost]:
     return [host(n, capacity) for n in range(1, number + 1)]
 
 
@@ -45,7 +44,7 @@ def spec(
 ) -> RequestSpec:
     """Return a request for one small server, unless the fields differ, in a group with policies, places and movers."""
     group = GroupView(policies, places or {}, movers)
-    return RequestSpec((vcpus, memory_mb, disk_gb), group=group, **fields)
+    return RequestSpec(server_resources(vcpus, memory_mb, disk_gb), group=group, **fields)
 
 
 def requirements(**fields: Any) -> RequestSpec:

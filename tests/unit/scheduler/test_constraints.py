@@ -233,7 +233,7 @@ CASES = {
     "anti-affinity by rack with a limit of two": Case(
         GroupPolicies(),
         spec(anti_affinity(RACK, limit=2), places={1: 1, 2: 1, 3: 1, 5: 2}),
-        fleet(*RACKS.hosts, *RACKS.aggregates[1:]),
+        fleet(*hosts(6), domain(2, 3, 4), domain(3, 5)),
         {3, 4},
         ["3 are in no rack", "1 already holds 2 of the group in its rack"],
     ),
@@ -353,7 +353,7 @@ CASES = {
     "a host in two racks is allowed by other scopes": Case(
         GroupPolicies(),
         spec(anti_affinity()),
-        fleet(*AMBIGUOUS.hosts, *AMBIGUOUS.aggregates, domain(7, 1, scope=SWITCH)),
+        fleet(*hosts(3), domain(1, 1, 3), domain(2, 2, 3), domain(7, 1, scope=SWITCH)),
         {1, 2, 3},
     ),
 }

@@ -2,6 +2,7 @@
 
 import pytest
 
+from covey.model.resources import server_resources
 from covey.scheduler.decide import allowed_hosts, decide
 from covey.scheduler.fleet import Fleet, Weights
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
@@ -149,12 +150,12 @@ def test_cached_capacity_mask_follows_taken_and_returned_amounts() -> None:
     requested, small = spec(vcpus=8), spec()
     assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1, 2, 3}
     other = candidates.copy()
-    other.take(0, (1, 0, 0))
+    other.take(0, server_resources(1, 0, 0))
     assert hosts_in(other, allowed_hosts(requested, other)) == {2, 3}
     assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1, 2, 3}
-    candidates.take_for([candidates.hosts[1].id, candidates.hosts[2].id], (1, 0, 0))
+    candidates.take_for([candidates.hosts[1].id, candidates.hosts[2].id], server_resources(1, 0, 0))
     assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1}
-    candidates.take(1, (-1, 0, 0))
+    candidates.take(1, server_resources(-1, 0, 0))
     assert hosts_in(candidates, allowed_hosts(requested, candidates)) == {1, 2}
     assert hosts_in(candidates, allowed_hosts(small, candidates)) == {1, 2, 3}
 

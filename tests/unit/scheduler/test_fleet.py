@@ -1,9 +1,9 @@
 """The columns of a fleet: domains, members, free capacity and weights."""
 
-import numpy as np
 import pytest
 
 from covey.model.ids import HostId
+from covey.model.resources import server_resources
 from covey.scheduler.fleet import NO_DOMAIN, Fleet, Weights, counts_by_domain
 from tests.unit.scheduler.fleets import RACK, SWITCH, domain, fleet, host, hosts
 
@@ -22,7 +22,7 @@ def test_domain_is_an_aggregate_of_the_scope() -> None:
 
 def test_every_host_is_its_own_domain_of_the_host_scope() -> None:
     domains = RACKS.domains(None)
-    assert domains.names == ("n1", "n2", "n3", "n4", "n5")
+    assert tuple(domains.names) == ("n1", "n2", "n3", "n4", "n5")
     assert domains.of_host.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -69,20 +69,23 @@ def test_equal_hosts_have_exactly_equal_weights_whatever_their_history() -> None
     """Otherwise, tie keys would not decide between them."""
     example = fleet(*(host(n, (3, 7, 11)) for n in range(1, 40)))
     for row in range(0, 39, 2):
-        example.take(row, (1, 2, 3))
-    example.take_many(np.arange(1, 39, 2), np.tile(np.array([[1], [2], [3]]), 19))
+        example.take(row, server_resources(1, 2, 3))
+    example.take_all((row + 1, server_resources(1, 2, 3)) for row in range(1, 39, 2))
     assert len(set(example.weight.tolist())) == 1
-    assert example.weight_after((1, 1, 1))(0, 1) == fleet(*(host(n, (3, 7, 11), (2, 3, 4)) for n in (1, 2))).weight[0]
+    assert (
+        example.weight_after(server_resources(1, 1, 1))(0, 1)
+        == fleet(*(host(n, (3, 7, 11), (2, 3, 4)) for n in (1, 2))).weight[0]
+    )
 
 
 def test_amounts_are_taken_and_returned() -> None:
     example = fleet(*hosts(3))
-    example.take(0, (1, 1024, 10))
-    example.take_for([HostId(2), HostId(2), HostId(3)], (2, 2048, 20))
-    example.take_for([], (9, 9, 9))
+    example.take(0, server_resources(1, 1024, 10))
+    example.take_for([HostId(2), HostId(2), HostId(3)], server_resources(2, 2048, 20))
+    example.take_for([], server_resources(9, 9, 9))
     assert example.free.T.tolist() == [[7, 7168, 90], [4, 4096, 60], [6, 6144, 80]]
-    example.take(0, (-1, -1024, -10))
-    example.take_many(np.array([1, 2, 1]), np.array([[-2] * 3, [-2048] * 3, [-20] * 3]))
+    example.take(0, server_resources(-1, -1024, -10))
+    example.take_all((host, server_resources(-2, -2048, -20)) for host in (2, 3, 2, 99))
     assert example.free.T.tolist() == [[8, 8192, 100]] * 3
     assert example.weight.tolist() == [3.0] * 3
 
@@ -95,8 +98,8 @@ def test_free_capacity_of_an_overcommitted_host_is_negative() -> None:
 def test_copy_changes_independently() -> None:
     example = fleet(*hosts(2))
     other = example.copy()
-    other.take(0, (1, 1, 1))
-    example.take(1, (2, 2, 2))
+    other.take(0, server_resources(1, 1, 1))
+    example.take(1, server_resources(2, 2, 2))
     assert example.free[0].tolist() == [8, 6]
     assert other.free[0].tolist() == [7, 8]
 

@@ -13,6 +13,7 @@ from covey.model.errors import Conflict, CoveyError, Invalid, OverQuota
 from covey.model.groups import GroupPolicy, GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.quotas import UNLIMITED
+from covey.model.resources import server_resources
 from covey.model.servers import Details, Fault, HostRequirements, PlacementRequest, Server, VmState
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.fleet import Fleet
@@ -82,7 +83,7 @@ class TestOutcomes:
         assert (server.vm_state, server.created_at, server.tags) == (VmState.BUILDING, NOW, frozenset({"blue"}))
         assert (server.placement.seed, server.placement.candidates, server.placement.hosts) == (7, 1, 1)
         assert result.new_servers == [NewServer(server, "req-1")]
-        assert result.taken == [((1,), (2, 1024, 10))]
+        assert result.taken == [((1,), server_resources(2, 1024, 10))]
         assert free(there) == [[6], [7168], [90]]
 
     def test_equal_inputs_give_equal_plans(self) -> None:
@@ -141,7 +142,7 @@ class TestRefusals:
         there = fleet(*hosts(2))
         big = request(flavor=replace(FLAVOR, vcpus=8))
         result = plan([big, big, big], context(), there)
-        there.take(0, (-8, 0, 0))  # a server left since
+        there.take(0, server_resources(-8, 0, 0))  # a server left since
         assert explained(result.outcomes[2])[0] == "of 2 hosts: 2 lack VCPUs"
 
     def test_refusal_known_before_planning_is_the_reason(self) -> None:

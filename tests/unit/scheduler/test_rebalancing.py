@@ -7,13 +7,14 @@ import pytest
 
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId, ProjectId
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
+from covey.model.resources import server_resources
+from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member, Move, Plan, hosts_after, is_still_valid, plan
 from covey.scheduler.request_spec import HostRequirements
+from tests.plain_fleets import Amounts, PlainAggregate, PlainHost
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
-    Amounts,
     affinity,
     anti_affinity,
     domain,
@@ -35,7 +36,10 @@ def members(
     *at: int, amounts: Amounts = SMALL, stuck: Iterable[int] = (), requirements: HostRequirements = ANYWHERE
 ) -> list[Member]:
     """Return a member on each of the hosts; members at the positions in `stuck` cannot move."""
-    return [Member(f"m{i:04}", HostId(on), amounts, requirements, i not in set(stuck)) for i, on in enumerate(at)]
+    return [
+        Member(f"m{i:04}", HostId(on), server_resources(*amounts), requirements, i not in set(stuck))
+        for i, on in enumerate(at)
+    ]
 
 
 def planned(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> Plan:
@@ -213,7 +217,7 @@ def test_move_that_frees_a_host_comes_first() -> None:
         host(3, (2, 9, 9)),
         *(domain(n, n) for n in (1, 2, 3)),
     )
-    large = Member("large", HostId(2), (2, 1, 1), HostRequirements(), movable=True)
+    large = Member("large", HostId(2), server_resources(2, 1, 1), HostRequirements(), movable=True)
     group = [*members(1, 1, 1), large]
     result = planned([anti_affinity(RACK, limit=2)], group, where)
     assert len(result.moves) == 1
@@ -235,7 +239,7 @@ def test_move_that_frees_a_host_comes_first() -> None:
 
 def member(name: str, on: int, vcpus: int, *only: int) -> Member:
     requirements = HostRequirements(only_hosts=frozenset(map(HostId, only)) if only else None)
-    return Member(name, HostId(on), (vcpus, 1, 1), requirements, movable=True)
+    return Member(name, HostId(on), server_resources(vcpus, 1, 1), requirements, movable=True)
 
 
 def test_contested_capacity_goes_to_the_move_that_enables_others() -> None:
@@ -253,7 +257,7 @@ def test_contested_capacity_goes_to_the_move_that_enables_others() -> None:
     assert (result.blocked, result.optimal) == ((), True)
 
 
-TIGHT: list[HostRecord | AggregateRecord] = [
+TIGHT: list[PlainHost | PlainAggregate] = [
     host(1, (2, 9, 9), (2, 1, 1)),
     host(2, (2, 9, 9), (2, 2, 2)),
     domain(1, 1),
@@ -272,10 +276,10 @@ def test_swap_without_a_possible_order_is_reported_as_left() -> None:
 
 def test_free_capacity_is_checked_per_host_and_not_per_rack() -> None:
     """Six VCPUs are free in rack 2, in pieces of one and two: two large members fit, not three."""
-    pieces: list[HostRecord] = [host(n, (size, 99, 99)) for n, size in ((2, 2), (3, 1), (4, 1), (5, 2))]
+    pieces: list[PlainHost] = [host(n, (size, 99, 99)) for n, size in ((2, 2), (3, 1), (4, 1), (5, 2))]
     where = fleet(host(1, (99, 99, 99), (8, 4, 4)), *pieces, domain(1, 1), domain(2, 2, 3, 4, 5))
-    large = [Member(f"l{n}", HostId(1), (2, 1, 1), HostRequirements(), movable=True) for n in range(3)]
-    small = [Member(f"s{n}", HostId(1), (1, 1, 1), HostRequirements(), movable=True) for n in range(2)]
+    large = [Member(f"l{n}", HostId(1), server_resources(2, 1, 1), HostRequirements(), movable=True) for n in range(3)]
+    small = [Member(f"s{n}", HostId(1), server_resources(1, 1, 1), HostRequirements(), movable=True) for n in range(2)]
     result = planned([affinity(RACK, "2")], [*large, *small], where)
     assert len(result.moves) == 4
     assert (result.optimal, result.blocked) == (True, ())

@@ -3,9 +3,9 @@
 import pytest
 
 from covey.model.ids import HostId, ProjectId
-from covey.scheduler.fleet import AggregateRecord, HostRecord
 from covey.scheduler.remedies import remedies
 from covey.scheduler.request_spec import RequestSpec
+from tests.plain_fleets import PlainAggregate, PlainHost
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -22,7 +22,7 @@ from tests.unit.scheduler.fleets import (
 FULL = (0, 6144, 0)  # used: 2 GB are left
 
 
-def remedy_texts(requested: RequestSpec, *parts: HostRecord | AggregateRecord) -> list[str]:
+def remedy_texts(requested: RequestSpec, *parts: PlainHost | PlainAggregate) -> list[str]:
     return [remedy.words for remedy in remedies(requested, fleet(*parts))]
 
 
@@ -78,7 +78,7 @@ RACKS = (host(1), host(2), host(3), domain(7, 1, 2), domain(8, 3))
     ],
 )
 def test_remedy_is_one_single_change(
-    requested: RequestSpec, parts: list[HostRecord | AggregateRecord], words: list[str]
+    requested: RequestSpec, parts: list[PlainHost | PlainAggregate], words: list[str]
 ) -> None:
     assert remedy_texts(requested, *parts) == words
 

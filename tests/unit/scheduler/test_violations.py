@@ -6,8 +6,9 @@ import pytest
 
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
-from covey.scheduler.fleet import AggregateRecord, Fleet, HostRecord
+from covey.scheduler.fleet import Fleet
 from covey.scheduler.violations import Violation, objections, violations
+from tests.plain_fleets import PlainAggregate, PlainHost
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -22,7 +23,7 @@ from tests.unit.scheduler.fleets import (
 )
 
 # Six hosts, two per rack; the last two are in no rack.
-RACKS: list[HostRecord | AggregateRecord] = [*hosts(6), domain(71, 1, 2), domain(72, 3, 4), domain(73)]
+RACKS: list[PlainHost | PlainAggregate] = [*hosts(6), domain(71, 1, 2), domain(72, 3, 4), domain(73)]
 
 
 def violations_of(
@@ -107,7 +108,7 @@ def test_group_without_placed_members_has_no_violation(kind: PolicyKind, target:
 
 
 def test_unavailable_rack_does_not_make_a_spread_uneven() -> None:
-    full: list[HostRecord | AggregateRecord] = [host(1), host(2), domain(71, 1)]
+    full: list[PlainHost | PlainAggregate] = [host(1), host(2), domain(71, 1)]
     off, down = fleet(*full, host(3, enabled=False), domain(72, 3)), fleet(*full, host(3, up=False), domain(72, 3))
     on = fleet(*full, host(3), domain(72, 3))
     policy = soft_anti_affinity(RACK)

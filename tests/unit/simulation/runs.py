@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable
 
+from covey.model.resources import server_resources
 from covey.simulation.cloud import SimulatedCloud
 from covey.simulation.events import Boot, Event, Grow
 from covey.simulation.initial_state import InitialState
@@ -16,7 +17,7 @@ SMALL = (1, 2048, 20)
 
 def start(hosts: int = 60, zones: int = 3, racks_per_zone: int = 4) -> InitialState:
     """Racks of five hosts, with room for a few servers each."""
-    return Synthetic(hosts, zones, racks_per_zone, capacity=(32, 65536, 1000)).start()
+    return Synthetic(hosts, zones, racks_per_zone, capacity=server_resources(32, 65536, 1000)).start()
 
 
 def stream(

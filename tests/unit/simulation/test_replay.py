@@ -7,6 +7,7 @@ import pytest
 
 from covey.model.errors import Invalid
 from covey.model.ids import HostId
+from covey.model.resources import server_resources
 from covey.scheduler.decide import decide
 from covey.scheduler.request_spec import RequestSpec
 from covey.scheduler.violations import violations
@@ -88,7 +89,7 @@ def test_no_hard_policy_is_violated_and_no_host_is_overcommitted(seed: int) -> N
 def test_placement_equals_the_decision_of_the_service() -> None:
     begin = start()
     outcome = replayed(boots(1, "g", "soft-anti-affinity:rack"), begin=begin)
-    asked = RequestSpec(SMALL)
+    asked = RequestSpec(server_resources(*SMALL))
     fleet = begin.fleet()
     chosen = decide(asked, fleet, seed=0).chosen[0]
     assert outcome.places == {"s0": fleet.hosts[fleet.row_of[chosen]].name}
@@ -115,7 +116,7 @@ def test_batch_below_its_minimum_places_nothing() -> None:
 
 
 def test_skew_is_the_difference_of_fullest_and_emptiest_domain() -> None:
-    crowd = [RunningServer(f"s{n}", HostId(1 + n % 2), SMALL, group="g") for n in range(5)]
+    crowd = [RunningServer(f"s{n}", HostId(1 + n % 2), server_resources(*SMALL), group="g") for n in range(5)]
     begin = replace(start(), servers=tuple(crowd), groups={"g": start().policies(["soft-anti-affinity:rack"], {})})
     history = replayed([], begin=begin).history
     assert history.skew_worst[-1].tolist()[1:] == pytest.approx(

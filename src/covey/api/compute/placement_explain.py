@@ -9,7 +9,6 @@ from covey.api.compute import schemas
 from covey.api.requests import Request, read_body
 from covey.api.validation import Schema
 from covey.api.versions import only_from
-from covey.scheduler.fleet import RESOURCES
 from covey.services.explanations import ExplainRequest, Explanations, PlacementQuery
 
 EXPLAIN = Schema(
@@ -60,11 +59,10 @@ class PlacementExplain:
 
 def show_query(query: PlacementQuery) -> str:
     """Return the equivalent query of GET /allocation_candidates."""
-    amounts = ((kind, amount) for kind, amount in zip(RESOURCES, query.spec.amounts, strict=True) if amount)
     requirements = query.spec.requirements
     traits = [*sorted(requirements.required_traits), *(f"!{trait}" for trait in sorted(requirements.forbidden_traits))]
     parts = {
-        "resources": ",".join(f"{kind}:{amount}" for kind, amount in amounts),
+        "resources": ",".join(f"{kind}:{amount}" for kind, amount in query.spec.amounts.items()),
         "required": ",".join(traits),
         "member_of": f"!in:{','.join(query.forbidden)}" if query.forbidden else "",
     }

@@ -1,73 +1,70 @@
 """The initial states of simulations: from a fleet file, from the service's database, or synthetic."""
 
+from collections import defaultdict
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from oslo_config import cfg
 
 from covey import bootstrap
-from covey.model.aggregates import Aggregate
+from covey.model.aggregates import required_traits, reserved_projects
 from covey.model.claims import amounts_of
 from covey.model.errors import Invalid
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.fleet_file import FleetFile
 from covey.model.fleet_plan import desired_aggregates, inventories
-from covey.model.hosts import Host
-from covey.model.ids import AggregateId, FlavorId, HostId, ScopeId
+from covey.model.fleet_records import AggregateRecord, HostRecord
+from covey.model.ids import FlavorId, HostId, ScopeId
 from covey.model.inventory import Inventory
+from covey.model.providers import InventoryRecord, ProviderRecord
+from covey.model.resources import server_resources
 from covey.model.servers import PlacementRequest, Server, ServerFilter
 from covey.scheduler.fleet import Weights
 from covey.scheduler.request_spec import HostRequirements
-from covey.services.live_fleet import build_fleet
-from covey.services.servers import required_traits, traits
-from covey.simulation.initial_state import Amounts, InitialState, RunningServer, Size
+from covey.services.servers import required_traits as flavor_traits
+from covey.services.servers import traits
+from covey.simulation.initial_state import InitialState, RunningServer, Size
 from covey.simulation.synthetic import Synthetic
 from covey.storage import schema
-
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def from_file(file: FleetFile, conf: cfg.ConfigOpts) -> InitialState:
     """Return the empty fleet of a fleet file, as `covey fleet apply` creates it."""
     ratios = bootstrap.fleets(conf).default_ratios
-    desired = desired_aggregates(file)
+    desired = dict(enumerate(desired_aggregates(file).values(), start=1))
     zones = {host: aggregate.zone for aggregate in desired.values() if aggregate.zone for host in aggregate.hosts}
-    hosts = [
-        Host(
-            id=HostId(number),
-            uuid="",
-            name=entry.name,
-            zone=zones.get(entry.name),
-            disabled=False,
-            disabled_reason=None,
-            forced_down=False,
-            updated_at=_NEVER,
-            inventories=inventories(entry, ratios),
-            traits=entry.traits,
-        )
-        for number, entry in enumerate(file.hosts, start=1)
-    ]
-    order = {host.name: number for number, host in enumerate(file.hosts)}
-    aggregates = [
-        Aggregate(
-            AggregateId(i),
+    within: dict[str, set[int]] = defaultdict(set)
+    for i, aggregate in desired.items():
+        for name in aggregate.hosts:
+            within[name].add(i)
+    providers, hosts = [], []
+    for i, entry in enumerate(file.hosts, start=1):
+        has = inventories(entry, ratios)
+        records = {str(k): InventoryRecord(v.total, allocation_ratio=v.allocation_ratio) for k, v in has.items()}
+        providers.append(ProviderRecord(i, entry.name, entry.name, None, None, 0, records, entry.traits))
+        aggregates = frozenset(within[entry.name])
+        hosts.append(HostRecord(HostId(i), entry.name, zone=zones.get(entry.name), aggregates=aggregates))
+    domains = [
+        AggregateRecord(
+            i,
             aggregate.name,
-            aggregate.name,
-            aggregate.zone,
             ScopeId(aggregate.scope) if aggregate.scope else None,
-            _NEVER,
-            None,
-            aggregate.metadata or {},
-            tuple(sorted(aggregate.hosts, key=order.__getitem__)),
+            reserved_projects(aggregate.metadata or {}),
+            required_traits(aggregate.metadata or {}),
         )
-        for i, aggregate in enumerate(desired.values(), start=1)
+        for i, aggregate in desired.items()
     ]
     flavors = [
         Flavor(FlavorId(f.name), f.name, f.vcpus, f.memory_mb, f.disk_gb, extra_specs=f.extra_specs)
         for f in file.flavors
     ]
-    scopes = {scope.name: ScopeId(scope.name) for scope in file.scopes}
-    return _state(conf, hosts, aggregates, scopes, flavors)
+    state = InitialState(
+        providers,
+        hosts,
+        domains,
+        {i: aggregate.name for i, aggregate in desired.items()},
+        {scope.name: ScopeId(scope.name) for scope in file.scopes},
+    )
+    return _configured(state, conf, flavors)
 
 
 def from_service(conf: cfg.ConfigOpts) -> InitialState:
@@ -78,25 +75,27 @@ def from_service(conf: cfg.ConfigOpts) -> InitialState:
     if current != schema.head():
         raise Invalid(f"The database has schema {current or 'none'}; this version requires {schema.head()}.")
     with bootstrap.store(conf).read() as tx:
-        hosts, aggregates = tx.hosts.find(), tx.aggregates.all()
+        providers, hosts, aggregates = tx.providers.records(), tx.hosts.records(), tx.aggregates.records()
+        names = {int(aggregate.id): aggregate.name for aggregate in tx.aggregates.all()}
         scopes = {scope.name: scope.id for scope in tx.scopes.all()}
         flavors = tx.flavors.find(FlavorFilter(is_public=None))
         groups = {str(group.id): group.policies for group in tx.groups.find(None)}
         servers = tx.servers.find(ServerFilter(sort_key="created_at", descending=False))
-    state = _state(conf, hosts, aggregates, scopes, flavors)
+    state = _configured(InitialState(providers, hosts, aggregates, names, scopes), conf, flavors)
     known = {host.id for host in hosts}
     running = tuple(_running(server) for server in servers if server.host_id in known)
     return replace(state, groups=groups, servers=running)
 
 
 def synthetic_fleet(
-    conf: cfg.ConfigOpts, hosts: int, zones: int, racks_per_zone: int | None, size: Amounts
+    conf: cfg.ConfigOpts, hosts: int, zones: int, racks_per_zone: int | None, size: tuple[int, int, int]
 ) -> InitialState:
     """Return a synthetic fleet with the service's allocation ratios and weights."""
     ratios = bootstrap.fleets(conf).default_ratios.values()
     cpu, memory, disk = (Inventory(n, allocation_ratio=ratio).capacity for ratio, n in zip(ratios, size, strict=True))
     weights, subset = _scheduler_options(conf)
-    return replace(Synthetic(hosts, zones, racks_per_zone, (cpu, memory, disk)).start(), weights=weights, subset=subset)
+    synthetic = Synthetic(hosts, zones, racks_per_zone, server_resources(cpu, memory, disk))
+    return replace(synthetic.start(), weights=weights, subset=subset)
 
 
 def _scheduler_options(conf: cfg.ConfigOpts) -> tuple[Weights, int]:
@@ -105,31 +104,23 @@ def _scheduler_options(conf: cfg.ConfigOpts) -> tuple[Weights, int]:
     return Weights(*weights), scheduler.host_subset_size
 
 
-def _state(
-    conf: cfg.ConfigOpts,
-    hosts: list[Host],
-    aggregates: list[Aggregate],
-    scopes: dict[str, ScopeId],
-    flavors: list[Flavor],
-) -> InitialState:
+def _configured(state: InitialState, conf: cfg.ConfigOpts, flavors: list[Flavor]) -> InitialState:
+    """Return the state with the flavors as sizes, and with the service's options."""
     weights, subset = _scheduler_options(conf)
-    zone, isolate_aggregates = (
-        conf.scheduler.default_availability_zone,
-        conf.scheduler.enable_forbidden_aggregates_filter,
+    aggregates = state.aggregates
+    if not conf.scheduler.enable_forbidden_aggregates_filter:
+        aggregates = [replace(aggregate, traits=frozenset()) for aggregate in aggregates]
+    sizes = tuple(
+        Size(amounts_of(flavor), tuple(sorted(flavor_traits(flavor, PlacementRequest()))))
+        for flavor in flavors
+        if amounts_of(flavor)
     )
-    fleet = build_fleet(hosts, aggregates, weights, zone, isolate_aggregates=isolate_aggregates)
-    return InitialState(
-        fleet.hosts,
-        fleet.aggregates,
-        {aggregate.id: aggregate.name for aggregate in aggregates},
-        scopes,
-        tuple(
-            Size(amounts_of(flavor), tuple(sorted(required_traits(flavor, PlacementRequest()))))
-            for flavor in flavors
-            if any(amounts_of(flavor))
-        ),
+    return replace(
+        state,
+        aggregates=aggregates,
+        sizes=sizes,
         weights=weights,
-        default_zone=zone,
+        default_zone=conf.scheduler.default_availability_zone,
         subset=subset,
     )
 
@@ -138,7 +129,7 @@ def _running(server: Server) -> RunningServer:
     assert server.host_id is not None
     forbidden = {*traits(server.flavor.extra_specs, "forbidden"), *server.request.image_forbidden_traits}
     requirements = HostRequirements(
-        server.project_id, server.request.zone, required_traits(server.flavor, server.request), frozenset(forbidden)
+        server.project_id, server.request.zone, flavor_traits(server.flavor, server.request), frozenset(forbidden)
     )
     group = None if server.group_id is None else str(server.group_id)
     return RunningServer(server.id, server.host_id, amounts_of(server.flavor), requirements, group)

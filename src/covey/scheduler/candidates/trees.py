@@ -6,11 +6,17 @@ from functools import partial
 
 import numpy as np
 
-from covey.scheduler.candidates.flat import eligible_roots, satisfies_group
-from covey.scheduler.candidates.providers import AnchoredProviders, Providers
+from covey.scheduler.candidates.flat import (
+    can_allocate,
+    eligible_roots,
+    has_capacity_at,
+    in_tree_of,
+    satisfies_group,
+)
 from covey.scheduler.candidates.queries import UNSUFFIXED, CandidateQuery, RequestGroup
 from covey.scheduler.candidates.results import Candidate
-from covey.scheduler.fleet import Mask
+from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.provider_trees import AnchoredProviders
 
 Choice = tuple[int, ...]
 """A provider's row for each need, or for the first few."""
@@ -27,12 +33,12 @@ class ResourceNeed:
     allowed: Mask  # a row for each row of AnchoredProviders
 
 
-def tree_choices(query: CandidateQuery, providers: Providers, needs: Sequence[ResourceNeed]) -> Iterator[Choice]:
+def tree_choices(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Iterator[Choice]:
     """Yield each choice of providers that meets all needs, tree by tree, once."""
-    anchored = providers.anchored
-    checks = _checks(query, providers, needs)
+    anchored = fleet.trees.anchored
+    checks = _checks(query, fleet, needs)
     seen: set[Choice] = set()  # sharing providers can form the same candidate for several trees
-    for number in np.flatnonzero(_searchable_trees(query, providers, needs)).tolist():
+    for number in np.flatnonzero(_searchable_trees(query, fleet, needs)).tolist():
         begin = anchored.starts[number]
         end = anchored.starts[number + 1] if number + 1 < anchored.starts.size else anchored.anchor.size
         here = anchored.provider[begin:end]
@@ -43,29 +49,29 @@ def tree_choices(query: CandidateQuery, providers: Providers, needs: Sequence[Re
                 yield choice
 
 
-def needs_of(query: CandidateQuery, providers: Providers) -> list[ResourceNeed]:
+def needs_of(query: CandidateQuery, fleet: Fleet) -> list[ResourceNeed]:
     """Return the needs of a query, those of the unsuffixed group first."""
-    anchored = providers.anchored
-    root = eligible_roots(query, providers)[anchored.anchor]
+    anchored = fleet.trees.anchored
+    root = eligible_roots(query, fleet)[anchored.anchor]
     needs: list[ResourceNeed] = []
     for group in sorted(query.groups, key=lambda group: group.suffix != UNSUFFIXED):
         if group.suffix != UNSUFFIXED:
-            allowed = satisfies_group(group, providers)[anchored.provider] & root
+            allowed = satisfies_group(group, fleet)[anchored.provider] & root
             needs.append(ResourceNeed(group.suffix, group.resources, allowed))
             continue
-        helps = _may_serve(group, providers, anchored) & root
+        helps = _may_serve(group, fleet, anchored) & root
         for name, amount in group.resources.items():
-            allowed = helps & providers.can_allocate(name, amount)[anchored.provider]
+            allowed = helps & can_allocate(fleet, name, amount)[anchored.provider]
             needs.append(ResourceNeed(UNSUFFIXED, {name: amount}, allowed))
     return needs
 
 
-def candidate(choice: Choice, needs: Sequence[ResourceNeed], providers: Providers) -> Candidate:
+def candidate(choice: Choice, needs: Sequence[ResourceNeed], fleet: Fleet) -> Candidate:
     """Build the candidate of a choice."""
     allocations: dict[str, dict[str, int]] = {}
     mappings: dict[str, dict[str, None]] = {}
     for row, need in zip(choice, needs, strict=True):
-        uuid = providers.uuids[row]
+        uuid = fleet.uuids[row]
         mappings.setdefault(need.suffix, {})[uuid] = None
         for name, amount in need.resources.items():
             given = allocations.setdefault(uuid, {})
@@ -78,23 +84,23 @@ def serving_rows(choice: Choice, needs: Sequence[ResourceNeed]) -> set[int]:
     return {row for row, need in zip(choice, needs, strict=False) if need.resources}
 
 
-def _may_serve(group: RequestGroup, providers: Providers, anchored: AnchoredProviders) -> Mask:
+def _may_serve(group: RequestGroup, fleet: Fleet, anchored: AnchoredProviders) -> Mask:
     """Return the rows that may serve part of the unsuffixed group. A root's aggregates hold for its whole tree."""
-    allowed = ~providers.traits.any_of(group.forbidden)[anchored.provider]
+    allowed = ~fleet.traits.any_of(group.forbidden)[anchored.provider]
     if group.member_of:
-        inside = providers.aggregates.one_of_each(group.member_of)
+        inside = fleet.member_of.one_of_each(group.member_of)
         allowed &= inside[anchored.provider] | (inside[anchored.anchor] & ~anchored.foreign)
     if group.not_member_of:
-        outside = ~providers.aggregates.any_of(group.not_member_of)
+        outside = ~fleet.member_of.any_of(group.not_member_of)
         allowed &= outside[anchored.provider] & outside[anchored.anchor]
     if group.in_tree is not None:
-        allowed &= providers.in_tree_of(group.in_tree)[anchored.provider] & ~anchored.foreign
+        allowed &= in_tree_of(fleet, group.in_tree)[anchored.provider] & ~anchored.foreign
     return allowed
 
 
-def _searchable_trees(query: CandidateQuery, providers: Providers, needs: Sequence[ResourceNeed]) -> Mask:
+def _searchable_trees(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
     """Return the trees in which each need and each required trait has a provider: the only ones to search."""
-    anchored = providers.anchored
+    anchored = fleet.trees.anchored
     allowed = np.ones(anchored.starts.size, dtype=np.bool_)
     if not anchored.starts.size:
         return allowed
@@ -104,7 +110,7 @@ def _searchable_trees(query: CandidateQuery, providers: Providers, needs: Sequen
         helps = [need.allowed for need in needs if need.suffix == UNSUFFIXED]
         if group.suffix == UNSUFFIXED and helps:
             for traits in group.required:
-                has = np.logical_or.reduce(helps) & providers.traits.any_of(traits)[anchored.provider]
+                has = np.logical_or.reduce(helps) & fleet.traits.any_of(traits)[anchored.provider]
                 allowed &= np.logical_or.reduceat(has, anchored.starts)
     return allowed
 
@@ -125,36 +131,36 @@ def _combine(options: Sequence[Sequence[int]], checks: Sequence[Sequence[Check]]
     return extend(())
 
 
-def _checks(query: CandidateQuery, providers: Providers, needs: Sequence[ResourceNeed]) -> list[list[Check]]:
+def _checks(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> list[list[Check]]:
     """Return, for each need, the checks that apply once it and all needs before it are chosen."""
     due: list[list[Check]] = [[] for _ in needs]
     places = {need.suffix: place for place, need in enumerate(needs)}  # the last need of the unsuffixed group
     for group in query.groups:
         if group.suffix == UNSUFFIXED and group.required:
-            due[places[UNSUFFIXED]].append(partial(_has_traits, providers, group))
+            due[places[UNSUFFIXED]].append(partial(_has_traits, fleet, group))
     for suffixes in query.same_subtrees:
         members = sorted(places[suffix] for suffix in suffixes)
-        due[members[-1]].append(partial(_in_one_subtree, providers, members))
+        due[members[-1]].append(partial(_in_one_subtree, fleet, members))
     first = sum(need.suffix == UNSUFFIXED for need in needs)
     for place, need in enumerate(needs):
         if query.isolate and place > first:
             due[place].append(partial(_apart, first))
         for name in query.contested & need.resources.keys():
-            due[place].append(partial(_has_room, providers, needs, name))
+            due[place].append(partial(_has_room, fleet, needs, name))
         if not query.nested and need.resources:
-            due[place].append(partial(_one_for_each_tree, providers, needs))
+            due[place].append(partial(_one_for_each_tree, fleet, needs))
     return due
 
 
-def _has_traits(providers: Providers, group: RequestGroup, choice: Choice) -> bool:
+def _has_traits(fleet: Fleet, group: RequestGroup, choice: Choice) -> bool:
     """Whether the providers of the unsuffixed group have the required traits between them."""
-    traits_of_all = frozenset[str]().union(*(providers.records[row].traits for row in choice))
+    traits_of_all = frozenset[str]().union(*(fleet.traits[row] for row in choice))
     return not any(traits.isdisjoint(traits_of_all) for traits in group.required)
 
 
-def _in_one_subtree(providers: Providers, members: Sequence[int], choice: Choice) -> bool:
+def _in_one_subtree(fleet: Fleet, members: Sequence[int], choice: Choice) -> bool:
     rows = {choice[place] for place in members}
-    return any(all(providers.is_above(upper, lower) for lower in rows) for upper in rows)
+    return any(all(fleet.trees.is_above(upper, lower) for lower in rows) for upper in rows)
 
 
 def _apart(first: int, choice: Choice) -> bool:
@@ -162,13 +168,13 @@ def _apart(first: int, choice: Choice) -> bool:
     return choice[-1] not in choice[first:-1]
 
 
-def _has_room(providers: Providers, needs: Sequence[ResourceNeed], name: str, choice: Choice) -> bool:
+def _has_room(fleet: Fleet, needs: Sequence[ResourceNeed], name: str, choice: Choice) -> bool:
     """Whether the last provider has capacity for all needs on it."""
     row = choice[-1]
     amount = sum(needs[place].resources.get(name, 0) for place, chosen in enumerate(choice) if chosen == row)
-    return providers.inventories_by_class[name].has_room_at(row, amount)
+    return has_capacity_at(fleet, row, name, amount)
 
 
-def _one_for_each_tree(providers: Providers, needs: Sequence[ResourceNeed], choice: Choice) -> bool:
+def _one_for_each_tree(fleet: Fleet, needs: Sequence[ResourceNeed], choice: Choice) -> bool:
     rows = serving_rows(choice, needs)
-    return len({int(providers.root[row]) for row in rows}) == len(rows)
+    return len({int(fleet.root[row]) for row in rows}) == len(rows)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covey.scheduler.fleet import AggregateRecord, Fleet, Mask
+from covey.model.fleet_records import AggregateRecord
+from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
 
@@ -14,7 +15,7 @@ class Enabled:
     """The host's compute service is enabled."""
 
     def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
-        return np.array([host.enabled for host in fleet.hosts], dtype=np.bool_)
+        return fleet.enabled
 
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         return [Reason(rejected, "is disabled", "are disabled")]
@@ -28,7 +29,7 @@ class Up:
     """The host's compute service is up."""
 
     def allows(self, _: RequestSpec, fleet: Fleet) -> Mask:
-        return np.array([host.up for host in fleet.hosts], dtype=np.bool_)
+        return fleet.up
 
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         return [Reason(rejected, "is down", "are down")]
@@ -67,16 +68,14 @@ class Zone:
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
         zone = spec.requirements.zone
-        if zone is None:
-            return None
-        return np.array([fleet.zone_of(host) == zone for host in fleet.hosts], dtype=np.bool_)
+        return None if zone is None else fleet.zone.any_of([zone])
 
     def reasons(self, spec: RequestSpec, _: Fleet, rejected: Mask) -> list[Reason]:
         zone = spec.requirements.zone
         return [Reason(rejected, f"is not in zone {zone}", f"are not in zone {zone}")]
 
     def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        return f"it is in zone {fleet.zone_of(fleet.hosts[row])}, not {spec.requirements.zone}"
+        return f"it is in zone {fleet.zone_of(row)}, not {spec.requirements.zone}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +83,12 @@ class TenantIsolation:
     """Hosts of an aggregate with filter_tenant_id metadata admit only the projects that it lists."""
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
-        reserved = [aggregate for aggregate in fleet.aggregates if aggregate.projects]
+        reserved = [aggregate for aggregate in fleet.restricted if aggregate.projects]
         if not reserved:
             return None
-        closed = np.zeros(len(fleet), dtype=np.bool_)
-        opened = np.zeros(len(fleet), dtype=np.bool_)
-        for aggregate in reserved:
-            listed = spec.requirements.project_id in aggregate.projects
-            (opened if listed else closed)[fleet.rows(aggregate.hosts)] = True
+        project = spec.requirements.project_id
+        closed = fleet.in_aggregates.any_of(each.id for each in reserved if project not in each.projects)
+        opened = fleet.in_aggregates.any_of(each.id for each in reserved if project in each.projects)
         return ~closed | opened
 
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
@@ -107,7 +104,7 @@ class ForbiddenAggregates:
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
         closed = forbidden_aggregates(spec, fleet)
-        return ~fleet.mask_of(host for aggregate in closed for host in aggregate.hosts) if closed else None
+        return ~fleet.in_aggregates.any_of(aggregate.id for aggregate in closed) if closed else None
 
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         one = "is in an aggregate that requires traits the request does not ask for"
@@ -119,7 +116,7 @@ class ForbiddenAggregates:
 
 def forbidden_aggregates(spec: RequestSpec, fleet: Fleet) -> list[AggregateRecord]:
     """Return the aggregates whose required traits the request does not all require."""
-    return [aggregate for aggregate in fleet.aggregates if not aggregate.traits <= spec.requirements.required_traits]
+    return [aggregate for aggregate in fleet.restricted if not aggregate.traits <= spec.requirements.required_traits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +127,17 @@ class Traits:
         required, forbidden = spec.requirements.required_traits, spec.requirements.forbidden_traits
         if not required and not forbidden:
             return None
-        fits = (required <= host.traits and not forbidden & host.traits for host in fleet.hosts)
-        return np.fromiter(fits, dtype=np.bool_, count=len(fleet))
+        return fleet.traits.all_of(required) & ~fleet.traits.any_of(forbidden)
 
     def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
-        required = spec.requirements.required_traits
-        lacks = (
-            np.fromiter((not required <= h.traits for h in fleet.hosts), dtype=np.bool_, count=len(fleet)) & rejected
-        )
+        lacks = rejected & ~fleet.traits.all_of(spec.requirements.required_traits)
         return [
             Reason(lacks, "lacks a required trait", "lack a required trait"),
             Reason(rejected & ~lacks, "has a forbidden trait", "have a forbidden trait"),
         ]
 
     def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        traits = fleet.hosts[row].traits
+        traits = fleet.traits[row]
         missing = sorted(spec.requirements.required_traits - traits)
         if missing:
             return f"it lacks the required trait {', '.join(missing)}"

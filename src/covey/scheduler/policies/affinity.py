@@ -68,7 +68,7 @@ class Affinity:
         counts = counts_by_domain(domains, fleet, group.places)[:NO_DOMAIN]
         if counts[domain]:
             return f"the {scope} {domains.names[domain]} holds only members of the group that are moving"
-        occupied = ", ".join(domains.names[number] for number in np.flatnonzero(counts))
+        occupied = ", ".join(domains.names[number] for number in np.flatnonzero(counts).tolist())
         return f"the group is in the {scope} {occupied}"
 
     def constrain_batch(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState) -> None:

@@ -40,7 +40,7 @@ def plan(
     The fleet's use does not change. Equal inputs give equal plans, unless the timeout ends the search.
     """
     before = tuple(violations(policies, hosts_after(members), fleet))
-    problem = build_problem(policies, members, _private_copy(fleet))
+    problem = build_problem(policies, members, fleet.copy())
     if not before or not problem.move_groups:
         return Plan((), 0, optimal=True, before=before, after=before)
     found = _search(problem, seed, timeout_s)
@@ -56,7 +56,7 @@ def is_still_valid(
     policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet, moves: Sequence[Move]
 ) -> bool:
     """Return whether the first of the planned moves is allowed now, and all of them together still reduce a penalty."""
-    return may_continue(build_problem(policies, members, _private_copy(fleet)), moves)
+    return may_continue(build_problem(policies, members, fleet.copy()), moves)
 
 
 def hosts_after(members: Iterable[Member], moves: Iterable[Move] = ()) -> Mapping[str, HostId]:
@@ -88,10 +88,3 @@ def _search(problem: Problem, seed: int, timeout_s: float) -> tuple[MovePlan, in
         single |= doubtful
         timeout_s -= solution.spent_s
     return best
-
-
-def _private_copy(fleet: Fleet) -> Fleet:
-    """Return the same fleet with caches of its own."""
-    own = fleet.copy()
-    own.static_masks = dict(fleet.static_masks)
-    return own

@@ -47,8 +47,9 @@ def name_hosts(
     doubtful: set[int] = set()
     used: set[int] = set()
 
-    def size(arrival: tuple[tuple[int, int], int]) -> tuple[int, int, int]:
-        return problem.member_classes[arrival[0][1]].amounts
+    def size(arrival: tuple[tuple[int, int], int]) -> list[int]:
+        amounts = problem.member_classes[arrival[0][1]].amounts
+        return [amounts.get(name, 0) for name in problem.fleet.inventories.classes]
 
     for (number, member_class), count in sorted(solution.arriving.items(), key=size, reverse=True):
         host_class = host_classes[number]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from ortools.sat.python.cp_model import CpModel, IntVar, LinearExpr
 
 from covey.model.groups import HOST
-from covey.scheduler.fleet import RESOURCES
 from covey.scheduler.policies.scopes import Counts, ScopedPolicy
 from covey.scheduler.rebalancing.host_classes import HostClass
 from covey.scheduler.rebalancing.problem import Problem
@@ -78,14 +77,16 @@ class Flows:
             leaving[group.row].append((classes[group.member_class].amounts, variable))
         for number, arriving in self._arrivals().items():
             host_class = self.host_classes[number]
-            for resource in range(len(RESOURCES)):
-                taken = sum(classes[each].amounts[resource] * variable for each, variable in arriving.items())
+            for resource, free in host_class.free.items():
+                taken = sum(classes[each].amounts.get(resource, 0) * variable for each, variable in arriving.items())
                 if isinstance(taken, int):
                     continue  # no member that may arrive takes any
                 single = host_class.rows.size == 1
-                freed = sum(amounts[resource] * left for amounts, left in leaving[host_class.row]) if single else 0
-                fits = model.add(taken <= host_class.free[resource] + freed)
-                if host_class.free[resource] < 0:  # over-full: enough leaves, or nothing arrives that takes any
+                freed = (
+                    sum(amounts.get(resource, 0) * left for amounts, left in leaving[host_class.row]) if single else 0
+                )
+                fits = model.add(taken <= free + freed)
+                if free < 0:  # over-full: enough leaves, or nothing arrives that takes any
                     has_room = model.new_bool_var("")
                     fits.only_enforce_if(has_room)
                     model.add(taken == 0).only_enforce_if(~has_room)

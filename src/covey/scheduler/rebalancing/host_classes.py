@@ -1,6 +1,6 @@
 """Host classes: each host that holds members is a class of its own; empty hosts that are alike form one class."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ class HostClass:
 
     rows: Rows
     most: tuple[int, ...]  # members of each class that fit once every movable member has left
-    free: tuple[int, int, int]  # the sum over the hosts
+    free: Mapping[str, int]  # by resource class: the sum over the hosts
 
     @property
     def row(self) -> int:
@@ -46,7 +46,7 @@ def _most(problem: Problem) -> NDArray[np.int64]:
     fleet = problem.fleet.copy()
     for group in problem.move_groups:
         amounts = problem.member_classes[group.member_class].amounts
-        fleet.take(group.row, [-amount * len(group.ids) for amount in amounts])
+        fleet.take(group.row, amounts * -len(group.ids))
     kinds = hard_policies(GroupView(problem.host_policies))
     limits = [limit for kind, policy in kinds if (limit := kind.max_members_per_host(policy)) is not None]
     most = np.zeros((len(problem.member_classes), len(fleet)), dtype=np.int64)
@@ -80,5 +80,6 @@ def _gathering_hosts(problem: Problem, most: NDArray[np.int64]) -> Sequence[int]
 
 def _host_class(problem: Problem, rows: Rows, most: NDArray[np.int64]) -> HostClass:
     free = problem.fleet.free[:, rows]
-    cpu, memory, disk = (free if rows.size == 1 else np.maximum(free, 0)).sum(axis=1).tolist()
-    return HostClass(rows, tuple(most[:, rows].sum(axis=1).tolist()), (cpu, memory, disk))
+    total = (free if rows.size == 1 else np.maximum(free, 0)).sum(axis=1).tolist()
+    by_class = dict(zip(problem.fleet.inventories.classes, total, strict=True))
+    return HostClass(rows, tuple(most[:, rows].sum(axis=1).tolist()), by_class)

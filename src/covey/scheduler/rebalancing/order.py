@@ -129,7 +129,7 @@ class _Sequence:
             if mask[row] and self._count_if_allowed(member.row, row):
                 self._receiving[member.member_class] = self._receiving[member.member_class] - Counter([row])
                 self._places[self._id(row)] += 1
-                self._fleet.take(member.row, [-amount for amount in spec.amounts])
+                self._fleet.take(member.row, spec.amounts * -1)
                 self._fleet.take(row, spec.amounts)
                 self._moves_made.append((member, row))
                 self._objectives.append(self._problem.objective(self._penalties))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from covey.model.groups import HOST, GroupPolicy, GroupView
 from covey.model.ids import HostId
+from covey.model.resources import Resources
 from covey.scheduler.decide import allowed_hosts
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import hard_policies, kind_of
@@ -21,7 +22,7 @@ class Member:
 
     id: str
     host: HostId
-    amounts: tuple[int, int, int]
+    amounts: Resources
     requirements: HostRequirements
     movable: bool
 
@@ -39,7 +40,7 @@ class Move:
 class MemberClass:
     """Members of one size and one set of requirements, and the hosts that admit them, whatever their use."""
 
-    amounts: tuple[int, int, int]
+    amounts: Resources
     requirements: HostRequirements
     mask: Mask
 
@@ -96,7 +97,7 @@ def build_problem(policies: Sequence[GroupPolicy], members: Sequence[Member], fl
     """Classify the members, and the hosts that admit them."""
     known = tuple(sorted((member for member in members if member.host in fleet.row_of), key=lambda member: member.id))
     rows = fleet.rows(member.host for member in known)
-    numbers: dict[tuple[tuple[int, int, int], HostRequirements], int] = {}
+    numbers: dict[tuple[Resources, HostRequirements], int] = {}
     ids: dict[tuple[int, int], list[str]] = {}
     for member, row in zip(known, rows.tolist(), strict=True):
         if member.movable:
@@ -110,12 +111,12 @@ def build_problem(policies: Sequence[GroupPolicy], members: Sequence[Member], fl
 
 
 def _member_classes(
-    classes: Iterable[tuple[tuple[int, int, int], HostRequirements]], empty: GroupView, mask: Mask, fleet: Fleet
+    classes: Iterable[tuple[Resources, HostRequirements]], empty: GroupView, mask: Mask, fleet: Fleet
 ) -> tuple[MemberClass, ...]:
     """Return the classes with the hosts that admit them if all hosts and the group were empty."""
     return tuple(
         MemberClass(
-            amounts, needs, mask & allowed_hosts(RequestSpec((0, 0, 0), requirements=needs, group=empty), fleet)
+            amounts, needs, mask & allowed_hosts(RequestSpec(Resources({}), requirements=needs, group=empty), fleet)
         )
         for amounts, needs in classes
     )

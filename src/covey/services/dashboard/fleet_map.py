@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from covey.model.access import Actor, Target
 from covey.model.aggregates import Aggregate
 from covey.model.allocations import ConsumerAllocations
@@ -12,7 +14,7 @@ from covey.model.groups import HOST, ScopeRef
 from covey.model.hosts import Host
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.ports import Access
-from covey.scheduler.fleet import NO_DOMAIN, Fleet
+from covey.scheduler.fleet import NO_DOMAIN, RESOURCES, Fleet
 from covey.services.dashboard.visibility import OPERATE, scopes_for, sees_all
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, obfuscation_for
@@ -122,14 +124,11 @@ class FleetMaps:
             domain_names = _domain_names(tx, selected) if whole else {}
             obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
             fleet = self.live.read(tx).fleet
-        ids = fleet.domains(selected.id).names
         if whole:
-            domains, known, hosts = (
-                [domain_names.get(name, name) for name in ids],
-                list(ids),
-                _all_hosts(fleet, selected),
-            )
-            rows: Mapping[HostId, int] = fleet.row_of
+            hosts = _all_hosts(fleet, selected)
+            known = hosts.name if selected == HOST else list(fleet.domains(selected.id).names)
+            domains = [domain_names.get(name, name) for name in known]
+            rows = {HostId(host): row for row, host in enumerate(fleet.ids[fleet.host_rows].tolist())}
         else:
             placed = sorted(placed, key=lambda each: each[1])
             rows = {host: row for row, host in enumerate(_hosts_in_server_order(placed, fleet))}
@@ -167,14 +166,15 @@ def _domain_names(tx: Transaction, scope: ScopeRef) -> dict[str, str]:
 
 
 def _all_hosts(fleet: Fleet, scope: ScopeRef) -> HostColumns:
-    cpu, memory, disk = fleet.capacity.tolist()
-    cpu_used, memory_used, disk_used = (fleet.capacity - fleet.free).tolist()
+    rows = fleet.host_rows
+    capacity, free = fleet.capacity[: len(RESOURCES), rows], fleet.free[: len(RESOURCES), rows]
+    (cpu, memory, disk), (cpu_used, memory_used, disk_used) = capacity.tolist(), (capacity - free).tolist()
     return HostColumns(
-        id=[str(host.id) for host in fleet.hosts],
-        name=[host.name for host in fleet.hosts],
-        domain=fleet.domains(scope.id).of_host.tolist(),
-        zone=[fleet.zone_of(host) for host in fleet.hosts],
-        state=[DOWN if not host.up else UP if host.enabled else DISABLED for host in fleet.hosts],
+        id=fleet.ids[rows].astype(str).tolist(),
+        name=[fleet.hosts[row].name for row in rows.tolist()],
+        domain=(np.arange(rows.size) if scope == HOST else fleet.domains(scope.id).of_host[rows]).tolist(),
+        zone=[fleet.zone_of(row) for row in rows.tolist()],
+        state=np.where(fleet.up, np.where(fleet.enabled, UP, DISABLED), DOWN)[rows].tolist(),
         vcpus_used=cpu_used,
         vcpus=cpu,
         memory_used=memory_used,
@@ -193,16 +193,16 @@ def _tenant_hosts(
     fleet: Fleet, scope: ScopeRef, hosts: Sequence[HostId], obfuscation: Obfuscation
 ) -> tuple[HostColumns, list[str]]:
     """Return hosts with obfuscated names, and their obfuscated domains."""
-    records = [fleet.hosts[fleet.row_of[host]] for host in hosts]
-    names = [obfuscation.display_identifier(HOST, record.name) for record in records]
+    rows = fleet.rows(hosts)
+    names = [obfuscation.display_identifier(HOST, fleet.names[row]) for row in rows.tolist()]
     domains = fleet.domains(scope.id)
-    numbers = domains.of_host[fleet.rows(hosts)].tolist()
+    numbers = domains.of_host[rows].tolist()
     order = {number: i for i, number in enumerate(n for n in dict.fromkeys(numbers) if n != NO_DOMAIN)}
     columns = HostColumns(
         id=names,
         name=names,
         domain=[order.get(number, NO_DOMAIN) for number in numbers],
-        zone=[fleet.zone_of(record) for record in records],
+        zone=[fleet.zone_of(row) for row in rows.tolist()],
         state=[],
         vcpus_used=[],
         vcpus=[],

@@ -137,8 +137,7 @@ def _expected(server: Server, migration: Migration | None, hosts: Hosts) -> Iter
 def _request(
     consumer: str, kind: str, server: Server, host: HostId | None, flavor: Flavor, hosts: Hosts
 ) -> AllocationRequest:
-    amounts = {str(name): amount for name, amount in zip(_CLASSES, amounts_of(flavor), strict=True) if amount}
-    resources = {} if host is None else {hosts[host]: amounts}
+    resources = {} if host is None else {hosts[host]: dict(amounts_of(flavor))}
     return AllocationRequest(consumer, resources, server.project_id, server.user_id, kind)
 
 

@@ -3,7 +3,8 @@
 from covey.model.access import Actor
 from covey.model.errors import Invalid
 from covey.ports import Access
-from covey.scheduler.candidates import CandidateQuery, CandidateResult, Providers, find
+from covey.scheduler.candidates import CandidateQuery, CandidateResult, find
+from covey.scheduler.fleet import Fleet
 from covey.services.placement.live_providers import LiveProviders
 from covey.storage.store import Store, Transaction
 
@@ -23,16 +24,16 @@ class Candidates:
     def find(self, actor: Actor, query: CandidateQuery, limit: int | None) -> CandidateResult:
         """Return the candidates, up to `limit`. Raises Forbidden, and Invalid for unknown classes and traits."""
         self.require_list(actor)
-        with self._store.read() as tx, self._live.fresh(tx) as providers:
-            _check_names(query, providers, tx)
-            return find(query, providers, limit)
+        with self._store.read() as tx, self._live.fresh(tx) as fleet:
+            _check_names(query, fleet, tx)
+            return find(query, fleet, limit)
 
 
-def _check_names(query: CandidateQuery, providers: Providers, tx: Transaction) -> None:
+def _check_names(query: CandidateQuery, fleet: Fleet, tx: Transaction) -> None:
     """Raise Invalid for unknown names. Only names that no provider in memory has are looked up."""
-    classes = {name for name in query.amounts if name not in providers.inventories_by_class}
+    classes = {name for name in query.amounts if not fleet.inventories.provides(name)}
     if classes and (unknown := classes - tx.resource_classes.known(classes)):
         raise Invalid(f"Invalid resource class in resources parameter: No such resource class {min(unknown)}.")
-    traits = {name for name in query.traits if name not in providers.traits}
+    traits = {name for name in query.traits if name not in fleet.traits}
     if traits and (unknown := traits - tx.traits.known(traits)):
         raise Invalid(f"No such trait(s): {', '.join(sorted(unknown))}.")

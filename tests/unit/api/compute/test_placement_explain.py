@@ -3,6 +3,7 @@
 import pytest
 
 from covey.api.compute.placement_explain import show_query
+from covey.model.resources import server_resources
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.explanations import PlacementQuery
 
@@ -12,11 +13,16 @@ A, B = frozenset({"A"}), frozenset({"B", "C"})
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
-        (PlacementQuery(RequestSpec((1, 512, 2)), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
-        (PlacementQuery(RequestSpec((1, 512, 0)), ("u1",)), "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1"),
+        (PlacementQuery(RequestSpec(server_resources(1, 512, 2)), ()), "resources=VCPU:1,MEMORY_MB:512,DISK_GB:2"),
+        (
+            PlacementQuery(RequestSpec(server_resources(1, 512, 0)), ("u1",)),
+            "resources=VCPU:1,MEMORY_MB:512&member_of=!in:u1",
+        ),
         (
             PlacementQuery(
-                RequestSpec((1, 512, 0), requirements=HostRequirements(required_traits=B, forbidden_traits=A)),
+                RequestSpec(
+                    server_resources(1, 512, 0), requirements=HostRequirements(required_traits=B, forbidden_traits=A)
+                ),
                 ("u1", "u2"),
             ),
             "resources=VCPU:1,MEMORY_MB:512&required=B,C,!A&member_of=!in:u1,u2",

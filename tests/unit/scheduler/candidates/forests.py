@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from covey.model.providers import InventoryRecord, ProviderRecord
-from covey.scheduler.candidates import CandidateQuery, CandidateResult, Providers, RequestGroup, find
+from covey.scheduler.candidates import CandidateQuery, CandidateResult, RequestGroup, find
+from covey.scheduler.fleet import Fleet
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -44,11 +45,11 @@ class Forest:
         return self
 
     @property
-    def providers(self) -> Providers:
-        return Providers(self.records.values())
+    def fleet(self) -> Fleet:
+        return Fleet(self.records.values())
 
     def find(self, *groups: RequestGroup, limit: int | None = None, **parameters: object) -> CandidateResult:
-        return find(CandidateQuery(groups, **parameters), self.providers, limit)  # type: ignore[arg-type]
+        return find(CandidateQuery(groups, **parameters), self.fleet, limit)  # type: ignore[arg-type]
 
 
 def group(suffix: str = "", /, required: str = "", member_of: str = "", **amounts: object) -> RequestGroup:

@@ -3,7 +3,9 @@
 import pytest
 
 from covey.model.providers import InventoryRecord
+from covey.model.resources import Resources
 from covey.scheduler.candidates import ProviderSummary, RequestGroup
+from covey.scheduler.candidates.flat import can_allocate
 from covey.scheduler.candidates.results import ResourceSummary
 from tests.unit.scheduler.candidates.forests import (
     SHARES,
@@ -142,12 +144,10 @@ class TestFlat:
         assert found.summaries == (ProviderSummary("full", None, "full", ("GPU", "SSD"), resources),)
 
     def test_used_amounts_change_in_place(self, rack: Forest) -> None:
-        providers = rack.providers
-        providers.take(rack.records["large"].id, "MEMORY_MB", 4000)
-        providers.take(rack.records["large"].id, "DISK_GB", 1)
-        providers.take(777, "VCPU", 1)
-        assert providers.can_allocate("MEMORY_MB", 97).tolist() == [True, False, True]
-        assert providers.can_allocate("MEMORY_MB", 96).tolist() == [True, True, True]
+        fleet, large = rack.fleet, rack.records["large"].id
+        fleet.take_all([(large, Resources({"MEMORY_MB": 4000, "DISK_GB": 1})), (777, Resources({"VCPU": 1}))])
+        assert can_allocate(fleet, "MEMORY_MB", 97).tolist() == [True, False, True]
+        assert can_allocate(fleet, "MEMORY_MB", 96).tolist() == [True, True, True]
 
     def test_empty_fleet_has_no_candidates(self) -> None:
         assert Forest().find(group(VCPU=1)).candidates == ()
@@ -263,7 +263,7 @@ class TestSharing:
 
     def test_standalone_provider_beside_trees_is_answered_by_columns(self, storage: Forest) -> None:
         storage.add("t", VCPU=8).add("t0", "t", DISK_GB=5)
-        assert storage.providers.standalone.tolist() == [False, False, True, False, False, False]
+        assert storage.fleet.trees.standalone.tolist() == [False, False, True, False, False, False]
         assert {"c": {"VCPU": 1, "DISK_GB": 1}} in allocations_of(storage.find(group(VCPU=1, DISK_GB=1)))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from covey.model.groups import Direction, GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
+from covey.model.resources import server_resources
 from covey.scheduler import policies
 from covey.scheduler.batch_state import BatchState
 from covey.scheduler.decide import decide
@@ -43,7 +44,7 @@ class EvenHosts:
         return "on even hosts"
 
     def mask(self, _: GroupPolicy, __: GroupView, fleet: Fleet) -> Mask:
-        return np.array([_is_even(host.name) for host in fleet.hosts], dtype=np.bool_)
+        return np.array([_is_even(name) for name in fleet.names], dtype=np.bool_)
 
     def reasons(self, _: GroupPolicy, __: GroupView, ___: Fleet, rejected: Mask) -> list[Reason]:
         return [Reason(rejected, "is odd", "are odd")]
@@ -106,7 +107,9 @@ def test_fifth_kind_is_audited() -> None:
 
 
 def test_fifth_kind_is_repaired_by_a_rebalance() -> None:
-    members = [Member(f"m{n}", HostId(n), (1, 1024, 10), HostRequirements(), movable=True) for n in (1, 2, 3)]
+    members = [
+        Member(f"m{n}", HostId(n), server_resources(1, 1024, 10), HostRequirements(), movable=True) for n in (1, 2, 3)
+    ]
     repaired = plan([POLICY], members, fleet(*hosts(4)), 7, timeout_s=60)
     assert repaired.optimal
     assert len(repaired.moves) == 2

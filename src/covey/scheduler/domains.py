@@ -1,0 +1,115 @@
+"""Domains: which domain of a scope each host is in."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.model.fleet_records import HostRecord
+from covey.scheduler.columns import Column, Mask, Rows, extended, highest, with_values
+from covey.scheduler.labels import Labels
+from covey.scheduler.overlays import Overlay
+
+T = TypeVar("T", bound=np.generic)
+
+NO_DOMAIN = -1  # the domain of a host that is in none, or in two
+_MIN_RUN = 4  # mean length from which runs of one domain are worth using
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """The domains of one scope: which domain each host is in."""
+
+    of_host: Rows  # one entry for each row; NO_DOMAIN where it is in none, or in two
+    ambiguous: Mask  # hosts that were modified outside Covey and belong to two domains
+    names: Sequence[str]  # the real identifier of each domain
+    _find: Callable[[str], int | None]
+    _runs: tuple[Rows, Rows, Rows] | None = None  # domain, length and start of each run of neighbours in one domain
+    _is_host: bool = False  # the host scope: each row is its own domain
+
+    def number(self, name: str) -> int:
+        """Return the number of the domain with a real identifier; one that no host has if the domain does not exist."""
+        number = self._find(name)
+        return NO_DOMAIN - 1 if number is None else number
+
+    def per_host(self, of_domain: NDArray[T]) -> NDArray[T]:
+        """Turn a value for each domain, with one for NO_DOMAIN at the end, into a value for each host."""
+        if self._is_host:
+            return of_domain[:NO_DOMAIN]
+        if self._runs is None:
+            return of_domain[self.of_host]
+        domains, lengths, _ = self._runs
+        return np.repeat(of_domain[domains], lengths)
+
+    def highest(self, of_domain: Column, candidates: Mask) -> Mask:
+        """Return the candidates whose domain has the highest value; there is at least one candidate."""
+        if self._runs is None:
+            return highest(self.per_host(of_domain), candidates)
+        domains, lengths, starts = self._runs
+        values = np.where(np.logical_or.reduceat(candidates, starts), of_domain[domains], -np.inf)
+        return np.repeat(values == values.max(), lengths) & candidates
+
+    def moved(self, aggregates: Mapping[int, frozenset[int]], size: int) -> "Domains":
+        """Return the same domains with hosts in other aggregates, by row."""
+        found = {
+            row: [n for each in ids if (n := self._find(str(each))) is not None] for row, ids in aggregates.items()
+        }
+        numbers = {row: domains[0] if len(domains) == 1 else NO_DOMAIN for row, domains in found.items()}
+        of_host = with_values(extended(self.of_host, size, NO_DOMAIN), numbers)
+        ambiguous = {row: len(domains) > 1 for row, domains in found.items()}
+        return replace(
+            self,
+            of_host=of_host,
+            ambiguous=with_values(extended(self.ambiguous, size), ambiguous),
+            _runs=self._runs if of_host is self.of_host else _runs(of_host),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostNames(Sequence[str]):
+    """The name of the host of each row; empty for other rows."""
+
+    _hosts: Mapping[int, HostRecord]
+    _size: int
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self._hosts[each].name for each in range(*row.indices(self._size))]
+        return self._hosts[row].name
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._hosts[row].name for row in range(self._size))
+
+
+def host_domains(names: HostNames, row_of_name: Overlay[str, int]) -> Domains:
+    """Return the domains of the host scope: each row is one."""
+    rows = np.arange(len(names), dtype=np.intp)
+    return Domains(rows, np.zeros(rows.size, dtype=np.bool_), names, row_of_name.get, _is_host=True)
+
+
+def scope_domains(aggregates: Sequence[int], hosts: Labels[int]) -> Domains:
+    """Return the domains that these aggregates are; `hosts` has the aggregates of each host."""
+    of_host, ambiguous = hosts.positions(aggregates)
+    names = tuple(map(str, aggregates))
+    return Domains(of_host, ambiguous, names, {name: i for i, name in enumerate(names)}.get, _runs(of_host))
+
+
+def _runs(of_host: Rows) -> tuple[Rows, Rows, Rows] | None:
+    """Return the runs of neighbours in one domain; None where they are short. Racks usually number hosts in runs."""
+    if not of_host.size:
+        return None
+    starts = np.concatenate([[0], np.flatnonzero(of_host[1:] != of_host[:-1]) + 1])
+    if starts.size * _MIN_RUN > of_host.size:
+        return None
+    return of_host[starts], np.diff(starts, append=of_host.size), starts

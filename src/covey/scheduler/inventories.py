@@ -1,0 +1,270 @@
+"""Inventories: capacity and free amounts of every resource class, and the hosts that a server of some size fits."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
+from covey.model.providers import InventoryRecord, ProviderRecord
+from covey.model.resources import Resources
+from covey.scheduler.columns import Column, Mask, Rows, extended
+
+IntMatrix = NDArray[np.int64]
+
+UNLIMITED = 2**62  # more than any host has
+MAX_SIZES = 32  # server sizes whose fit is cached
+RESOURCES = tuple(str(kind) for kind in ResourceClass)
+"""The first classes of every fleet: the free amounts of these give a host its weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weight of each free resource (Nova's cpu, ram and disk weight multipliers)."""
+
+    cpu: float = 1.0
+    ram: float = 1.0
+    disk: float = 1.0
+
+
+class Inventories:
+    """Matrices with a line for each resource class and a column for each row of the fleet; use changes in place.
+
+    A row without an inventory of a class has neither capacity nor room in it, and amounts taken there do not count.
+    """
+
+    def __init__(self, records: Sequence[ProviderRecord], hosts: Mask, weights: Weights) -> None:
+        self.classes = {name: number for number, name in enumerate(RESOURCES)}  # the line of each class
+        self.exists = np.zeros((len(RESOURCES), 0), dtype=np.bool_)
+        self.capacity: IntMatrix = np.zeros((len(RESOURCES), 0), dtype=np.int64)
+        self.free: IntMatrix = self.capacity.copy()
+        # min_unit, max_unit and step_size of each row, for each line where some row restricts them
+        self.units: dict[int, IntMatrix] = {}
+        self.weight: Column = np.zeros(0)
+        self._weights = weights
+        self._sizes: dict[Resources, int] = {}  # the line of each size in the following matrices
+        self._vectors: dict[Resources, NDArray[np.int64]] = {}
+        self._amounts: IntMatrix
+        self._fits: NDArray[np.bool_]
+        self._sizes_allowed: NDArray[np.bool_] | None  # the same for allocation sizes alone
+        self._grow(len(records), (name for record in records for name in record.inventories))
+        self._set(dict(enumerate(records)), keep_use=False)
+        self._weigh_all(hosts)
+
+    def take(self, row: int, amounts: Resources) -> None:
+        """Take amounts of a row; negative amounts are given back."""
+        free = self.free[:, row]
+        free -= self._vector(amounts) * self.exists[:, row]
+        self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
+        if self._sizes:
+            self._fits[:, row] = (free >= self._amounts).all(axis=1)
+            if self._sizes_allowed is not None:
+                self._fits[:, row] &= self._sizes_allowed[:, row]
+
+    def take_many(self, rows: Rows, amounts: Sequence[Resources]) -> None:
+        """Take amounts of many rows, which may repeat."""
+        self._take(rows, np.array([self._vector(each) for each in amounts], dtype=np.int64).T)
+
+    def take_equal(self, rows: Rows, amounts: Resources) -> None:
+        """Take the same amounts of each of the rows, which may repeat."""
+        self._take(rows, np.repeat(self._vector(amounts)[:, None], rows.size, axis=1))
+
+    def _take(self, rows: Rows, amounts: IntMatrix) -> None:
+        for line, taken in enumerate(amounts * self.exists[:, rows]):
+            if taken.any():
+                np.subtract.at(self.free[line], rows, taken)
+        free = self.free[:, rows]
+        self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
+        if self._sizes:
+            self._fits[:, rows] = (free[None] >= self._amounts[:, :, None]).all(axis=1)
+            if self._sizes_allowed is not None:
+                self._fits[:, rows] &= self._sizes_allowed[:, rows]
+
+    def fits(self, amounts: Resources) -> Mask:
+        """Return the rows that have room for the amounts and allow their sizes; cached, and kept up to date."""
+        number = self._sizes.get(amounts)
+        if number is None:
+            number = self._add_size(amounts)
+        mask: Mask = self._fits[number]
+        return mask
+
+    def allows_sizes(self, amounts: Resources) -> Mask | None:
+        """Return the rows whose inventories allow these allocation sizes, free or not; None if all allow any."""
+        if not self.units:
+            return None
+        mask = np.ones(self.weight.size, dtype=np.bool_)
+        for name, amount in amounts.items():
+            units = self.units.get(self.classes.get(name, -1))
+            if units is not None:
+                least, most, step = units
+                mask &= (least <= amount) & (amount <= most) & (amount % step == 0)
+        return mask
+
+    def units_at(self, name: str, row: int) -> AllocationUnits:
+        """Return the allocation sizes that a row allows for a class."""
+        units = self.units.get(self.classes.get(name, -1))
+        return NO_UNIT_LIMITS if units is None else AllocationUnits(*units[:, row].tolist())
+
+    def provides(self, name: str) -> bool:
+        """Whether any row has an inventory of the class."""
+        line = self.classes.get(name)
+        return line is not None and bool(self.exists[line].any())
+
+    def free_of(self, name: str) -> NDArray[np.int64]:
+        """Return the free amount of a class for each row."""
+        line = self.classes.get(name)
+        free: NDArray[np.int64] = np.zeros(self.weight.size, dtype=np.int64) if line is None else self.free[line]
+        return free
+
+    def count_fits(self, amounts: Resources) -> NDArray[np.int64]:
+        """Return how many servers of this size each row has room for."""
+        most = np.full(self.weight.size, UNLIMITED, dtype=np.int64)
+        for name, amount in amounts.items():
+            np.minimum(most, np.maximum(self.free_of(name), 0) // amount, out=most)
+        allowed = self.allows_sizes(amounts)
+        return most if allowed is None else np.where(allowed, most, 0)
+
+    def weight_after(self, amounts: Resources) -> Callable[[int, int], float]:
+        """Return a function from (row, times) to the row's weight after it took the amounts so many times."""
+        weigh: Callable[..., float] = self._weigh
+        free, (vcpus, memory_mb, disk_gb) = self.free.item, (amounts.get(name, 0) for name in RESOURCES)
+
+        def weight(row: int, times: int) -> float:
+            left = free(0, row) - vcpus * times, free(1, row) - memory_mb * times, free(2, row) - disk_gb * times
+            return weigh(*left)
+
+        return weight
+
+    def copy(self) -> "Inventories":
+        """Return the same inventories whose use changes independently."""
+        other = copy(self)
+        other.free, other.weight, other._fits = self.free.copy(), self.weight.copy(), self._fits.copy()  # noqa: SLF001
+        other._sizes, other._vectors = dict(self._sizes), dict(self._vectors)  # noqa: SLF001 -- the same class
+        return other
+
+    def changed(
+        self, records: Mapping[int, ProviderRecord | None], replaced: Iterable[int], hosts: Mask
+    ) -> "Inventories":
+        """Return the inventories of other records, by row, for as many rows as `hosts` has.
+
+        Use stays for a class that a row has already. Rows in `replaced` are other providers now, and so is their use.
+        """
+        other = copy(self)
+        other._change(records, replaced, hosts)  # noqa: SLF001 -- the same class
+        return other
+
+    def reordered(self, order: Rows) -> "Inventories":
+        """Return the inventories with their rows in another order."""
+        other = copy(self)
+        other.exists, other.capacity = self.exists[:, order], self.capacity[:, order]
+        other.free, other.weight = self.free[:, order], self.weight[order]
+        other.units = {line: units[:, order] for line, units in self.units.items()}
+        other._forget_sizes()  # noqa: SLF001 -- the same class
+        return other
+
+    def _change(self, records: Mapping[int, ProviderRecord | None], replaced: Iterable[int], hosts: Mask) -> None:
+        self.classes, self.units = dict(self.classes), dict(self.units)
+        self.exists, self.capacity, self.free = self.exists.copy(), self.capacity.copy(), self.free.copy()
+        self._grow(hosts.size, (name for each in records.values() if each for name in each.inventories))
+        self.exists[:, [*replaced]] = False
+        self._set(records, keep_use=True)
+        self._weigh_all(hosts)
+
+    def _grow(self, size: int, names: Iterable[str]) -> None:
+        """Add rows up to this number, and a line for each class that is new."""
+        for name in names:
+            self.classes.setdefault(name, len(self.classes))
+        for column in ("exists", "capacity", "free"):
+            matrix = extended(getattr(self, column), size)
+            missing = len(self.classes) - len(matrix)
+            if missing:
+                matrix = np.vstack([matrix, np.zeros((missing, size), dtype=matrix.dtype)])
+            setattr(self, column, matrix)
+        self.units = {line: _extended_units(units, size) for line, units in self.units.items()}
+
+    def _set(self, records: Mapping[int, ProviderRecord | None], *, keep_use: bool) -> None:
+        """Write the records' rows."""
+        by_class: dict[str, tuple[list[int], list[InventoryRecord]]] = {}
+        for row, record in records.items():
+            for name, inventory in record.inventories.items() if record is not None else ():
+                rows, inventories = by_class.setdefault(name, ([], []))
+                rows.append(row)
+                inventories.append(inventory)
+        all_rows = np.array([*records], dtype=np.intp)
+        for name, line in self.classes.items():
+            rows, inventories = by_class.get(name, ([], []))
+            self._set_line(line, all_rows, np.array(rows, dtype=np.intp), inventories, keep_use=keep_use)
+
+    def _set_line(
+        self, line: int, all_rows: Rows, rows: Rows, inventories: Sequence[InventoryRecord], *, keep_use: bool
+    ) -> None:
+        """Write one class: `rows` have these inventories of it, and the rest of `all_rows` have none."""
+        used = np.fromiter((each.used for each in inventories), dtype=np.int64, count=rows.size)
+        if keep_use:
+            used = np.where(self.exists[line, rows], self.capacity[line, rows] - self.free[line, rows], used)
+        for matrix in (self.exists, self.capacity, self.free):
+            matrix[line, all_rows] = 0
+        capacity = np.fromiter((max(each.capacity, -1) for each in inventories), dtype=np.int64, count=rows.size)
+        self.exists[line, rows], self.capacity[line, rows], self.free[line, rows] = True, capacity, capacity - used
+        units = [AllocationUnits(each.min_unit, each.max_unit, each.step_size) for each in inventories]
+        if line in self.units or any(each != NO_UNIT_LIMITS for each in units):
+            matrix = self.units.get(line, _extended_units(np.zeros((3, 0), dtype=np.int64), self.free.shape[1])).copy()
+            matrix[:, all_rows] = np.array(NO_UNIT_LIMITS)[:, None]
+            matrix[:, rows] = np.array(units, dtype=np.int64).reshape(-1, 3).T
+            self.units[line] = matrix
+
+    def _vector(self, amounts: Resources) -> NDArray[np.int64]:
+        """Return the amounts by line. Classes that the fleet does not have are left out."""
+        vector = self._vectors.get(amounts)
+        if vector is None:
+            if len(self._vectors) >= MAX_SIZES:
+                self._vectors.clear()
+            vector = self._vectors[amounts] = np.array([amounts.get(name, 0) for name in self.classes], dtype=np.int64)
+        return vector
+
+    def _add_size(self, amounts: Resources) -> int:
+        if len(self._sizes) >= MAX_SIZES:
+            self._forget_sizes()
+        # A class that is not requested is not checked: a diskless server fits a host with an over-full disk.
+        requested = np.array([amounts.get(name, -UNLIMITED) for name in self.classes], dtype=np.int64)
+        if not amounts.keys() <= self.classes.keys():
+            requested[0] = UNLIMITED  # no provider has it
+        mask = np.ones(self.weight.size, dtype=np.bool_)
+        for line in np.flatnonzero(requested > -UNLIMITED):
+            mask &= self.free[line] >= requested[line]
+        allowed = self.allows_sizes(amounts)
+        if allowed is not None and self._sizes_allowed is not None:
+            mask &= allowed
+            self._sizes_allowed = np.vstack([self._sizes_allowed, allowed])
+        self._amounts = np.vstack([self._amounts, requested])
+        self._fits = np.vstack([self._fits, mask])
+        self._sizes[amounts] = len(self._sizes)
+        return self._sizes[amounts]
+
+    def _forget_sizes(self) -> None:
+        none = np.empty((0, self.weight.size), dtype=np.bool_)
+        self._sizes, self._vectors, self._fits, self._sizes_allowed = {}, {}, none, none if self.units else None
+        self._amounts = np.empty((0, len(self.classes)), dtype=np.int64)
+
+    def _weigh_all(self, hosts: Mask) -> None:
+        """Compute the weights: free amounts as shares of the largest host."""
+        capacity = self.capacity[: len(RESOURCES)]
+        largest = np.maximum((capacity if hosts.all() else capacity * hosts).max(axis=1, initial=1), 1).tolist()
+        multipliers = (self._weights.cpu, self._weights.ram, self._weights.disk)
+        self._per_unit = tuple(weight / float(most) for weight, most in zip(multipliers, largest, strict=True))
+        self.weight = self._weigh(*self.free[: len(RESOURCES)])
+        self._forget_sizes()
+
+    def _weigh(self, vcpus: Any, memory_mb: Any, disk_gb: Any) -> Any:  # noqa: ANN401 -- numbers or columns
+        """Term by term, so that equal room weighs the same to the last bit in a column and as a number."""
+        cpu, ram, disk = self._per_unit
+        return vcpus * cpu + memory_mb * ram + disk_gb * disk
+
+
+def _extended_units(units: IntMatrix, size: int) -> IntMatrix:
+    """Return the units of more rows, which restrict nothing."""
+    missing = size - units.shape[1]
+    return np.hstack([units, np.repeat(np.array(NO_UNIT_LIMITS)[:, None], missing, axis=1)]) if missing else units
