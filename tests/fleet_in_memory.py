@@ -14,22 +14,24 @@ def differences(store: Store, live: LiveFleet, loaded: LiveFleet) -> dict[str, A
 
 
 def _columns(store: Store, live: LiveFleet) -> dict[str, Any]:
-    with store.read() as tx, live.fresh(tx) as snapshot:
-        return {
-            snapshot.fleet.hosts[row].name: _column(snapshot.fleet, row) for row in snapshot.fleet.host_rows.tolist()
-        }
+    with store.read() as tx:
+        fleet = live.read(tx).fleet
+    return {fleet.uuids[row]: _column(fleet, row) for row in range(len(fleet)) if fleet.present[row]}
 
 
 def _column(fleet: Fleet, row: int) -> dict[str, Any]:
     domains = {scope: fleet.domains(scope) for scope in {a.scope for a in fleet.aggregates.values() if a.scope}}
-    lines = {name: line for name, line in fleet.inventories.classes.items() if fleet.inventories.exists[line, row]}
+    inventories = fleet.inventories
     return {
-        "capacity": {name: int(fleet.capacity[line, row]) for name, line in lines.items()},
-        "free": {name: int(fleet.free[line, row]) for name, line in lines.items()},
+        "host": fleet.hosts[row],
+        "capacity and free": {
+            name: (int(fleet.capacity[line, row]), int(fleet.free[line, row]))
+            for name, line in inventories.classes.items()
+            if inventories.exists[line, row]
+        },
         "available": bool(fleet.available[row]),
-        "zone": fleet.zone_of(row),
         "traits": sorted(fleet.traits[row]),
-        "aggregates": sorted(fleet.in_aggregates[row]),
+        "placement aggregates": sorted(fleet.member_of[row]),
         "domains": {
             scope: found.names[found.of_host[row]]
             for scope, found in domains.items()

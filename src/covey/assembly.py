@@ -170,7 +170,7 @@ def assemble(
             images=images,
             memberships=Memberships(store, access, live, groups, servers, quotas, notifications),
             moves=moves,
-            placement=Placement.build(store, access, now, new_uuid, request_slots),
+            placement=Placement.build(store, access, now, new_uuid, request_slots, live),
             power=power,
             previews=Previews(store, access, groups, servers, live, tenant_message),
             quotas=quotas,

@@ -16,8 +16,9 @@ from covey.model.changes import UsageChange
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid, TransactionConflict
 from covey.model.ids import AggregateId, HostId, ProjectId, UserId
 from covey.model.providers import InventoryRecord, ProviderFilter
+from covey.scheduler.fleet import Weights
+from covey.services.live_fleet import LiveFleet
 from covey.services.placement.allocations import Allocations
-from covey.services.placement.live_providers import LiveProviders
 from covey.storage import engine, schema, tables
 from covey.storage.rows import execute
 from covey.storage.store import Store, Transaction
@@ -112,7 +113,7 @@ def test_concurrent_creation_makes_one_consumer(store: Store) -> None:
 
 
 def test_concurrent_rewrites_and_releases_keep_usage_consistent(store: Store) -> None:
-    ledger = Allocations(store, OpenAccess(), lambda: NOW)
+    ledger = Allocations(store, OpenAccess(), lambda: NOW, live_fleet(store))
     operator = Actor(UserId("admin"), ProjectId("admin"), frozenset({"admin"}))
     with store.write() as tx:
         keys = [add(tx, name) for name in ("one", "two", "three")]
@@ -148,7 +149,7 @@ def test_concurrent_writers_each_get_their_own_result(store: Store) -> None:
         times.append(NOW)
         return NOW
 
-    ledger = Allocations(store, OpenAccess(), clock)
+    ledger = Allocations(store, OpenAccess(), clock, live_fleet(store))
     with store.write() as tx:
         key = add(tx, "card")
         tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(4)}})
@@ -172,9 +173,13 @@ def test_concurrent_writers_each_get_their_own_result(store: Store) -> None:
     assert (card.inventories["VGPU"].used, card.generation) == (4, 4)
 
 
+def live_fleet(store: Store) -> LiveFleet:
+    return LiveFleet(store, lambda: str(uuid.uuid4()), Weights(), "nova")
+
+
 def test_stale_provider_snapshot_is_harmless(store: Store) -> None:
-    live = LiveProviders()
-    ledger = Allocations(store, OpenAccess(), lambda: NOW, live=live)
+    live = live_fleet(store)
+    ledger = Allocations(store, OpenAccess(), lambda: NOW, live)
     with store.write() as tx:
         key = add(tx, "card")
         tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(4, max_unit=3)}})

@@ -1,22 +1,28 @@
 """The fleet in memory: one copy for the process, kept up to date by the change log."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from covey.model.changes import Cursor
+from covey.model.changes import Changes, Cursor
 from covey.model.claims import Plan
 from covey.model.errors import Unavailable
+from covey.model.fleet_records import AggregateRecord, FleetChange, HostRecord
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId
+from covey.model.providers import ProviderRecord
 from covey.ports import NewUuid
 from covey.scheduler.fleet import Fleet, Weights
 from covey.scheduler.planning import return_room
 from covey.services import gc_tuning
 from covey.storage.store import Store, Transaction
 
+R = TypeVar("R", ProviderRecord, HostRecord, AggregateRecord)
+
 _MAX_CACHED_GROUPS = 20_000
+_FEW = 16  # changed providers; more than a quarter of a larger fleet is loaded with all others
 
 
 @dataclass(slots=True)
@@ -55,6 +61,7 @@ class LiveFleet:
         self._isolate_aggregates = isolate_aggregates  # aggregates with required traits reject requests without them
         self._lock = threading.Lock()
         self._snapshot: FleetSnapshot | None = None
+        self._known: Fleet | None = None  # the fleet of the last snapshot, which may be outdated
         self._groups: dict[GroupId, GroupState] = {}
 
     def warm_up(self) -> None:
@@ -72,6 +79,15 @@ class LiveFleet:
         """Return a copy of the fleet as this transaction sees it, or newer, for which nothing else waits."""
         with self.fresh(tx) as snapshot:
             return replace(snapshot, fleet=snapshot.fleet.copy())
+
+    def known_ids(self, uuids: Iterable[str]) -> dict[str, int] | None:
+        """Return the ids of providers, as they were when the fleet was last read; None if one is unknown."""
+        fleet = self._known
+        if fleet is None:
+            return None
+        rows = {uuid: fleet.row_of_uuid.get(uuid) for uuid in uuids}
+        known = {uuid: int(fleet.ids[row]) for uuid, row in rows.items() if row is not None}
+        return known if len(known) == len(rows) else None
 
     def return_room(self, snapshot: FleetSnapshot, abandoned: Plan) -> None:
         """Return the room of a plan that was rolled back, unless the fleet was loaded again since."""
@@ -107,22 +123,55 @@ class LiveFleet:
     def _refreshed(self, tx: Transaction) -> FleetSnapshot:
         snapshot, self._snapshot = self._snapshot, None  # back in place once everything below has succeeded
         changes = None if snapshot is None else tx.changes.since(snapshot.cursor, snapshot.tag)
-        if snapshot is None or changes is None or not changes.intact or changes.structure:
+        if snapshot is not None and changes is not None and changes.structure:
+            changes = self._change_structure(snapshot)
+        if snapshot is None or changes is None or not changes.intact:
             snapshot = self._load()
         else:
             snapshot.fleet.take_all((use.host_id, use.amounts) for use in changes.uses)
             snapshot.suspects.difference_update(HostId(use.host_id) for use in changes.uses)
             snapshot.cursor = changes.cursor
-        self._snapshot = snapshot
+        self._snapshot, self._known = snapshot, snapshot.fleet
         return snapshot
+
+    def _change_structure(self, snapshot: FleetSnapshot) -> Changes | None:
+        """Read what the log says has changed, and change the fleet's columns. Return None if a load is cheaper.
+
+        The log is read again in the snapshot of the rows, so that the use of a new inventory counts once.
+        """
+        with self._store.read() as tx:
+            changes = tx.changes.since(snapshot.cursor, snapshot.tag)
+            providers = {provider for change in changes.structure for provider in change.providers}
+            if not changes.intact or len(providers) > max(_FEW, len(snapshot.fleet) // 4):
+                return None
+            aggregates = {aggregate for change in changes.structure for aggregate in change.aggregates}
+            change = FleetChange(
+                _by_id(providers, tx.providers.records(providers)),
+                _by_id(providers, tx.hosts.records(providers)),
+                _by_id(aggregates, self._admitting(tx.aggregates.records(aggregates))),
+            )
+        # Use that the log reports comes first: a new inventory has its use in the row.
+        snapshot.fleet.take_all((use.host_id, use.amounts) for use in changes.uses)
+        snapshot.fleet = snapshot.fleet.changed(change)
+        snapshot.suspects.clear()
+        return replace(changes, uses=())
 
     def _load(self) -> FleetSnapshot:
         self._groups = {}
         with self._store.read() as tx:
             cursor = tx.changes.begin()
             providers, hosts, aggregates = tx.providers.records(), tx.hosts.records(), tx.aggregates.records()
-        if not self._isolate_aggregates:
-            aggregates = [replace(aggregate, traits=frozenset()) for aggregate in aggregates]
-        fleet = Fleet(providers, hosts, aggregates, self._weights, self._default_zone)
+        fleet = Fleet(providers, hosts, self._admitting(aggregates), self._weights, self._default_zone)
         gc_tuning.freeze(len(fleet))
         return FleetSnapshot(fleet, self._new_tag(), cursor)
+
+    def _admitting(self, aggregates: Iterable[AggregateRecord]) -> list[AggregateRecord]:
+        """Return the aggregates as the scheduler admits requests to their hosts."""
+        if self._isolate_aggregates:
+            return list(aggregates)
+        return [replace(aggregate, traits=frozenset()) for aggregate in aggregates]
+
+
+def _by_id(ids: Iterable[int], records: Iterable[R]) -> dict[int, R | None]:
+    """Return the records by id; None for an id without one."""
+    return dict.fromkeys(ids, None) | {record.id: record for record in records}

@@ -5,11 +5,11 @@ from typing import Self
 
 from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
+from covey.services.live_fleet import LiveFleet
 from covey.services.placement.aggregates import ProviderAggregates
 from covey.services.placement.allocations import Allocations
 from covey.services.placement.candidates import Candidates
 from covey.services.placement.inventories import Inventories
-from covey.services.placement.live_providers import LiveProviders
 from covey.services.placement.providers import Providers
 from covey.services.placement.reshaper import Reshaper
 from covey.services.placement.resource_classes import ResourceClasses
@@ -33,12 +33,19 @@ class Placement:
     usages: Usages
 
     @classmethod
-    def build(cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, request_slots: RequestSlots) -> Self:
-        """Build the services on one store."""
-        live = LiveProviders()
+    def build(
+        cls,
+        store: Store,
+        access: Access,
+        clock: Clock,
+        new_uuid: NewUuid,
+        request_slots: RequestSlots,
+        live: LiveFleet,
+    ) -> Self:
+        """Build the services on one store and one fleet in memory."""
         return cls(
             aggregates=ProviderAggregates(store, access, clock),
-            allocations=Allocations(store, access, clock, request_slots, live),
+            allocations=Allocations(store, access, clock, live, request_slots),
             candidates=Candidates(store, access, live),
             inventories=Inventories(store, access, clock),
             providers=Providers(store, access, clock, new_uuid),

@@ -12,10 +12,10 @@ from covey.model.providers import Provider
 from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
 from covey.services.group_commit import GroupCommit
+from covey.services.live_fleet import LiveFleet
 from covey.services.placement import allocation_writes
 from covey.services.placement.generations import get_provider, retry_on_conflict
 from covey.services.placement.inventories import unknown_class
-from covey.services.placement.live_providers import LiveProviders
 from covey.storage.store import Store, Transaction
 
 _RULE = "placement:allocations:"
@@ -28,8 +28,8 @@ class Allocations:
     store: Store
     access: Access
     clock: Clock
+    live: LiveFleet
     request_slots: RequestSlots = field(default_factory=RequestSlots)
-    live: LiveProviders = field(default_factory=LiveProviders)
     _group_commit: GroupCommit[Sequence[AllocationRequest], None] = field(init=False)
 
     def __post_init__(self) -> None:

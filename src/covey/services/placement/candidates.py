@@ -5,14 +5,14 @@ from covey.model.errors import Invalid
 from covey.ports import Access
 from covey.scheduler.candidates import CandidateQuery, CandidateResult, find
 from covey.scheduler.fleet import Fleet
-from covey.services.placement.live_providers import LiveProviders
+from covey.services.live_fleet import LiveFleet
 from covey.storage.store import Store, Transaction
 
 
 class Candidates:
     """Finds candidates in memory, after applying all committed changes."""
 
-    def __init__(self, store: Store, access: Access, live: LiveProviders) -> None:
+    def __init__(self, store: Store, access: Access, live: LiveFleet) -> None:
         self._store = store
         self._access = access
         self._live = live
@@ -24,9 +24,10 @@ class Candidates:
     def find(self, actor: Actor, query: CandidateQuery, limit: int | None) -> CandidateResult:
         """Return the candidates, up to `limit`. Raises Forbidden, and Invalid for unknown classes and traits."""
         self.require_list(actor)
-        with self._store.read() as tx, self._live.fresh(tx) as fleet:
+        with self._store.read() as tx:
+            fleet = self._live.read(tx).fleet
             _check_names(query, fleet, tx)
-            return find(query, fleet, limit)
+        return find(query, fleet, limit)
 
 
 def _check_names(query: CandidateQuery, fleet: Fleet, tx: Transaction) -> None:
