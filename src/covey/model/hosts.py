@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from covey.model.ids import HostId
 from covey.model.inventory import Inventory, ResourceClass
@@ -34,6 +35,50 @@ class Host:
     updated_at: datetime
     inventories: Mapping[ResourceClass, Inventory] = field(default_factory=dict)
     traits: frozenset[str] = frozenset()
+
+    @property
+    def up(self) -> bool:
+        """Whether the host is reachable; only `forced_down` makes it unreachable."""
+        return not self.forced_down
+
+
+class HostUsage(NamedTuple):
+    """The inventories of a host without overcommit, and the number of its servers."""
+
+    vcpus: int
+    vcpus_reserved: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_reserved: int
+    memory_mb_used: int
+    disk_gb: int
+    disk_gb_reserved: int
+    disk_gb_used: int
+    servers: int
+
+    @property
+    def free_memory_mb(self) -> int:
+        """The unallocated memory; never negative, as Nova's clients expect."""
+        return max(0, self.memory_mb - self.memory_mb_reserved - self.memory_mb_used)
+
+    @property
+    def free_disk_gb(self) -> int:
+        """The unallocated disk; never negative, as Nova's clients expect."""
+        return max(0, self.disk_gb - self.disk_gb_reserved - self.disk_gb_used)
+
+
+class HostSummary(NamedTuple):
+    """What lists show of a host. Lists that show no usage do not read it."""
+
+    id: HostId
+    uuid: str
+    name: str
+    zone: str | None
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    updated_at: datetime
+    usage: HostUsage = HostUsage(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
     @property
     def up(self) -> bool:

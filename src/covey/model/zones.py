@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from covey.model.errors import Invalid
-from covey.model.hosts import Host
+from covey.model.hosts import HostSummary
 
 _MAX_PARTS = 3
 
@@ -14,7 +14,7 @@ class Zone:
 
     name: str
     available: bool
-    hosts: tuple[Host, ...] = ()
+    hosts: tuple[HostSummary, ...] = ()
 
 
 def parse_availability_zone(text: str) -> tuple[str | None, str | None]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.errors import Conflict, Invalid, NotFound
-from covey.model.hosts import COMPUTE_BINARY, Host
+from covey.model.hosts import COMPUTE_BINARY, Host, HostSummary
 from covey.model.ids import HostId
 from covey.model.zones import Zone
 from covey.ports import Access, Clock
@@ -21,7 +21,7 @@ IN_USE = "Unable to delete compute service that is hosting instances. Migrate or
 class HostPage:
     """A page of hosts, and whether more follow."""
 
-    hosts: list[Host]
+    hosts: list[HostSummary]
     more: bool
 
 
@@ -60,8 +60,8 @@ class Hosts:
     clock: Clock
     default_zone: str
 
-    def hypervisors(self, actor: Actor, query: HostQuery, rule: str = "list") -> HostPage:
-        """Return a page of hosts by id. Raises Invalid for an unknown marker."""
+    def hypervisors(self, actor: Actor, query: HostQuery, rule: str = "list", *, usage: bool = False) -> HostPage:
+        """Return a page of hosts by id, on request with their usage. Raises Invalid for an unknown marker."""
         self.access.require(actor, _HYPERVISORS + rule)
         with self.store.read() as tx:
             after = None
@@ -71,24 +71,26 @@ class Hosts:
                     raise Invalid(f"marker [{query.marker}] not found")
                 after = found.id
             limit = None if query.limit is None else query.limit + 1
-            hosts = tx.hosts.find(after=after, limit=limit, name_has=query.name_has)
+            hosts = tx.host_summaries.find(after=after, limit=limit, name_has=query.name_has, usage=usage)
         return HostPage(hosts[: query.limit], more=query.limit is not None and len(hosts) > query.limit)
 
-    def hypervisor(self, actor: Actor, key: str, rule: str = "show") -> Host:
-        """Return one host by its uuid or numeric id. Raises NotFound."""
+    def hypervisor(self, actor: Actor, key: str, rule: str = "show") -> HostSummary:
+        """Return one host with its usage, by its uuid or numeric id. Raises NotFound."""
         self.access.require(actor, _HYPERVISORS + rule)
         with self.store.read() as tx:
-            return _get_host(tx, key, f"Hypervisor with ID '{key}' could not be found.")
+            host = _get_host(tx, key, f"Hypervisor with ID '{key}' could not be found.")
+            (found,) = tx.host_summaries.find(only=host.id, usage=True)
+            return found
 
-    def servers_on(self, hosts: Sequence[Host]) -> dict[HostId, list[tuple[str, str]]]:
+    def servers_on(self, hosts: Sequence[HostSummary]) -> dict[HostId, list[tuple[str, str]]]:
         """Return (name, id) of the servers on each host. The caller has already authorized access to the hosts."""
         with self.store.read() as tx:
             return tx.servers.names_on([host.id for host in hosts])
 
-    def services(self, actor: Actor) -> list[Host]:
+    def services(self, actor: Actor) -> list[HostSummary]:
         self.access.require(actor, f"{_SERVICES}list")
         with self.store.read() as tx:
-            return tx.hosts.find()
+            return tx.host_summaries.find()
 
     def change(self, actor: Actor, key: str, change: HostChange) -> Host:
         """Enable, disable or force down the host with this uuid. Raises NotFound."""
@@ -132,8 +134,8 @@ class Hosts:
         """Return every availability zone with its hosts."""
         self.access.require(actor, f"{_ZONES}detail")
         with self.store.read() as tx:
-            members: dict[str, list[Host]] = {}
-            for host in tx.hosts.find():
+            members: dict[str, list[HostSummary]] = {}
+            for host in tx.host_summaries.find():
                 members.setdefault(host.zone or self.default_zone, []).append(host)
         return [
             Zone(name, any(not host.disabled for host in members[name]), tuple(members[name]))

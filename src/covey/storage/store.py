@@ -17,6 +17,7 @@ from covey.storage.clustering import Clustering
 from covey.storage.dashboard import DashboardRows
 from covey.storage.flavors import Flavors
 from covey.storage.groups import Groups
+from covey.storage.host_summaries import HostSummaries
 from covey.storage.hosts import Hosts
 from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.images import Images
@@ -77,6 +78,10 @@ class Transaction:
     @cached_property
     def groups(self) -> Groups:
         return Groups(self._connection)
+
+    @cached_property
+    def host_summaries(self) -> HostSummaries:
+        return HostSummaries(self._connection)
 
     @cached_property
     def hosts(self) -> Hosts:

@@ -1,6 +1,5 @@
 """/os-hypervisors, /os-services, /os-availability-zone: three views of the hosts."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -22,8 +21,7 @@ from covey.api.times import microseconds
 from covey.api.validation import is_true
 from covey.api.versions import Version, only_before
 from covey.model.errors import Invalid, NotFound
-from covey.model.hosts import COMPUTE_BINARY, Host
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.hosts import COMPUTE_BINARY, Host, HostSummary, HostUsage
 from covey.services.hosts import HostChange, HostPage, HostQuery
 from covey.services.hosts import Hosts as Service
 
@@ -49,8 +47,7 @@ class Hypervisors:
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, schemas.HYPERVISOR_SHOW.at(req.version))
         found = self.service.hypervisor(req.actor, host_key(req, key))
-        servers = self.service.servers_on([found])[found.id]
-        resp.media = {"hypervisor": _full(found, req.version, servers) | _servers(query, req.version, servers)}
+        resp.media = {"hypervisor": self._with_servers([_full(found, req.version)], [found], query, req.version)[0]}
 
     @only_before(HYPERVISOR_USAGE_GONE)
     def on_get_uptime(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -75,11 +72,10 @@ class Hypervisors:
 
     @only_before(HYPERVISOR_USAGE_GONE)
     def on_get_statistics(self, req: Request, resp: falcon.Response) -> None:
-        hosts = [h for h in self.service.hypervisors(req.actor, HostQuery(), "statistics").hosts if not h.disabled]
-        servers = self.service.servers_on(hosts)
-        usages = [_usage(host, servers[host.id]) for host in hosts]
+        page = self.service.hypervisors(req.actor, HostQuery(), "statistics", usage=True)
+        usages = [_usage(host.usage) for host in page.hosts if not host.disabled]
         sums = {key: sum(usage[key] for usage in usages) for key in _USAGE_KEYS}
-        resp.media = {"hypervisor_statistics": {"count": len(hosts), **sums}}
+        resp.media = {"hypervisor_statistics": {"count": len(usages), **sums}}
 
     def _list(self, req: Request, resp: falcon.Response, rule: str) -> None:
         query = read_query(req, schemas.HYPERVISOR_LIST.at(req.version))
@@ -91,21 +87,29 @@ class Hypervisors:
         paged = req.version >= HYPERVISOR_PAGING and pattern is None
         limit = page_size(query, self.max_limit) if paged else None
         marker = host_key(req, query["marker"]) if "marker" in query else None
-        page = self.service.hypervisors(req.actor, HostQuery(pattern, marker, limit), rule)
+        detailed = rule == "list-detail"
+        usage = detailed and req.version < HYPERVISOR_USAGE_GONE
+        page = self.service.hypervisors(req.actor, HostQuery(pattern, marker, limit), rule, usage=usage)
         if pattern is not None and not page.hosts:
             raise _no_match(pattern)
-        servers = self.service.servers_on(page.hosts)
-        detailed = rule == "list-detail"
-        resp.media = {
-            "hypervisors": [
-                (_full(h, req.version, servers[h.id]) if detailed else _short(h, req.version))
-                | _servers(query, req.version, servers[h.id])
-                for h in page.hosts
-            ]
-        }
+        show = _full if detailed else _short
+        shown = [show(host, req.version) for host in page.hosts]
+        resp.media = {"hypervisors": self._with_servers(shown, page.hosts, query, req.version)}
         if page.more:
             follow = urlencode({**query, "marker": _id(page.hosts[-1], req.version)})
             resp.media["hypervisors_links"] = [{"rel": "next", "href": req.link(f"{req.path}?{follow}")}]
+
+    def _with_servers(
+        self, shown: list[Json], hosts: Sequence[HostSummary], query: Mapping[str, str], version: Version
+    ) -> list[Json]:
+        """Add the servers of each host, if they are requested."""
+        if not is_true(query.get("with_servers")):
+            return shown
+        servers = self.service.servers_on(hosts)
+        for doc, host in zip(shown, hosts, strict=True):
+            if servers[host.id] or version >= STRICT_LISTS:
+                doc["servers"] = _named(servers[host.id])
+        return shown
 
     def _matching(self, req: Request, pattern: str, rule: str) -> HostPage:
         page = self.service.hypervisors(req.actor, HostQuery(name_has=pattern), rule)
@@ -150,7 +154,7 @@ class Services:
         self.service.change_by_name(req.actor, body["host"], body["binary"], change)
         return {"host": body["host"], "binary": body["binary"], **changed}
 
-    def _show(self, host: Host, version: Version) -> Json:
+    def _show(self, host: Host | HostSummary, version: Version) -> Json:
         doc: Json = {
             "id": _id(host, version),
             "binary": COMPUTE_BINARY,
@@ -192,7 +196,7 @@ def _zone(name: str, hosts: Json | None, *, available: bool) -> Json:
     return {"zoneName": name, "zoneState": {"available": available}, "hosts": hosts}
 
 
-def _service_state(host: Host) -> Json:
+def _service_state(host: HostSummary) -> Json:
     state = {"available": host.up, "active": not host.disabled, "updated_at": microseconds(host.updated_at)}
     return {COMPUTE_BINARY: state}
 
@@ -201,19 +205,19 @@ def _no_match(pattern: str) -> NotFound:
     return NotFound(f"No hypervisor matching '{pattern}' could be found.")
 
 
-def _id(host: Host, version: Version) -> int | str:
+def _id(host: Host | HostSummary, version: Version) -> int | str:
     return host.uuid if version >= UUIDS_FOR_HOSTS else host.id
 
 
-def _state(host: Host) -> str:
+def _state(host: Host | HostSummary) -> str:
     return "up" if host.up else "down"
 
 
-def _status(host: Host) -> str:
+def _status(host: Host | HostSummary) -> str:
     return "disabled" if host.disabled else "enabled"
 
 
-def _short(host: Host, version: Version) -> Json:
+def _short(host: HostSummary, version: Version) -> Json:
     return {
         "id": _id(host, version),
         "hypervisor_hostname": host.name,
@@ -222,35 +226,36 @@ def _short(host: Host, version: Version) -> Json:
     }
 
 
-def _full(host: Host, version: Version, servers: ServerNames) -> Json:
-    doc = _short(host, version) | {
+def _full(host: HostSummary, version: Version) -> Json:
+    doc: Json = {
+        **_short(host, version),
         "hypervisor_type": HYPERVISOR_TYPE,
         "hypervisor_version": HYPERVISOR_VERSION,
         "host_ip": None,
         "service": {"id": _id(host, version), "host": host.name, "disabled_reason": host.disabled_reason},
     }
     if version >= HYPERVISOR_USAGE_GONE:
-        return doc | {"uptime": None}
-    cpu_info: Json = {}
-    return (
-        doc | _usage(host, servers) | {"cpu_info": cpu_info if version >= CPU_INFO_AS_OBJECT else json.dumps(cpu_info)}
-    )
+        doc["uptime"] = None
+        return doc
+    doc |= _usage(host.usage)
+    doc["cpu_info"] = {} if version >= CPU_INFO_AS_OBJECT else "{}"
+    return doc
 
 
-def _usage(host: Host, servers: ServerNames) -> dict[str, int]:
-    cpu, memory, disk = (host.inventories.get(kind, Inventory(0)) for kind in ResourceClass)
+def _usage(usage: HostUsage) -> dict[str, int]:
+    free_disk_gb = usage.free_disk_gb
     return {
-        "vcpus": cpu.total,
-        "memory_mb": memory.total,
-        "local_gb": disk.total,
-        "vcpus_used": cpu.used,
-        "memory_mb_used": memory.used,
-        "local_gb_used": disk.used,
-        "free_ram_mb": memory.free,
-        "free_disk_gb": disk.free,
+        "vcpus": usage.vcpus,
+        "memory_mb": usage.memory_mb,
+        "local_gb": usage.disk_gb,
+        "vcpus_used": usage.vcpus_used,
+        "memory_mb_used": usage.memory_mb_used,
+        "local_gb_used": usage.disk_gb_used,
+        "free_ram_mb": usage.free_memory_mb,
+        "free_disk_gb": free_disk_gb,
         "current_workload": 0,
-        "running_vms": len(servers),
-        "disk_available_least": disk.free,
+        "running_vms": usage.servers,
+        "disk_available_least": free_disk_gb,
     }
 
 
@@ -258,11 +263,6 @@ _USAGE_KEYS = (
     *("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used", "free_ram_mb"),
     *("free_disk_gb", "current_workload", "running_vms", "disk_available_least"),
 )
-
-
-def _servers(query: Mapping[str, str], version: Version, servers: ServerNames) -> Json:
-    requested = is_true(query.get("with_servers"))
-    return {"servers": _named(servers)} if requested and (servers or version >= STRICT_LISTS) else {}
 
 
 def _named(servers: ServerNames) -> list[Json]:
