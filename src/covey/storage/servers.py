@@ -28,11 +28,15 @@ from covey.model.servers import (
     states_shown_as,
     tasks_shown_as,
 )
-from covey.storage.rows import dump, execute, fetch, load
+from covey.storage.rows import dump, execute, fetch, loader
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
 _ESCAPES_AND_SETS = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
 _POWER_OF = {number: power for power, number in POWER_STATES.items()}
+
+_details, _record, _fault = loader(Details), loader(PlacementRecord), loader(Fault)
+# Many servers have the same flavor, and the same request.
+_flavor, _request = lru_cache(maxsize=1024)(loader(Flavor)), lru_cache(maxsize=1024)(loader(PlacementRequest))
 
 _migration_host = hosts.alias("migration_host")
 _tags = (  # a tag has no comma
@@ -219,20 +223,14 @@ def _server(row: Sequence[Any]) -> Server:
         migration_host,
         migration_host_name,
         group,
-        load(request, PlacementRequest),
-        load(details, Details),
-        load(record, PlacementRecord) if record else PlacementRecord(),
-        load(fault, Fault) if fault else None,
+        _request(request),
+        _details(details),
+        _record(record) if record else PlacementRecord(),
+        _fault(fault) if fault else None,
         frozenset(tags.split(",")) if tags else frozenset(),
         zone,
         not host_down,
     )
-
-
-@lru_cache(maxsize=1024)
-def _flavor(text: str) -> Flavor:
-    """Return the flavor of a row. Many servers share one."""
-    return load(text, Flavor)
 
 
 def is_quick(expression: str) -> bool:
