@@ -180,8 +180,7 @@ class Fleet:
 
     def rows(self, hosts: Iterable[HostId]) -> Rows:
         """Return the rows of those of the hosts that the fleet has."""
-        found = [self.row_of[host] for host in hosts if host in self.row_of]
-        return np.array(found, dtype=np.intp)
+        return np.array(self.row_of.values_of(hosts), dtype=np.intp)
 
     def mask_of(self, hosts: Iterable[HostId]) -> Mask:
         """Return a mask of the hosts."""
@@ -215,11 +214,9 @@ def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArra
     """Return the rows on which a group's members hold places, and how many do."""
     latest, found = fleet.latest_places
     if latest is not places:  # every policy of a group asks for the same places
-        try:
-            rows, counts = fleet.row_of.values_of(places), [*places.values()]
-        except KeyError:  # the fleet does not have a member's host yet, or any more
-            known = [(fleet.row_of[host], n) for host, n in places.items() if host in fleet.row_of]
-            rows, counts = [row for row, _ in known], [n for _, n in known]
+        rows, counts = fleet.row_of.values_of(places), [*places.values()]
+        if len(rows) < len(counts):  # the fleet does not have a member's host yet, or any more
+            counts = [number for host, number in places.items() if host in fleet.row_of]
         found = np.array(rows, dtype=np.intp), np.array(counts, dtype=np.int64)
         fleet.latest_places = places, found
     return found

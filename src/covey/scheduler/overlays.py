@@ -31,11 +31,12 @@ class Overlay(Mapping[K, V]):
         return len(self._merged())
 
     def values_of(self, keys: Iterable[K]) -> list[V]:
-        """Return the values of all keys. Raises KeyError if one is missing."""
+        """Return the values of those of the keys that are there, in their order."""
         base, changes = self._base, self._changes
-        if not changes:
-            return [base[key] for key in keys]
-        return [self[key] for key in keys]
+        if changes:
+            found = (changes[key] if key in changes else base.get(key) for key in keys)
+            return [value for value in found if value is not None]
+        return [value for key in keys if (value := base.get(key)) is not None]
 
     def changed(self, changes: Mapping[K, V | None]) -> "Overlay[K, V]":
         """Return the mapping with other values; None removes a key."""
