@@ -6,7 +6,8 @@ import pytest
 
 from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict
-from covey.model.ids import AggregateId, HostId, ScopeId
+from covey.model.fleet_records import AggregateRecord
+from covey.model.ids import AggregateId, HostId, ProjectId, ScopeId
 from covey.model.scopes import Scope
 from covey.storage.store import Store
 from tests.build import LATER, NOW, a_host
@@ -238,3 +239,21 @@ def test_thousands_of_hosts_change_zone_in_one_transaction(store: Store) -> None
         assert len(tx.aggregates.zones_of(hosts)) == 6000
         tx.aggregates.set_zone(key, "other", LATER)
         assert tx.hosts.zones() == [("other", False)]
+
+
+@pytest.mark.usefixtures("hosts")
+def test_scheduler_reads_scope_projects_and_traits_of_aggregates(store: Store) -> None:
+    rack, closed, plain = add(store, "rack-1", scope=RACK), add(store, "closed"), add(store, "plain")
+    metadata = {"filter_tenant_id": "web, shop", "filter_tenant_id2": "hr", "trait:CUSTOM_A": "required", "x": "y"}
+    with store.write() as tx:
+        tx.aggregates.set_metadata(closed, metadata, LATER)
+    projects = frozenset(map(ProjectId, ("web", "shop", "hr")))
+    expected = [
+        AggregateRecord(rack, "uuid of rack-1", RACK),
+        AggregateRecord(closed, "uuid of closed", None, projects, frozenset({"CUSTOM_A"})),
+        AggregateRecord(plain, "uuid of plain"),
+    ]
+    with store.read() as tx:
+        assert tx.aggregates.records() == expected
+        assert tx.aggregates.records([plain, 0, closed]) == expected[1:]
+        assert tx.aggregates.records([]) == []

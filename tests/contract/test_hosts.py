@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from covey.model.errors import Conflict
+from covey.model.fleet_records import HostRecord
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import Inventory, ResourceClass
@@ -51,6 +52,24 @@ def test_page_starts_after_a_host_and_ends_at_the_limit(store: Store, three: lis
         assert tx.hosts.find(limit=2) == [first, second]
         assert tx.hosts.find(after=second.id, limit=2) == [third]
         assert tx.hosts.find(after=third.id) == tx.hosts.find(limit=0) == []
+
+
+def test_scheduler_reads_the_state_zone_and_aggregates_of_hosts(store: Store, three: list[Host]) -> None:
+    first, second, third = three
+    with store.write() as tx:
+        zoned, plain = tx.aggregates.add([("u1", "zoned", "az-1", None), ("u2", "plain", None, None)], NOW)
+        tx.aggregates.add_hosts([(zoned, first.id), (plain, first.id), (plain, second.id)], NOW)
+        tx.hosts.set_state(replace(second, disabled=True), NOW)
+        tx.hosts.set_state(replace(third, forced_down=True), NOW)
+    expected = [
+        HostRecord(first.id, "n1", zone="az-1", aggregates=frozenset({zoned, plain})),
+        HostRecord(second.id, "n2", enabled=False, aggregates=frozenset({plain})),
+        HostRecord(third.id, "N3", up=False),
+    ]
+    with store.read() as tx:
+        assert tx.hosts.records() == expected
+        assert tx.hosts.records([third.id, 0, first.id]) == [expected[0], expected[2]]
+        assert tx.hosts.records([]) == []
 
 
 NAMES = {

@@ -71,6 +71,9 @@ def test_records_hold_all_of_a_provider(store: Store) -> None:
         frozenset({AGGREGATE}),
     )
     assert below.inventories == {"VGPU": InventoryRecord(4, 1, 2, 3, 1, 2.0, 0)}
+    with store.read() as tx:
+        assert tx.providers.records([below.id, 0]) == [below]
+        assert tx.providers.records([]) == []
 
 
 def test_change_log_holds_amounts_of_custom_classes(store: Store) -> None:
