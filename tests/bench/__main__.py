@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import boots, candidates, comparison, decisions, machine, placement, topology
+from tests.bench import boots, candidates, comparison, decisions, machine, placement, reads, topology
 from tests.bench.backends import BACKENDS
 from tests.bench.table import Row, markdown
 
-_SECTIONS = ("decisions", "candidates", "nova", "placement", "boots", "topology")
+_SECTIONS = ("decisions", "candidates", "nova", "placement", "boots", "reads", "topology")
 
 
 def _arguments() -> argparse.Namespace:
@@ -34,6 +34,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=500, metavar="N", help="decisions for each row")
     parser.add_argument("--database", choices=BACKENDS, action="append", help="measure boots on this database only")
     parser.add_argument("--hosts", type=int, default=sizes.hosts, metavar="N", help="for boots")
+    parser.add_argument("--servers", type=int, default=reads.SERVERS, metavar="N", help="for reads")
     parser.add_argument("--groups", type=int, default=sizes.groups, metavar="N", help="for boots")
     parser.add_argument("--boots", type=int, default=sizes.boots, metavar="N", help="for each round")
     parser.add_argument("--rounds", type=int, default=sizes.rounds, metavar="N", help="of boots; the median is shown")
@@ -102,6 +103,9 @@ def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
     if "boots" in sections:
         names = chosen.database or list(BACKENDS)
         rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _log)
+    if "reads" in sections:
+        names = chosen.database or list(BACKENDS)
+        rows += reads.measure(names, chosen.hosts, chosen.servers, chosen.data_dir, about.append, _log)
     if "topology" in sections:
         names = chosen.database or list(BACKENDS)
         rows += topology.measure(

@@ -6,17 +6,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-import requests
 from playwright.sync_api import Page
 
 from tests.acceptance import storm
 from tests.acceptance.browser import chromium
-from tests.acceptance.processes import Covey, running_covey
+from tests.acceptance.processes import running_covey
 from tests.bench import fleets, machine
+from tests.bench.reads import VARIABLES, fill
 
-BATCH = 1000
-HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "compute 2.1000"}
-VARIABLES = storm.settings(storm.UNLIMITED, WORKER__THREADS="0")  # servers have hosts but are never built
 ROUNDS = 5
 
 # Moves the map a little in every frame, and records the time between frames.
@@ -49,16 +46,6 @@ _FIRST = """() => ({
   fleet: performance.getEntriesByType("resource").filter((e) => e.name.includes("/data/fleet"))
     .map((e) => ({ ms: e.duration, bytes: e.transferSize }))[0],
 })"""
-
-
-def fill(covey: Covey, servers: int) -> None:
-    """Create servers in batches; four of five batches have their own group."""
-    for number in range(servers // BATCH):
-        group = {"server_group": {"name": f"group-{number}", "policies": ["soft-anti-affinity:rack"]}}
-        created = requests.post(f"{covey.url}/compute/v2.1/os-server-groups", json=group, headers=HEADERS, timeout=60)
-        group_id = created.json()["server_group"]["id"] if number % 5 else None
-        body = storm.boot_body(f"s{number}", "bench", group_id, min_count=BATCH, max_count=BATCH)
-        requests.post(f"{covey.url}/compute/v2.1/servers", json=body, headers=HEADERS, timeout=600).raise_for_status()
 
 
 def wait_for_map(page: Page) -> None:
