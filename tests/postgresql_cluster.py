@@ -1,6 +1,11 @@
 """A PostgreSQL server of its own, for tests that restart it, crash it, or replace it by a standby."""
 
+import atexit
+import contextlib
+import os
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +30,7 @@ class Cluster(PostgreSQL):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory / "data")
+        atexit.unregister(self._server._cleanup)
         self._data = self._server.pgdata
         self.socket = Path(self._url("postgres").partition("host=")[2]) / ".s.PGSQL.5432"
         for name, value in SETTINGS.items():
@@ -41,6 +47,16 @@ class Cluster(PostgreSQL):
     def terminate_sessions(self) -> None:
         """Terminate all other sessions."""
         self._run(_OTHER_SESSIONS)
+
+    def kill_session(self) -> None:
+        """Kill a session, as the kernel does when memory is short. The server ends all others, and recovers."""
+        killed, other = self.connect("postgres"), self.connect("postgres")
+        os.kill(killed.info.backend_pid, signal.SIGKILL)
+        with contextlib.suppress(psycopg.OperationalError):
+            other.execute("SELECT pg_sleep(60)")  # up to the end of all sessions
+        assert other.closed
+        while not self._accepts_sessions():
+            time.sleep(0.05)
 
     def connect(self, database: str) -> "psycopg.Connection[tuple[Any, ...]]":
         return psycopg.connect(self._url(database))
@@ -74,6 +90,13 @@ class Cluster(PostgreSQL):
         self._control("start", "-o", f'-h "" -k {self.socket.parent}')
         if promote:
             self._control("promote")
+
+    def _accepts_sessions(self) -> bool:
+        try:
+            self.connect("postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def _control(self, command: str, *options: str) -> None:
         self._execute(

@@ -41,6 +41,7 @@ def fault_thread(cluster: Cluster, proxy: LossyProxy, over: threading.Event) -> 
         lambda: cluster.restart("fast"),
         lambda: cluster.restart("immediate"),
         crash_after_aborts,
+        cluster.kill_session,
         cluster.terminate_sessions,
         proxy.cut,
         lambda: proxy.lose_answers(3),

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from covey.services.maintenance import CHANGES_KEPT, Maintenance
+from covey.storage import engine
 from tests.build import NOW, a_host
 from tests.functional.fleets import Cloud
 from tests.functional.racks import HOSTS, Racks, answered, boot, boot_on, racks_on, request_server
@@ -54,6 +55,20 @@ def test_process_follows_changes_after_a_crash_that_makes_transaction_ids_availa
         cluster.abort_transactions(300)
         racks.here.check()  # looks at the log, beyond these ids
         cluster.restart("immediate")
+
+    check_policy_after(racks, crash)
+
+
+@pytest.mark.parametrize("idle_s", [0.0, 60.0], ids=["pinged", "unpinged"])
+def test_process_follows_changes_after_a_session_crashes(
+    racks: Racks, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, idle_s: float
+) -> None:
+    monkeypatch.setattr(engine, "_IDLE_S", idle_s)  # after which a connection is pinged before its use
+
+    def crash() -> None:
+        cluster.abort_transactions(300)
+        racks.here.check()
+        cluster.kill_session()
 
     check_policy_after(racks, crash)
 

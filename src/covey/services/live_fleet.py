@@ -32,6 +32,7 @@ class FleetSnapshot:
     fleet: Fleet
     tag: str
     cursor: Cursor
+    lost_connections: int  # of the store, before the fleet was loaded
     suspects: set[HostId] = field(default_factory=set)  # hosts that refused a claim, which no change explains yet
 
     @property
@@ -122,6 +123,8 @@ class LiveFleet:
 
     def _refreshed(self, tx: Transaction) -> FleetSnapshot:
         snapshot, self._snapshot = self._snapshot, None  # back in place once everything below has succeeded
+        if snapshot is not None and snapshot.lost_connections != self._store.lost_connections:
+            snapshot = None  # a server that recovers from a crash gives out transaction ids again
         changes = None if snapshot is None else tx.changes.since(snapshot.cursor, snapshot.tag)
         if snapshot is not None and changes is not None and changes.structure:
             changes = self._change_structure(snapshot)
@@ -158,12 +161,13 @@ class LiveFleet:
 
     def _load(self) -> FleetSnapshot:
         self._groups = {}
+        lost_connections = self._store.lost_connections
         with self._store.read() as tx:
             cursor = tx.changes.begin()
             providers, hosts, aggregates = tx.providers.records(), tx.hosts.records(), tx.aggregates.records()
         fleet = Fleet(providers, hosts, self._admitting(aggregates), self._weights, self._default_zone)
         gc_tuning.freeze(len(fleet))
-        return FleetSnapshot(fleet, self._new_tag(), cursor)
+        return FleetSnapshot(fleet, self._new_tag(), cursor, lost_connections)
 
     def _admitting(self, aggregates: Iterable[AggregateRecord]) -> list[AggregateRecord]:
         """Return the aggregates as the scheduler admits requests to their hosts."""

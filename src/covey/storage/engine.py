@@ -90,7 +90,7 @@ def _ping_when_idle(engine: sa.Engine) -> None:
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            raise sa.exc.DisconnectionError from error
+            raise sa.exc.InvalidatePoolError from error  # the others are as old
 
     event.listen(engine, "checkin", note_use)
     event.listen(engine, "checkout", ping)

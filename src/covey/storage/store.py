@@ -141,9 +141,15 @@ class Transaction:
 
 
 class Store:
-    """Transactions on one database. Thread-safe."""
+    """Transactions on one database. Thread-safe.
+
+    `lost_connections` grows when a connection turns out to be dead. PostgreSQL may then have recovered from a crash:
+    what memory holds of its rows may be wrong.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
+        self.lost_connections = 0
+        sa.event.listen(engine, "invalidate", self._count_loss)
         self._reader = databases.reader(engine)
         self._writer = databases.writer(engine)
         self._autocommitter = databases.autocommitter(engine)
@@ -171,6 +177,9 @@ class Store:
             tx = Transaction(connection)
             yield tx
             tx.topology.finish()
+
+    def _count_loss(self, *_: object) -> None:
+        self.lost_connections += 1
 
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""
