@@ -22,12 +22,14 @@ def extended(column: NDArray[T], size: int, fill: int = 0) -> NDArray[T]:
     return np.concatenate([column, np.full((*column.shape[:-1], missing), fill, dtype=column.dtype)], axis=-1)
 
 
-def with_values(column: NDArray[T], values: Mapping[int, object]) -> NDArray[T]:
-    """Return the column with these values, by row; itself if it has them already."""
+def with_values(column: NDArray[T], values: Mapping[int, object], size: int, fill: int = 0) -> NDArray[T]:
+    """Return the column with these values, by row, and `fill` in other new rows; itself if nothing changes."""
     rows, new = np.array([*values], dtype=np.intp), np.array([*values.values()], dtype=column.dtype)
-    if (column[rows] == new).all():
-        return column
-    changed = column.copy()
+    changed = extended(column, size, fill)
+    if changed is column:
+        if (column[rows] == new).all():
+            return column
+        changed = column.copy()
     changed[rows] = new
     return changed
 

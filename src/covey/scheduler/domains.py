@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.fleet_records import HostRecord
-from covey.scheduler.columns import Column, Mask, Rows, extended, highest, with_values
+from covey.scheduler.columns import Column, Mask, Rows, highest, with_values
 from covey.scheduler.labels import Labels
 from covey.scheduler.overlays import Overlay
 
@@ -57,12 +57,12 @@ class Domains:
             row: [n for each in ids if (n := self._find(str(each))) is not None] for row, ids in aggregates.items()
         }
         numbers = {row: domains[0] if len(domains) == 1 else NO_DOMAIN for row, domains in found.items()}
-        of_host = with_values(extended(self.of_host, size, NO_DOMAIN), numbers)
+        of_host = with_values(self.of_host, numbers, size, NO_DOMAIN)
         ambiguous = {row: len(domains) > 1 for row, domains in found.items()}
         return replace(
             self,
             of_host=of_host,
-            ambiguous=with_values(extended(self.ambiguous, size), ambiguous),
+            ambiguous=with_values(self.ambiguous, ambiguous, size),
             _runs=self._runs if of_host is self.of_host else _runs(of_host),
         )
 

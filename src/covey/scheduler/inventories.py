@@ -167,14 +167,13 @@ class Inventories:
 
     def _change(self, records: Mapping[int, ProviderRecord | None], replaced: Iterable[int], hosts: Mask) -> None:
         self.classes, self.units = dict(self.classes), dict(self.units)
-        self.exists, self.capacity, self.free = self.exists.copy(), self.capacity.copy(), self.free.copy()
         self._grow(hosts.size, (name for each in records.values() if each for name in each.inventories))
         self.exists[:, [*replaced]] = False
         self._set(records, keep_use=True)
         self._weigh_all(hosts)
 
     def _grow(self, size: int, names: Iterable[str]) -> None:
-        """Add rows up to this number, and a line for each class that is new."""
+        """Add rows up to this number, and a line for each class that is new; the matrices are then private ones."""
         for name in names:
             self.classes.setdefault(name, len(self.classes))
         for column in ("exists", "capacity", "free"):
@@ -182,7 +181,7 @@ class Inventories:
             missing = len(self.classes) - len(matrix)
             if missing:
                 matrix = np.vstack([matrix, np.zeros((missing, size), dtype=matrix.dtype)])
-            setattr(self, column, matrix)
+            setattr(self, column, matrix.copy() if matrix is getattr(self, column) else matrix)
         self.units = {line: _extended_units(units, size) for line, units in self.units.items()}
 
     def _set(self, records: Mapping[int, ProviderRecord | None], *, keep_use: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from covey.scheduler.columns import Mask, Rows, extended, with_values
+from covey.scheduler.columns import Mask, Rows, with_values
 
 L = TypeVar("L", bound=Hashable)
 
@@ -78,7 +78,7 @@ class Labels(Generic[L]):
         """Return the column with other sets, by row, and without labels in new rows; itself if nothing changes."""
         none = self._number(frozenset()) if size > self._of_row.size else 0
         numbers = {row: self._number(labels) for row, labels in sets.items()}
-        of_row = with_values(extended(self._of_row, size, none), numbers)
+        of_row = with_values(self._of_row, numbers, size, none)
         if of_row is self._of_row:
             return self
         other = copy(self)

@@ -9,7 +9,7 @@ import numpy as np
 from covey.model.fleet_records import NO_HOST, AggregateRecord, FleetChange, HostRecord
 from covey.model.ids import ScopeId
 from covey.model.providers import ProviderRecord
-from covey.scheduler.columns import extended, with_values
+from covey.scheduler.columns import with_values
 from covey.scheduler.domains import host_domains
 from covey.scheduler.overlays import Overlay
 from covey.scheduler.provider_trees import NO_PROVIDER, ProviderTrees
@@ -49,8 +49,8 @@ def _add_rows(new: "Fleet", records: Mapping[int, ProviderRecord | None]) -> dic
     gone = [each for each, record in records.items() if record is None and each in new.row_of]
     added = sorted(each for each, record in records.items() if record is not None and each not in new.row_of)
     by_row: dict[int, ProviderRecord | None] = {new.row_of[each]: None for each in gone}
-    returning = np.flatnonzero(np.isin(new.ids, added)).tolist() if added else []
-    rows = {int(new.ids[row]): row for row in returning}
+    places = zip(added, np.searchsorted(new.ids, added).tolist() if added else (), strict=True)
+    rows = {each: row for each, row in places if row < len(new) and new.ids[row] == each}
     unseen = [each for each in added if each not in rows]
     rows.update((each, row) for row, each in enumerate(unseen, start=len(new)))
     new.row_of = new.row_of.changed({**dict.fromkeys(gone), **rows})
@@ -66,12 +66,12 @@ def _mend_providers(new: "Fleet", records: Mapping[int, ProviderRecord | None]) 
     uuids = {row: record.uuid if record else None for row, record in records.items()}
     new.row_of_uuid = _renamed(new.row_of_uuid, {row: new.uuids.get(row) for row in records}, uuids)
     new.uuids = new.uuids.changed(uuids)
-    new.present = with_values(extended(new.present, size), {row: r is not None for row, r in records.items()})
+    new.present = with_values(new.present, {row: r is not None for row, r in records.items()}, size)
     parents = {row: NO_PROVIDER if r.parent_id is None else new.row_of[r.parent_id] for row, r in kept.items()}
     roots = {row: new.row_of[r.root_id or r.id] for row, r in kept.items()}
     gone = records.keys() - kept.keys()
-    new.parent = with_values(extended(new.parent, size), {**dict.fromkeys(gone, NO_PROVIDER), **parents})
-    new.root = with_values(extended(new.root, size), {**own, **{row: row for row in gone}, **roots})
+    new.parent = with_values(new.parent, {**dict.fromkeys(gone, NO_PROVIDER), **parents}, size)
+    new.root = with_values(new.root, {**own, **{row: row for row in gone}, **roots}, size)
     new.traits = new.traits.changed({row: r.traits if r else _NOTHING for row, r in records.items()}, size)
     new.member_of = new.member_of.changed({row: r.aggregates if r else _NOTHING for row, r in records.items()}, size)
 
@@ -83,9 +83,9 @@ def _mend_hosts(new: "Fleet", hosts: Mapping[int, HostRecord]) -> None:
     names = {row: host.name or None for row, host in hosts.items()}
     new.row_of_name = _renamed(new.row_of_name, {row: new.hosts.get(row, NO_HOST).name or None for row in hosts}, names)
     new.hosts = new.hosts.changed({**dict.fromkeys(range(new.is_host.size, size), NO_HOST), **hosts})
-    new.is_host = with_values(extended(new.is_host, size), {row: host is not NO_HOST for row, host in hosts.items()})
-    new.enabled = with_values(extended(new.enabled, size), {row: host.enabled for row, host in hosts.items()})
-    new.up = with_values(extended(new.up, size), {row: host.up for row, host in hosts.items()})
+    new.is_host = with_values(new.is_host, {row: host is not NO_HOST for row, host in hosts.items()}, size)
+    new.enabled = with_values(new.enabled, {row: host.enabled for row, host in hosts.items()}, size)
+    new.up = with_values(new.up, {row: host.up for row, host in hosts.items()}, size)
     new.zone = new.zone.changed({row: new.zone_labels(host) for row, host in hosts.items()}, size)
     new.in_aggregates = new.in_aggregates.changed({row: host.aggregates for row, host in hosts.items()}, size)
 
