@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from covey.scheduler.fleet import Fleet
 
 _NOTHING: frozenset[str] = frozenset()
+_TREE_COLUMNS = ("parent", "root", "present", "traits", "member_of")
 
 
 def mended(fleet: "Fleet", change: FleetChange) -> "Fleet":
@@ -37,7 +38,8 @@ def mended(fleet: "Fleet", change: FleetChange) -> "Fleet":
     _mend_domains(new, fleet, hosts, _changed_scopes(fleet.aggregates, change.aggregates))
     if new.ids is not fleet.ids and (new.ids[1:] < new.ids[:-1]).any():
         _sort(new)
-    new.trees = ProviderTrees(new.parent, new.root, new.present, new.traits, new.member_of)
+    if any(getattr(new, column) is not getattr(fleet, column) for column in _TREE_COLUMNS):
+        new.trees = ProviderTrees(*(getattr(new, column) for column in _TREE_COLUMNS))
     return new
 
 

@@ -188,7 +188,19 @@ def test_columns_that_do_not_change_are_shared() -> None:
     before = racks()
     after = moved(before, 2, enabled=False)
     assert after.enabled is not before.enabled
-    for column in ("ids", "up", "is_host", "parent", "root", "present", "traits", "member_of", "zone", "in_aggregates"):
+    for column in (
+        "ids",
+        "up",
+        "is_host",
+        "parent",
+        "root",
+        "present",
+        "traits",
+        "member_of",
+        "zone",
+        "in_aggregates",
+        "trees",
+    ):
         assert getattr(after, column) is getattr(before, column)
     assert after.domains(RACK.id) is before.domains(RACK.id)
     assert after.capacity is before.capacity
