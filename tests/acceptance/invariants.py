@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from covey.model.claims import amounts_of
+from covey.model.flavor_requests import resource_request
 from covey.model.flavors import Flavor
 from covey.model.inventory import ResourceClass
 from covey.storage import tables
@@ -148,7 +148,7 @@ def _wanted(rows: Rows) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
 
 
 def _size(flavor: Flavor) -> dict[str, int]:
-    return dict(amounts_of(flavor))
+    return dict(resource_request(flavor).total)
 
 
 def _mirror(rows: Rows) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from covey.model.claims import NewServer, Plan
+from covey.model.flavor_requests import resource_request
 from covey.model.groups import Group, GroupPolicy, PolicyKind
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.resources import server_resources
@@ -38,7 +39,8 @@ def a_server(name: str, host: int | None, group: str | None = None) -> NewServer
         host_id=None if host is None else HostId(host),
         group_id=None if group is None else GroupId(group),
     )
-    return NewServer(server, "req-1")
+    allocations = {} if host is None else {host: resource_request(server.flavor).total}
+    return NewServer(server, "req-1", allocations)
 
 
 def a_group(name: str, *policies: GroupPolicy) -> Group:
@@ -63,8 +65,8 @@ def file(tmp_path: Path, sqlite_server: SQLite) -> Iterator[Path]:
             new_servers += [a_server("shelved", 3), a_server("moved", 3)]
             tx.claims.commit(Plan(new_servers=new_servers), "", NOW, None)
             tx.claims.release("shelved")
-            tx.claims.move_allocations(ServerId("moved"), "the-move", HostId(3))
-            tx.claims.relocate("moved", HostId(2), server_resources(2, 512, 1))
+            tx.claims.move_allocations(ServerId("moved"), "the-move")
+            tx.claims.relocate("moved", {2: server_resources(2, 512, 1)})
         with connected.begin() as connection:
             for text in (
                 "DELETE FROM work",

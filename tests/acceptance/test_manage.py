@@ -56,7 +56,7 @@ def hold(store: Store, consumer: str, kind: str = "INSTANCE") -> None:
         assert host is not None
         tx.claims.add_consumer(consumer, "web", "alice", kind)
         tx.allocations.take([(host.id, "VCPU", 1)])
-        tx.claims.allocate(consumer, host.id, server_resources(1, 0, 0))
+        tx.claims.allocate(consumer, {host.id: server_resources(1, 0, 0)})
 
 
 def boot(store: Store) -> None:
@@ -78,7 +78,9 @@ def boot(store: Store) -> None:
             NOW,
             host_id=host.id,
         )
-        tx.claims.commit(Plan(new_servers=[NewServer(server, "r")]), "", NOW, None)
+        tx.claims.commit(
+            Plan(new_servers=[NewServer(server, "r", {host.id: server_resources(1, 512, 1)})]), "", NOW, None
+        )
         tx.claims.release(SERVER)
 
 

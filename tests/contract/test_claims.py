@@ -35,7 +35,7 @@ def a_server(name: str, host: HostId) -> NewServer:
         updated_at=NOW,
         host_id=host,
     )
-    return NewServer(server, "req-1")
+    return NewServer(server, "req-1", {host: AMOUNTS})
 
 
 def hosts(store: Store) -> tuple[HostId, HostId]:
@@ -52,7 +52,7 @@ def test_two_servers_that_swap_hosts_do_not_deadlock(store: Store) -> None:
 
     def relocate(server: str, host: HostId) -> CoveyError | None:
         with store.write() as tx:
-            tx.claims.relocate(server, host, AMOUNTS)
+            tx.claims.relocate(server, {host: AMOUNTS})
         return None
 
     for number in range(ROUNDS):
@@ -71,9 +71,9 @@ def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> 
     with store.write() as tx:
         tx.claims.commit(Plan(new_servers=[a_server("c", two)]), "", NOW, None)
     with pytest.raises(StaleClaim), store.write() as tx:
-        tx.claims.relocate("c", one, AMOUNTS)
+        tx.claims.relocate("c", {one: AMOUNTS})
     with store.write() as tx:
-        tx.claims.relocate("c", one, server_resources(2, 512, 1))
+        tx.claims.relocate("c", {one: server_resources(2, 512, 1)})
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=4)}})
         assert tx.claims.release("c") == [UsageChange(one, -2, -512, -1)], "an allocation can always be released"
 
@@ -84,9 +84,9 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
         name = f"s{number}"
         with store.write() as tx:
             tx.claims.commit(Plan(new_servers=[a_server(name, one)]), "", NOW, None)
-            tx.claims.move_allocations(ServerId(name), f"move-of-{name}", one)
+            tx.claims.move_allocations(ServerId(name), f"move-of-{name}")
             tx.claims.take([UsageChange(two, *SIZE)])
-            tx.claims.allocate(name, two, AMOUNTS)
+            tx.claims.allocate(name, {two: AMOUNTS})
 
         def release_first(name: str = name) -> CoveyError | None:
             with store.write() as tx:

@@ -262,9 +262,16 @@ class Cloud:
 
     def check(self) -> None:
         """Assert that allocations, inventories and quotas agree."""
-        read = (tables.allocations, tables.inventories, tables.servers, tables.migrations, tables.quota_usages)
+        read = (
+            tables.allocations,
+            tables.inventories,
+            tables.servers,
+            tables.migrations,
+            tables.quota_usages,
+            tables.hosts,
+        )
         with self.connection.connect() as connection:
-            allocations, inventories, servers, migrations, usages = (
+            allocations, inventories, servers, migrations, usages, hosts = (
                 list(connection.execute(sa.select(table))) for table in read
             )
         taken: dict[tuple[int, str], int] = defaultdict(int)
@@ -272,7 +279,9 @@ class Cloud:
             taken[row.provider_id, row.resource_class] += row.used
         used = {(row.provider_id, row.resource_class): row.used for row in inventories}
         assert taken == {key: amount for key, amount in used.items() if amount}
-        _check_places({(row.consumer_uuid, row.provider_id) for row in allocations}, servers, migrations)
+        ids = {host.id for host in hosts}  # other providers may serve a part of a server
+        on_hosts = {(row.consumer_uuid, row.provider_id) for row in allocations if row.provider_id in ids}
+        _check_places(on_hosts, servers, migrations)
         _check_use(servers, migrations, usages)
         self._check_fleet(used)
 

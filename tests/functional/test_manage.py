@@ -8,8 +8,8 @@ import pytest
 
 from covey import clock_and_ids
 from covey.model.changes import UsageChange
-from covey.model.claims import amounts_of
 from covey.model.errors import NotFound
+from covey.model.flavor_requests import resource_request
 from covey.model.ids import HostId
 from covey.model.providers import InventoryRecord
 from covey.model.resources import server_resources
@@ -65,9 +65,9 @@ def allocate(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     with cloud.store.write() as tx:
         tx.claims.add_consumer(consumer, "web", "alice", kind)
         flavor = a_flavor(vcpus=1, memory_mb=1024, disk_gb=10)
-        use = usage_change(host_id(cloud, host), amounts_of(flavor))
+        use = usage_change(host_id(cloud, host), resource_request(flavor).total)
         tx.claims.take([use])
-        tx.claims.allocate(consumer, HostId(use.host_id), amounts_of(flavor))
+        tx.claims.allocate(consumer, {use.host_id: resource_request(flavor).total})
         tx.changes.add_uses([use])
     return consumer
 
@@ -83,7 +83,7 @@ def add_allocation(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, i
     here = host_id(cloud, host)
     with cloud.store.write() as tx:
         tx.claims.take([UsageChange(here, *amounts)])
-        tx.claims.allocate(consumer, here, server_resources(*amounts))
+        tx.claims.allocate(consumer, {here: server_resources(*amounts)})
         tx.changes.add_uses([UsageChange(here, *amounts)])
 
 

@@ -8,12 +8,15 @@ from uuid import UUID
 from covey.model.errors import CoveyError
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
-from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
-from covey.model.resources import Resources, server_resources
+from covey.model.ids import GroupId, ProjectId, ServerId, UserId
+from covey.model.resources import Resources
 from covey.model.servers import Details, HostRequirements, PlacementRequest, Server
 
 IdempotencyKey = tuple[ProjectId, str]
 """A project, and its own name for a request."""
+
+Allocations = Mapping[int, Resources]
+"""What a server takes of each resource provider, by the id of the provider; a host is one."""
 
 Answer = tuple[str, Sequence[str]]
 """The fingerprint of a request that had an idempotency key, and the ids of its servers."""
@@ -77,11 +80,7 @@ class NewServer:
 
     server: Server
     request_id: str
-
-    @property
-    def amounts(self) -> Resources:
-        """What the server takes of its host."""
-        return amounts_of(self.server.flavor)
+    allocations: Allocations = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -90,7 +89,7 @@ class Plan:
 
     outcomes: list[list[Server] | CoveyError] = field(default_factory=list)  # in the order of the requests
     new_servers: list[NewServer] = field(default_factory=list)
-    taken: list[tuple[Sequence[HostId], Resources]] = field(default_factory=list)  # room taken from the fleet in memory
+    taken: list[tuple[Sequence[int], Resources]] = field(default_factory=list)  # room taken from the fleet in memory
     groups: dict[GroupId, GroupState] = field(default_factory=dict)  # as the plan leaves them
     limits: dict[ProjectId, tuple[int, int, int]] = field(
         default_factory=dict
@@ -107,9 +106,3 @@ class Plan:
     def placed(self) -> list[NewServer]:
         """The new servers that have a host."""
         return [new for new in self.new_servers if new.server.host_id is not None]
-
-
-def amounts_of(flavor: Flavor) -> Resources:
-    """Return what a server of that flavor takes of a host. Disk includes ephemeral disk and swap."""
-    disk_gb = flavor.disk_gb + flavor.ephemeral_gb + -(-flavor.swap_mb // 1024)
-    return server_resources(flavor.vcpus, flavor.memory_mb, disk_gb)

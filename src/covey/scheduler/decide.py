@@ -1,15 +1,19 @@
 """The scheduler's pipeline: filter the hosts, rank the candidates, choose. Equal inputs give equal decisions."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from covey.model.claims import Allocations
 from covey.model.ids import HostId
+from covey.model.resources import Resources
 from covey.scheduler import batch
 from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, WITHOUT_GROUP, Constraint
 from covey.scheduler.fleet import Fleet, Mask, Rows, best_rows
 from covey.scheduler.policies import soft_policies
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.serving import allocations_on, needs_providers
 from covey.scheduler.tie_breaking import TieBreaker, pick
 
 _MAX_STATIC_MASKS = 256
@@ -24,6 +28,11 @@ class Decision:
     candidates: int  # hosts that admit the first server
     seed: int
     proved: bool = True  # no more servers fit, up to the count; False if the search stopped at its limit
+    served: tuple[Allocations, ...] | None = None  # by several providers, for each chosen host; None: by the host alone
+
+    def allocations(self, amounts: Resources) -> Iterable[Allocations]:
+        """Return what each server takes of each provider; of its host these amounts, if that serves it alone."""
+        return ({host: amounts} for host in self.chosen) if self.served is None else self.served
 
 
 def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decision:
@@ -34,12 +43,46 @@ def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decis
     mask = allowed_hosts(spec, fleet)
     candidates = int(np.count_nonzero(mask))
     chosen, proved = list[int](), True
+    if candidates and needs_providers(spec, fleet, mask):
+        return _one_by_one(spec, fleet, candidates, seed)
     if candidates and spec.count == 1 and subset == 1:
         chosen = [pick(_best(spec, fleet, mask), seed)]
     elif candidates:
         chosen, proved = batch.choose(spec, fleet, np.flatnonzero(mask), TieBreaker(seed, subset))
     hosts = tuple(HostId(host) for host in fleet.ids[chosen].tolist()) if chosen else ()
     return Decision(hosts if len(hosts) >= spec.minimum else (), hosts, candidates, seed, proved)
+
+
+def _one_by_one(spec: RequestSpec, fleet: Fleet, candidates: int, seed: int) -> Decision:
+    """Decide servers that several providers may serve: each on what the ones before it left."""
+    left, places = fleet.copy(), dict(spec.group.places)
+    hosts, served = list[HostId](), list[Allocations]()
+    while len(hosts) < spec.count:
+        one = replace(spec, count=1, minimum=1, group=replace(spec.group, places=dict(places)))
+        found = _served_best(one, left, seed + len(hosts))
+        if found is None:
+            break
+        row, allocations = found
+        left.take_all(allocations.items())
+        hosts.append(HostId(int(fleet.ids[row])))
+        served.append(allocations)
+        places[hosts[-1]] = places.get(hosts[-1], 0) + 1
+    enough = len(hosts) >= spec.minimum
+    chosen = tuple(hosts) if enough else ()
+    return Decision(chosen, tuple(hosts), candidates, seed, served=tuple(served) if enough else ())
+
+
+def _served_best(spec: RequestSpec, fleet: Fleet, seed: int) -> tuple[int, Allocations] | None:
+    """Return the best host whose providers serve the server together, and what it takes of each."""
+    mask = allowed_hosts(spec, fleet)
+    while mask.any():
+        row = pick(_best(spec, fleet, mask), seed)
+        allocations = allocations_on(spec, fleet, row)
+        if allocations is not None:
+            return row, allocations
+        mask = mask.copy()
+        mask[row] = False
+    return None
 
 
 def allowed_hosts(spec: RequestSpec, fleet: Fleet) -> Mask:

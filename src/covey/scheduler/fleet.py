@@ -155,11 +155,11 @@ class Fleet:
         """Take amounts of a row; negative amounts are given back."""
         self.inventories.take(row, amounts)
 
-    def take_for(self, hosts: Sequence[HostId], amounts: Resources) -> None:
-        """Take the same amounts on each of the hosts; those that the fleet does not have do not count."""
-        row = self.row_of.get(hosts[0]) if len(hosts) == 1 else None
+    def take_for(self, providers: Sequence[int], amounts: Resources) -> None:
+        """Take the same amounts of each of the providers, by id; those that the fleet does not have do not count."""
+        row = self.row_of.get(providers[0]) if len(providers) == 1 else None
         if row is None:
-            self.inventories.take_equal(self.rows(hosts), amounts)
+            self.inventories.take_equal(self.rows(providers), amounts)
         else:
             self.inventories.take(row, amounts)
 
@@ -178,9 +178,9 @@ class Fleet:
         """Return the zone of a host as a set of labels."""
         return frozenset() if host is NO_HOST else frozenset({host.zone or self.default_zone})
 
-    def rows(self, hosts: Iterable[HostId]) -> Rows:
-        """Return the rows of those of the hosts that the fleet has."""
-        return np.array(self.row_of.values_of(hosts), dtype=np.intp)
+    def rows(self, providers: Iterable[int]) -> Rows:
+        """Return the rows of those of the providers that the fleet has."""
+        return np.array(self.row_of.values_of(providers), dtype=np.intp)
 
     def mask_of(self, hosts: Iterable[HostId]) -> Mask:
         """Return a mask of the hosts."""

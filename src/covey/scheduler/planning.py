@@ -1,13 +1,14 @@
 """Planning: from requests for servers to the rows to write. The same inputs give the same plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from covey.model.claims import Answer, IdempotencyKey, NewServer, Plan, ResolvedRequest, ServerRequest, amounts_of
+from covey.model.claims import Allocations, Answer, IdempotencyKey, NewServer, Plan, ResolvedRequest, ServerRequest
 from covey.model.errors import Conflict, CoveyError, Invalid, OverQuota
-from covey.model.groups import GroupState, GroupView
+from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
+from covey.model.resources import Resources
 from covey.model.servers import (
     Details,
     Fault,
@@ -18,11 +19,12 @@ from covey.model.servers import (
     Task,
     VmState,
 )
-from covey.scheduler.decide import decide
+from covey.scheduler.decide import Decision, decide
 from covey.scheduler.explain import NoHost
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
 
+NOTHING: Allocations = {}
 NO_FAULTS: Mapping[ServerId, Fault] = {}
 COUNTED = ("instances", "cores", "ram")
 """The quotas that count servers, in the order in which usage is stored."""
@@ -131,12 +133,21 @@ class _Planner:
         decision = decide(spec, fleet, request.seed, self._subset)
         if not decision.chosen:
             raise NoHost(spec, fleet.copy(), decision.fitting, proved=decision.proved, known_reason=resolved.refusal)
-        fleet.take_for(decision.chosen, spec.amounts)
-        self.plan.taken.append((decision.chosen, spec.amounts))
+        self._take(decision, spec.amounts)
         if request.group_id is not None and state is not None:
             self.plan.groups[request.group_id] = state.with_members(request.user_id, decision.chosen)
         record = PlacementRecord(seed=decision.seed, candidates=decision.candidates, hosts=fleet.host_rows.size)
-        return self._add(request, self._servers(request, resolved, decision.chosen, record))
+        servers = self._servers(request, resolved, decision.chosen, record)
+        return self._add(request, servers, decision.allocations(spec.amounts))
+
+    def _take(self, decision: Decision, amounts: Resources) -> None:
+        """Take the room of the chosen hosts, or of the providers that serve them, from the fleet."""
+        taken: Sequence[tuple[Sequence[int], Resources]] = [(decision.chosen, amounts)]
+        if decision.served is not None:
+            taken = [((provider,), each) for served in decision.served for provider, each in served.items()]
+        for providers, each in taken:
+            self._fleet.take_for(providers, each)
+        self.plan.taken += taken
 
     def _answered(self, request: ServerRequest) -> list[Server] | None:
         """Return the servers of an earlier request with the same key. Raises Conflict if that request differs."""
@@ -165,14 +176,9 @@ class _Planner:
         requirements, forced = resolved.requirements, resolved.placement.forced
         if self._context.avoid and not forced:
             requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | self._context.avoid)
-        return RequestSpec(
-            amounts_of(resolved.flavor),
-            count=self._within_quota(request, resolved, state),
-            minimum=request.minimum,
-            requirements=requirements,
-            group=state.view() if state else GroupView(),
-            forced=forced,
-        )
+        spec = RequestSpec.for_flavor(resolved.flavor, requirements, state.view() if state else None, forced=forced)
+        count = self._within_quota(request, resolved, state)
+        return spec if count == 1 else replace(spec, count=count, minimum=request.minimum)
 
     def _within_quota(self, request: ServerRequest, resolved: ResolvedRequest, state: GroupState | None) -> int:
         """Return how many servers the quota allows, up to the count and down to the minimum. Raises OverQuota."""
@@ -239,8 +245,13 @@ class _Planner:
             servers.append(server)
         return servers
 
-    def _add(self, request: ServerRequest, servers: list[Server]) -> list[Server]:
-        self.plan.new_servers += [NewServer(server, request.request_id) for server in servers]
+    def _add(
+        self, request: ServerRequest, servers: list[Server], allocations: Iterable[Allocations] = ()
+    ) -> list[Server]:
+        held = allocations or [NOTHING] * len(servers)
+        self.plan.new_servers += [
+            NewServer(server, request.request_id, each) for server, each in zip(servers, held, strict=True)
+        ]
         if request.key is not None:
             self.plan.answers[request.key] = request.fingerprint, [server.id for server in servers]
         used = self._usage.get(request.project_id)

@@ -38,6 +38,15 @@ class ProviderTrees:
             lower = int(self.parent[lower])
         return lower == upper
 
+    def with_any(self, rows: Mask) -> Mask:
+        """Return these rows, and the roots of trees in which one of them serves."""
+        anchored = self.anchored
+        if not anchored.starts.size:
+            return rows
+        found = rows.copy()
+        found[anchored.anchor[anchored.starts]] |= np.logical_or.reduceat(rows[anchored.provider], anchored.starts)
+        return found
+
     @cached_property
     def standalone(self) -> Mask:
         """Trees of one provider that neither share with another tree nor use a sharing provider."""

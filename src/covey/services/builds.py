@@ -155,7 +155,7 @@ class Builds:
 
     def _claim(self, tx: Transaction, server: Server, destination: Destination, avoid: tuple[HostId, ...]) -> None:
         now, tries = self.clock(), len(avoid) + 1
-        self.destinations.move_claim(tx, server.id, destination, server.flavor)
+        self.destinations.move_claim(tx, server.id, destination)
         placement = replace(
             server.placement, seed=destination.seed, candidates=destination.candidates, avoid=avoid, attempts=tries
         )

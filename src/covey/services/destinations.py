@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from covey.model.claims import amounts_of
+from covey.model.claims import Allocations
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
@@ -22,6 +22,7 @@ class Destination:
 
     host_id: HostId
     host_name: str
+    allocations: Allocations
     seed: int
     candidates: int
     hosts: int
@@ -61,7 +62,7 @@ class Destinations:
     ) -> Destination:
         """Select a host by the present policies; the server never counts against itself. Raises NoHost."""
         view = GroupView() if group is None else _without(group.view(), server)
-        spec = RequestSpec(amounts_of(flavor or server.flavor), requirements=requirements, group=view, forced=forced)
+        spec = RequestSpec.for_flavor(flavor or server.flavor, requirements, view, forced=forced)
         # A transaction of its own: the caller's changes are not committed yet.
         with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
             decision = decide(spec, snapshot.fleet, self.new_seed(), self.subset)
@@ -69,23 +70,22 @@ class Destinations:
                 raise NoHost(spec, snapshot.fleet.copy())
             host = decision.chosen[0]
             name = snapshot.fleet.names[snapshot.fleet.row_of[host]]
+        (allocations,) = decision.allocations(spec.amounts)
         hosts = snapshot.fleet.host_rows.size
-        return Destination(host, name, decision.seed, decision.candidates, hosts, snapshot.token)
+        return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token)
 
-    def claim(self, tx: Transaction, consumer: str, destination: Destination, flavor: Flavor) -> None:
+    def claim(self, tx: Transaction, consumer: str, destination: Destination) -> None:
         """Claim resources for an existing consumer. Raises StaleClaim, also at the commit."""
         tx.topology.require(destination.token)
-        host, amounts = destination.host_id, amounts_of(flavor)
-        uses = [usage_change(host, amounts)]
+        uses = [usage_change(provider, amounts) for provider, amounts in destination.allocations.items()]
         tx.claims.take(uses)
-        tx.claims.allocate(consumer, host, amounts)
+        tx.claims.allocate(consumer, destination.allocations)
         tx.changes.add_uses(uses)
 
-    def move_claim(self, tx: Transaction, consumer: str, destination: Destination, flavor: Flavor) -> None:
+    def move_claim(self, tx: Transaction, consumer: str, destination: Destination) -> None:
         """Claim resources in exchange for the consumer's present allocations. Raises StaleClaim, also at the commit."""
         tx.topology.require(destination.token)
-        host = destination.host_id
-        tx.changes.add_uses(tx.claims.relocate(consumer, host, amounts_of(flavor)))
+        tx.changes.add_uses(tx.claims.relocate(consumer, destination.allocations))
 
     def release(self, tx: Transaction, *consumers: str) -> None:
         """Delete the consumers and their allocations, all in one call, so that inventories are locked in order."""

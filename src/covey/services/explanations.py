@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from covey.model.access import Actor
-from covey.model.claims import amounts_of
 from covey.model.errors import Invalid
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId, ProjectId
@@ -73,7 +72,7 @@ class Explanations:
                 if group is None:
                     raise Invalid(f"Instance group {request.group} could not be found.")
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
-            spec = RequestSpec(amounts_of(flavor), requirements=requirements, group=view)
+            spec = RequestSpec.for_flavor(flavor, requirements, view)
             fleet = self.live.read(tx).fleet
         return PlacementExplanation(explain(spec, fleet).sentence(), host_reasons(spec, fleet), _query(spec, fleet))
 
@@ -84,7 +83,7 @@ class Explanations:
         requirements = self.servers.requirements_for(server.project_id, server.flavor, server.request)
         with self.store.read() as tx:
             fleet = self.live.read(tx).fleet
-        return _query(RequestSpec(amounts_of(server.flavor), requirements=requirements), fleet)
+        return _query(RequestSpec.for_flavor(server.flavor, requirements), fleet)
 
 
 def _query(spec: RequestSpec, fleet: Fleet) -> PlacementQuery:

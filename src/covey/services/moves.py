@@ -182,7 +182,7 @@ class Moves:
         requested = self._requested_host(tx, request, found)
         destination = self.destinations.select(found, group, self._requirements(found, request, requested))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
-        self.destinations.claim(tx, found.id, destination, found.flavor)
+        self.destinations.claim(tx, found.id, destination)
         placement = replace(found.placement, seed=destination.seed, candidates=destination.candidates, avoid=())
         tx.servers.update(
             replace(found, host_id=destination.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
@@ -229,8 +229,8 @@ class Moves:
             created_at=now,
             updated_at=now,
         )
-        tx.claims.move_allocations(server.id, move.uuid, source.id)
-        self.destinations.claim(tx, server.id, destination, flavor)
+        tx.claims.move_allocations(server.id, move.uuid)
+        self.destinations.claim(tx, server.id, destination)
         self._charge_quota(tx, move)
         tx.migrations.add(move)
         tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
-from covey.model.claims import amounts_of
 from covey.model.groups import Group
 from covey.model.servers import PlacementRequest
 from covey.ports import Access
@@ -71,13 +70,9 @@ class Previews:
             placement = PlacementRequest(
                 zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden
             )
-            spec = RequestSpec(
-                amounts_of(flavor),
-                count=request.count,
-                minimum=1,
-                requirements=self.servers.requirements_for(found.project_id, flavor, placement),
-                group=tx.groups.states({found.id: found.version})[found.id].view(),
-            )
+            requirements = self.servers.requirements_for(found.project_id, flavor, placement)
+            view = tx.groups.states({found.id: found.version})[found.id].view()
+            spec = replace(RequestSpec.for_flavor(flavor, requirements, view), count=request.count)
             return self._decide(tx, actor, found, spec)
 
     def _decide(self, tx: Transaction, actor: Actor, group: Group, spec: RequestSpec) -> Preview:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from covey import cpu_affinity
 from covey.model.access import Actor
-from covey.model.claims import amounts_of
 from covey.model.errors import Conflict, NotFound
+from covey.model.flavor_requests import resource_request
 from covey.model.groups import Group
 from covey.model.ids import HostId
 from covey.model.rebalances import Rebalance, RebalanceStatus, Step
@@ -91,7 +91,7 @@ class Planner:
         assert host is not None
         request = replace(server.request, hosts=(), forced=False)  # as for every other move
         requirements = self.servers.requirements_for(server.project_id, server.flavor, request)
-        return Member(server.id, host, amounts_of(server.flavor), requirements, is_movable(server))
+        return Member(server.id, host, resource_request(server.flavor).total, requirements, is_movable(server))
 
 
 def is_movable(server: Server) -> bool:

@@ -1,7 +1,7 @@
 """Servers: create, list, show, update, delete."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from covey.model.access import Actor, Target
 from covey.model.claims import ResolvedRequest, ServerRequest
 from covey.model.errors import Conflict, Invalid, NotFound
+from covey.model.flavor_requests import resource_request
 from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ProjectId
 from covey.model.images import Image
@@ -161,12 +162,11 @@ class Servers:
         if request.same_host:
             near = self._hosts_of(request.same_host)
             only = near if only is None else only & near
-        specs = flavor.extra_specs
         return HostRequirements(
             project_id=project,
             zone=request.zone,
             required_traits=required_traits(flavor, request),
-            forbidden_traits=frozenset(traits(specs, "forbidden")) | frozenset(request.image_forbidden_traits),
+            forbidden_traits=resource_request(flavor).forbidden | frozenset(request.image_forbidden_traits),
             only_hosts=only,
             ignored_hosts=self._hosts_of(request.different_host),
         )
@@ -258,17 +258,14 @@ def require_state(server: Server, action: str, *allowed: VmState) -> None:
         raise Conflict(f"Cannot '{action}' instance {server.id} while it is in task_state {server.task}")
 
 
-def traits(specs: Mapping[str, str], word: str) -> list[str]:
-    """Return the traits that extra specs or properties require, or forbid."""
-    return [key.partition(":")[2] for key, value in specs.items() if key.startswith("trait") and value == word]
-
-
 def required_traits(flavor: Flavor, request: PlacementRequest) -> frozenset[str]:
     """Return the traits that flavor and image together require of a host."""
-    return frozenset(traits(flavor.extra_specs, "required")) | frozenset(request.image_required_traits)
+    return resource_request(flavor).required | frozenset(request.image_required_traits)
 
 
 def image_traits(image: Image | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the traits that an image requires of a host, and those that it forbids."""
-    properties: Mapping[str, str] = {} if image is None else image.properties
-    return tuple(traits(properties, "required")), tuple(traits(properties, "forbidden"))
+    properties = {} if image is None else image.properties
+    traits = {key.partition(":")[2]: value for key, value in properties.items() if key.startswith("trait:")}
+    required = tuple(trait for trait, value in traits.items() if value == "required")
+    return required, tuple(trait for trait, value in traits.items() if value == "forbidden")

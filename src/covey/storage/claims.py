@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, select, update
 
 from covey.model.changes import UsageChange
-from covey.model.claims import NewServer, Plan
+from covey.model.claims import Allocations, NewServer, Plan
 from covey.model.errors import StaleClaim
+from covey.model.flavor_requests import server_disk_gb
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
 from covey.model.providers import MAX_CAPACITY
 from covey.model.quotas import UNLIMITED
-from covey.model.resources import Resources
 from covey.model.servers import POWER_STATES
 from covey.model.work import JobKind
 from covey.storage.changes import FleetChanges
@@ -77,9 +77,7 @@ _SET_USAGE = (
 )
 _OF_CONSUMER = select(allocations).where(allocations.c.consumer_uuid == bindparam("consumer"))
 _RENAME_CONSUMER = (
-    update(allocations)
-    .where(allocations.c.consumer_uuid == bindparam("of"), allocations.c.provider_id == bindparam("on"))
-    .values(consumer_uuid=bindparam("to"))
+    update(allocations).where(allocations.c.consumer_uuid == bindparam("of")).values(consumer_uuid=bindparam("to"))
 )
 # A change of allocations locks the consumer first, so what it read stays true.
 _LOCK_CONSUMERS = (
@@ -164,7 +162,7 @@ class Claims:
         """
         version = new_version()
         placed = plan.placed
-        uses = [usage_change(new.server.host_id or 0, new.amounts) for new in placed]
+        uses = [usage_change(provider, each) for new in placed for provider, each in new.allocations.items()]
         amounts = _by_class(uses)
         with pipeline(self._connection):
             taken = self._take(amounts) if amounts else None
@@ -187,11 +185,11 @@ class Claims:
             keys.delete(plan.unused_keys)
         return version
 
-    def move_allocations(self, server: ServerId, migration: str, source: HostId) -> None:
-        """Give the allocations of a moving server on its source host to the migration."""
+    def move_allocations(self, server: ServerId, migration: str) -> None:
+        """Give the allocations of a server that is about to move to its migration."""
         owner = self._connection.execute(_COUNT_WRITE, {"of": server}).one()
         self.add_consumer(migration, owner.project_id, owner.user_id, "MIGRATION")
-        self._connection.execute(_RENAME_CONSUMER, {"of": server, "on": source, "to": migration})
+        self._connection.execute(_RENAME_CONSUMER, {"of": server, "to": migration})
 
     def return_allocations(self, migration: str, server: ServerId) -> None:
         """Give the allocations of a migration back to its server."""
@@ -204,9 +202,9 @@ class Claims:
         """Add a consumer of allocations."""
         insert_rows(self._connection, consumers, _CONSUMER, [(consumer, project, user, kind, 1)])
 
-    def allocate(self, consumer: str, host: HostId, amounts: Resources) -> None:
-        """Write the allocations of a consumer on a host, after its room was taken."""
-        rows = [(consumer, host, kind, n) for kind, n in amounts.items()]
+    def allocate(self, consumer: str, held: Allocations) -> None:
+        """Write the allocations of a consumer, after their room was taken."""
+        rows = [(consumer, provider, kind, n) for provider, each in held.items() for kind, n in each.items()]
         insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
     def release(self, *consumers: str) -> list[UsageChange]:
@@ -219,13 +217,13 @@ class Claims:
             self._connection.execute(_DROP_CONSUMER, {"consumer": consumer})
         return uses
 
-    def relocate(self, consumer: str, host: HostId, amounts: Resources) -> list[UsageChange]:
-        """Return the room of a consumer and take room for it on a host, at once. Raises StaleClaim."""
+    def relocate(self, consumer: str, held: Allocations) -> list[UsageChange]:
+        """Return the room of a consumer and take other room for it, at once. Raises StaleClaim."""
         self._connection.execute(_COUNT_WRITE, {"of": consumer})
-        uses = [*self._returned(consumer), usage_change(host, amounts)]
+        uses = [*self._returned(consumer), *(usage_change(provider, each) for provider, each in held.items())]
         self.take(uses)
         self._connection.execute(_DROP_ALLOCATIONS, {"consumer": consumer})
-        self.allocate(consumer, host, amounts)
+        self.allocate(consumer, held)
         return uses
 
     def _returned(self, consumer: str) -> list[UsageChange]:
@@ -270,7 +268,10 @@ class Claims:
         rows: list[Row] = [(new.server.id, new.server.project_id, new.server.user_id, "INSTANCE", 1) for new in placed]
         insert_rows(self._connection, consumers, _CONSUMER, rows)
         rows = [
-            (new.server.id, new.server.host_id, kind, amount) for new in placed for kind, amount in new.amounts.items()
+            (new.server.id, provider, kind, amount)
+            for new in placed
+            for provider, amounts in new.allocations.items()
+            for kind, amount in amounts.items()
         ]
         insert_rows(self._connection, allocations, _ALLOCATION, rows)
 
@@ -290,7 +291,7 @@ class Claims:
         sums: dict[str, list[int]] = {}
         for new in new_servers:
             total = sums.setdefault(new.server.project_id, [0, 0, 0])
-            for i, n in enumerate((1, new.amounts.get("VCPU", 0), new.amounts.get("MEMORY_MB", 0))):
+            for i, n in enumerate((1, new.server.flavor.vcpus, new.server.flavor.memory_mb)):
                 total[i] += n
         statement = _ADD_USAGE.format("%s" if self._postgresql else "?")
         with driver(self._connection) as raw:
@@ -320,7 +321,7 @@ def _reject_unallocatable(restricted: Mapping[tuple[int, str], AllocationUnits],
     rejected = {
         HostId(use.host_id)
         for use in uses
-        for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True)
+        for kind, amount in use.amounts.items()
         if amount > 0 and not restricted.get((use.host_id, kind), NO_UNIT_LIMITS).allow(amount)
     }
     if rejected:
@@ -364,7 +365,9 @@ def _server_row(new: NewServer) -> tuple[object, ...]:
         dump(s.details),
         s.details.reservation_id,
         s.details.locked,
-        *(new.amounts.get(kind, 0) for kind in _CLASSES),
+        s.flavor.vcpus,
+        s.flavor.memory_mb,
+        server_disk_gb(s.flavor),
         None if s.fault is None else dump(s.fault),
         dump(s.placement),
         s.created_at,

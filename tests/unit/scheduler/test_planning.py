@@ -82,7 +82,7 @@ class TestOutcomes:
         assert (server.id, server.name, server.host_id, server.host_name) == (FIRST, "s", 1, "n1")
         assert (server.vm_state, server.created_at, server.tags) == (VmState.BUILDING, NOW, frozenset({"blue"}))
         assert (server.placement.seed, server.placement.candidates, server.placement.hosts) == (7, 1, 1)
-        assert result.new_servers == [NewServer(server, "req-1")]
+        assert result.new_servers == [NewServer(server, "req-1", {1: server_resources(2, 1024, 10)})]
         assert result.taken == [((1,), server_resources(2, 1024, 10))]
         assert free(there) == [[6], [7168], [90]]
 

@@ -10,6 +10,7 @@ from covey.api.compute import schemas
 from covey.api.compute.microversions import CHECKED_EXTRA_SPECS
 from covey.api.requests import Request, read_body, read_query
 from covey.model.errors import Invalid
+from covey.model.flavor_requests import check_spec
 from covey.services.flavors import Flavors as Service
 
 _MAX_LENGTH = 255
@@ -49,7 +50,7 @@ class ExtraSpecs:
 
 
 def _texts(req: Request, specs: Mapping[str, object]) -> dict[str, str]:
-    """Return the specs with numbers as text. Raises Invalid, from 2.86 on also for the value of a trait."""
+    """Return the specs with numbers as text. Raises Invalid, from 2.86 on also for traits and resources."""
     texts = {key: str(value) for key, value in specs.items()}
     for value in texts.values():
         if len(value) > _MAX_LENGTH:  # a number, whose length the schema does not limit
@@ -61,4 +62,5 @@ def _texts(req: Request, specs: Mapping[str, object]) -> dict[str, str]:
                     f"Validation failed; extra spec '{key}' has the value '{value}', "
                     f"which is not one of {[*TRAIT_VALUES]}."
                 )
+            check_spec(key, value)
     return texts

@@ -7,8 +7,8 @@ from oslo_config import cfg
 
 from covey import bootstrap
 from covey.model.aggregates import required_traits, reserved_projects
-from covey.model.claims import amounts_of
 from covey.model.errors import Invalid
+from covey.model.flavor_requests import resource_request
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.fleet_file import FleetFile
 from covey.model.fleet_plan import desired_aggregates, inventories
@@ -21,7 +21,6 @@ from covey.model.servers import PlacementRequest, Server, ServerFilter
 from covey.scheduler.fleet import Weights
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.servers import required_traits as flavor_traits
-from covey.services.servers import traits
 from covey.simulation.initial_state import InitialState, RunningServer, Size
 from covey.simulation.synthetic import Synthetic
 from covey.storage import schema
@@ -111,9 +110,8 @@ def _configured(state: InitialState, conf: cfg.ConfigOpts, flavors: list[Flavor]
     if not conf.scheduler.enable_forbidden_aggregates_filter:
         aggregates = [replace(aggregate, traits=frozenset()) for aggregate in aggregates]
     sizes = tuple(
-        Size(amounts_of(flavor), tuple(sorted(flavor_traits(flavor, PlacementRequest()))))
+        Size(resource_request(flavor).total, tuple(sorted(flavor_traits(flavor, PlacementRequest()))))
         for flavor in flavors
-        if amounts_of(flavor)
     )
     return replace(
         state,
@@ -127,9 +125,9 @@ def _configured(state: InitialState, conf: cfg.ConfigOpts, flavors: list[Flavor]
 
 def _running(server: Server) -> RunningServer:
     assert server.host_id is not None
-    forbidden = {*traits(server.flavor.extra_specs, "forbidden"), *server.request.image_forbidden_traits}
+    forbidden = resource_request(server.flavor).forbidden | {*server.request.image_forbidden_traits}
     requirements = HostRequirements(
         server.project_id, server.request.zone, flavor_traits(server.flavor, server.request), frozenset(forbidden)
     )
     group = None if server.group_id is None else str(server.group_id)
-    return RunningServer(server.id, server.host_id, amounts_of(server.flavor), requirements, group)
+    return RunningServer(server.id, server.host_id, resource_request(server.flavor).total, requirements, group)

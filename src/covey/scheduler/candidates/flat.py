@@ -73,15 +73,20 @@ def eligible_roots(query: CandidateQuery, fleet: Fleet) -> Mask:
 
 def flat_rows(query: CandidateQuery, fleet: Fleet) -> Rows:
     """Return the standalone providers that satisfy all groups at once, in row order."""
+    return np.flatnonzero(fleet.trees.standalone & serves_alone(query, fleet))
+
+
+def serves_alone(query: CandidateQuery, fleet: Fleet) -> Mask:
+    """Return the providers that satisfy all groups at once, without others of their tree."""
     if query.isolate and sum(group.suffix != UNSUFFIXED for group in query.groups) > 1:
-        return np.empty(0, dtype=np.intp)
-    allowed = fleet.trees.standalone & eligible_roots(query, fleet)
+        return np.zeros(len(fleet), dtype=np.bool_)
+    allowed = eligible_roots(query, fleet)
     for group in query.groups:
         allowed &= satisfies_group(group, fleet)
     amounts = query.amounts
     for name in query.contested:
         allowed &= has_capacity_for(fleet, name, amounts[name])
-    return np.flatnonzero(allowed)
+    return allowed
 
 
 def flat_candidates(query: CandidateQuery, fleet: Fleet, rows: Sequence[int]) -> list[Candidate]:

@@ -35,18 +35,33 @@ class ResourceNeed:
 
 def tree_choices(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Iterator[Choice]:
     """Yield each choice of providers that meets all needs, tree by tree, once."""
-    anchored = fleet.trees.anchored
     checks = _checks(query, fleet, needs)
     seen: set[Choice] = set()  # sharing providers can form the same candidate for several trees
-    for number in np.flatnonzero(_searchable_trees(query, fleet, needs)).tolist():
-        begin = anchored.starts[number]
-        end = anchored.starts[number + 1] if number + 1 < anchored.starts.size else anchored.anchor.size
-        here = anchored.provider[begin:end]
-        options = [here[need.allowed[begin:end]].tolist() for need in needs]
-        for choice in _combine(options, checks):
+    for number in np.flatnonzero(searchable_trees(query, fleet, needs)).tolist():
+        for choice in _choices_in_tree(number, fleet, needs, checks):
             if choice not in seen:
                 seen.add(choice)
                 yield choice
+
+
+def first_choice(query: CandidateQuery, fleet: Fleet, root: int) -> tuple[Choice, list[ResourceNeed]] | None:
+    """Return the first choice of providers in the tree of one root, and the needs that they meet."""
+    needs, anchored = needs_of(query, fleet), fleet.trees.anchored
+    number = int(np.searchsorted(anchored.anchor[anchored.starts], root))
+    if number == anchored.starts.size or anchored.anchor[anchored.starts[number]] != root:
+        return None
+    choice = next(_choices_in_tree(number, fleet, needs, _checks(query, fleet, needs)), None)
+    return None if choice is None else (choice, needs)
+
+
+def _choices_in_tree(
+    number: int, fleet: Fleet, needs: Sequence[ResourceNeed], checks: Sequence[Sequence[Check]]
+) -> Iterator[Choice]:
+    anchored = fleet.trees.anchored
+    begin = anchored.starts[number]
+    end = anchored.starts[number + 1] if number + 1 < anchored.starts.size else anchored.anchor.size
+    here = anchored.provider[begin:end]
+    return _combine([here[need.allowed[begin:end]].tolist() for need in needs], checks)
 
 
 def needs_of(query: CandidateQuery, fleet: Fleet) -> list[ResourceNeed]:
@@ -98,7 +113,7 @@ def _may_serve(group: RequestGroup, fleet: Fleet, anchored: AnchoredProviders) -
     return allowed
 
 
-def _searchable_trees(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
+def searchable_trees(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
     """Return the trees in which each need and each required trait has a provider: the only ones to search."""
     anchored = fleet.trees.anchored
     allowed = np.ones(anchored.starts.size, dtype=np.bool_)

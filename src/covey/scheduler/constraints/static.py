@@ -1,5 +1,6 @@
 """Constraints that hold until the fleet's structure changes: host state, names, zones, aggregates and traits."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,10 +128,10 @@ class Traits:
         required, forbidden = spec.requirements.required_traits, spec.requirements.forbidden_traits
         if not required and not forbidden:
             return None
-        return fleet.traits.all_of(required) & ~fleet.traits.any_of(forbidden)
+        return _has_traits(required, fleet) & ~fleet.traits.any_of(forbidden)
 
     def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
-        lacks = rejected & ~fleet.traits.all_of(spec.requirements.required_traits)
+        lacks = rejected & ~_has_traits(spec.requirements.required_traits, fleet)
         return [
             Reason(lacks, "lacks a required trait", "lack a required trait"),
             Reason(rejected & ~lacks, "has a forbidden trait", "have a forbidden trait"),
@@ -142,3 +143,11 @@ class Traits:
         if missing:
             return f"it lacks the required trait {', '.join(missing)}"
         return f"it has the forbidden trait {', '.join(sorted(spec.requirements.forbidden_traits & traits))}"
+
+
+def _has_traits(required: Iterable[str], fleet: Fleet) -> Mask:
+    """Return the hosts that have the traits, themselves or by a provider of their tree."""
+    mask = np.ones(len(fleet), dtype=np.bool_)
+    for trait in required:
+        mask &= fleet.trees.with_any(fleet.traits.any_of([trait]))
+    return mask

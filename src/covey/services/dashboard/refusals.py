@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
-from covey.model.claims import amounts_of
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId
 from covey.model.servers import FaultKind, Server, ServerFilter, VmState
@@ -66,9 +65,7 @@ class Refusals:
         with self.store.read() as tx:
             group = _group(tx, found)
             fleet = self.live.read(tx).fleet
-        spec = RequestSpec(
-            amounts_of(found.flavor), requirements=requirements, group=group, forced=found.request.forced
-        )
+        spec = RequestSpec.for_flavor(found.flavor, requirements, group, forced=found.request.forced)
         explanation = explain(spec, fleet)
         if detail == "reasons":
             return Refusal(found, refused=True, reasons=[(reason.many, None) for reason in explanation.reasons])

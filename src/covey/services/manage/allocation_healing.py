@@ -1,14 +1,14 @@
 """Heals allocations: creates or corrects the allocations of servers where capacity allows."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from covey.model.actions import UNDER_WAY, Migration
 from covey.model.allocations import INSTANCE, MIGRATION, AllocationRequest, ConsumerAllocations
-from covey.model.claims import amounts_of
 from covey.model.errors import Conflict, NotFound
+from covey.model.flavor_requests import resource_request
 from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ServerId
 from covey.model.inventory import ResourceClass
@@ -137,7 +137,7 @@ def _expected(server: Server, migration: Migration | None, hosts: Hosts) -> Iter
 def _request(
     consumer: str, kind: str, server: Server, host: HostId | None, flavor: Flavor, hosts: Hosts
 ) -> AllocationRequest:
-    resources = {} if host is None else {hosts[host]: dict(amounts_of(flavor))}
+    resources = {} if host is None else {hosts[host]: dict(resource_request(flavor).total)}
     return AllocationRequest(consumer, resources, server.project_id, server.user_id, kind)
 
 
@@ -145,7 +145,8 @@ def _differs(request: AllocationRequest, current: ConsumerAllocations | None, ho
     if current is None:
         return bool(request.resources)
     owner = current.consumer.project_id, current.consumer.kind
-    return _split_resources(current, hosts)[0] != request.resources or owner != (request.project_id, request.kind)
+    own, others = _split_resources(current, hosts)
+    return own != _without_held(request, others) or owner != (request.project_id, request.kind)
 
 
 def _with_other_resources(
@@ -155,8 +156,19 @@ def _with_other_resources(
     if current is None:
         return request
     others = _split_resources(current, hosts)[1]
-    both = others.keys() | request.resources.keys()
-    return replace(request, resources={p: {**others.get(p, {}), **request.resources.get(p, {})} for p in both})
+    expected = _without_held(request, others)
+    both = others.keys() | expected.keys()
+    return replace(request, resources={p: {**others.get(p, {}), **expected.get(p, {})} for p in both})
+
+
+def _without_held(request: AllocationRequest, others: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the requested resources less those that other providers serve, such as the children of a host."""
+    held = sum((Counter(dict(amounts)) for amounts in others.values()), Counter[str]())
+    left = {
+        provider: {kind: amount - held[kind] for kind, amount in amounts.items() if amount > held[kind]}
+        for provider, amounts in request.resources.items()
+    }
+    return {provider: amounts for provider, amounts in left.items() if amounts}
 
 
 def _split_resources(
