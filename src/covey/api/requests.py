@@ -1,6 +1,6 @@
 """Requests: their context, JSON body and query parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,6 +17,7 @@ Json = dict[str, Any]
 
 _JSON_TYPES = frozenset({"application/json", "application/vnd.openstack.compute+json"})
 _MAX_QUERY_PARAMETERS = 1000
+_MAX_FILTER_VALUES = 50  # a server has no more tags
 
 
 class TooLarge(Invalid):
@@ -134,6 +135,13 @@ def query_lists(request: Request) -> dict[str, list[str]]:
     for name, value in pairs:
         parameters.setdefault(name, []).append(value)
     return parameters
+
+
+def limited(name: str, values: Collection[str]) -> tuple[str, ...]:
+    """Return the values of a filter. Raises Invalid above the maximum number."""
+    if len(values) > _MAX_FILTER_VALUES:
+        raise Invalid(f"The filter {name} has {len(values)} values; the limit is {_MAX_FILTER_VALUES}.")
+    return tuple(values)
 
 
 def _has_zero_byte(value: object) -> bool:

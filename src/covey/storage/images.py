@@ -10,6 +10,7 @@ from covey.model.errors import Conflict
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
 from covey.storage.integrity_errors import integrity_error_as
+from covey.storage.matching import having_all
 from covey.storage.tables import image_properties, image_tags, images
 
 _ROWS = select(images)
@@ -125,10 +126,11 @@ def _condition(filters: ImageFilter) -> sa.ColumnElement[bool]:
         tests.append(images.c.owner == filters.owner)
     if filters.visibility is not None:
         tests.append(images.c.visibility == filters.visibility)
-    tests += [images.c.id.in_(select(image_tags.c.image_id).where(image_tags.c.tag == tag)) for tag in filters.tags]
-    for key, value in filters.properties.items():
-        has = (image_properties.c.key == key) & (image_properties.c.value == value)
-        tests.append(images.c.id.in_(select(image_properties.c.image_id).where(has)))
+    if filters.tags:
+        tests.append(images.c.id.in_(having_all(image_tags.c.image_id, image_tags.c.tag, set(filters.tags))))
+    if filters.properties:
+        pair = sa.tuple_(image_properties.c.key, image_properties.c.value)
+        tests.append(images.c.id.in_(having_all(image_properties.c.image_id, pair, filters.properties.items())))
     return sa.and_(sa.true(), *tests)
 
 

@@ -28,6 +28,7 @@ from covey.model.servers import (
     states_shown_as,
     tasks_shown_as,
 )
+from covey.storage.matching import having_all
 from covey.storage.rows import dump, execute, fetch, loader
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
@@ -273,18 +274,24 @@ def _changed(filters: ServerFilter) -> list[sa.ColumnElement[bool]]:
 
 
 def _tagged(filters: ServerFilter) -> list[sa.ColumnElement[bool]]:
-    tests = [_has_any(tag) for tag in filters.tags]
+    tests: list[sa.ColumnElement[bool]] = []
+    if filters.tags:
+        tests.append(_has_all(filters.tags))
     if filters.tags_any:
-        tests.append(_has_any(*filters.tags_any))
+        tests.append(_has_any(filters.tags_any))
     if filters.not_tags:
-        tests.append(~sa.and_(*map(_has_any, filters.not_tags)))
+        tests.append(~_has_all(filters.not_tags))
     if filters.not_tags_any:
-        tests.append(~_has_any(*filters.not_tags_any))
+        tests.append(~_has_any(filters.not_tags_any))
     return tests
 
 
-def _has_any(*tags: str) -> sa.ColumnElement[bool]:
+def _has_any(tags: Sequence[str]) -> sa.ColumnElement[bool]:
     return servers.c.id.in_(select(server_tags.c.server_id).where(server_tags.c.tag.in_(tags)))
+
+
+def _has_all(tags: Sequence[str]) -> sa.ColumnElement[bool]:
+    return servers.c.id.in_(having_all(server_tags.c.server_id, server_tags.c.tag, set(tags)))
 
 
 def _has_status(status: str) -> sa.ColumnElement[bool]:

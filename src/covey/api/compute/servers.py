@@ -18,7 +18,7 @@ from covey.api.compute import schemas, server_schemas
 from covey.api.compute.identifiers import page_size
 from covey.api.compute.placement_explain import show_query
 from covey.api.compute.server_views import ServerView
-from covey.api.requests import Json, Request, read_body, read_query
+from covey.api.requests import Json, Request, limited, read_body, read_query
 from covey.api.times import moment
 from covey.api.validation import is_true
 from covey.api.versions import only_from
@@ -325,10 +325,10 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
         zone=query.get("availability_zone"),
         changed_since=moment(query, "changes-since"),
         changed_before=moment(query, "changes-before"),
-        tags=_csv(query.get("tags")),
-        tags_any=_csv(query.get("tags-any")),
-        not_tags=_csv(query.get("not-tags")),
-        not_tags_any=_csv(query.get("not-tags-any")),
+        tags=_tags(query, "tags"),
+        tags_any=_tags(query, "tags-any"),
+        not_tags=_tags(query, "not-tags"),
+        not_tags_any=_tags(query, "not-tags-any"),
         after=ServerId(query["marker"]) if "marker" in query else None,
         limit=limit,
         sort_key=query.get("sort_key", "created_at"),
@@ -336,8 +336,8 @@ def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
     )
 
 
-def _csv(text: str | None) -> tuple[str, ...]:
-    return tuple(part for part in (text or "").split(",") if part)
+def _tags(query: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return limited(name, [tag for tag in query.get(name, "").split(",") if tag])
 
 
 def _item(metadata: Mapping[str, str], item: str) -> str:

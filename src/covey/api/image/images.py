@@ -12,6 +12,7 @@ from covey.api.requests import (
     Request,
     UnsupportedMedia,
     body_stream,
+    limited,
     parse_json,
     query_lists,
     read_body,
@@ -42,6 +43,7 @@ class Images:
         parameters = query_lists(req)
         query = schemas.LIST.check(parameters, schemas.ANY_VERSION)
         properties = {name: values[-1] for name, values in parameters.items() if name not in schemas.LIST.known}
+        limited("of image properties", properties)
         limit = min(int(query.get("limit", _DEFAULT_PAGE)), self.max_limit)
         images = self.service.find(req.actor, _filter(query, parameters, properties, limit + 1))
         resp.media = {"images": [show(image) for image in images[:limit]], "schema": "/v2/schemas/images"}
@@ -146,7 +148,7 @@ def _filter(
         owner=query.get("owner"),
         visibility=None if visibility == "all" else Visibility(visibility),
         hidden=query.get("os_hidden", "false").lower() == "true",
-        tags=tuple(parameters.get("tag", ())),
+        tags=limited("tag", parameters.get("tag", ())),
         properties=properties,
         after=ImageId(query["marker"]) if "marker" in query else None,
         limit=limit,

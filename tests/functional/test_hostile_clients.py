@@ -1,0 +1,42 @@
+"""Requests that try to occupy the service, or to learn what belongs to another project."""
+
+import pytest
+
+from tests.functional.fleets import Cloud
+
+TAGS = [f"t{number}" for number in range(51)]
+
+
+@pytest.mark.parametrize("name", ["tags", "tags-any", "not-tags", "not-tags-any"])
+def test_tag_filter_takes_fifty_tags(cloud: Cloud, name: str) -> None:
+    cloud.boot(name="all", tags=TAGS[:50])
+    cloud.boot(name="some", tags=TAGS[:49])
+    cloud.boot(name="none")
+    wanted = {"tags": ["all"], "tags-any": ["some", "all"], "not-tags": ["none", "some"], "not-tags-any": ["none"]}
+    answer = cloud.alice.get("/servers", **{name: ",".join([*TAGS[:50]])})
+    assert [server["name"] for server in answer.json["servers"]] == wanted[name]
+    refused = cloud.alice.get("/servers", **{name: ",".join(TAGS)})
+    assert (refused.status, refused.message) == (400, f"The filter {name} has 51 values; the limit is 50.")
+
+
+def test_a_tag_that_is_given_twice_counts_once(cloud: Cloud) -> None:
+    cloud.boot(name="a", tags=["x"])
+    assert [server["name"] for server in cloud.alice.get("/servers", tags="x,x").json["servers"]] == ["a"]
+
+
+def test_image_list_takes_fifty_property_filters_and_fifty_tags(cloud: Cloud) -> None:
+    images = cloud.alice.below("/image/v2")
+    properties = {f"p{number}": "yes" for number in range(51)}
+    known = dict(list(properties.items())[:50])
+    images.post("/images", {"name": "all", "tags": TAGS[:50], **known})
+    images.post("/images", {"name": "some", "tags": TAGS[:49], **known, "p7": "no"})
+    for query in ("&".join(f"{key}=yes" for key in known), "&".join(f"tag={tag}" for tag in TAGS[:50])):
+        answer = images.ask("GET", "/images", query_string=query)
+        assert [image["name"] for image in answer.json["images"]] == ["all"]
+    for query, what in (
+        ("&".join(f"{key}=yes" for key in properties), "of image properties"),
+        ("&".join(f"tag={tag}" for tag in TAGS), "tag"),
+    ):
+        refused = images.ask("GET", "/images", query_string=query)
+        assert refused.status == 400
+        assert f"The filter {what} has 51 values; the limit is 50." in refused.text
