@@ -11,6 +11,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from covey.model import regular_expressions
 from covey.model.errors import Invalid
 from covey.model.extras import requires
 
@@ -113,6 +114,7 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     _use_wal(connection)
+    connection.create_function("regexp", 2, regular_expressions.matches, deterministic=True)  # Python's may not return
     pragmas = {
         "synchronous": "FULL",
         "foreign_keys": "ON",

@@ -1,6 +1,5 @@
 """Servers: queries and changes of existing rows."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -32,7 +31,6 @@ from covey.storage.matching import having_all
 from covey.storage.rows import dump, execute, fetch, loader
 from covey.storage.tables import hosts, instance_group_members, server_tags, servers
 
-_ESCAPES_AND_SETS = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
 _POWER_OF = {number: power for power, number in POWER_STATES.items()}
 
 _details, _record, _fault = loader(Details), loader(PlacementRecord), loader(Fault)
@@ -132,7 +130,7 @@ class Servers:
     def _page(self, rows: sa.Select[Any], filters: ServerFilter) -> Sequence[Sequence[Any]]:
         key = _SORTABLE[filters.sort_key]
         order = (key.desc(), servers.c.id.desc()) if filters.descending else (key, servers.c.id)
-        page = rows.where(_condition(filters), *self._named(filters)).order_by(*order)
+        page = rows.where(_condition(filters)).order_by(*order)
         if filters.after is not None:
             marker = select(key.label("key"), servers.c.id).where(servers.c.id == filters.after).subquery()
             here, there = sa.tuple_(key, servers.c.id), sa.tuple_(marker.c.key, marker.c.id)
@@ -142,7 +140,7 @@ class Servers:
         except sa.exc.DataError as error:
             if filters.name_matches is None:
                 raise
-            raise Invalid(f"{filters.name_matches!r} is not a regular expression of the database.") from error
+            raise Invalid(f"PostgreSQL does not support the regular expression {filters.name_matches}.") from error
 
     def names_on(self, hosts: Sequence[HostId]) -> dict[HostId, list[tuple[str, str]]]:
         """Return the names and ids of the servers on each host."""
@@ -194,14 +192,6 @@ class Servers:
         if ids:
             self._connection.execute(_DELETE, {"ids": ids})
 
-    def _named(self, filters: ServerFilter) -> list[sa.ColumnElement[bool]]:
-        """Match names by a regular expression. SQLite uses Python's engine: a slow expression is plain text there."""
-        if filters.name_matches is None:
-            return []
-        if self._connection.dialect.name == "sqlite" and not is_quick(filters.name_matches):
-            return [sa.func.instr(servers.c.name, filters.name_matches) > 0]
-        return [servers.c.name.regexp_match(filters.name_matches)]
-
 
 def _server(row: Sequence[Any]) -> Server:
     server, name, project, user, flavor, vm_state, task, power, created_at, updated_at, launched_at, *more = row
@@ -234,12 +224,6 @@ def _server(row: Sequence[Any]) -> Server:
     )
 
 
-def is_quick(expression: str) -> bool:
-    """Return whether an expression has at most one repetition or group, which bounds backtracking."""
-    bare = _ESCAPES_AND_SETS.sub("", expression)
-    return sum(map(bare.count, "*+?{(")) <= 1
-
-
 def _condition(filters: ServerFilter) -> sa.ColumnElement[bool]:
     tests: list[sa.ColumnElement[bool]] = [
         column == value
@@ -259,6 +243,8 @@ def _condition(filters: ServerFilter) -> sa.ColumnElement[bool]:
     ]
     if filters.ids is not None:
         tests.append(servers.c.id.in_(filters.ids))
+    if filters.name_matches is not None:
+        tests.append(servers.c.name.regexp_match(filters.name_matches))
     if filters.status is not None:
         tests.append(_has_status(filters.status))
     return sa.and_(sa.true(), *tests, *_changed(filters), *_tagged(filters))

@@ -1,9 +1,7 @@
 """/servers: create, list, show, update and delete servers, their metadata and their tags."""
 
 import hashlib
-import re
 import secrets
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +21,7 @@ from covey.api.times import moment
 from covey.api.validation import is_true
 from covey.api.versions import only_from
 from covey.clock_and_ids import new_reservation_id, new_seed, new_uuid
+from covey.model import regular_expressions
 from covey.model.access import Actor
 from covey.model.claims import ServerRequest
 from covey.model.errors import Invalid, NotFound
@@ -293,27 +292,23 @@ def _as_tuple(value: object) -> tuple[str, ...]:
 
 def _filter(query: Mapping[str, str], limit: int) -> ServerFilter | None:
     """Return the filters of a list; None if no server can match. Raises Invalid."""
-    nothing = query.get("deleted", "").lower() in {"true", "1"} or query.keys() & {
-        "ip",
-        "ip6",
-    }  # servers have no addresses
-    if nothing or query.get("power_state", "0") not in _POWER:
-        return None
-    name = query.get("name")
-    if name is not None:
+    for name in sorted(query.keys() & {"name", "ip", "ip6"}):
         try:
-            with warnings.catch_warnings(action="ignore"):
-                re.compile(name)
-        except re.error as error:
+            regular_expressions.check(query[name])
+        except Invalid as error:
             raise Invalid(
-                f"Invalid input for query parameters name. Value: {name}. It is not a regular expression: {error}"
+                f"Invalid input for query parameters {name}. Value: {query[name]}. {error.message}"
             ) from error
+    has_address = query.keys() & {"ip", "ip6"}  # servers have none
+    is_deleted = query.get("deleted", "").lower() in {"true", "1"}
+    if has_address or is_deleted or query.get("power_state", "0") not in _POWER:
+        return None
     project = query.get("tenant_id") or query.get("project_id")
     return ServerFilter(
         project_id=None if project is None else ProjectId(project),
         user_id=query.get("user_id"),
         ids=(query["uuid"],) if "uuid" in query else None,
-        name_matches=name or None,
+        name_matches=query.get("name") or None,
         status=query["status"].upper() if "status" in query else None,
         vm_state=query["vm_state"].lower() if "vm_state" in query else None,
         host=query.get("host"),
