@@ -123,6 +123,7 @@ def api_settings(conf: cfg.ConfigOpts) -> app.ApiSettings:
         public_url=(conf.api.public_url or "").rstrip("/") or None,
         auth_strategy=conf.api.auth_strategy,
         dashboard=conf.dashboard.enabled,
+        metrics=not conf.api.metrics_port,
         max_streams=min(conf.dashboard.max_streams, conf.api.threads // 2),
     )
 

@@ -70,6 +70,13 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
         cfg.IntOpt(
             "max_body_bytes", default=114688, min=1024, help="Maximum size of a JSON body; a larger one is 413."
         ),
+        cfg.HostAddressOpt("metrics_host", default="127.0.0.1", help="Address of metrics_port."),
+        cfg.PortOpt(
+            "metrics_port",
+            default=0,
+            help="Port that serves the metrics alone, for Prometheus. 0 serves them at /metrics of the API's port, "
+            "to every caller.",
+        ),
         cfg.StrOpt(
             "explain_to_tenants",
             default="counts",

@@ -72,6 +72,16 @@ def test_single_api_is_served_at_the_root(tmp_path: Path) -> None:
         assert get(f"{running.url}/healthcheck").json()["status"] == "ok"
 
 
+def test_metrics_can_have_a_port_of_their_own(tmp_path: Path) -> None:
+    port = free_port()
+    variables = {**TRUSTING, "OS_API__METRICS_PORT": str(port)}
+    with running_covey(tmp_path, "serve", *database_in(tmp_path), variables=variables, preloaded=False) as running:
+        assert get(f"{running.url}/compute/v2.1/flavors").status_code == 200
+        assert get(f"{running.url}/metrics").status_code == 404
+        page = get(f"http://127.0.0.1:{port}/metrics").text
+    assert re.search(r'^covey_http_requests_total\{.*route="/v2.1/flavors".*\} 1.0$', page, re.MULTILINE)
+
+
 def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     counted = re.compile(r'^covey_http_requests_total\{.*route="/v2.1/flavors",status="200"\} (\d+)', re.MULTILINE)
     (tmp_path / "metrics").mkdir()

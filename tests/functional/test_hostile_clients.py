@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.functional.client import Service
+from tests.functional.conftest import Build
 from tests.functional.fleets import Cloud
 
 TAGS = [f"t{number}" for number in range(51)]
@@ -40,3 +42,24 @@ def test_image_list_takes_fifty_property_filters_and_fifty_tags(cloud: Cloud) ->
         refused = images.ask("GET", "/images", query_string=query)
         assert refused.status == 400
         assert f"The filter {what} has 51 values; the limit is 50." in refused.text
+
+
+def metrics_of(service: Service) -> str:
+    return service.as_(None).below("").get("/metrics").text
+
+
+def test_unknown_methods_paths_and_versions_make_no_metrics(service: Service) -> None:
+    caller = service.as_("admin")
+    for number in range(20):
+        caller.ask(f"VERB{number}", "/servers")
+        caller.ask("GET", f"/unknown-{number}")
+        caller.at(f"9{number}.1").get(f"/servers/word-{number}")
+    page = metrics_of(service)
+    assert not any(word in page for word in ("VERB", "unknown-", "word-"))
+    assert page.count("covey_http_requests_total{") <= 5
+
+
+def test_metrics_with_a_port_of_their_own_are_not_at_the_apis_port(build: Build) -> None:
+    service = build(("api", "metrics_port", 9000)).as_(None).below("")
+    assert service.get("/metrics").status == 404
+    assert "metrics" not in service.get("/").json["covey"]

@@ -58,6 +58,7 @@ class ApiSettings:
     public_url: str | None = None
     auth_strategy: str = "none"
     dashboard: bool = True
+    metrics: bool = True  # False where they have their own port
     max_streams: int = 16  # event streams of the dashboard, in this process
 
 
@@ -81,7 +82,9 @@ class AppParts:
 
 def build(parts: AppParts, only: str | None = None) -> "WSGIApplication":
     """Return the application of all APIs, each below its path, or of one API at the root."""
-    below: dict[str, WSGIApplication] = {"healthcheck": _health(parts), "metrics": _metrics(parts)}
+    below: dict[str, WSGIApplication] = {"healthcheck": _health(parts)}
+    if parts.settings.metrics:
+        below["metrics"] = _metrics(parts)
     if only is not None:
         return Mounts(below, _BUILDERS[only](parts))
     below |= {name: builder(parts) for name, builder in _BUILDERS.items()}

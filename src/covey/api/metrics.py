@@ -5,7 +5,14 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+    start_http_server,
+)
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.samples import Sample
 
@@ -15,6 +22,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _REQUESTS = "covey_http_requests_total"
 _SECONDS = "covey_http_request_seconds"
 _CONFLICTS = "covey_claim_conflicts_total"
+_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -63,7 +71,9 @@ class Metrics:
         self._conflicts.inc()
 
     def count(self, api: str, route: str, method: str, status: int, seconds: float) -> None:
-        """Count one answered request."""
+        """Count one answered request. A method that HTTP does not define is `other`: callers choose no label."""
+        if method not in _METHODS:
+            method = "other"
         labelled = self._labelled.get((api, route, method, status))
         if labelled is None:
             labelled = self._requests.labels(api, route, method, status), self._seconds.labels(api, route, method)
@@ -97,8 +107,15 @@ class Metrics:
             yield from family.samples
 
     def _all_processes(self) -> CollectorRegistry:
-        if SHARED_DIRECTORY not in os.environ:
-            return self._registry
-        shared = CollectorRegistry()
-        MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
-        return shared
+        return _shared() if SHARED_DIRECTORY in os.environ else self._registry
+
+
+def serve(host: str, port: int) -> None:
+    """Serve the sums over all serving processes at an address of their own, by a thread of this process."""
+    start_http_server(port, host, _shared())
+
+
+def _shared() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry

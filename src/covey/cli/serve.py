@@ -19,8 +19,8 @@ import structlog
 from oslo_config import cfg
 
 from covey import bootstrap, cpu_affinity, logs
+from covey.api import metrics
 from covey.api.app import APIS
-from covey.api.metrics import SHARED_DIRECTORY
 from covey.bootstrap import Settings
 from covey.cli.fleet import apply_file
 from covey.cli.options import database_options, settings_of
@@ -72,6 +72,8 @@ def run(options: Settings, fleet_file: str | None = None, welcome: str = "") -> 
     conf = options.load()
     reject_open_access(conf)
     _reject_used_port(conf.api.host, conf.api.port)
+    if conf.api.metrics_port:
+        _reject_used_port(conf.api.metrics_host, conf.api.metrics_port)
     logs.configure(conf.log.level, conf.log.format)
     bootstrap.prepare(conf)
     if fleet_file is not None:
@@ -79,7 +81,9 @@ def run(options: Settings, fleet_file: str | None = None, welcome: str = "") -> 
     # Each serving process builds its own application. This one only reports configuration errors early.
     bootstrap.wsgi(options)
     threading.Thread(target=_announce, args=(conf, welcome), name="covey-welcome", daemon=True).start()
-    with _shared_metrics(conf.api.workers):
+    with _shared_metrics(conf):
+        if conf.api.metrics_port:
+            metrics.serve(conf.api.metrics_host, conf.api.metrics_port)
         _granian(conf, options)
     log.info("serve.stopped")
 
@@ -125,14 +129,18 @@ def _reject_used_port(host: str, port: int) -> None:
 
 
 @contextmanager
-def _shared_metrics(workers: int) -> Iterator[None]:
+def _shared_metrics(conf: cfg.ConfigOpts) -> Iterator[None]:
     """Provide a temporary directory in which several processes share their metrics, unless one is configured."""
-    if workers == 1 or SHARED_DIRECTORY in os.environ:
+    if not _shares_metrics(conf) or metrics.SHARED_DIRECTORY in os.environ:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="covey-metrics-") as directory:
-        os.environ[SHARED_DIRECTORY] = directory
+        os.environ[metrics.SHARED_DIRECTORY] = directory
         yield
+
+
+def _shares_metrics(conf: cfg.ConfigOpts) -> bool:
+    return bool(conf.api.workers > 1 or conf.api.metrics_port)
 
 
 def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
@@ -141,7 +149,7 @@ def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
     from granian.constants import HTTPModes, Interfaces  # noqa: PLC0415
     from granian.log import LogLevels  # noqa: PLC0415
 
-    if conf.api.workers > 1:
+    if _shares_metrics(conf):
         # A forked process would inherit modules that were imported before the metrics directory was set.
         multiprocessing.set_start_method("spawn", force=True)
     Granian(
