@@ -132,7 +132,7 @@ EVENT_DETAILS = Version(2, 84)
 """Events of instance actions show `details`: the counted reasons of a refused move."""
 
 CHECKED_EXTRA_SPECS = Version(2, 86)
-"""The value of an extra spec `trait:NAME` must be `required` or `forbidden`."""
+"""The values of the extra specs `trait:NAME`, `resources:CLASS` and `group_policy` are validated."""
 
 HYPERVISOR_USAGE_GONE = Version(2, 88)
 """Hypervisors show `uptime` instead of capacity and usage. `/os-hypervisors/statistics` and
