@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from covey.model.event_feed import Subject
 from tests.functional.client import Client
 from tests.functional.fleets import UNKNOWN_ID, BuildCloud, Cloud
 from tests.functional.rows import all_rows
@@ -150,3 +151,18 @@ def test_explain_to_tenants_limits_reasons(build_cloud: BuildCloud, tells: str, 
     explanation = explain_placement(cloud.alice, server)
     assert (explanation["reasons"], explanation["smallest_changes"], explanation["hosts"]) == (reasons, [], None)
     assert explain_placement(cloud.admin, server)["smallest_changes"] == ["with 1 VCPU less"]
+
+
+def test_events_follow_many_groups_with_large_versions(cloud: Cloud) -> None:
+    """Versions of groups are random numbers of 62 bits, whose sum is no integer of the database."""
+    groups = [cloud.group("anti-affinity") for _ in range(8)]
+    for group in groups:
+        cloud.boot(group=group)
+
+    def markers() -> set[Any]:
+        with cloud.store.read() as tx:
+            return {marker for marker in tx.dashboard.markers() if marker.subject is Subject.GROUPS}
+
+    before = markers()
+    cloud.boot(group=groups[0])
+    assert markers() != before

@@ -82,6 +82,9 @@ def test_child_provider_serves_its_part(cloud: Cloud, ledger: Client) -> None:
     assert cloud.hosts([first, second]) == ["node-3", "node-3"]
     assert held(ledger, first) == {host: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}, card: {"CUSTOM_GPU": 1}}
     assert refusal(cloud, cloud.boot()) == "Of 3 hosts: 3 lack CUSTOM_GPU."
+    page = cloud.service.as_("admin:operators").below("/dashboard").get("/data/hosts/node-3").json
+    assert [*page["inventories"]] == ["VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_GPU"]
+    assert (page["inventories"]["CUSTOM_GPU"]["used"], page["inventories"]["CUSTOM_GPU"]["capacity"]) == (2, 2)
     cloud.delete(first)
     assert cloud.host(cloud.boot()) == "node-3"
 

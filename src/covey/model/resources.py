@@ -14,7 +14,7 @@ class Resources(Mapping[str, int]):
     __slots__ = ("_amounts", "_hash")
 
     def __init__(self, amounts: Mapping[str, int]) -> None:
-        names = sorted((name for name, amount in amounts.items() if amount), key=_position)
+        names = sorted((name for name, amount in amounts.items() if amount), key=class_position)
         self._amounts = {str(name): amounts[name] for name in names}
         self._hash = hash(tuple(self._amounts.items()))
 
@@ -54,5 +54,6 @@ def server_resources(vcpus: int, memory_mb: int, disk_gb: int) -> Resources:
     return Resources({ResourceClass.VCPU: vcpus, ResourceClass.MEMORY_MB: memory_mb, ResourceClass.DISK_GB: disk_gb})
 
 
-def _position(name: str) -> tuple[int, str]:
+def class_position(name: str) -> tuple[int, str]:
+    """Return a key that sorts VCPU, MEMORY_MB and DISK_GB first, then the others by name."""
     return _FIRST.get(name, len(_FIRST)), name

@@ -52,6 +52,7 @@ def _newest(query: Any, by: sa.Column[Any], most: int = _NEWEST) -> Any:  # noqa
 _did, _use, _groups = instance_actions.c, quota_usages.c, instance_groups.c
 _job, _repair, _action = work.c, rebalances.c, cluster_actions.c
 _JOB_MARK = "job"
+_PRIME = 2**31 - 1  # versions are random: their sum would not fit, and the sum of remainders changes as well
 _MARKERS = sa.union_all(
     _newest(_markers(Subject.FLEET, sa.null(), fleet_changes.c.host_id, fleet_changes.c.seq), fleet_changes.c.seq),
     _markers(
@@ -78,7 +79,7 @@ _MARKERS = sa.union_all(
         Subject.GROUPS,
         _groups.project_id,
         sa.null(),
-        _joined(func.count(), func.sum(_groups.version), func.max(_groups.id)),
+        _joined(func.count(), func.sum(_groups.version % _PRIME), func.max(_groups.id)),
         lasting=True,
     ).group_by(_groups.project_id),
     _markers(

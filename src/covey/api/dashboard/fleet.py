@@ -10,6 +10,7 @@ from covey.api.dashboard.responses import Body, as_json, send
 from covey.api.metrics import Metrics
 from covey.api.requests import Json, Request, query_lists
 from covey.api.times import seconds
+from covey.model.resources import class_position
 from covey.model.scopes import DomainProblems
 from covey.services.dashboard.fleet_map import FleetMaps, HostDetails
 from covey.services.dashboard.health import Health, HealthChecks
@@ -85,7 +86,7 @@ class HealthPage:
 
 
 def show_host(details: HostDetails) -> Json:
-    """Return a host with its inventories, allocations, aggregates and domains."""
+    """Return a host with the inventories of its tree, allocations, aggregates and domains."""
     host = details.host
     return {
         "id": str(host.id),
@@ -97,13 +98,13 @@ def show_host(details: HostDetails) -> Json:
         "up": host.up,
         "inventories": {
             kind: {
-                "total": inventory.total,
-                "reserved": inventory.reserved,
-                "allocation_ratio": inventory.allocation_ratio,
-                "capacity": inventory.capacity,
-                "used": inventory.used,
+                "total": sum(each.total for each in found),
+                "reserved": sum(each.reserved for each in found),
+                "allocation_ratio": found[0].allocation_ratio,
+                "capacity": sum(each.capacity for each in found),
+                "used": sum(each.used for each in found),
             }
-            for kind, inventory in host.inventories.items()
+            for kind, found in sorted(details.inventories.items(), key=lambda item: class_position(item[0]))
         },
         "allocations": [
             {

@@ -1,5 +1,6 @@
 """The fleet map: the servers, domain, zone and usage of every host."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from covey.model.event_feed import Subject
 from covey.model.groups import HOST, ScopeRef
 from covey.model.hosts import Host
 from covey.model.ids import GroupId, HostId, ServerId
+from covey.model.providers import InventoryRecord
 from covey.ports import Access
 from covey.scheduler.fleet import NO_DOMAIN, RESOURCES, Fleet
 from covey.services.dashboard.visibility import OPERATE, scopes_for, sees_all
@@ -75,12 +77,13 @@ class Permissions:
 
 @dataclass(frozen=True, slots=True)
 class HostDetails:
-    """One host with its allocations, aggregates, and the names of its servers by id."""
+    """One host with its allocations, aggregates, the names of its servers by id, and the inventories of its tree."""
 
     host: Host
     allocations: Sequence[ConsumerAllocations]
     servers: Mapping[str, str]
     aggregates: Sequence[Aggregate]
+    inventories: Mapping[str, Sequence[InventoryRecord]]  # by class: of the host, and of the providers below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,12 @@ class FleetMaps:
                 raise NotFound(f"Host {name!r} could not be found.")
             servers = {server: server_name for server_name, server in tx.servers.names_on([found.id])[found.id]}
             aggregates = [aggregate for aggregate in tx.aggregates.all() if name in aggregate.hosts]
-            return HostDetails(found, tx.allocations.of_provider(found.id), servers, aggregates)
+            tree = [provider.id for provider in tx.providers.trees([found.id])]
+            inventories: dict[str, list[InventoryRecord]] = defaultdict(list)
+            for by_class in tx.inventories.of(tree).values():
+                for kind, inventory in by_class.items():
+                    inventories[kind].append(inventory)
+            return HostDetails(found, tx.allocations.of_provider(found.id), servers, aggregates, inventories)
 
 
 def _select_scope(scopes: Sequence[ScopeRef], name: str | None) -> ScopeRef:
