@@ -102,7 +102,7 @@ class Fleet:
         """Drop what was derived from columns that have changed."""
         self.static_masks = {}
         self.latest_places = None, _NO_PLACES
-        for name in ("available", "host_rows", "restricted", "zones"):
+        for name in ("available", "host_rows", "zones"):
             self.__dict__.pop(name, None)
 
     @cached_property

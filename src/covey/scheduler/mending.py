@@ -35,6 +35,8 @@ def mended(fleet: "Fleet", change: FleetChange) -> "Fleet":
     _mend_hosts(new, hosts)
     _mend_inventories(new, fleet, providers)
     new.aggregates = _merge(fleet.aggregates, change.aggregates)
+    if new.aggregates is not fleet.aggregates:
+        new.__dict__.pop("restricted", None)  # derived from the aggregates, of which there may be many
     _mend_domains(new, fleet, hosts, _changed_scopes(fleet.aggregates, change.aggregates))
     if new.ids is not fleet.ids and (new.ids[1:] < new.ids[:-1]).any():
         _sort(new)
