@@ -108,19 +108,22 @@ class ServerCreation:
                 raise refusal.explain(self.tenant_message) from None
             yield attempt.tx, attempt.plan.servers
 
-    def _create(self, requests: Sequence[ServerRequest]) -> Sequence[list[Server] | CoveyError]:
+    def _create(self, requests: Sequence[ServerRequest]) -> Sequence[list[Server] | BaseException]:
         with ExitStack() as stack:
-            outcomes = self._claim(stack, requests).plan.outcomes
+            outcomes: list[list[Server] | BaseException] = [*self._claim(stack, requests).plan.outcomes]
         refused = {number: outcome for number, outcome in enumerate(outcomes) if isinstance(outcome, NoHost)}
         if refused:  # explained and stored now that no lock is held
-            stored = self._store_refused([requests[number] for number in refused], list(refused.values()))
+            try:
+                stored = self._store_refused([requests[number] for number in refused], list(refused.values()))
+            except Exception as error:  # noqa: BLE001 -- returned to the refused ones; the others are committed
+                stored = [error] * len(refused)
             for number, outcome in zip(refused, stored, strict=True):
                 outcomes[number] = outcome
         return outcomes
 
     def _store_refused(
         self, requests: Sequence[ServerRequest], refusals: Sequence[NoHost]
-    ) -> Sequence[list[Server] | CoveyError]:
+    ) -> Sequence[list[Server] | BaseException]:
         """Store the servers of refused requests, in ERROR with the explanation. Raises Busy."""
         faults: dict[ServerId, Fault] = {}
         for request, refusal in zip(requests, refusals, strict=True):
