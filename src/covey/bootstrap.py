@@ -13,8 +13,9 @@ from covey import assembly, config, logs
 from covey.access import OsloAccess
 from covey.api import app
 from covey.api.authentication import Authenticator, Projects
-from covey.api.authentication.basic import BasicAuth, UsersFile
+from covey.api.authentication.basic import BasicAuth, User, UsersFile
 from covey.api.authentication.noauth import NoAuth
+from covey.api.authentication.password_checks import PasswordChecks
 from covey.api.cors import Cors
 from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.metrics import Metrics
@@ -187,7 +188,8 @@ def _authentication(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> tuple[
             noauth = NoAuth()
             return noauth, noauth
         case _:
-            basic = BasicAuth(UsersFile(Path(conf.api.users_file)), conf.api.password_cache_s, request_slots)
+            checks = PasswordChecks[User | None](request_slots, max_threads=(conf.api.threads + 1) // 2)
+            basic = BasicAuth(UsersFile(Path(conf.api.users_file)), conf.api.password_cache_s, checks)
             return basic, basic
 
 

@@ -63,3 +63,14 @@ def test_metrics_with_a_port_of_their_own_are_not_at_the_apis_port(build: Build)
     service = build(("api", "metrics_port", 9000)).as_(None).below("")
     assert service.get("/metrics").status == 404
     assert "metrics" not in service.get("/").json["covey"]
+
+
+def test_503_says_when_to_retry(build: Build) -> None:
+    caller = build(("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")).as_("admin")
+    for prefix, path in (
+        ("/compute/v2.1", "/flavors"),
+        ("/image/v2", "/images"),
+        ("/placement", "/resource_providers"),
+    ):
+        answer = caller.below(prefix).get(path)
+        assert (answer.status, answer.headers.get("retry-after")) == (503, "1")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("covey.http")
 
+_RETRY_AFTER_S = "1"
+
 
 @dataclass(frozen=True, slots=True)
 class RequestMiddleware:
@@ -68,6 +70,8 @@ class RequestMiddleware:
             resp.set_headers(self.versions.headers(context.version))
         if resp.status_code == HTTPStatus.UNAUTHORIZED:
             resp.set_header("WWW-Authenticate", self.authenticate.challenge)
+        if resp.status_code == HTTPStatus.SERVICE_UNAVAILABLE and resp.get_header("Retry-After") is None:
+            resp.set_header("Retry-After", _RETRY_AFTER_S)
         self._record(req, resp.status_code)
 
     def _negotiate(self, req: Request, versions: VersionRange) -> Version:

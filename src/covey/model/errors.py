@@ -112,7 +112,7 @@ class OverQuota(CoveyError):
 
 
 class Busy(CoveyError):
-    """Conflicts with other requests used up all retries; the same request may succeed later."""
+    """Conflicts with other requests used up all retries, or a limit is reached; the same request may succeed later."""
 
     code = "busy"
 

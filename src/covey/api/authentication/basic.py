@@ -16,12 +16,11 @@ import jsonschema
 import structlog
 import yaml
 
-from covey import cpu_affinity
 from covey.api.authentication import Project
+from covey.api.authentication.password_checks import PasswordChecks
 from covey.model.access import Actor, with_implied_roles
 from covey.model.errors import Invalid, Unauthorized
 from covey.model.ids import ProjectId, UserId
-from covey.request_slots import RequestSlots
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -161,17 +160,16 @@ class BasicAuth:
         self,
         users: UsersFile,
         cache_s: float,
-        request_slots: RequestSlots,
+        checks: PasswordChecks[User | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._users = users
         self._cache_s = cache_s
-        self._slots = request_slots
+        self._checks = checks
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._decoy = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(users.bcrypt_rounds))
         self._cache: dict[bytes, tuple[float, User]] = {}
-        self._verifying: dict[bytes, threading.Lock] = {}
 
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         header: str = environ.get("HTTP_AUTHORIZATION", "")
@@ -180,31 +178,33 @@ class BasicAuth:
                 "The request you have made requires authentication: send a user name and a password (HTTP Basic)."
             )
         fingerprint = hashlib.blake2b(header.encode("latin-1", "replace"), key=self._key).digest()
-        user = self._cached(fingerprint)
+        cached = self._cached(fingerprint)
+        # A cached user never waits for other users' passwords: an expired entry is checked again when that is possible.
+        if cached is not None and (self._is_fresh(fingerprint) or not self._checks.idle):
+            return cached.actor
+        name, password = _parse_credentials(header)
+        user = self._checks.run(fingerprint, lambda: self._verify_and_cache(name, password, fingerprint))
         if user is None:
-            # When a cached password expires, concurrent requests of a client miss it together: one verifies it.
-            lock = self._verifying.setdefault(fingerprint, threading.Lock())
-            with self._slots.released(), cpu_affinity.unpinned(), lock:
-                user = self._cached(fingerprint) or self._verify_and_cache(header, fingerprint)
-            self._verifying.pop(fingerprint, None)
+            raise Unauthorized("The user name or the password is wrong.")
         return user.actor
 
     def _cached(self, fingerprint: bytes) -> User | None:
-        """Return the user of a cached header, unless the entry has expired or the users file has changed the user."""
-        expires_at, user = self._cache.get(fingerprint, (0.0, None))
-        if user is None or self._clock() >= expires_at or self._users.find(user.name) != user:
-            return None
-        return user
+        """Return the user of a cached header, unless the users file has changed the user."""
+        _, user = self._cache.get(fingerprint, (0.0, None))
+        return None if user is None or self._users.find(user.name) != user else user
 
-    def _verify_and_cache(self, header: str, fingerprint: bytes) -> User:
-        try:
-            user = self._verify(header)
-        except Unauthorized:
-            self._verifying.pop(fingerprint, None)
-            raise
-        if len(self._cache) >= _MAX_CACHED_CREDENTIALS:
-            self._cache = {}
-        self._cache[fingerprint] = (self._clock() + self._cache_s, user)
+    def _is_fresh(self, fingerprint: bytes) -> bool:
+        return self._clock() < self._cache.get(fingerprint, (0.0, None))[0]
+
+    def _verify_and_cache(self, name: str, password: bytes, fingerprint: bytes) -> User | None:
+        cached = self._cached(fingerprint)
+        if cached is not None and self._is_fresh(fingerprint):
+            return cached  # another thread has checked it in between
+        user = self._verify(name, password)
+        if user is not None and self._cache_s:
+            if len(self._cache) >= _MAX_CACHED_CREDENTIALS:
+                self._cache = {}
+            self._cache[fingerprint] = (self._clock() + self._cache_s, user)
         return user
 
     def project(self, project_id: str) -> Project | None:
@@ -213,14 +213,11 @@ class BasicAuth:
     def projects_named(self, name: str | None) -> Sequence[Project]:
         return [p for p in self._users.projects() if name is None or p.name == name]
 
-    def _verify(self, header: str) -> User:
-        name, password = _parse_credentials(header)
+    def _verify(self, name: str, password: bytes) -> User | None:
         user = self._users.find(name)
         # An unknown user costs as much time as a wrong password, which prevents user enumeration by timing.
         matches = _matches(password, user.password_hash if user else self._decoy)
-        if user is None or not matches:
-            raise Unauthorized("The user name or the password is wrong.")
-        return user
+        return user if matches else None
 
 
 def _matches(password: bytes, hashed: bytes) -> bool:

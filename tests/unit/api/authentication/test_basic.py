@@ -1,7 +1,9 @@
 """auth_strategy=basic: passwords are verified by bcrypt and cached for a short time."""
 
 import base64
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 
 from covey.api.authentication import Project
 from covey.api.authentication.basic import RELOAD_INTERVAL_S, BasicAuth, UsersFile
+from covey.api.authentication.password_checks import PasswordChecks
 from covey.model.access import Actor
-from covey.model.errors import Unauthorized
+from covey.model.errors import Busy, Unauthorized
 from covey.request_slots import RequestSlots
 
 CACHE_S = 60
@@ -42,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def basic(path: Path, clock: Clock) -> BasicAuth:
-    return BasicAuth(UsersFile(path), CACHE_S, RequestSlots(), clock)
+    return BasicAuth(UsersFile(path), CACHE_S, PasswordChecks(RequestSlots(), max_threads=32), clock)
 
 
 @pytest.fixture
@@ -134,7 +137,7 @@ def test_wrong_password_is_not_cached(basic: BasicAuth, checks: list[bytes]) -> 
 
 
 def test_zero_cache_time_disables_the_cache(path: Path, clock: Clock, checks: list[bytes]) -> None:
-    uncached = BasicAuth(UsersFile(path), 0, RequestSlots(), clock)
+    uncached = BasicAuth(UsersFile(path), 0, PasswordChecks(RequestSlots(), max_threads=32), clock)
     for _ in range(2):
         log_in(uncached, "alice", "s3:cret")
     assert len(checks) == 2
@@ -180,4 +183,67 @@ def test_concurrent_requests_verify_a_password_once(basic: BasicAuth, checks: li
     with ThreadPoolExecutor(8) as pool:
         actors = list(pool.map(lambda _: log_in(basic, "alice", "s3:cret"), range(32)))
     assert {actor.user_id for actor in actors} == {"alice"}
+    assert len(checks) == 1
+
+
+@pytest.fixture
+def flood(basic: BasicAuth, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Send 40 different wrong passwords, of which bcrypt has finished none. Yields what the others got."""
+    log_in(basic, "alice", "s3:cret")
+    stuck, refused = threading.Event(), threading.Semaphore(0)
+    monkeypatch.setattr(bcrypt, "checkpw", lambda *_: not stuck.wait())
+    answers: list[str] = []
+
+    def guess(number: int) -> None:
+        try:
+            log_in(basic, "alice", f"wrong-{number}")
+        except (Busy, Unauthorized) as error:
+            answers.append(error.code)
+            refused.release()
+
+    with ThreadPoolExecutor(40) as pool:
+        for number in range(40):
+            pool.submit(guess, number)
+        for _ in range(32):
+            refused.acquire()
+        yield answers
+        stuck.set()
+    assert sorted(answers) == ["busy"] * 32 + ["unauthorized"] * 8
+
+
+def test_more_than_eight_passwords_at_once_are_refused(flood: list[str]) -> None:
+    assert flood == ["busy"] * 32
+
+
+def test_cached_user_does_not_wait_for_password_checks(basic: BasicAuth, clock: Clock, flood: list[str]) -> None:
+    for _ in range(2):
+        assert log_in(basic, "alice", "s3:cret").user_id == "alice"
+        clock.now_s += CACHE_S  # its password would be checked again, if a check could start
+    assert len(flood) == 32
+
+
+def test_one_wrong_password_occupies_no_more_than_its_threads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    basic = BasicAuth(UsersFile(path), CACHE_S, PasswordChecks(RequestSlots(), max_threads=4))
+    stuck, checks, refused = threading.Event(), [], threading.Semaphore(0)
+
+    def check(*_: object) -> bool:
+        checks.append(stuck.wait())
+        return False
+
+    monkeypatch.setattr(bcrypt, "checkpw", check)
+
+    def guess(_: int) -> str:
+        try:
+            log_in(basic, "alice", "wrong")
+        except (Busy, Unauthorized) as error:
+            refused.release()
+            return error.code
+        return "accepted"
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = pool.map(guess, range(12))
+        for _ in range(8):
+            refused.acquire()
+        stuck.set()
+    assert sorted(answers) == ["busy"] * 8 + ["unauthorized"] * 4
     assert len(checks) == 1
