@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.functional.client import Service
+from tests.functional.client import Client, Service
+from tests.functional.clusters import as_clustering_client
 from tests.functional.conftest import Build
-from tests.functional.fleets import Cloud
+from tests.functional.fleets import UNKNOWN_ID, Cloud
 
 TAGS = [f"t{number}" for number in range(51)]
 
@@ -74,3 +75,28 @@ def test_503_says_when_to_retry(build: Build) -> None:
     ):
         answer = caller.below(prefix).get(path)
         assert (answer.status, answer.headers.get("retry-after")) == (503, "1")
+
+
+@pytest.mark.parametrize("visibility", ["private", "shared"])
+def test_image_of_another_project_is_an_unknown_marker(cloud: Cloud, visibility: str) -> None:
+    alice, bob, admin = (caller.below("/image/v2") for caller in (cloud.alice, cloud.bob, cloud.admin))
+    secret = bob.post("/images", {"name": "m", "visibility": visibility}).json["id"]
+    for name in ("a", "z"):
+        alice.post("/images", {"name": name})
+    unknown = alice.get("/images", marker=UNKNOWN_ID, sort="name:asc")
+    refused = alice.get("/images", marker=secret, sort="name:asc")
+    assert (refused.status, refused.text) == (400, unknown.text.replace(UNKNOWN_ID, secret))
+    assert [image["name"] for image in admin.get("/images", marker=secret, sort="name:asc").json["images"]] == ["z"]
+
+
+def test_profile_of_another_project_is_an_unknown_marker(cloud: Cloud) -> None:
+    alice, bob = as_clustering_client(cloud.alice), as_clustering_client(cloud.bob)
+
+    def create(client: Client, name: str) -> str:
+        spec = {"type": "os.nova.server", "version": "1.0", "properties": {"flavor": "small"}}
+        return str(client.post("/profiles", {"profile": {"name": name, "spec": spec}}).json["profile"]["id"])
+
+    secret, first, _ = create(bob, "m"), create(alice, "a"), create(alice, "z")
+    for marker, wanted in ((UNKNOWN_ID, ["a", "z"]), (secret, ["a", "z"]), (first, ["z"])):
+        page = alice.get("/profiles", sort="name", marker=marker).json["profiles"]
+        assert [profile["name"] for profile in page] == wanted

@@ -25,8 +25,8 @@ class Images:
         if not self._sees_all(actor):
             filters = replace(filters, visible_to=actor.project_id)
         with self.store.read() as tx:
-            if filters.after is not None and tx.images.by_id(filters.after) is None:
-                raise Invalid(f"Marker {filters.after} could not be found.")
+            if filters.after is not None:
+                self._require_marker(tx, actor, filters.after)
             return tx.images.find(filters)
 
     def get(self, actor: Actor, image: str) -> Image:
@@ -77,6 +77,12 @@ class Images:
 
     def _sees_all(self, actor: Actor) -> bool:
         return self.access.allows(actor, "image:any_project")
+
+    def _require_marker(self, tx: Transaction, actor: Actor, marker: ImageId) -> None:
+        try:
+            self._get_visible(tx, actor, marker)
+        except NotFound as error:
+            raise Invalid(f"Marker {marker} could not be found.") from error
 
     def _get_visible(self, tx: Transaction, actor: Actor, image: str, *, lock: bool = False) -> Image:
         found = tx.images.by_id(image, lock=lock)

@@ -46,16 +46,16 @@ class Lookup:
         return None
 
     def page(self, connection: sa.Connection, query: PageQuery) -> Sequence[Row]:
-        """Return a page of rows. With an unknown marker the page begins at the start."""
-        rows = self._rows
+        """Return a page of rows. With a marker that the project does not see, the page begins at the start."""
+        rows, marker = self._rows, sa.select(self._table).where(self._table.c.id == query.marker)
         if query.project_id is not None:
-            rows = rows.where(self._table.c.project_id == query.project_id)
+            rows, marker = (some.where(self._table.c.project_id == query.project_id) for some in (rows, marker))
         for field, values in query.filters.items():
             rows = rows.where(self._column(field).in_(values))
         order = [(self._column(field), descending) for field, descending in query.sort]
         order.append((self._table.c.id, False))
         if query.marker is not None:
-            rows = self._after(connection, rows, order, query.marker)
+            rows = _after(rows, order, connection.execute(marker).mappings().first())
         rows = rows.order_by(*(_ordered(column, descending=descending) for column, descending in order))
         if query.limit is not None:
             rows = rows.limit(query.limit)
@@ -63,21 +63,6 @@ class Lookup:
 
     def _column(self, field: str) -> sa.Column[object]:
         return self._table.c[self._shown.get(field, field)]
-
-    def _after(
-        self, connection: sa.Connection, rows: Select, order: Sequence[tuple[sa.Column[object], bool]], marker: str
-    ) -> Select:
-        """Add the condition that a row sorts after the marker; NULL sorts first."""
-        last = connection.execute(sa.select(self._table).where(self._table.c.id == marker)).mappings().first()
-        if last is None:
-            return rows
-        later: list[sa.ColumnElement[bool]] = []
-        same: list[sa.ColumnElement[bool]] = []
-        for column, descending in order:
-            value = last[column.name]
-            later.append(sa.and_(*same, _beyond(column, value, descending=descending)))
-            same.append(column.is_(None) if value is None else column == value)
-        return rows.where(sa.or_(*later))
 
 
 class Collection(ABC, Generic[Value]):
@@ -100,6 +85,19 @@ class Collection(ABC, Generic[Value]):
     @abstractmethod
     def _read(self, rows: Sequence[Row]) -> list[Value]:
         """Return the resources of rows."""
+
+
+def _after(rows: Select, order: Sequence[tuple[sa.Column[object], bool]], last: sa.RowMapping | None) -> Select:
+    """Add the condition that a row sorts after the last one; NULL sorts first."""
+    if last is None:
+        return rows
+    later: list[sa.ColumnElement[bool]] = []
+    same: list[sa.ColumnElement[bool]] = []
+    for column, descending in order:
+        value = last[column.name]
+        later.append(sa.and_(*same, _beyond(column, value, descending=descending)))
+        same.append(column.is_(None) if value is None else column == value)
+    return rows.where(sa.or_(*later))
 
 
 def _beyond(column: sa.Column[object], value: object, *, descending: bool) -> sa.ColumnElement[bool]:
