@@ -1,6 +1,9 @@
-"""The clock, ids and seeds: the values that differ from run to run."""
+"""The clock, ids and seeds: the values that differ from run to run.
 
-import random
+All randomness comes from the operating system, so that the ids that a caller sees tell nothing of the next ones.
+"""
+
+import secrets
 import time
 import uuid
 from datetime import UTC, datetime
@@ -14,7 +17,7 @@ def now() -> datetime:
 def new_uuid() -> str:
     """Return a UUID of version 7. It begins with the time, so rows made together are neighbours in every index."""
     milliseconds = time.time_ns() // 1_000_000
-    random_bits = random.getrandbits(74)
+    random_bits = secrets.randbits(74)
     return str(
         uuid.UUID(
             int=milliseconds << 80 | 0x7 << 76 | random_bits >> 62 << 64 | 0b10 << 62 | random_bits & (1 << 62) - 1
@@ -29,9 +32,9 @@ def random_uuid() -> str:
 
 def new_seed() -> int:
     """Return a seed for breaking ties between hosts."""
-    return random.getrandbits(32)
+    return secrets.randbits(32)
 
 
 def new_reservation_id() -> str:
     """Return an id for the servers of one request, in Nova's form."""
-    return f"r-{random.getrandbits(32):08x}"
+    return f"r-{secrets.randbits(32):08x}"

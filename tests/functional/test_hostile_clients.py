@@ -1,5 +1,7 @@
 """Requests that try to occupy the service, or to learn what belongs to another project."""
 
+import random
+
 import pytest
 
 from tests.functional.client import Client, Service
@@ -100,3 +102,11 @@ def test_profile_of_another_project_is_an_unknown_marker(cloud: Cloud) -> None:
     for marker, wanted in ((UNKNOWN_ID, ["a", "z"]), (secret, ["a", "z"]), (first, ["z"])):
         page = alice.get("/profiles", sort="name", marker=marker).json["profiles"]
         assert [profile["name"] for profile in page] == wanted
+
+
+def test_request_ids_do_not_follow_from_the_state_of_a_generator(service: Service) -> None:
+    ids = set()
+    for _ in range(2):
+        random.seed(1)
+        ids.add(service.as_(None).get("/servers").headers["x-openstack-request-id"])
+    assert len(ids) == 2

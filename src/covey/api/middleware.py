@@ -1,8 +1,6 @@
 """Dispatch to an API; request id, authentication, microversion, log line and metrics of every request."""
 
-import random
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,6 +13,7 @@ from covey.api.authentication import Authenticator
 from covey.api.metrics import Metrics
 from covey.api.requests import Request
 from covey.api.versions import NotAcceptable, Version, VersionRange
+from covey.clock_and_ids import random_uuid
 from covey.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class RequestMiddleware:
         """Set request id, actor and version on the context. Raises Unauthorized, Invalid, NotAcceptable."""
         context = req.context
         context.started = time.perf_counter()
-        context.request_id = f"req-{uuid.UUID(int=random.getrandbits(128), version=4)}"
+        context.request_id = f"req-{random_uuid()}"
         context.max_body_bytes = self.max_body_bytes
         context.base_url = f"{self.public_url}{req.root_path}" if self.public_url else req.prefix
         if "\0" in req.path or "%00" in req.query_string:
