@@ -236,7 +236,7 @@ def test_status_reports_warnings(tmp_path: Path) -> None:
     assert good.status == 0
     report = json.loads(good.stdout)
     assert (report["hosts"], report["zones"], report["warnings"]) == (3, "az-1 (3)", [])
-    away = covey(tmp_path, "status", "--database", "postgresql://u:sesame@127.0.0.1:1/covey")
+    away = covey(tmp_path, "status", "--database", "postgresql://u:sesame@127.0.0.1:1/covey?password=sesame")
     assert away.status == 1
     assert "Cannot use the database: connection failed" in away.stdout
     assert "sesame" not in away.stdout + away.stderr

@@ -12,6 +12,7 @@ from covey import bootstrap
 from covey.cli.options import database_options, settings_of
 from covey.services.overview import Overview
 from covey.storage import schema
+from covey.storage.engine import without_secrets
 
 
 @click.command()
@@ -34,7 +35,7 @@ def status(as_json: bool, config_files: tuple[str, ...], database: str | None) -
 
 def _report(conf: cfg.ConfigOpts) -> tuple[dict[str, object], list[str], Overview | None]:
     engine = bootstrap.engine(conf)
-    report: dict[str, object] = {"database": make_url(conf.database.connection).render_as_string(hide_password=True)}
+    report: dict[str, object] = {"database": without_secrets(make_url(conf.database.connection))}
     try:
         current, required = schema.current(engine), schema.head()
     except sa.exc.DatabaseError as error:

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,12 @@ def writer(engine: sa.Engine) -> sa.Engine:
     return engine.execution_options(covey_writes=True)
 
 
+def without_secrets(url: URL) -> str:
+    """Return a database URL to show: without the password, wherever it is."""
+    passwords = [name for name in url.query if "password" in name.lower()]
+    return url.difference_update_query(passwords).render_as_string(hide_password=True)
+
+
 def _url(database: str) -> URL:
     try:
         url = make_url(database)
@@ -68,7 +75,7 @@ def _url(database: str) -> URL:
         case "postgresql":
             return url.set(drivername="postgresql+psycopg")
         case _:
-            raise Invalid(f"The database {url.render_as_string(hide_password=True)!r} is not supported. {SUPPORTED}.")
+            raise Invalid(f"The database {without_secrets(url)!r} is not supported. {SUPPORTED}.")
 
 
 def _prepare_postgresql(connection: "psycopg.Connection", _: object) -> None:
@@ -99,7 +106,7 @@ def _ping_when_idle(engine: sa.Engine) -> None:
 
 def _sqlite(url: URL, pool_size: int) -> sa.Engine:
     assert url.database is not None
-    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    _create_private(Path(url.database))
     engine = sa.create_engine(
         url,
         pool_size=pool_size,
@@ -110,6 +117,13 @@ def _sqlite(url: URL, pool_size: int) -> sa.Engine:
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _create_private(path: Path) -> None:
+    """Create the file, and its directory, for this user alone: it holds secrets. SQLite's other files copy its mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):  # SQLite reports why it cannot open the file
+        path.touch(mode=0o600)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
