@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from covey.api import errors, middleware
 from covey.services.clustering.engines import Heartbeat
+from covey.services.clustering.receivers import Receivers
 from tests.functional.client import Answer, Client
 from tests.functional.cluster_tenants import a_tenant
 from tests.functional.clusters import clustering_client
@@ -202,3 +204,35 @@ def test_services_are_visible_to_operators_only(cloud: Cloud) -> None:
     first.beat()
     cloud.assembled.maintenance.run_if_due()
     assert states() == [("a", "up")]
+
+
+def test_log_does_not_hold_the_address_of_a_webhook(
+    cloud: Cloud, alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[dict[str, Any]] = []
+
+    class Recorder:
+        def info(self, event: str, **fields: Any) -> None:
+            lines.append({"event": event, **fields})
+
+        error = info
+
+    for module in (middleware, errors):
+        monkeypatch.setattr(module, "log", Recorder())
+    receiver = create(alice).json["receiver"]
+    assert call(cloud, receiver).status == 202
+    assert alice.get(f"/receivers/{receiver['id']}").status == 200
+    with monkeypatch.context() as patch:
+        patch.setattr(Receivers, "trigger", lambda *_: 1 / 0)
+        assert call(cloud, receiver).status == 500
+    assert alice.delete(f"/receivers/{receiver['id']}").status == 204
+    assert call(cloud, receiver).status == 404
+    assert [line["path"] for line in lines] == [
+        "/v1/receivers",
+        "/v1/webhooks/***/trigger",
+        "/v1/receivers/***",
+        *["/v1/webhooks/***/trigger"] * 2,  # the crash, and its request
+        "/v1/receivers/***",
+        "/v1/webhooks/***/trigger",
+    ]
+    assert receiver["id"] not in str([line for line in lines if line["event"] == "http.request"])

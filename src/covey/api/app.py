@@ -96,7 +96,13 @@ def build(parts: AppParts, only: str | None = None) -> "WSGIApplication":
 
 
 def _clustering(parts: AppParts) -> Api:
-    middleware = _middleware(parts, "clustering", clustering_discovery.is_open, versions=clustering_versions.VERSIONS)
+    middleware = _middleware(
+        parts,
+        "clustering",
+        clustering_discovery.is_open,
+        versions=clustering_versions.VERSIONS,
+        loggable=clustering_discovery.loggable,
+    )
     app = _app(parts, middleware, clustering_routes(parts), errors.plain_error, errors.no_such_route)
     clustering_errors.install(app)
     return app

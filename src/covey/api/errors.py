@@ -105,7 +105,8 @@ def handle_unexpected_errors(app: falcon.App[Request, falcon.Response], respond:
         respond(req, resp, HTTPStatus(error.status_code), error.description or error.title or "")
 
     def unexpected(req: Request, resp: falcon.Response, error: Exception, _: object) -> None:
-        log.error("http.crashed", request_id=req.context.request_id, path=req.path, exc_info=error)
+        path = req.context.logged_path or req.path
+        log.error("http.crashed", request_id=req.context.request_id, path=path, exc_info=error)
         message = f"Unexpected API Error. Please report the request id {req.context.request_id} to your operator."
         respond(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, message)
 

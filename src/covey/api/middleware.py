@@ -36,6 +36,7 @@ class RequestMiddleware:
     public_url: str | None = None
     versions: VersionRange | None = None
     rewrite: Callable[[Request], None] | None = None
+    loggable: Callable[[str], str] | None = None  # removes secrets from a path
     id_header: str | None = None
     root_has_version: bool = False  # whether the root's version document negotiates a version too
     routes_options: bool = False  # whether OPTIONS is routed like other methods
@@ -45,6 +46,7 @@ class RequestMiddleware:
         context = req.context
         context.started = time.perf_counter()
         context.request_id = f"req-{random_uuid()}"
+        context.logged_path = req.path if self.loggable is None else self.loggable(req.path)
         context.max_body_bytes = self.max_body_bytes
         context.base_url = f"{self.public_url}{req.root_path}" if self.public_url else req.prefix
         if "\0" in req.path or "%00" in req.query_string:
@@ -89,7 +91,7 @@ class RequestMiddleware:
             request_id=context.request_id,
             api=self.api,
             method=req.method,
-            path=req.path,
+            path=context.logged_path,
             status=status,
             ms=round(seconds * 1000, 2),
             user=context.actor.user_id if context.actor else None,

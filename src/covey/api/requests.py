@@ -37,6 +37,7 @@ class Context:
     """What the middleware sets before a resource handles the request."""
 
     request_id: str = ""
+    logged_path: str = ""
     actor: Actor | None = None
     version: Version | None = None
     started: float = 0.0

@@ -12,6 +12,7 @@ _UPDATED = "2016-01-18T00:00:00Z"
 _MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.clustering-v1+json"}]
 _GUIDE = {"rel": "help", "href": "https://docs.openstack.org/api-ref/clustering"}
 _WEBHOOK = re.compile(rf"{PREFIX}/webhooks/[^/]+/trigger")
+_RECEIVER = re.compile(r"(/(?:webhooks|receivers)/+)[^/]+")
 
 
 class Versions:
@@ -28,6 +29,11 @@ def is_open(req: Request) -> bool:
     """Return whether a request needs no authentication: version documents and webhooks, whose URL is the secret."""
     path = req.path
     return not path.startswith(f"{PREFIX}/") or path == f"{PREFIX}/" or _WEBHOOK.fullmatch(path) is not None
+
+
+def loggable(path: str) -> str:
+    """Return a path without the id of a receiver, which is the secret of its webhook."""
+    return _RECEIVER.sub(r"\1***", path)
 
 
 def _version(req: Request) -> Json:
