@@ -110,3 +110,19 @@ def test_request_ids_do_not_follow_from_the_state_of_a_generator(service: Servic
         random.seed(1)
         ids.add(service.as_(None).get("/servers").headers["x-openstack-request-id"])
     assert len(ids) == 2
+
+
+@pytest.mark.parametrize("name", ["id", "name", "status"])
+def test_image_list_takes_a_thousand_alternatives(module_cloud: Cloud, name: str) -> None:
+    images = module_cloud.alice.below("/image/v2")
+    assert images.get("/images", **{name: "in:" + ",".join(["x"] * 1000)}).json["images"] == []
+    refused = images.get("/images", **{name: "in:" + "," * 30_000})
+    assert (refused.status, refused.message) == (400, f"The filter {name} has 30001 values; the limit is 1000.")
+
+
+def test_nested_repetitions_are_too_large_an_expression(module_cloud: Cloud) -> None:
+    nested = "((a{0,9}){0,9}){0,9}b" * 12  # PostgreSQL takes seconds to compile it
+    refused = module_cloud.alice.get("/servers", name=nested)
+    assert refused.status == 400
+    assert refused.message.endswith("pattern too large - compile failed")
+    assert module_cloud.alice.get("/servers", name="^[a-z]{255}$").status == 200

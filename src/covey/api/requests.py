@@ -138,10 +138,10 @@ def query_lists(request: Request) -> dict[str, list[str]]:
     return parameters
 
 
-def limited(name: str, values: Collection[str]) -> tuple[str, ...]:
+def limited(name: str, values: Collection[str], limit: int = _MAX_FILTER_VALUES) -> tuple[str, ...]:
     """Return the values of a filter. Raises Invalid above the maximum number."""
-    if len(values) > _MAX_FILTER_VALUES:
-        raise Invalid(f"The filter {name} has {len(values)} values; the limit is {_MAX_FILTER_VALUES}.")
+    if len(values) > limit:
+        raise Invalid(f"The filter {name} has {len(values)} values; the limit is {limit}.")
     return tuple(values)
 
 

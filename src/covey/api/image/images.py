@@ -26,6 +26,7 @@ from covey.ports import Clock, NewUuid
 from covey.services.images import Images as Service
 
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
+_MAX_LISTED = 1000  # values of an `in:` filter
 _DEFAULT_PAGE = 25
 _CHUNK_BYTES = 1 << 20
 
@@ -142,9 +143,9 @@ def _filter(
     sort, _, direction = query.get("sort", f"{query.get('sort_key', 'created_at')}:").partition(":")
     visibility = query.get("visibility", "all")
     return ImageFilter(
-        ids=_one_of(query.get("id")),
-        names=_one_of(query.get("name")),
-        statuses=_one_of(query.get("status")),
+        ids=_one_of(query, "id"),
+        names=_one_of(query, "name"),
+        statuses=_one_of(query, "status"),
         owner=query.get("owner"),
         visibility=None if visibility == "all" else Visibility(visibility),
         hidden=query.get("os_hidden", "false").lower() == "true",
@@ -157,11 +158,12 @@ def _filter(
     )
 
 
-def _one_of(text: str | None) -> tuple[str, ...] | None:
-    """Return the values of `in:a,b`, or the text itself as the only value."""
-    if text is None:
-        return None
-    return tuple(text.removeprefix("in:").split(",")) if text.startswith("in:") else (text,)
+def _one_of(query: Mapping[str, str], name: str) -> tuple[str, ...] | None:
+    """Return the values of `in:a,b`, or the text itself as the only value. Raises Invalid."""
+    text = query.get(name)
+    if text is None or not text.startswith("in:"):
+        return None if text is None else (text,)
+    return limited(name, text.removeprefix("in:").split(","), _MAX_LISTED)
 
 
 def _page(query: Mapping[str, str]) -> str:
