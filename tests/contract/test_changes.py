@@ -89,6 +89,10 @@ def test_log_of_a_restored_dump_is_not_counted(postgresql: sa.Engine) -> None:
             changes = tx.changes.since(cursor, OWN)
         assert (changes.uses, changes.intact) == (expected, True)
         cursor = changes.cursor
+    Maintenance(store, lambda: NOW).run_if_due()
+    with postgresql.connect() as connection:
+        left = connection.execute(sa.select(fleet_changes.c.host_id).where(fleet_changes.c.host_id.is_not(None)))
+        assert left.scalars().all() == [2]
     postgresql.dispose()
 
 

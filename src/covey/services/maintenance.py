@@ -35,6 +35,7 @@ class Maintenance:
             if self._due_at is not None and now < self._due_at:
                 return
             with self.store.write() as tx:
+                tx.changes.delete_foreign()
                 self._trim_change_log(tx, now)
                 tx.clustering.engines.delete_older(now - _ENGINES_KEPT)
                 unknown = tx.work.unknown_kinds()

@@ -33,6 +33,7 @@ _READ_SQLITE = f"""
 _BEGIN_POSTGRESQL = f"SELECT {_STATE_POSTGRESQL} FROM topology t"  # noqa: S608
 _BEGIN_SQLITE = f"SELECT {_STATE_SQLITE} FROM topology t"  # noqa: S608
 _NEWEST = select(sa.func.coalesce(sa.func.max(fleet_changes.c.seq), 0))
+_DELETE_FOREIGN = sa.text("DELETE FROM fleet_changes WHERE tx >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
 _OLDEST_OPEN = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 _USE = ("writer", "host_id", "vcpus", "memory_mb", "disk_gb", "others")
@@ -95,6 +96,14 @@ class FleetChanges:
         seq, ended = mark
         self._connection.execute(delete(fleet_changes).where(fleet_changes.c.seq < seq, fleet_changes.c.tx < ended))
         self._connection.execute(update(topology).where(topology.c.trimmed_to < seq).values(trimmed_to=seq))
+
+    def delete_foreign(self) -> None:
+        """Delete rows whose transactions this server has not begun yet: they come with a restored dump.
+
+        No reader counts them, but each look would find them in the index until the ids catch up.
+        """
+        if self._postgresql:
+            self._connection.execute(_DELETE_FOREIGN)
 
     def add_uses(self, uses: Iterable[UsageChange], writer: str = ANY_WRITER) -> None:
         """Add changes of the usage of hosts and other providers."""
