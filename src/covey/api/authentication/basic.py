@@ -19,7 +19,7 @@ import yaml
 from covey.api.authentication import Project
 from covey.api.authentication.password_checks import PasswordChecks
 from covey.model.access import Actor, with_implied_roles
-from covey.model.errors import Invalid, Unauthorized
+from covey.model.errors import Busy, Invalid, Unauthorized
 from covey.model.ids import ProjectId, UserId
 
 if TYPE_CHECKING:
@@ -183,7 +183,12 @@ class BasicAuth:
         if cached is not None and (self._is_fresh(fingerprint) or not self._checks.idle):
             return cached.actor
         name, password = _parse_credentials(header)
-        user = self._checks.run(fingerprint, lambda: self._verify_and_cache(name, password, fingerprint))
+        try:
+            user = self._checks.run(fingerprint, lambda: self._verify_and_cache(name, password, fingerprint))
+        except Busy:
+            if cached is None:
+                raise
+            user = cached
         if user is None:
             raise Unauthorized("The user name or the password is wrong.")
         return user.actor

@@ -222,8 +222,12 @@ def test_cached_user_does_not_wait_for_password_checks(basic: BasicAuth, clock: 
     assert len(flood) == 32
 
 
-def test_one_wrong_password_occupies_no_more_than_its_threads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    basic = BasicAuth(UsersFile(path), CACHE_S, PasswordChecks(RequestSlots(), max_threads=4))
+def test_one_wrong_password_occupies_no_more_than_its_threads(
+    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    basic = BasicAuth(UsersFile(path), CACHE_S, PasswordChecks(RequestSlots(), max_threads=4), clock)
+    log_in(basic, "alice", "s3:cret")
+    clock.now_s += CACHE_S
     stuck, checks, refused = threading.Event(), [], threading.Semaphore(0)
 
     def check(*_: object) -> bool:
@@ -244,6 +248,9 @@ def test_one_wrong_password_occupies_no_more_than_its_threads(path: Path, monkey
         answers = pool.map(guess, range(12))
         for _ in range(8):
             refused.acquire()
-        stuck.set()
+        try:
+            assert log_in(basic, "alice", "s3:cret").user_id == "alice", "a cached user has to wait"
+        finally:
+            stuck.set()
     assert sorted(answers) == ["busy"] * 8 + ["unauthorized"] * 4
     assert len(checks) == 1
