@@ -84,9 +84,9 @@ class Moves:
         Raises NotFound, Forbidden, Conflict, Invalid, OverQuota and Busy as well.
         """
         self._authorize(actor, server, rule, request)
-        for number in range(self.attempts):
+        for _ in range(self.attempts):
             try:
-                with suppress(StaleClaim, TransactionConflict), self._transaction(number) as tx:
+                with suppress(StaleClaim, TransactionConflict), self._transaction() as tx:
                     self._begin(tx, actor, ServerId(server), request)
                     return
             except NoHost as refused:
@@ -150,9 +150,9 @@ class Moves:
         rule = "os_compute_api:os-shelve:" + ("unshelve" if host is None else "unshelve_to_host")
         request = MoveRequest(MoveKind.MIGRATION, request_id, host)
         self._authorize(actor, server, rule, request)
-        for number in range(self.attempts):
+        for _ in range(self.attempts):
             try:
-                with suppress(StaleClaim, TransactionConflict), self._transaction(number) as tx:
+                with suppress(StaleClaim, TransactionConflict), self._transaction() as tx:
                     self._unshelve(tx, actor, server, request, zone, unpin=unpin)
                     return
             except NoHost as refused:
@@ -162,11 +162,10 @@ class Moves:
         raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     @contextmanager
-    def _transaction(self, attempt: int) -> Iterator[Transaction]:
-        """Begin a transaction. From the second attempt on, the topology cannot change under it."""
+    def _transaction(self) -> Iterator[Transaction]:
+        """Begin a transaction under which the topology cannot change."""
         with self.store.write() as tx:
-            if attempt:
-                tx.topology.hold()
+            tx.topology.hold()
             yield tx
 
     def _unshelve(

@@ -142,11 +142,9 @@ class ServerCreation:
     def _claim(self, stack: ExitStack, requests: Sequence[ServerRequest], *, all_or_nothing: bool = False) -> Attempt:
         """Return the first attempt that no other claim planned stale; the stack closes its transaction. Raises Busy."""
         avoid: frozenset[HostId] = frozenset()
-        for number in range(self.attempts):
+        for _ in range(self.attempts):
             try:
-                return stack.enter_context(
-                    self._attempt(requests, avoid, all_or_nothing=all_or_nothing, hold_topology=number > 0)
-                )
+                return stack.enter_context(self._attempt(requests, avoid, all_or_nothing=all_or_nothing))
             except StaleClaim as stale:
                 avoid |= stale.hosts
                 self.claim_conflict()
@@ -156,14 +154,12 @@ class ServerCreation:
 
     @contextmanager
     def _attempt(
-        self, requests: Sequence[ServerRequest], avoid: frozenset[HostId], *, all_or_nothing: bool, hold_topology: bool
+        self, requests: Sequence[ServerRequest], avoid: frozenset[HostId], *, all_or_nothing: bool
     ) -> Iterator[Attempt]:
         now, planned, snapshot = requests[0].now, Plan(), None
         try:
             with self.store.write() as tx:
                 context = self._read(tx, requests, avoid)
-                if hold_topology:
-                    tx.topology.hold()
                 with self.live.fresh(tx) as snapshot:
                     planned = plan(
                         requests,

@@ -31,7 +31,7 @@ from covey.storage.tables import (
     servers,
     work,
 )
-from covey.storage.topology import hold_token, reject_other
+from covey.storage.topology import hold, hold_token, reject_other
 
 Amount = tuple[int, str, int]
 """A provider, one of its resource classes, and how much of it."""
@@ -118,8 +118,12 @@ class Claims:
     def lock_groups(
         self, groups: Iterable[GroupId], projects: Iterable[ProjectId]
     ) -> tuple[dict[GroupId, int], dict[str | None, dict[str, int]]]:
-        """Lock groups. Return their versions, and the quota limits of projects; the key None has the default limits."""
+        """Hold the topology token, and lock groups, for a claim.
+
+        Return the versions of the groups, and the quota limits of projects; the key None has the default limits.
+        """
         with pipeline(self._connection):
+            hold(self._connection, shared=True)
             locked = execute(self._connection, LOCK_GROUPS, sorted(set(groups)))
             limited = execute(self._connection, _LIMITS, sorted(set(projects)))
         limits: dict[str | None, dict[str, int]] = defaultdict(dict)

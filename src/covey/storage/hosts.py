@@ -147,6 +147,7 @@ class Hosts:
         changes = list(changes)
         rows = [_inventory_row(host, kind, has) for host, new in changes for kind, has in new.items()]
         if rows:
+            self._topology.begin_change()
             provider_aggregates.bump_generations(self._connection, [host for host, _ in changes])
             postgresql = self._connection.dialect.name == "postgresql"
             with driver(self._connection) as raw:

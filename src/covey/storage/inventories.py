@@ -51,6 +51,8 @@ class Inventories:
             .where(inventories.c.provider_id.in_(sorted(providers)))
             .order_by(inventories.c.provider_id, inventories.c.resource_class)
         )
+        if lock:
+            self._topology.begin_change()
         return by_provider(self._connection.execute(rows.with_for_update() if lock else rows))
 
     def put(self, changes: Mapping[int, Mapping[str, InventoryRecord]]) -> None:
@@ -70,6 +72,7 @@ class Inventories:
             for kind, has in new.items()
         ]
         if rows:
+            self._topology.begin_change()
             self._connection.execute(_PUT, rows)
         self._topology.changed(providers=changes)
 
@@ -77,6 +80,7 @@ class Inventories:
         """Delete unused inventories."""
         rows: list[dict[str, Any]] = [{"of": provider, "kind": kind} for provider, kind in pairs]
         if rows:
+            self._topology.begin_change()
             self._connection.execute(_DROP, rows)
         self._topology.changed(providers=[row["of"] for row in rows])
 

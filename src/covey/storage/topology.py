@@ -1,11 +1,11 @@
 """The topology token: a random value that every structural change of the fleet replaces.
 
-A claim stands on the topology that its view of the fleet had. It holds the token shared from its last statement to
-its commit, and compares it with the view's. A structural change takes the token exclusively, also last, so it waits
-for such claims, and claims wait for nothing but its commit. On SQLite the one writer holds everything.
+A claim stands on the topology that its view of the fleet had. It holds the token shared from before its look at the
+fleet to its commit, and compares it with the view's. A structural change takes the token exclusively, last, so it waits
+for the claims under way, and claims wait for nothing but its commit. On SQLite the one writer holds everything.
 
-Both take the token after all their row locks: a claim that held it and waited for a row could deadlock with a change
-that holds the row and waits for the token. Only a claim that is decided again takes it first.
+Claims take the token before all row locks. A change that locks rows which claims lock as well, those of inventories,
+takes it before these: otherwise each could wait for the other.
 """
 
 from collections.abc import Iterable
@@ -41,12 +41,12 @@ class Topology:
         self._aggregates.update(aggregates)
 
     def hold(self) -> None:
-        """Hold the token from now to the commit, so that the topology cannot change under this transaction.
-
-        For a claim that is decided again: otherwise steady structural changes could refuse it each time. It may end
-        in a deadlock with a structural change, which is one more reason to decide again.
-        """
+        """Hold the token from now to the commit, so that the topology cannot change under this transaction."""
         hold(self._connection, shared=True)
+
+    def begin_change(self) -> None:
+        """Take the token exclusively now. Call it before locking rows that claims lock as well."""
+        hold(self._connection, shared=False)
 
     def require(self, token: str) -> None:
         """Make the commit depend on this token: it raises StaleClaim if another transaction replaced it."""
