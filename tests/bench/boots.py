@@ -120,14 +120,14 @@ def running_bench(backend: Backend, directory: Path, sizes: Sizes, settings: str
     password = secrets.token_urlsafe(9)
     document = users.with_user({"projects": [], "users": []}, USER, USER, ("member",), password)
     users.write(directory / "users.yaml", document)
-    options, fleet = directory / "covey.conf", directory / "fleet.yaml"
+    options = directory / "covey.conf"
     options.write_text(_OPTIONS.format(users_file=directory / "users.yaml") + settings)
-    fleet.write_text(fleets.fleet_file(sizes.hosts))
     engine = databases.connect(backend.url, pool_size=2)
     try:
         schema.upgrade(engine)
+        fleets.add_to(Store(engine), sizes.hosts)
         groups = _add_groups(engine, ProjectId(document["projects"][0]["id"]), sizes.groups)
-        arguments = ("serve", "--config-file", str(options), "--database", backend.url, "--fleet", str(fleet))
+        arguments = ("serve", "--config-file", str(options), "--database", backend.url)
         with running_covey(directory / "serve", *arguments) as running:
             with engine.connect() as connection:
                 image = connection.execute(sa.text("SELECT id FROM images")).scalar_one()

@@ -3,9 +3,14 @@
 import random
 from dataclasses import dataclass
 
+from covey.clock_and_ids import new_uuid, now
+from covey.fleet_file import parse
 from covey.model.ids import HostId, ScopeId
+from covey.model.inventory import ResourceClass
 from covey.model.resources import server_resources
 from covey.scheduler.fleet import Fleet
+from covey.services.fleets import Fleets
+from covey.storage.store import Store
 from tests.plain_fleets import PlainAggregate, PlainHost, plain_fleet
 
 SEED = 20260101
@@ -81,3 +86,9 @@ flavors:
 images:
   - name: bench
 """
+
+
+def add_to(store: Store, number: int) -> None:
+    """Apply the fleet file to a database."""
+    ratios = dict.fromkeys(ResourceClass, 1.0)
+    Fleets(store, now, new_uuid, ratios).apply(parse(fleet_file(number), "fleet.yaml"), lambda _: None)

@@ -11,18 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from covey import fleet_file
 from covey.assembly import assemble
 from covey.bootstrap import Settings
-from covey.clock_and_ids import new_uuid, now
+from covey.clock_and_ids import now
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.hosts import Host
-from covey.model.inventory import ResourceClass
 from covey.request_slots import RequestSlots
 from covey.scheduler.decide import decide
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
-from covey.services.fleets import Fleets
 from covey.services.live_fleet import LiveFleet
 from covey.storage import engine as databases
 from covey.storage import schema
@@ -120,8 +117,7 @@ def apply_one(backend_url: str, hosts: int, repeats: int, log: Callable[[str], N
     schema.upgrade(engine)
     store = Store(engine)
     log(f"topology: {hosts:,} hosts")
-    ratios = {ResourceClass.VCPU: fleets.VCPU_RATIO, ResourceClass.MEMORY_MB: 1.0, ResourceClass.DISK_GB: 1.0}
-    Fleets(store, now, new_uuid, ratios).apply(fleet_file.parse(fleets.fleet_file(hosts), "fleet.yaml"), lambda _: None)
+    fleets.add_to(store, hosts)
     live = assemble(Settings().load(), store, OpenAccess(), now, RequestSlots()).live
     changer = Changer(store)
     assert changer.scope is not None
