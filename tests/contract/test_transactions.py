@@ -167,3 +167,18 @@ def test_unsupported_database_is_invalid(url: str) -> None:
     with pytest.raises(Invalid, match="Covey stores in SQLite") as caught:
         engine.connect(url)
     assert "secret" not in caught.value.message
+
+
+def test_transaction_of_a_frozen_process_ends(postgresql_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database ends a session that is idle in a transaction, so that others get what it holds."""
+    monkeypatch.setattr(engine, "_FROZEN_S", 1)
+    frozen, other = Store(engine.connect(postgresql_database)), Store(engine.connect(postgresql_database))
+
+    def freeze() -> None:
+        with frozen.write() as tx:
+            tx.topology.begin_change()
+            with other.write() as waiting:
+                waiting.topology.hold()
+
+    with pytest.raises(Unavailable):
+        freeze()

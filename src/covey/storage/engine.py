@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 30
 _IDLE_S = 1.0
+_FROZEN_S = 60
 _CACHE_KIB = 16_384  # page cache of each SQLite connection
 _LOG_PAGES = 8_192  # 32 MiB of WAL before a checkpoint: hot pages are written back less often
 SUPPORTED = "Covey stores in SQLite (sqlite:///FILE) or PostgreSQL (postgresql://USER@HOST/NAME)"
@@ -83,6 +84,8 @@ def _prepare_postgresql(connection: "psycopg.Connection", _: object) -> None:
     # A table without a usable index is still scanned.
     connection.execute("SET enable_seqscan = off")
     connection.execute("SET jit = off")  # the high cost of a disabled scan would trigger it
+    # A process that is frozen in a transaction would keep its locks, such as the topology token, for ever.
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{_FROZEN_S}s'")
     connection.commit()
 
 

@@ -33,6 +33,8 @@ from covey.storage.traits import Traits
 from covey.storage.work import Outbox, Work
 
 _CONFLICT = "Another request changed the same resource at the same time. Read it again, then retry."
+_UNAVAILABLE = "The database does not answer. Try again in a moment."
+_ENDED_SESSION = "25P03"  # SQLSTATE of a session that was idle in a transaction for too long
 _CONFLICT_STATES = {"40001", "40P01"}  # SQLSTATE of a serialization failure and of a deadlock
 
 
@@ -192,7 +194,11 @@ def _reachable() -> Iterator[None]:
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
-        raise Unavailable("The database does not answer. Try again in a moment.") from error
+        raise Unavailable(_UNAVAILABLE) from error
+    except sa.exc.InternalError as error:
+        if getattr(error.orig, "sqlstate", None) != _ENDED_SESSION:
+            raise
+        raise Unavailable(_UNAVAILABLE) from error
 
 
 @contextmanager
