@@ -57,7 +57,7 @@ def client_thread(load_state: storm.LoadState, number: int, ports: list[int]) ->
 
 
 def run_storm(directory: Path, database: str, processes: int) -> None:
-    storm.apply_fleet(directory, database, storm.fleet_of(12, 8))
+    storm.apply_fleet(directory, database, storm.fleet_of(12, max(4, operations(8))))
     with storm.serving(directory, database, processes, VARIABLES) as running:
         ports = [each.port for each in running]
         rows, load_state = storm.connect(database), storm.LoadState()

@@ -138,6 +138,15 @@ class Inventories:
 
         return weight
 
+    def equal(self, row: int, record: ProviderRecord) -> bool:
+        """Return whether a row has the inventories of a record, whatever their use."""
+        has = {name for name, line in self.classes.items() if row < self.weight.size and self.exists[line, row]}
+        return has == record.inventories.keys() and all(
+            self.capacity[self.classes[name], row] == max(each.capacity, -1)
+            and self.units_at(name, row) == (each.min_unit, each.max_unit, each.step_size)
+            for name, each in record.inventories.items()
+        )
+
     def copy(self) -> "Inventories":
         """Return the same inventories whose use changes independently."""
         other = copy(self)

@@ -105,7 +105,11 @@ def _renamed(
 
 
 def _mend_inventories(new: "Fleet", old: "Fleet", records: Mapping[int, ProviderRecord | None]) -> None:
-    if not records and new.is_host is old.is_host:
+    unchanged = (
+        record is not None and old.uuids.get(row) == record.uuid and old.inventories.equal(row, record)
+        for row, record in records.items()
+    )
+    if new.is_host is old.is_host and all(unchanged):
         new.inventories = old.inventories.copy()
         return
     replaced = [row for row, r in records.items() if r is not None and old.uuids.get(row, r.uuid) != r.uuid]
