@@ -124,6 +124,7 @@ class Builds:
 
     def _retry(self, tx: Transaction, failed: Server, fault: DriverFault) -> None:
         """Raises NoHost if no other host admits the server."""
+        tx.topology.hold()  # before all rows, as every claim
         server, group = self._lock_waiting(tx, failed)
         if server is None or server.host_id is None:
             return
