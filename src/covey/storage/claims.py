@@ -31,7 +31,7 @@ from covey.storage.tables import (
     servers,
     work,
 )
-from covey.storage.topology import hold, hold_token, reject_other
+from covey.storage.topology import find_token, hold, reject_other
 
 Amount = tuple[int, str, int]
 """A provider, one of its resource classes, and how much of it."""
@@ -162,7 +162,7 @@ class Claims:
 
         Return the new version of the groups that grew. Raises StaleClaim when a host has too little room, a project
         outgrew its quota, or the topology token is not the one that the plan stands on; the caller then rolls back.
-        Every claim locks room before usage, so two claims cannot deadlock; the token comes last.
+        Every claim locks room before usage, so two claims cannot deadlock. The caller holds the token (lock_groups).
         """
         version = new_version()
         placed = plan.placed
@@ -176,7 +176,7 @@ class Claims:
             self._add_work(placed, due)
             added = self._add_usage(plan.new_servers)
             FleetChanges(self._connection).add_uses(uses, writer)
-            present = hold_token(self._connection) if placed and token is not None else None
+            present = find_token(self._connection) if placed and token is not None else None
         usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
         if taken is not None:
             _reject_stale(amounts, taken, uses)

@@ -69,9 +69,8 @@ class Topology:
             FleetChanges(self._connection).add_structure(change)
 
 
-def hold_token(connection: sa.Connection) -> Any:  # noqa: ANN401 -- the driver's cursor
-    """Hold the token shared up to the commit. Return the driver's cursor with the token; a pipeline may be open."""
-    hold(connection, shared=True)
+def find_token(connection: sa.Connection) -> Any:  # noqa: ANN401 -- the driver's cursor
+    """Return the driver's cursor with the token, which the caller holds; a pipeline may be open."""
     return execute(connection, _TOKEN)
 
 
