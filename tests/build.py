@@ -30,7 +30,7 @@ def a_host(
     name: str | None = None, vcpus: int = 8, memory_mb: int = 16384, disk_gb: int = 100, *traits: str
 ) -> NewHost:
     totals = {ResourceClass.VCPU: vcpus, ResourceClass.MEMORY_MB: memory_mb, ResourceClass.DISK_GB: disk_gb}
-    has = {kind: Inventory(total) for kind, total in totals.items()}
+    has = {str(kind): Inventory(total) for kind, total in totals.items()}
     return NewHost(str(uuid.uuid4()), name or f"host-{next(_numbers)}", has, frozenset(traits))
 
 

@@ -31,6 +31,7 @@ _RECORDED = {
     "aggregate_hosts": ("domain", "host_id", "aggregate_id"),
     "allocations": ("place", "consumer_uuid", "provider_id"),
     "instance_group_members": ("member", "server_id", "group_id"),
+    "group_consumers": ("member", "consumer_uuid", "group_id"),
     "migrations": ("migration", "uuid", "server_id"),
 }
 _READ = sa.text("""

@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -28,6 +29,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("covey")
 
 _NOT_INSTALLED = "{} is not installed"
+_CANNOT_RUN = "{} cannot run here: {}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,15 +42,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if not (_is_on_postgresql(item) and item.get_closest_marker("sqlite_only"))]
     for item in items:
         for marker in item.iter_markers("needs_program"):
-            if PROGRAMS[marker.args[0]].path() is None:
-                item.add_marker(pytest.mark.skip(_NOT_INSTALLED.format(marker.args[0])))
+            reason = _why_not(marker.args[0])
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(reason))
+
+
+@cache
+def _why_not(name: str) -> str | None:
+    """Return why tests that need this program are skipped."""
+    program = PROGRAMS[name]
+    if not program.is_installed():
+        return _NOT_INSTALLED.format(name)
+    obstacle = program.obstacle()
+    return None if obstacle is None else _CANNOT_RUN.format(name, obstacle)
 
 
 class AcceptanceByFile(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Distributes single tests, but acceptance tests by file: tests of a file share processes and data."""
+    """Distributes single tests, but acceptance tests by file: tests of a file share processes and data.
+
+    All tests of the laboratory share its hosts.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if "/lab/" in file:
+            return "lab"
         return file if "/acceptance/" in file else nodeid
 
 
@@ -68,20 +86,42 @@ def _is_on_postgresql(item: pytest.Item) -> bool:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the tests skipped for missing programs, and the command that installs the programs."""
     reports = terminalreporter.stats.get("skipped", [])
+    _list_other_skips_of_the_laboratory(terminalreporter, reports)
+    reasons = {name: _why_not(name) for name in PROGRAMS}
     skipped = {
-        program: [report.nodeid for report in reports if report.longrepr[2].endswith(_NOT_INSTALLED.format(name))]
-        for name, program in PROGRAMS.items()
+        name: [report.nodeid for report in reports if report.longrepr[2].endswith(reason)]
+        for name, reason in reasons.items()
+        if reason is not None
     }
-    absent = [program for program, tests in skipped.items() if tests]
-    if not absent:
+    found = {name: tests for name, tests in skipped.items() if tests}
+    if not found:
         return
     terminalreporter.section("tests that need a program of the system")
-    for program in absent:
-        terminalreporter.line(f"{_NOT_INSTALLED.format(program.name)}, so these did not run:")
-        for nodeid in skipped[program]:
+    for name, tests in found.items():
+        terminalreporter.line(f"{reasons[name]}, so these did not run:")
+        for nodeid in tests:
             terminalreporter.line(f"  {nodeid}")
-    terminalreporter.line("On Debian and Ubuntu, this installs what is missing; then run them again:")
-    terminalreporter.line(f"  sudo {' '.join(install_command(absent))}")
+    absent = [PROGRAMS[name] for name in found if not PROGRAMS[name].is_installed()]
+    if absent:
+        terminalreporter.line("On Debian and Ubuntu, this installs what is missing; then run them again:")
+        terminalreporter.line(f"  sudo {' '.join(install_command(absent))}")
+
+
+def _list_other_skips_of_the_laboratory(
+    terminalreporter: pytest.TerminalReporter, reports: list[pytest.TestReport]
+) -> None:
+    """List the tests of the laboratory that were skipped though its programs are there."""
+    programs = tuple(filter(None, map(_why_not, PROGRAMS)))
+    reasons = {
+        report.nodeid: report.longrepr[2].removeprefix("Skipped: ")
+        for report in reports
+        if report.nodeid.startswith("tests/lab/") and isinstance(report.longrepr, tuple)
+    }
+    others = {nodeid: reason for nodeid, reason in reasons.items() if not reason.endswith(programs)}
+    if others:
+        terminalreporter.section("tests of the laboratory that did not run")
+        for nodeid, reason in others.items():
+            terminalreporter.line(f"{nodeid}: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

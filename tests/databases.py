@@ -37,8 +37,8 @@ def quick_engines() -> Iterator[None]:
     """Let the engines of this process share compiled statements, and not wait for the disk."""
     connect, prepare, statements = engine.connect, engine._prepare_sqlite, SharedStatements(2000)
 
-    def connect_sharing(database: str, *, pool_size: int = 16) -> sa.Engine:
-        connected = connect(database, pool_size=pool_size)
+    def connect_sharing(database: str, **options: Any) -> sa.Engine:
+        connected = connect(database, **options)
         connected._compiled_cache = statements
         return connected
 
@@ -77,6 +77,7 @@ class PostgreSQL:
     def __init__(self, directory: Path) -> None:
         self._server = get_server(directory)
         self._numbers = itertools.count(1)
+        self.socket = Path(self._url("postgres").partition("host=")[2]) / ".s.PGSQL.5432"
         # These databases need not survive a power cut.
         self._run("ALTER SYSTEM SET fsync = off")
         self._run("ALTER SYSTEM SET full_page_writes = off")

@@ -32,7 +32,6 @@ class Cluster(PostgreSQL):
         super().__init__(directory / "data")
         atexit.unregister(self._server._cleanup)
         self._data = self._server.pgdata
-        self.socket = Path(self._url("postgres").partition("host=")[2]) / ".s.PGSQL.5432"
         for name, value in SETTINGS.items():
             self._run(f"ALTER SYSTEM SET {name} = '{value}'")
         self.restart("fast")
@@ -41,8 +40,26 @@ class Cluster(PostgreSQL):
         """Restart the server. Sessions end; `immediate` is a crash, and the server recovers from its WAL."""
         self._control("restart", "-m", mode)
 
+    def start(self) -> None:
+        self._control("start", "-o", f'-h "" -k {self.socket.parent}')
+
     def stop(self) -> None:
         self._control("stop", "-m", "immediate")
+
+    def freeze(self) -> None:
+        """Stop the server's processes where they are: connections stay open, and nothing is answered."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Continue the processes of a frozen server."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        pid = (self._data / "postmaster.pid").read_text().split()[0]
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(pid), *map(int, children)]
 
     def terminate_sessions(self) -> None:
         """Terminate all other sessions."""
@@ -81,15 +98,28 @@ class Cluster(PostgreSQL):
     def fail_over(self, standby: Path, *, promote: bool) -> None:
         """Serve from a backup in place of this server: promoted, on a new timeline; or restored, on the same one."""
         self.stop()
-        if promote:
-            signal = standby / "standby.signal"
-            signal.touch()
-            if self._server.system_user is not None:
-                shutil.chown(signal, self._server.system_user)
         self._data = standby
-        self._control("start", "-o", f'-h "" -k {self.socket.parent}')
         if promote:
-            self._control("promote")
+            self._start_standby()
+            self.promote()
+        else:
+            self.start()
+
+    def become_standby(self) -> None:
+        """Restart the server as a standby in recovery, which reads only."""
+        self._control("stop", "-m", "fast")
+        self._start_standby()
+
+    def promote(self) -> None:
+        """End the recovery of a standby: it accepts writes."""
+        self._control("promote")
+
+    def _start_standby(self) -> None:
+        signal = self._data / "standby.signal"
+        signal.touch()
+        if self._server.system_user is not None:
+            shutil.chown(signal, self._server.system_user)
+        self.start()
 
     def _accepts_sessions(self) -> bool:
         try:

@@ -1,24 +1,28 @@
 """The loop that carries out committed work. Rows hold what is left to do, so a worker may die at any point."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import groupby
 
 import structlog
 
-from covey.model.errors import CoveyError, Unavailable
+from covey.model.errors import CoveyError, LeaseLost, OperationInProgress, Unavailable
 from covey.model.servers import Server
 from covey.model.work import Job, JobKind
-from covey.ports import Clock
+from covey.services.call_pool import CallPool
+from covey.services.leases import Leases
 from covey.services.server_creation import LocalQueue
 from covey.storage.store import Store
 
 log = structlog.get_logger()
 
-_BATCH_SIZE = 128  # jobs taken at once
+LARGE_BATCH, SMALL_BATCH = 128, 32  # of the local queue, for a driver that is instant and for another one
+_BATCH = 16  # jobs taken at once: a worker that dies delays no more than these
 _GATHER_S = 0.03
+_MAX_DELAY_S = 300.0
+_UNEXPECTED = "An unexpected error occurred; the service's log has the details."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +38,22 @@ Handler = Callable[[Job], None] | Batch
 
 @dataclass(slots=True)
 class Worker:
-    """Takes due jobs and carries them out. A job that it does not finish is due again when its lease ends."""
+    """Takes due jobs and carries them out.
+
+    A job that fails is due again after a while, longer after each failure; after `max_attempts` it is parked. One whose
+    operation is in progress is due again later, and has not failed. The jobs of a worker that dies are due again when
+    their leases end.
+    """
 
     store: Store
-    clock: Clock
+    leases: Leases
     handlers: Mapping[JobKind, Handler]
-    start_servers: Callable[[Sequence[Server]], None]  # spawns what the local queue holds
+    start_servers: Callable[[Sequence[tuple[Job, Server]]], None]  # spawns what the local queue held
     publish: Callable[[], int]  # publishes notifications of the outbox; returns how many
     local_queue: LocalQueue
-    lease_s: float = 30.0
+    pool: CallPool = field(default_factory=CallPool)
+    local_batch: int = SMALL_BATCH  # servers of this process that are spawned at once, under leases held together
+    max_attempts: int = 10
     poll_interval_s: float = 0.2
     periodic: Sequence[Callable[[], None]] = ()  # each keeps its own schedule
     wake: threading.Event = field(default_factory=threading.Event)
@@ -62,7 +73,7 @@ class Worker:
                 log.exception("worker.crashed")
                 done = 0
             # An iteration costs the same for one job as for many, so a busy worker lets a few gather.
-            self.wake.wait(self.poll_interval_s if not done else _GATHER_S if done < _BATCH_SIZE else 0)
+            self.wake.wait(self.poll_interval_s if not done else _GATHER_S if done < _BATCH else 0)
             self.wake.clear()
 
     def run_once(self) -> int:
@@ -71,44 +82,68 @@ class Worker:
 
     def _start_local(self) -> int:
         """Spawn servers that this process claimed. If that fails, their jobs are due for any worker after the lease."""
-        servers = self.local_queue.take(_BATCH_SIZE)
-        if servers:
-            self.start_servers(servers)
-        return len(servers)
+        taken = self.local_queue.take(self.local_batch)
+        if taken:
+            servers: dict[str, Server] = {server.id: server for _, server in taken}
+            jobs = [Job(JobKind.SPAWN, server) for server in servers]
+            with self.leases.held(jobs, min(since for since, _ in taken)):
+                self._attempt(lambda some: self.start_servers([(job, servers[job.subject_id]) for job in some]), jobs)
+        return len(taken)
 
     def _run_due(self) -> int:
-        now = self.clock()
         with self.store.read() as tx:
-            if not tx.work.any_due(now):
+            if not tx.work.any_due():
                 return 0
+        since = time.monotonic()
         with self.store.write() as tx:
-            jobs = tx.work.take(now, now + timedelta(seconds=self.lease_s), _BATCH_SIZE)
-        for kind, group in groupby(sorted(jobs, key=lambda job: (job.kind, job.id)), key=lambda job: job.kind):
-            self._run_kind(kind, list(group))
+            jobs = tx.work.take(self.leases.lease_s, _BATCH)
+        with self.leases.held(jobs, since):
+            for kind, group in groupby(sorted(jobs, key=lambda job: job.kind), key=lambda job: job.kind):
+                self._run_kind(self.handlers[kind], list(group))
         return len(jobs)
 
-    def _run_kind(self, kind: JobKind, jobs: list[Job]) -> None:
-        handler = self.handlers[kind]
+    def _run_kind(self, handler: Handler, jobs: list[Job]) -> None:
         if isinstance(handler, Batch):
-            _attempt(handler.run, jobs)
+            self._attempt(handler.run, jobs)
         else:
-            for job in jobs:
-                _attempt(lambda single: handler(single[0]), [job])
+            self.pool.map(lambda job: self._attempt(lambda single: handler(single[0]), [job]), jobs)
+
+    def _attempt(self, run: Callable[[Sequence[Job]], None], jobs: Sequence[Job]) -> None:
+        """Carry jobs out. Those that fail delay no others."""
+        try:
+            run(jobs)
+        except Unavailable:
+            raise  # without a database, the next job fails as well
+        except LeaseLost as lost:
+            log.warning("work.lease_lost", kind=jobs[0].kind, reason=lost.message)
+        except OperationInProgress as operation:
+            with self.store.write() as tx:
+                tx.work.postpone(jobs, operation.after_s)
+        except CoveyError as error:
+            self._fail(jobs, error.message)
+        except Exception:
+            log.exception("work.crashed", kind=jobs[0].kind, subjects=[job.subject_id for job in jobs])
+            if len(jobs) == 1:
+                self._fail(jobs, _UNEXPECTED)
+            else:
+                for job in jobs:  # one of them crashes; the others go on
+                    self._attempt(run, [job])
+
+    def _fail(self, jobs: Sequence[Job], error: str) -> None:
+        for job in jobs:
+            failure = {"kind": job.kind, "subject": job.subject_id, "attempts": job.attempts, "reason": error}
+            with self.store.write() as tx:
+                if job.attempts >= self.max_attempts:
+                    log.error("work.parked", **failure)
+                    tx.work.park(job, error)
+                else:
+                    log.warning("work.postponed", **failure)
+                    tx.work.retry(job, error, min(2.0**job.attempts, _MAX_DELAY_S))
 
     def start(self) -> threading.Thread:
         """Run in a daemon thread of this process."""
+        self.leases.start()
         self.local_queue.workers += 1
         thread = threading.Thread(target=self.run, name="covey-worker", daemon=True)
         thread.start()
         return thread
-
-
-def _attempt(run: Callable[[Sequence[Job]], None], jobs: Sequence[Job]) -> None:
-    """Carry jobs out. Those that fail are due again when their lease ends, and delay no others."""
-    try:
-        run(jobs)
-    except Unavailable:
-        raise  # without a database, the next job fails as well
-    except CoveyError as error:
-        subjects = [job.subject_id for job in jobs]
-        log.warning("work.postponed", kind=jobs[0].kind, subjects=subjects, reason=error.message)

@@ -119,3 +119,14 @@ _THEME = """theme => {
   document.documentElement.dataset.theme = theme;
   document.dispatchEvent(new CustomEvent("theme"));
 }"""
+
+
+@contextmanager
+def signed_in_tab(browser: Browser, url: str, user: str, password: str) -> Iterator[Tab]:
+    """Yield a tab of a signed-in user. Errors that the page reports fail the test that used it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
+    tab = Tab(url, context.new_page())
+    tab.sign_in(user, password)
+    yield tab
+    context.close()
+    assert not tab.complaints

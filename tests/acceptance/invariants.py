@@ -7,9 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from covey.model.flavor_requests import resource_request
 from covey.model.flavors import Flavor
 from covey.model.inventory import ResourceClass
+from covey.model.resources import quota_size, resource_request
 from covey.storage import tables
 from covey.storage.rows import load
 
@@ -188,7 +188,8 @@ def _quotas(rows: Rows) -> Iterator[str]:
     for row in rows.servers:
         texts = (moves[row.id].old_flavor, moves[row.id].new_flavor) if row.id in moves else (row.flavor,)
         sizes = [load(text, Flavor) for text in texts]
-        for i, amount in enumerate((1, max(size.vcpus for size in sizes), max(size.memory_mb for size in sizes))):
+        cores, ram = zip(*map(quota_size, sizes), strict=True)
+        for i, amount in enumerate((1, max(cores), max(ram))):
             sums[row.project_id][i] += amount
     counted = {row.project_id: [row.instances, row.cores, row.ram] for row in rows.quota_usages}
     for project in sorted(sums.keys() | counted.keys()):

@@ -86,6 +86,22 @@ class Keystone:
             )
         )
 
+    def token_without_project(self, user: str, password: str, domain: str | None = None) -> str:
+        """Return a token of the user for that domain, or for the system."""
+        plugin = v3.Password(
+            self.auth_url,
+            username=user,
+            password=password,
+            user_domain_id=DOMAIN,
+            domain_name=domain,
+            system_scope="all" if domain is None else None,
+        )
+        return str(plugin.get_token(Session()))
+
+    def create_domain(self, name: str) -> str:
+        """Make a domain and return its id."""
+        return self._create("domain", name=name)
+
     def create_project(self, name: str) -> str:
         """Make a project and return its id."""
         return self._create("project", name=name, domain_id=DOMAIN)
@@ -100,6 +116,19 @@ class Keystone:
         """Give the user one more role in the project."""
         project_id, role_id = self._id_of("project", project), self._id_of("role", role)
         self._admin.put(f"/projects/{project_id}/users/{user_id}/roles/{role_id}")
+
+    def grant_without_project(self, user_id: str, role: str, domain_id: str | None = None) -> None:
+        """Give the user a role in that domain, or in the system."""
+        owner = "system" if domain_id is None else f"domains/{domain_id}"
+        self._admin.put(f"/{owner}/users/{user_id}/roles/{self._id_of('role', role)}")
+
+    def set_enabled(self, user_id: str, *, enabled: bool) -> None:
+        """Enable or disable a user."""
+        self._admin.patch(f"/users/{user_id}", json={"user": {"enabled": enabled}})
+
+    def service_user_id(self) -> str:
+        """Return the id of the user with which the service validates tokens."""
+        return self._id_of("user", "covey")
 
     def register_service(self, service_type: str, name: str, url: str) -> str:
         """Put the service into the catalogue with one URL for all its interfaces, and return the service's id."""

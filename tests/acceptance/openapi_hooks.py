@@ -1,5 +1,6 @@
 """Hooks of schemathesis: formats, existing resources, and rules that no schema can express."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
@@ -12,16 +13,19 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from tests.acceptance.openapi_resources import Resources
+from covey.model.control_characters import CONTROL
+from tests.acceptance.openapi_resources import PUBLIC_KEY, Resources
 
 _VISIBLE = st.characters(exclude_categories=("C", "Z"))
 _LINES = st.characters(exclude_categories=("C", "Z"), include_characters=" \t\n")
 _EXACT = 2**53
+_PLACING = ("trait", "resources", "group_policy")  # extra specs that decide where servers go
 _NAMES = st.text(_VISIBLE, min_size=1, max_size=40)
 _OF_EMPTY_AGGREGATES = ("DELETE /os-aggregates/{key}", "PUT /os-aggregates/{key}")  # with hosts, it may be 400
 
 schemathesis.openapi.format("name", _NAMES)
 schemathesis.openapi.format("az_name", _NAMES.map(lambda name: name.replace(":", "-")))
+schemathesis.openapi.format("base64", st.binary(max_size=40).map(lambda data: b64encode(data).decode()))
 schemathesis.openapi.format("printable", st.text(_LINES, max_size=40))
 schemathesis.openapi.format("python_regex", st.sampled_from(["web", "^a.*b$", "x|y"]))
 
@@ -38,6 +42,10 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
 def filter_case(context: Any, case: Any) -> bool:
     """Skip requests that would delete resources of other requests."""
     del context
+    if isinstance(case.body, dict) and "forceDelete" in case.body:
+        return False
+    if str(case.path_parameters.get("spec", "")).startswith(_PLACING):  # servers of the flavor would find no host
+        return False
     return case.method != "DELETE" or case.path_parameters.get("key") not in _resources(case.operation).kept
 
 
@@ -105,15 +113,16 @@ def _query(case: Any, resources: Resources) -> dict[str, Any]:
 
 
 def _markers(case: Any, resources: Resources) -> list[str]:
-    match case.path.removesuffix("/detail"):
-        case "/servers":
-            return [resources.server]
+    path = case.path.removesuffix("/detail")
+    if path in {"/servers", "/os-keypairs"}:
+        return [resources.server if path == "/servers" else resources.key_pair]
+    match path:
         case "/flavors":
             return [*resources.flavors]
         case "/os-hypervisors":
             return [*resources.hosts]
         case "/os-migrations":
-            return resources.migrations
+            return [] if "project_id" in case.query else resources.migrations  # a marker is of that project
         case "/servers/{key}/os-instance-actions":
             return resources.instance_action_ids(case.path_parameters["key"])
     return [case.query["marker"]]
@@ -124,6 +133,9 @@ def _body(case: Any, resources: Resources) -> Any:
     match case.operation.label:
         case "PUT /servers/{key}/metadata/{item}":
             body = {"meta": _with_path_key(body["meta"], case.path_parameters["item"])}
+        case "POST /flavors/{key}/os-extra_specs":
+            specs = {key: value for key, value in body["extra_specs"].items() if not key.startswith(_PLACING)}
+            body = {"extra_specs": specs}
         case "PUT /flavors/{key}/os-extra_specs/{spec}":
             body = _with_path_key(body, case.path_parameters["spec"])
         case "POST /os-aggregates/{key}/images":
@@ -131,18 +143,33 @@ def _body(case: Any, resources: Resources) -> Any:
         case "POST /os-server-groups" | "POST /os-server-groups/{key}" | "PUT /os-server-groups/{key}":
             body = {"server_group": _with_consistent_policies(body["server_group"], resources)}
         case "POST /servers":
-            body = _with_ordered_counts(_with_existing_resources(body, resources))
+            body = _with_ordered_counts(_with_existing_resources(_without_devices(body), resources))
         case "POST /servers/{key}/action":
             flavor, host = resources.flavor_and_host(case.path_parameters["key"])
             resources.force_down(host if "evacuate" in body else None)  # evacuation requires a source host that is down
             body = _with_existing_resources(body, resources, flavor, host)
+        case "POST /os-keypairs" | "POST /os-drains":
+            body = {name: fields | _fixed_fields(name, resources) for name, fields in body.items()}
         case "POST /os-placement-explain" | "POST /os-server-groups/{key}/action" | "POST /os-aggregates/{key}/action":
             body = _with_existing_resources(body, resources)
     return body
 
 
+def _fixed_fields(name: str, resources: Resources) -> dict[str, Any]:
+    """Return the fields of a key pair or a drain; the latter is a dry run, since other requests need the hosts."""
+    if name == "keypair":
+        return {"type": "ssh", "public_key": PUBLIC_KEY}
+    return {"scope": "host", "domain": next(iter(resources.hosts.values()), "node"), "dry_run": True}
+
+
+def _without_devices(body: Any) -> Any:
+    """Boot from an image: of block devices only one that agrees with imageRef is valid."""
+    server = {name: value for name, value in body["server"].items() if not name.startswith("block_device_mapping")}
+    return body | {"server": server | {"imageRef": server.get("imageRef") or "image"}}
+
+
 def _without_ambiguous_values(value: Any) -> Any:
-    """Replace 1.0 and U+0000, which JSON Schema admits as integer and string, and the API does not."""
+    """Replace 1.0 and control characters, which JSON Schema admits in integers and strings, and the API does not."""
     match value:
         case dict():
             return {_without_ambiguous_values(key): _without_ambiguous_values(inner) for key, inner in value.items()}
@@ -151,7 +178,7 @@ def _without_ambiguous_values(value: Any) -> Any:
         case float() if value.is_integer() and abs(value) < _EXACT:
             return int(value)
         case str():
-            return value.replace("\0", "0")
+            return CONTROL.sub("0", value)
     return value
 
 
@@ -180,6 +207,8 @@ def _with_existing_resources(
             value = resources.group
         case "host" | "hypervisor_hostname":
             value = next((called for called in resources.hosts.values() if called != host), value)
+        case "key_name":
+            value = resources.key_pair
         case "availability_zone":
             value = resources.zones[0]
     return value
@@ -195,6 +224,10 @@ def _with_ordered_counts(body: Any) -> Any:
 def _with_consistent_policies(group: dict[str, Any], resources: Resources) -> dict[str, Any]:
     """Return consistent policies, one for each existing scope, and rules for them."""
     rules = group.get("rules", {})
+    if isinstance(group.get("policy"), dict):
+        kind = group["policy"]["name"].partition(":")[0]
+        limits = {"max_server_per_host": 2} if kind == "anti-affinity" else {}
+        return group | {"policy": {"name": kind, "rules": limits}}
     if "policy" in group or not {"policies", "rules"} & group.keys():
         return group
     given = group.get("policies", ["anti-affinity"] * len(rules))

@@ -8,6 +8,7 @@ from typing import Any
 
 import requests
 
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
 _IDLE_TIMEOUT_S = 5.0
 _OLDEST_FIRST = "sort_key=created_at&sort_dir=asc"
 
@@ -41,12 +42,18 @@ class Resources:
         return self._create("/servers", {"server": wanted, "os:scheduler_hints": {"group": self.group}})
 
     @cached_property
+    def key_pair(self) -> str:
+        self._ask("POST", "/os-keypairs", {"keypair": {"name": "kept", "public_key": PUBLIC_KEY}})
+        return "kept"
+
+    @cached_property
     def by_text_id(self) -> dict[str, str]:
         """Return one resource of each kind with text ids, for all requests but its deletion."""
         return {
             "/servers": self.server,
             "/os-server-groups": self.group,
             "/flavors": next(iter(self.flavors)),
+            "/os-keypairs": self.key_pair,
             "/os-policy-scopes": self._create("/os-policy-scopes", {"policy_scope": {"name": "kept"}}),
         }
 

@@ -143,6 +143,12 @@ def _wait_until_healthy(running: Covey) -> None:
     raise Failed(f"Covey did not answer within {START_TIMEOUT_S:.0f} s.\n{running.log}")
 
 
+def listening(port: int) -> int:
+    """Return how many serving processes listen: each has a socket of its own."""
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(state == "0A" and int(local.split(":")[1], 16) == port for _, local, _, state, *_ in sockets)
+
+
 def is_healthy(port: int) -> bool:
     """Return whether a service is ready."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

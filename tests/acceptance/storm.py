@@ -11,14 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
 from covey.model.ids import ImageId
-from covey.model.images import Visibility
+from covey.model.images import ImageStatus, Visibility
 from covey.storage import engine, tables
 from covey.storage.rows import load
 from covey.storage.store import Store
@@ -54,28 +54,37 @@ def settings(quota: Mapping[str, str], **more: str) -> dict[str, str]:
     return {"OS_API__AUTH_STRATEGY": "none", "OS_LOG__LEVEL": "warning"} | {f"OS_{k}": v for k, v in given.items()}
 
 
-def fleet_of(hosts: int, vcpus: int) -> str:
+def fleet_of(
+    hosts: int, vcpus: int, names: str | None = None, flavors: Mapping[str, tuple[int, int, int]] = SIZES
+) -> str:
     """Return a fleet file of equal hosts, three in each rack. VCPUs are not overcommitted and run out first."""
     racks = ", ".join(f"rack-{i // 3}" for i in range(hosts))
     sizes = "\n".join(
         f"  - {{name: {name}, id: {name}, vcpus: {cpu}, memory_mb: {memory}, disk_gb: {disk}}}"
-        for name, (cpu, memory, disk) in SIZES.items()
+        for name, (cpu, memory, disk) in flavors.items()
     )
     return (
-        f"hosts:\n  - name: host-[01-{hosts:02}]\n    vcpus: {vcpus}\n    memory_mb: 65536\n    disk_gb: 1000\n"
+        f"hosts:\n  - name: {names or f'host-[01-{hosts:02}]'}\n"
+        f"    vcpus: {vcpus}\n    memory_mb: 65536\n    disk_gb: 1000\n"
         f"    ratios: {{VCPU: 1.0}}\n    domains: {{rack: [{racks}]}}\n"
         f"scopes:\n  - {{name: rack}}\nflavors:\n{sizes}\n"
     )
 
 
-def apply_fleet(directory: Path, database: str, text: str) -> None:
+def apply_fleet(directory: Path, database: str, text: str, *, image_data: bool = True) -> None:
+    """Make the database have this fleet, and an image. Without data, the image waits for its upload."""
+    apply_fleet_file(directory, database, text)
+    connected = connect(database)
+    with Store(connected).write() as tx:
+        image = an_image(id=ImageId(IMAGE), visibility=Visibility.PUBLIC)
+        tx.images.add([replace(image, status=ImageStatus.ACTIVE, sha512="0" * 128) if image_data else image])
+    connected.dispose()
+
+
+def apply_fleet_file(directory: Path, database: str, text: str) -> None:
     (directory / "fleet.yaml").write_text(text)
     done = covey(directory, "fleet", "apply", "fleet.yaml", "--database", database)
     assert done.status == 0, done.stderr
-    connected = connect(database)
-    with Store(connected).write() as tx:
-        tx.images.add([an_image(id=ImageId(IMAGE), visibility=Visibility.PUBLIC)])
-    connected.dispose()
 
 
 @contextmanager
@@ -102,6 +111,7 @@ class KillableProcess:
     variables: Mapping[str, str]
     port: int = field(default_factory=free_port)
     serves: bool = True
+    workers: int = 1
     _process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -111,7 +121,8 @@ class KillableProcess:
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "stderr.log").open("ab") as stderr:
-            command = ("serve", "--port", str(self.port)) if self.serves else ("worker",)
+            serve = ("serve", "--port", str(self.port), "--workers", str(self.workers))
+            command = serve if self.serves else ("worker",)
             self._process = subprocess.Popen(
                 [BESIDE_PYTHON / "covey", *command, "--database", self.database],
                 cwd=self.directory,
@@ -123,6 +134,13 @@ class KillableProcess:
             )
         if self.serves:
             wait_until(self._answers, f"{self.port} answers")
+
+    def serving(self) -> list[int]:
+        """Return the ids of the serving processes."""
+        assert self._process is not None
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(child) for child in children if b"resource_tracker" not in _command_line(child)]
 
     def kill(self) -> None:
         """Send SIGKILL to the whole process group."""
@@ -140,6 +158,13 @@ class KillableProcess:
             return False
 
 
+def _command_line(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # ended just now
+        return b""
+
+
 def wait_until(true: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not true():
@@ -153,6 +178,7 @@ class Answer:
 
     status: int
     json: Any
+    seconds: float = 0.0  # since the request
 
     @property
     def message(self) -> str:
@@ -164,24 +190,33 @@ class Answer:
 class Client:
     """One thread's connections, one to each process, as an administrator of the project."""
 
-    def __init__(self, ports: Sequence[int], project: str = "web", timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        ports: Sequence[int],
+        project: str = "web",
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        address: str = "127.0.0.1",
+        identity: Mapping[str, str] | None = None,  # headers; those of a service without authentication by default
+    ) -> None:
         self._ports = ports
         self._timeout_s = timeout_s
-        self._project = project
+        self._address = address
+        self._identity = {"X-Auth-Token": f"admin:{project}"} if identity is None else identity
         self._open: dict[int, http.client.HTTPConnection] = {}
 
     def ask(self, method: str, path: str, body: object = None, *, of: int = 0, key: str | None = None) -> Answer:
         """Send a request to process number `of`. Raises OSError or HTTPException when the process is dead."""
         port = self._ports[of % len(self._ports)]
         headers = {
-            "X-Auth-Token": f"admin:{self._project}",
+            **self._identity,
             "OpenStack-API-Version": "compute 2.1000, placement 1.39, clustering 1.14",
             "Content-Type": "application/json",
         }
         if key is not None:
             headers["Idempotency-Key"] = key
-        connection = self._open.get(port) or http.client.HTTPConnection("127.0.0.1", port, timeout=self._timeout_s)
+        connection = self._open.get(port) or http.client.HTTPConnection(self._address, port, timeout=self._timeout_s)
         self._open[port] = connection
+        began = time.monotonic()
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
@@ -189,7 +224,7 @@ class Client:
         except BaseException:
             self._open.pop(port).close()
             raise
-        return Answer(response.status, json.loads(raw) if raw else None)
+        return Answer(response.status, json.loads(raw) if raw else None, time.monotonic() - began)
 
     def close(self) -> None:
         for connection in self._open.values():
@@ -242,6 +277,8 @@ class LoadState:
         default_factory=dict
     )  # names of servers with a delete request, successful or not
     counts: Counter[str] = field(default_factory=Counter)
+    slowest_s: float = 0.0  # of all responses
+    longest_wait_s: float = 0.0  # of requests without a response, by clients that wait for one
     failures: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -256,6 +293,7 @@ class LoadState:
         with self.lock:
             self.counts[f"{what} {answer.status}"] += 1
             self.counts[str(answer.status)] += 1
+            self.slowest_s = max(self.slowest_s, answer.seconds)
             if CONFLICT in answer.message:
                 self.counts["conflicts"] += 1
             if answer.status >= 500 and answer.status != 503:
@@ -277,6 +315,7 @@ class RandomClient:
     number: int
     seed: int
     send: Send
+    mean_pause_s: float = MEAN_PAUSE_S
     rng: random.Random = field(init=False)
     _made: int = 0
 
@@ -285,8 +324,14 @@ class RandomClient:
 
     def act(self) -> None:
         """Send one operation after a random pause, so that operations overlap."""
-        time.sleep(self.rng.uniform(0, 2 * MEAN_PAUSE_S))
-        verbs: dict[Callable[[], None], int] = {
+        time.sleep(self.rng.uniform(0, 2 * self.mean_pause_s))
+        verbs = self.verbs()
+        (verb,) = self.rng.choices(list(verbs), list(verbs.values()))
+        verb()
+
+    def verbs(self) -> dict[Callable[[], None], int]:
+        """Return the operations with their weights."""
+        return {
             self.boot: 28,
             self.boot_several: 4,
             self.delete: 26,
@@ -297,8 +342,6 @@ class RandomClient:
             self.disable_and_enable_host: 3,
             self.create_and_delete_group: 3,
         }
-        (verb,) = self.rng.choices(list(verbs), list(verbs.values()))
-        verb()
 
     def boot(self) -> None:
         name, project, group = self._new()
@@ -347,6 +390,14 @@ class RandomClient:
         project = self.rng.choice(PROJECTS)
         request = self.rng.choice(["confirmResize", "revertResize"])
         self._act_on(self._listed(project, "VERIFY_RESIZE"), request, {request: None}, project)
+
+    def stop(self) -> None:
+        project = self.rng.choice(PROJECTS)
+        self._act_on(self._listed(project, "ACTIVE"), "stop", {"os-stop": None}, project)
+
+    def start(self) -> None:
+        project = self.rng.choice(PROJECTS)
+        self._act_on(self._listed(project, "SHUTOFF"), "start", {"os-start": None}, project)
 
     def shelve(self) -> None:
         project = self.rng.choice(PROJECTS)
@@ -416,18 +467,32 @@ class RandomClient:
 # Checks after the load
 
 
+class Killable(Protocol):
+    """A process that can be killed and started again."""
+
+    def kill(self) -> None: ...
+
+    def start(self) -> None: ...
+
+
 def kill_at_random(
-    killable: Sequence[KillableProcess], kills: int, pause_s: tuple[float, float], over: threading.Event
+    killable: Sequence[Killable],
+    kills: int,
+    pause_s: tuple[float, float],
+    over: threading.Event,
+    dead_s: tuple[float, float] = (0, 0),
 ) -> Callable[[], None]:
-    """Kill and restart one process after another, with random pauses."""
+    """Kill and restart one process after another, with random pauses, until the event is set or all kills are done."""
 
     def run() -> None:
         rng = random.Random(kills)  # noqa: S311 -- chance, not secrecy
         try:
             for _ in range(kills):
-                time.sleep(rng.uniform(*pause_s))
+                if over.wait(rng.uniform(*pause_s)):
+                    break
                 process = rng.choice(killable)
                 process.kill()
+                time.sleep(rng.uniform(*dead_s))
                 process.start()
             time.sleep(1)
         finally:

@@ -103,10 +103,10 @@ def test_scope_lifecycle(admin: Session, member: Session, shelf: dict[str, Any])
 
 def test_group_is_changed(member: Session) -> None:
     member.json("server group create --policy anti-affinity:rack --rule max_server_per_rack=2 web")
-    member.run("server group set web --name api --policy anti-affinity:switch --rule max_server_per_switch=3")
+    member.json("server group set web --name api --policy anti-affinity:switch --rule max_server_per_switch=3")
     shown = member.json("server group show api")
     assert (shown["policy"], shown["rules"]) == ("anti-affinity:switch", {"max_server_per_switch": 3})
-    member.run("server group set api --no-rule")
+    member.json("server group set api --no-rule")
     assert member.json("server group show api")["rules"] == {}
     assert "max_server_per_rack" in member.refusal("server group set api --rule max_server_per_rack=2")
 
@@ -157,7 +157,7 @@ def test_placement_detail_depends_on_the_caller(admin: Session, member: Session,
 def test_group_is_rebalanced(admin: Session, member: Session) -> None:
     group = member.json("server group create --policy affinity web")["id"]
     servers = {boot(member, name, "--server-group web")["id"] for name in ("one", "two")}
-    member.run("server group set web --policy anti-affinity")
+    member.json("server group set web --policy anti-affinity")
     plan = member.json("server group rebalance web --dry-run")
     (move,) = plan["moves"]
     assert move["instance_id"] in servers
@@ -174,3 +174,22 @@ def test_group_is_rebalanced(admin: Session, member: Session) -> None:
     assert f"No rebalance of the server group {group} is running." in admin.refusal(
         f"server group rebalance cancel {group}"
     )
+
+
+def test_host_is_drained(admin: Session, member: Session) -> None:
+    booted = boot(member, "one")
+    server, source = booted["id"], host(admin, booted)
+    plan = admin.json(f"compute drain {source} --dry-run")
+    assert [(move["instance_id"], move["from"]) for move in plan["moves"]] == [(server, source)]
+    assert "os-drains:start to be performed" in member.refusal(f"compute drain {source}")
+
+    done = admin.json(f"compute drain {source} --wait")
+    assert (done["status"], done["moves_done"], done["disabled_hosts"]) == ("done", 1, [source])
+    wait_until_idle(member, server)
+    assert host(admin, booted) != source
+    assert admin.json(f"compute drain show {source}")["id"] == done["id"]
+    assert admin.json("compute drain list")[0]["ID"] == done["id"]
+    assert "is not running: its status is done" in admin.refusal(f"compute drain {source} --cancel")
+    assert admin.json(f"compute drain {source} --undo")["status"] == "undone"
+    (service,) = (each for each in admin.json("compute service list") if each["Host"] == source)
+    assert service["Status"] == "enabled"

@@ -10,7 +10,7 @@ import requests
 from playwright.sync_api import Browser, expect
 
 from tests.acceptance import storm
-from tests.acceptance.browser import Tab, chromium
+from tests.acceptance.browser import Tab, chromium, signed_in_tab
 from tests.acceptance.processes import Cloud, Covey, running_covey
 
 pytestmark = pytest.mark.needs_program("chromium")
@@ -36,7 +36,8 @@ class Caller:
         return Cloud(self.covey.directory / "data" / "clouds.yaml", self.name).credentials()["password"]
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        api = "clustering 1.14" if path.startswith("/clustering") else "compute 2.1000"
+        apis = {"clustering": "clustering 1.14", "placement": "placement 1.39"}
+        api = apis.get(path.split("/")[1], "compute 2.1000")
         answer = requests.request(
             method,
             f"{self.covey.url}{path}",
@@ -111,12 +112,8 @@ def browser() -> Iterator[Browser]:
 def signed_in(demo_cloud: DemoCloud, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
     """Return the tab of the user that the test names."""
     caller = demo_cloud.caller(request.param)
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
-    tab = Tab(demo_cloud.covey.url, context.new_page())
-    tab.sign_in(caller.name, caller.password)
-    yield tab
-    context.close()
-    assert not tab.complaints
+    with signed_in_tab(browser, demo_cloud.covey.url, caller.name, caller.password) as tab:
+        yield tab
 
 
 operator = pytest.mark.parametrize("signed_in", ["admin"], indirect=True, ids=["operator"])
@@ -158,6 +155,21 @@ def test_map_shows_every_host_by_mouse_keyboard_and_screen_reader(signed_in: Tab
     signed_in.open("health")
     expect(page.get_by_text("All 24 hosts are up and enabled.")).to_be_visible()
     signed_in.pictures("health")
+
+
+@operator
+def test_map_and_host_page_show_custom_resource_classes(signed_in: Tab, demo_cloud: DemoCloud) -> None:
+    admin, page = demo_cloud.caller("admin"), signed_in.page
+    admin.ask("PUT", "/placement/resource_classes/CUSTOM_GPU")
+    (host,) = admin.ask("GET", "/placement/resource_providers?name=node-01")["resource_providers"]
+    body = {"resource_provider_generation": host["generation"], "total": 6, "resource_class": "CUSTOM_GPU"}
+    admin.ask("POST", f"/placement/resource_providers/{host['uuid']}/inventories", body)
+    signed_in.open("fleet")
+    page.get_by_label("Color by").select_option("CUSTOM_GPU")
+    page.get_by_text("Show as a table").click()
+    expect(page.get_by_role("columnheader", name="CUSTOM_GPU used")).to_be_visible()
+    signed_in.open("hosts/node-01")
+    expect(page.get_by_text("0 of 6")).to_be_visible()
 
 
 @operator

@@ -8,10 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from covey.model.claims import NewServer, Plan
-from covey.model.flavor_requests import resource_request
 from covey.model.groups import Group, GroupPolicy, PolicyKind
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
-from covey.model.resources import server_resources
+from covey.model.resources import resource_request, server_resources
 from covey.model.servers import Power, Server, Task, VmState
 from covey.storage import engine
 from covey.storage.store import Store
@@ -58,12 +57,12 @@ def file(tmp_path: Path, sqlite_server: SQLite) -> Iterator[Path]:
             tx.groups.add(a_group("together", GroupPolicy(PolicyKind.AFFINITY)))
             tx.groups.add(a_group("two", GroupPolicy(PolicyKind.ANTI_AFFINITY, limit=2)))
             tx.groups.add(a_group("soft", GroupPolicy(PolicyKind.SOFT_ANTI_AFFINITY)))
-            new_servers = [a_server("apart-1", 1, "apart"), a_server("apart-2", 2, "apart")]
-            new_servers += [a_server("together-1", 1, "together"), a_server("together-2", 1, "together")]
-            new_servers += [a_server("two-1", 3, "two"), a_server("two-2", 3, "two")]
-            new_servers += [a_server("soft-1", 2, "soft"), a_server("soft-2", 2, "soft"), a_server("lost", None)]
-            new_servers += [a_server("shelved", 3), a_server("moved", 3)]
-            tx.claims.commit(Plan(new_servers=new_servers), "", NOW, None)
+            placed = [a_server("apart-1", 1, "apart"), a_server("apart-2", 2, "apart")]
+            placed += [a_server("together-1", 1, "together"), a_server("together-2", 1, "together")]
+            placed += [a_server("two-1", 3, "two"), a_server("two-2", 3, "two")]
+            placed += [a_server("soft-1", 2, "soft"), a_server("soft-2", 2, "soft")]
+            placed += [a_server("shelved", 3), a_server("moved", 3)]
+            tx.claims.commit(Plan(placed=placed, failed=[a_server("lost", None)]), "", 0, None)
             tx.claims.release("shelved")
             tx.claims.move_allocations(ServerId("moved"), "the-move")
             tx.claims.relocate("moved", {2: server_resources(2, 512, 1)})
@@ -227,7 +226,10 @@ def test_each_violation_is_reported(file: Path, spoil: str, sentence: str) -> No
     ("spoil", "sentence"),
     [
         (
-            "INSERT INTO work VALUES (1, 'spawn', 'two-1', '{}', '2026-01-31 12:00:00', 0)",
+            (
+                "INSERT INTO work (verb, server_id, arguments, due_at) "
+                "VALUES ('spawn', 'two-1', '{}', '2026-01-31 12:00:00')"
+            ),
             "spawn of two-1 is still to be done, due at 2026-01-31 12:00:00",
         ),
         ("UPDATE servers SET task_state = 'migrating' WHERE id = 'two-1'", "two-1 is left active, migrating"),

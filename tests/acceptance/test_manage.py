@@ -78,9 +78,7 @@ def boot(store: Store) -> None:
             NOW,
             host_id=host.id,
         )
-        tx.claims.commit(
-            Plan(new_servers=[NewServer(server, "r", {host.id: server_resources(1, 512, 1)})]), "", NOW, None
-        )
+        tx.claims.commit(Plan(placed=[NewServer(server, "r", {host.id: server_resources(1, 512, 1)})]), "", 0, None)
         tx.claims.release(SERVER)
 
 

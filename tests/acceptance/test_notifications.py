@@ -138,7 +138,7 @@ OF_A_GROUP_WITH_A_SERVER = [
     "server_group.add_member",
     "instance.create.end",
 ]
-VOLUME = [{"boot_index": 0, "uuid": "5f9bd1c5-0d40-4a8c-a5b3-8ad1a21f8d2b", "source_type": "volume"}]
+VOLUME = [{"boot_index": 0, "source_type": "blank"}]
 
 
 @pytest.fixture(scope="module")
@@ -206,8 +206,13 @@ def test_each_event_is_received_once_and_in_order(broker: RabbitMQ, service: Ser
         "user_id": "alice",
         "project_id": "web",
         "policies": ["anti-affinity"],
-        "policy": "anti-affinity",
-        "rules": {"max_server_per_host": "2"},
+        "policy": {
+            "nova_object.name": "ServerGroupPolicyPayload",
+            "nova_object.namespace": "nova",
+            "nova_object.version": "1.0",
+            "nova_object.data": {"name": "anti-affinity", "rules": {"max_server_per_host": 2}},
+        },
+        "rules": {"max_server_per_host": 2},
         "members": [],
         "hosts": None,
     }
@@ -218,7 +223,7 @@ def test_each_event_is_received_once_and_in_order(broker: RabbitMQ, service: Ser
         data | {"members": [first, second]},
         data,
     ]
-    assert {(message["name"], message["version"]) for message in groups} == {("ServerGroupPayload", "1.1")}
+    assert {(message["name"], message["version"]) for message in groups} == {("ServerGroupPayload", "2.0")}
     end, gone = received[5]["data"], received[7]["data"]
     assert (end["state"], end["availability_zone"], end["flavor"]["nova_object.data"]["name"]) == (
         "active",

@@ -176,9 +176,10 @@ def test_hosts_are_hypervisors(admin: Session, demo: Demo) -> None:
     shown = admin.json("hypervisor show node-09")
     assert set(shown["aggregates"]) == {"az-2", "rack-3", "switch-2", "mz-3"}
     assert (shown["service_host"], shown["status"]) == ("node-09", "enabled")
-    assert admin.json(f"hypervisor show {shown['id']}") == shown
+    by_id = admin.json(f"hypervisor show {shown['id']}")
+    assert by_id == shown
 
-    # Up to 2.87 a hypervisor shows its usage, and the client requests its uptime, which Covey does not provide.
+    # Up to 2.87 a hypervisor shows its usage, and the client requests its uptime by itself.
     older = demo.cloud("admin").json("--os-compute-api-version 2.53 hypervisor show node-09")
     assert (older["vcpus"], older["memory_mb"], older["local_gb"]) == (32, 131072, 2000)
 

@@ -108,6 +108,12 @@ def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreS
             "auth_strategy=none disables authentication and requires a loopback address, not 0.0.0.0.",
             id="an open door to the world",
         ),
+        pytest.param(
+            (),
+            TRUSTING | {"OS_SCHEDULER__REBALANCE_TIME_LIMIT_S": "60"},
+            "[api] connection_timeout_s is 30, but a request may take 67 s:",
+            id="connections that are closed during a request",
+        ),
         pytest.param((), {}, "Cannot read the users file users.yaml: No such file or directory.", id="no users"),
         pytest.param(
             (),
@@ -159,7 +165,7 @@ def test_running_request_completes_before_shutdown(tmp_path: Path) -> None:
     with running_covey(tmp_path, *arguments, variables=TRUSTING, preloaded=False) as running:
         created = requests.post(f"{running.url}/image/v2/images", json={}, headers=ADMIN, timeout=TIMEOUT_S).json()
         with socket.create_connection(("127.0.0.1", running.port), timeout=TIMEOUT_S) as caller:
-            head = f"PUT /image/v2/images/{created['id']}/file HTTP/1.1\r\nHost: covey\r\nX-Auth-Token: admin\r\n"
+            head = f"PUT /image/v2/images/{created['id']}/file HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: admin\r\n"
             caller.sendall(f"{head}Content-Length: 8\r\n\r\nhalf".encode())
             time.sleep(0.5)
             running.process.terminate()
@@ -248,7 +254,7 @@ def test_config_sample_is_complete_and_usable(tmp_path: Path) -> None:
     sections = re.split(r"^\[(\w+)\]$", sample.stdout, flags=re.MULTILINE)
     texts = dict(zip(sections[1::2], sections[2::2], strict=True))
     for group, options in config.OPTIONS.items():
-        missing = [option.dest for option in options if f"#{option.dest} = " not in texts[group.name]]
+        missing = [option.dest for option in options if f"#{option.dest} =" not in texts[group.name]]
         assert missing == []
     file = tmp_path / "covey.conf"
     file.write_text(sample.stdout)

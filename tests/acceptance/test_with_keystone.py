@@ -1,9 +1,11 @@
 """auth_strategy=keystone with a real Keystone and its catalogue."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -120,6 +122,15 @@ def test_operator_workflow(admin: Session) -> None:
     admin.run("flavor delete keystone")
 
 
+def test_plugin_uses_compute_where_the_catalogue_has_no_covey(member: Session) -> None:
+    created = member.json("server group create --policy anti-affinity:host --policy soft-affinity wide")
+    assert created["policies"] == ["anti-affinity", "soft-affinity"]
+    assert member.json("server group show wide")["policy"] == "anti-affinity, soft-affinity"
+    assert member.json("server group headroom wide --flavor tiny")["count"] == 4
+    member.run("server group delete wide")
+    assert member.json("server group list") == []
+
+
 def test_dashboard_exchanges_a_password_for_a_token(region: Region) -> None:
     form = {"name": "demo", "password": PASSWORDS["demo"], "project": "demo", "domain": "Default"}
     page = f"{region.covey.url}/dashboard"
@@ -205,10 +216,61 @@ def test_projects_are_isolated(admin: Session, member: Session, other: Session) 
     other.run("image delete hidden")
 
 
+def test_domain_and_system_tokens_own_nothing(region: Region) -> None:
+    keystone, url = region.keystone, region.covey.url
+    domain = keystone.create_domain("east")
+    user = keystone.create_user("dora", "dora-s-secret", "demo", "member")
+    keystone.grant_without_project(user, "member", domain)
+    keystone.grant_without_project(user, "member")
+    (image,) = region.get("/image/v2/images?name=linux", X_Auth_Token=region.token("demo")).json()["images"]
+    group = {"name": "g", "policies": ["anti-affinity"]}
+    for scope in ("east", None):
+        headers = {"X-Auth-Token": keystone.token_without_project("dora", "dora-s-secret", scope)}
+        deleted = requests.delete(f"{url}/image/v2/images/{image['id']}", headers=headers, timeout=TIMEOUT_S)
+        created = requests.post(
+            f"{url}/compute/v2.1/os-server-groups", json={"server_group": group}, headers=headers, timeout=TIMEOUT_S
+        )
+        listed = requests.get(f"{url}/compute/v2.1/servers", headers=headers, timeout=TIMEOUT_S)
+        assert (deleted.status_code, created.status_code, listed.status_code) == (403, 403, 403)
+    assert region.get(f"/image/v2/images/{image['id']}", X_Auth_Token=region.token("demo")).status_code == 200
+
+
 def test_clustering_endpoint_is_in_the_catalogue(region: Region) -> None:
     member = clustering(region.cloud("demo"))
     assert member.json("cluster list") == []
     assert "403" in member.refusal("cluster service list")
+
+
+def test_webhook_of_a_disabled_user_is_refused(region: Region) -> None:
+    keystone, api = region.keystone, f"{region.covey.url}/clustering/v1"
+    user = keystone.create_user("walt", "walt-s-secret", "demo", "member")
+    token = keystone.session("walt", "walt-s-secret", "demo").get_token()
+
+    def create(kind: str, **fields: Any) -> dict[str, Any]:
+        answer = requests.post(
+            f"{api}/{kind}s", json={kind: fields}, headers={"X-Auth-Token": str(token)}, timeout=TIMEOUT_S
+        )
+        assert answer.ok, answer.text
+        found: dict[str, Any] = answer.json()[kind]
+        return found
+
+    spec = {"type": "os.nova.server", "version": "1.0", "properties": {"flavor": "tiny"}}
+    profile = create("profile", name="p", spec=spec)["id"]
+    cluster = create("cluster", name="walts", profile_id=profile, desired_capacity=0)["id"]
+    hook = create("receiver", name="hook", type="webhook", cluster_id=cluster, action="CLUSTER_SCALE_OUT")
+
+    def trigger() -> int:
+        answer = requests.post(hook["channel"]["alarm_url"], timeout=TIMEOUT_S)
+        return 202 if answer.status_code == 409 else answer.status_code  # 409: an earlier action still runs
+
+    assert trigger() == 503  # Covey's own user may not list roles yet
+    keystone.grant(keystone.service_user_id(), "service", "admin")
+    time.sleep(1)  # Keystone's tokens have a resolution of a second
+    assert trigger() == 202
+    keystone.set_enabled(user, enabled=False)
+    assert trigger() == 403
+    keystone.set_enabled(user, enabled=True)
+    assert trigger() == 202
 
 
 def test_request_without_a_token_is_401(region: Region) -> None:

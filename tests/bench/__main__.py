@@ -8,11 +8,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import boots, candidates, comparison, decisions, machine, placement, reads, topology
+from tests.bench import (
+    adoption,
+    agents,
+    boots,
+    candidates,
+    comparison,
+    decisions,
+    filter_cost,
+    machine,
+    placement,
+    reads,
+    topology,
+)
 from tests.bench.backends import BACKENDS
 from tests.bench.table import Row, markdown
 
-_SECTIONS = ("decisions", "candidates", "nova", "placement", "boots", "reads", "topology")
+_SECTIONS = ("decisions", "candidates", "nova", "placement", "adopt", "boots", "reads", "topology", "agents")
+_FILTER_HOSTS = 1_000
 
 
 def _arguments() -> argparse.Namespace:
@@ -28,6 +41,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--placement-venv", type=Path, default=Path(".bench/placement-venv"), metavar="DIR", help="created if missing"
     )
+    parser.add_argument(
+        "--adopt",
+        type=int,
+        nargs=2,
+        default=[adoption.PROVIDERS, adoption.CONSUMERS],
+        metavar=("PROVIDERS", "CONSUMERS"),
+    )
     parser.add_argument("--nova-hosts", type=int, nargs="+", default=[1_000, 10_000], metavar="N")
     parser.add_argument("--nova-batch", type=int, default=100, metavar="N", help="servers in Nova's batch")
     parser.add_argument("--decide-hosts", type=int, nargs="+", default=[1_000, 10_000, 100_000], metavar="N")
@@ -39,6 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--boots", type=int, default=sizes.boots, metavar="N", help="for each round")
     parser.add_argument("--rounds", type=int, default=sizes.rounds, metavar="N", help="of boots; the median is shown")
     parser.add_argument("--connections", type=int, nargs="+", default=list(sizes.connections), metavar="N")
+    parser.add_argument("--agents", type=int, default=agents.AGENTS, metavar="N", help="for agents")
     parser.add_argument("--large", type=int, default=topology.LARGE, metavar="N", help="hosts of a large fleet")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="directory of the databases; temporary by default")
     parser.add_argument(
@@ -72,7 +93,8 @@ def _sizes(chosen: argparse.Namespace) -> boots.Sizes:
 def _compare_with_nova(chosen: argparse.Namespace) -> list[Row]:
     try:
         python = comparison.prepared(chosen.nova_venv, _log)
-        return list(comparison.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _log))
+        compared = list(comparison.measure(python, tuple(chosen.nova_hosts), 7, chosen.nova_batch, _log))
+        return [*compared, *filter_cost.measure(_FILTER_HOSTS, _log)]
     except subprocess.SubprocessError as error:  # the other sections still run
         return [Row("Nova / Covey", note=f"FAILED: {type(error).__name__}; see standard error")]
 
@@ -83,6 +105,15 @@ def _compare_with_placement(chosen: argparse.Namespace, describe: Callable[[str]
     except subprocess.SubprocessError as error:
         _log(str(error))
         return [Row("Placement / Covey", note=f"FAILED: {type(error).__name__}; see standard error")]
+
+
+def _adopt(chosen: argparse.Namespace, describe: Callable[[str], None]) -> list[Row]:
+    try:
+        sizes = chosen.adopt[0], chosen.adopt[1]
+        return list(adoption.measure(chosen.placement_venv, chosen.data_dir, sizes, describe, _log))
+    except subprocess.SubprocessError as error:
+        _log(str(error))
+        return [Row("adopt", note=f"FAILED: {type(error).__name__}; see standard error")]
 
 
 def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
@@ -100,6 +131,8 @@ def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
         rows.append(Row("Placement / Covey", note="NOT MEASURED: skipped by --skip-placement or --only"))
     else:
         rows += _compare_with_placement(chosen, about.append)
+    if "adopt" in sections:
+        rows += _adopt(chosen, about.append)
     if "boots" in sections:
         names = chosen.database or list(BACKENDS)
         rows += boots.measure(names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _log)
@@ -111,6 +144,8 @@ def _measure(chosen: argparse.Namespace, about: list[str]) -> list[Row]:
         rows += topology.measure(
             names, _sizes(chosen), _settings(chosen.set), chosen.data_dir, about.append, _log, chosen.large
         )
+    if "agents" in sections:
+        rows += agents.measure(chosen.database or list(BACKENDS), chosen.agents, chosen.data_dir, about.append, _log)
     return rows
 
 

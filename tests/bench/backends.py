@@ -1,5 +1,6 @@
 """The databases of the benchmarks: a SQLite file, and a PostgreSQL with its default durability."""
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,3 +52,13 @@ def postgresql(directory: Path) -> Iterator[Backend]:
 
 
 BACKENDS = {"sqlite": sqlite, "postgresql": postgresql}
+
+
+@contextmanager
+def running_backend(name: str, parent: Path | None) -> Iterator[tuple[Backend, Path]]:
+    """Yield an empty database and its directory, which is removed afterwards."""
+    with (
+        tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary,
+        BACKENDS[name](Path(temporary)) as backend,
+    ):
+        yield backend, Path(temporary)

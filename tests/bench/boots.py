@@ -3,7 +3,6 @@
 import base64
 import json
 import secrets
-import tempfile
 import time
 import uuid
 from collections import Counter
@@ -23,7 +22,7 @@ from covey.storage import schema
 from covey.storage.store import Store
 from tests.acceptance.processes import Covey, running_covey
 from tests.bench import checks, cpu, fleets, runs
-from tests.bench.backends import BACKENDS, Backend
+from tests.bench.backends import Backend, running_backend
 from tests.bench.machine import filesystem
 from tests.bench.runs import Run
 from tests.bench.table import Row, Target
@@ -178,13 +177,11 @@ def measure(
 ) -> Iterator[Row]:
     """Yield rows for each database, and describe each database."""
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary:
-            directory = Path(temporary)
-            with BACKENDS[name](directory) as backend:
-                describe(f"{backend.name}: {backend.about}, on {filesystem(directory)}")
-                log(f"{backend.name}: {sizes.hosts:,} hosts, {sizes.groups:,} groups")
-                with running_bench(backend, directory, sizes, settings) as bench:
-                    yield from _rows(bench, sizes, log)
+        with running_backend(name, parent) as (backend, directory):
+            describe(f"{backend.name}: {backend.about}, on {filesystem(directory)}")
+            log(f"{backend.name}: {sizes.hosts:,} hosts, {sizes.groups:,} groups")
+            with running_bench(backend, directory, sizes, settings) as bench:
+                yield from _rows(bench, sizes, log)
 
 
 def _rows(bench: Bench, sizes: Sizes, log: Callable[[str], None]) -> Iterator[Row]:

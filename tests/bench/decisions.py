@@ -1,4 +1,4 @@
-"""The time of `decide()` in process: one server, and a batch of equal servers."""
+"""The time of `decide()` in process, for one server and a batch of equal ones, and of the explanation of a refusal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind, ScopeRef
-from covey.model.ids import ScopeId
+from covey.model.ids import ProjectId, ScopeId
+from covey.model.resources import Resources, server_resources
 from covey.scheduler.decide import Decision, decide
+from covey.scheduler.explain import Explanation, explain, host_reasons
 from covey.scheduler.fleet import Fleet
-from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.bench import fleets
 from tests.bench.table import Row, Target, percentile
 
@@ -40,6 +42,7 @@ ONE_TARGETS_US = {10_000: 100, 100_000: 700}
 SCOPES_TARGET = 1.5
 BATCH = 1_000
 BATCH_TARGETS_US = {1_000: 5_000, 10_000: 5_000, 100_000: 20_000}
+_EXPLAINED, _EXPLAIN_TARGET_US, _NEW_KIND_TARGET_US = 10_000, 1_000, 300
 _LONGEST_S = 8.0  # for the repeats of one row
 
 
@@ -114,6 +117,44 @@ def _request(policies: tuple[GroupPolicy, ...], members: list[int], count: int =
     return RequestSpec(fleets.AMOUNTS, count=count, group=GroupView(policies, {row + 1: 1 for row in members}))
 
 
+def explanations(hosts: fleets.Hosts, repeats: int) -> Iterator[Row]:
+    """Yield a row for each refusal that is explained, and for requests of a kind that the fleet has not seen."""
+    number, plain, trees = len(hosts.used), fleets.fleet(hosts), fleets.tree_fleet(hosts)
+    full = {row + 1: 1 for row in range(0, number, fleets.HOSTS_PER_RACK)}
+    rack = GroupView((GroupPolicy(PolicyKind.ANTI_AFFINITY, RACK),), full)
+    card, many = fleets.AMOUNTS.with_amount(fleets.CARD, 1), fleets.AMOUNTS.with_amount(fleets.CARD, 9)
+    both = HostRequirements(required_traits=frozenset(fleets.CARD_TRAITS))
+    refused = {
+        "no memory": (plain, RequestSpec(server_resources(1, 2**20, 20))),
+        "all racks are full": (plain, RequestSpec(fleets.AMOUNTS, group=rack)),
+        "two children each, no class": (trees, RequestSpec(many)),
+        "two children each, not together": (trees, RequestSpec(card, requirements=both)),
+    }
+    target = _EXPLAIN_TARGET_US if number in ONE_TARGETS_US and number <= _EXPLAINED else None
+    for name, (fleet, spec) in refused.items():
+        timing = timed(lambda _, spec=spec, fleet=fleet: explain(spec, fleet), repeats, _assert_all_lose)  # type: ignore[misc]
+        yield timing.row(f"explain, {number:,} hosts, {name}", "counted", *_at_most(target))
+    spec, fleet = refused["all racks are full"][1], plain
+    timing = timed(lambda _: host_reasons(spec, fleet), max(5, repeats // 20), lambda _: None)
+    yield timing.row(f"explain, {number:,} hosts, all racks are full, host by host", "for administrators")
+    target = _NEW_KIND_TARGET_US if target else None
+    for name, amounts, fleet in (
+        ("plain", Resources({}), plain),
+        ("two children each", Resources({fleets.CARD: 1}), trees),
+    ):
+        timing = timed(lambda i, amounts=amounts, fleet=fleet: _new_kind(i, amounts, fleet), repeats, lambda _: None)  # type: ignore[misc]
+        yield timing.row(f"decide, {number:,} hosts, a new kind of request, {name}", "no policy", *_at_most(target))
+
+
+def _new_kind(number: int, more: Resources, fleet: Fleet) -> Decision:
+    size = Resources({**server_resources(1, 1000 + number, 20 + number), **more})
+    return decide(RequestSpec(size, requirements=HostRequirements(ProjectId(f"project-{number}"))), fleet, seed=number)
+
+
+def _assert_all_lose(explanation: Explanation) -> None:
+    assert sum(reason.count for reason in explanation.reasons) == explanation.hosts
+
+
 def measure(sizes: tuple[int, ...], repeats: int, log: Callable[[str], None]) -> Iterator[Row]:
     """Yield a row for each request at each size, then the growth of CPU from the smallest fleet to the largest."""
     cpu: dict[tuple[str, int], tuple[float, int]] = {}  # and how many were placed
@@ -127,6 +168,7 @@ def measure(sizes: tuple[int, ...], repeats: int, log: Callable[[str], None]) ->
         share = cpu["3 policies", size][0] / cpu["anti-affinity", size][0]
         limit = (Target("ratio", at_most=SCOPES_TARGET),) if size in ONE_TARGETS_US else ()
         yield Row(f"three scopes / host scope alone, {size:,} hosts", ratio=share, targets=limit, note="of CPU")
+        yield from explanations(hosts, repeats)
         fleet = fleets.fleet(hosts)
         for name, policies in BATCHES.items():
             timing, placed = batch(hosts, fleet, policies, BATCH, max(5, repeats // 20), fresh=True)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from covey.clock_and_ids import new_uuid, now
 from covey.fleet_file import parse
+from covey.model.fleet_records import HostRecord
 from covey.model.ids import HostId, ScopeId
 from covey.model.inventory import ResourceClass
+from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.model.resources import server_resources
 from covey.scheduler.fleet import Fleet
 from covey.services.fleets import Fleets
@@ -17,6 +19,7 @@ SEED = 20260101
 VCPUS, VCPU_RATIO, MEMORY_MB, DISK_GB = 32, 4.0, 131072, 2000
 HOSTS_PER_RACK, HOSTS_PER_SWITCH = 40, 400
 MEMBERS = 20
+CARD, CARD_TRAITS = "CUSTOM_CARD", ("CUSTOM_A", "CUSTOM_B")
 AMOUNTS = server_resources(1, 2048, 20)  # of one server
 
 Usage = tuple[int, int, int]
@@ -50,6 +53,27 @@ def fleet(generated: Hosts) -> Fleet:
     records = [PlainHost(HostId(row + 1), f"n{row}", capacity, used) for row, used in enumerate(generated.used)]
     racks = _domains(len(records), HOSTS_PER_RACK, "rack", 1)
     return plain_fleet(records, [*racks, *_domains(len(records), HOSTS_PER_SWITCH, "switch", 1 + len(racks))])
+
+
+def tree_fleet(generated: Hosts) -> Fleet:
+    """Return the hosts with two child providers each, which have cards and one of two traits."""
+    capacity, number = (int(VCPUS * VCPU_RATIO), MEMORY_MB, DISK_GB), len(generated.used)
+    hosts = [PlainHost(HostId(row + 1), f"n{row}", capacity, used) for row, used in enumerate(generated.used)]
+    cards = (
+        ProviderRecord(
+            number + 2 * row + 1 + n,
+            f"card-{row}-{n}",
+            f"card-{row}-{n}",
+            row + 1,
+            row + 1,
+            0,
+            {CARD: InventoryRecord(2)},
+            frozenset({trait}),
+        )
+        for row in range(number)
+        for n, trait in enumerate(CARD_TRAITS)
+    )
+    return Fleet([*(host.provider() for host in hosts), *cards], [HostRecord(host.id, host.name) for host in hosts])
 
 
 def _domains(number: int, size: int, scope: str, first_id: int) -> list[PlainAggregate]:

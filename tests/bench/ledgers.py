@@ -1,7 +1,7 @@
 """Equal providers and allocations in the databases of Covey and of the real Placement."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import LiteralString
 
 import psycopg
@@ -11,6 +11,9 @@ from covey.model.providers import InventoryRecord, ProviderRecord
 
 OWNER = "bench"
 _NOW = "2026-01-01 00:00:00"
+Holding = tuple[str, int, str, int]
+"""A consumer, a provider, one of its resource classes, and how much of it."""
+
 _UNITS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
@@ -45,31 +48,31 @@ def fill_covey(url: str, records: Sequence[ProviderRecord]) -> None:
             ("uuid", "project_id", "user_id", "generation"),
             ((consumer_of(r), OWNER, OWNER, 1) for r in records),
         )
-        _copy(
-            connection,
-            "allocations",
-            ("consumer_uuid", "provider_id", "resource_class", "used"),
-            (
-                (consumer_of(r), r.id, kind, inventory.used)
-                for r, kind, inventory in _inventories(records)
-                if inventory.used
-            ),
-        )
+        _copy(connection, "allocations", ("consumer_uuid", "provider_id", "resource_class", "used"), usage_of(records))
     _vacuum(url)
 
 
-def fill_placement(url: str, records: Sequence[ProviderRecord]) -> None:
-    """Write the providers into a database of Placement with only the standard classes and traits."""
+def usage_of(records: Iterable[ProviderRecord]) -> Iterator[Holding]:
+    """Yield the allocations of one consumer for each provider."""
+    return (
+        (consumer_of(r), r.id, kind, inventory.used) for r, kind, inventory in _inventories(records) if inventory.used
+    )
+
+
+def fill_placement(url: str, records: Sequence[ProviderRecord], held: Iterable[Holding] | None = None) -> None:
+    """Write providers and allocations into a database of Placement with only the standard classes and traits."""
+    allocations = list(usage_of(records) if held is None else held)
     with psycopg.connect(url) as connection:
-        classes = _ids(connection, "resource_classes", "name", ())
+        connection.execute("SELECT setval('resource_classes_id_seq', 10000)")  # standard classes have fixed ids below
+        classes = _ids(connection, "resource_classes", "name", {kind for r in records for kind in r.inventories})
         traits = _ids(connection, "traits", "name", {name for r in records for name in r.traits})
         groups = _ids(connection, "placement_aggregates", "uuid", {name for r in records for name in r.aggregates})
         owners = [_ids(connection, table, "external_id", (OWNER,))[OWNER] for table in ("projects", "users")]
         _copy(
             connection,
             "resource_providers",
-            ("id", "uuid", "name", "generation", "root_provider_id"),
-            ((r.id, r.uuid, r.name, 0, r.id) for r in records),
+            ("id", "uuid", "name", "generation", "parent_provider_id", "root_provider_id"),
+            ((r.id, r.uuid, r.name, r.generation, r.parent_id, r.root_id or r.id) for r in records),
         )
         _copy(
             connection,
@@ -105,17 +108,13 @@ def fill_placement(url: str, records: Sequence[ProviderRecord]) -> None:
             connection,
             "consumers",
             ("uuid", "project_id", "user_id", "generation"),
-            ((consumer_of(r), *owners, 1) for r in records),
+            ((consumer, *owners, 1) for consumer in dict.fromkeys(each[0] for each in allocations)),
         )
         _copy(
             connection,
             "allocations",
             ("resource_provider_id", "consumer_id", "resource_class_id", "used"),
-            (
-                (r.id, consumer_of(r), classes[kind], inventory.used)
-                for r, kind, inventory in _inventories(records)
-                if inventory.used
-            ),
+            ((provider, consumer, classes[kind], used) for consumer, provider, kind, used in allocations),
         )
     _vacuum(url)
 
@@ -146,7 +145,8 @@ def _ids(
 ) -> dict[str, int]:
     """Return the ids of all rows by name, after inserting the missing ones of `names_needed`."""
     names = {"table": sql.Identifier(table), "name": sql.Identifier(name)}
-    add = "INSERT INTO {table} ({name}) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING"
+    # Placement does not compare a time with none, and standard names have a time.
+    add = "INSERT INTO {table} ({name}, created_at) SELECT unnest(%s::text[]), localtimestamp ON CONFLICT DO NOTHING"
     connection.execute(sql.SQL(add).format(**names), (sorted(names_needed),))
     return dict(connection.execute(sql.SQL("SELECT {name}, id FROM {table}").format(**names)).fetchall())
 

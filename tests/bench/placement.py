@@ -129,7 +129,9 @@ def measure(
             log(f"Placement: {PROVIDERS:,} providers in both")
             records = list(flat(PROVIDERS))
             covey = both.enter_context(_covey(directory, backend, records))
-            placement = both.enter_context(_placement(directory, backend, python, records))
+            placement = both.enter_context(
+                running_placement(directory, backend, python, lambda url: ledgers.fill_placement(url, records))
+            )
             yield _same_answers(covey, placement)
             yield from _candidates(covey, placement, log)
             yield from _allocations(covey, placement, log)
@@ -150,7 +152,8 @@ def _covey(directory: Path, backend: Backend, records: list[Any]) -> Iterator[Si
 
 
 @contextmanager
-def _placement(directory: Path, backend: Backend, python: Path, records: list[Any]) -> Iterator[Side]:
+def running_placement(directory: Path, backend: Backend, python: Path, fill: Callable[[str], None]) -> Iterator[Side]:
+    """Run the real Placement on its own database of the same server, which `fill` gets the URL of."""
     with psycopg.connect(backend.url, autocommit=True) as connection:
         connection.execute("CREATE DATABASE placement")
     url = sa.make_url(backend.url).set(drivername="postgresql", database="placement")
@@ -181,7 +184,7 @@ def _placement(directory: Path, backend: Backend, python: Path, records: list[An
         )
     try:
         _wait(port, process, home / "log")
-        ledgers.fill_placement(_text(url), records)  # after the process has inserted the standard classes and traits
+        fill(_text(url))  # after the process has inserted the standard classes and traits
         yield Side(
             PLACEMENT.replace("openstack-placement==", "Placement "), port, process.pid, backend, _text(url), 5, 200
         )
@@ -202,7 +205,7 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + _START_S
     while time.monotonic() < until and process.poll() is None:
         try:
-            _get(port, "/")
+            get(port, "/")
         except OSError:
             time.sleep(0.2)
         else:
@@ -210,7 +213,7 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise subprocess.SubprocessError(f"Placement does not respond:\n{log.read_text()[-2000:]}")
 
 
-def _get(port: int, path: str) -> Json:
+def get(port: int, path: str) -> Json:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_S)
     try:
         connection.request("GET", path, headers=dict(line.split(": ", 1) for line in _HEADERS.split("\r\n") if line))
@@ -225,7 +228,7 @@ def _same_answers(covey: Side, placement: Side) -> Row:
     problems: list[str] = []
     counts = []
     for name, question in {"narrow": NARROW, **{name: _question(name) for name in QUESTIONS}}.items():
-        answers = _get(covey.port, _path(question)), _get(placement.port, _path(question))
+        answers = get(covey.port, _path(question)), get(placement.port, _path(question))
         problems += [f"{name}: {what}" for what in differences(*answers, whole=question is NARROW)]
         counts.append(f"{len(answers[0].get('allocation_requests', ())):,}")
     summary = f"{counts[0]} candidates where no limit cuts, with their providers' use and traits"

@@ -1,6 +1,5 @@
 """Reads over HTTP, of a real `covey serve` on each database: a server, and pages of servers and hypervisors."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import requests
 from tests.acceptance import storm
 from tests.acceptance.processes import Covey, running_covey
 from tests.bench import cpu, fleets, runs
-from tests.bench.backends import BACKENDS, Backend
+from tests.bench.backends import Backend, running_backend
 from tests.bench.table import Row
 
 BATCH = 1000
@@ -49,16 +48,14 @@ def measure(
 ) -> Iterator[Row]:
     """Yield rows for each database."""
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary:
-            directory = Path(temporary)
-            with BACKENDS[name](directory) as backend:
-                describe(f"{backend.name}, reads: {backend.about}")
-                log(f"{backend.name}: {hosts:,} hosts, {servers:,} servers")
-                storm.apply_fleet(directory, backend.url, fleets.fleet_file(hosts))
-                arguments = ("serve", "--database", backend.url)
-                with running_covey(directory / "serve", *arguments, variables=VARIABLES) as covey:
-                    fill(covey, servers)
-                    yield from _rows(backend, covey, servers)
+        with running_backend(name, parent) as (backend, directory):
+            describe(f"{backend.name}, reads: {backend.about}")
+            log(f"{backend.name}: {hosts:,} hosts, {servers:,} servers")
+            storm.apply_fleet(directory, backend.url, fleets.fleet_file(hosts))
+            arguments = ("serve", "--database", backend.url)
+            with running_covey(directory / "serve", *arguments, variables=VARIABLES) as covey:
+                fill(covey, servers)
+                yield from _rows(backend, covey, servers)
 
 
 def _rows(backend: Backend, covey: Covey, servers: int) -> Iterator[Row]:

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from covey.storage import engine as databases
 from covey.storage import schema
 from covey.storage.store import Store
 from tests.bench import boots, fleets
-from tests.bench.backends import BACKENDS, Backend
+from tests.bench.backends import running_backend
 from tests.bench.decisions import timed
 from tests.bench.runs import Run
 from tests.bench.table import Row, Target, percentile
@@ -214,22 +213,13 @@ def measure(
 ) -> Iterator[Row]:
     """Yield rows for each database: a change applied at `large` hosts, boots beside changes, boots at `large` hosts."""
     for name in names:
-        with _backend(name, parent) as (backend, _):
+        with running_backend(name, parent) as (backend, _):
             for row in apply_one(backend.url, large, CHANGES, log):
                 yield replace(row, what=f"{backend.name}, {row.what}")
         for hosts, part in ((sizes.hosts, boots_beside), (large, boots_among_many)):
             with (
-                _backend(name, parent) as (backend, directory),
+                running_backend(name, parent) as (backend, directory),
                 boots.running_bench(backend, directory, replace(sizes, hosts=hosts), settings) as bench,
             ):
                 describe(f"{backend.name}, {hosts:,} hosts: {backend.about}")
                 yield from part(bench, sizes, log)
-
-
-@contextmanager
-def _backend(name: str, parent: Path | None) -> Iterator[tuple[Backend, Path]]:
-    with (
-        tempfile.TemporaryDirectory(prefix="covey-bench-", dir=parent, ignore_cleanup_errors=True) as temporary,
-        BACKENDS[name](Path(temporary)) as backend,
-    ):
-        yield backend, Path(temporary)

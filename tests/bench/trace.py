@@ -198,16 +198,21 @@ _SCENARIOS: dict[str, Callable[[Service], Callable[[], object]]] = {
 }
 
 
+def files_of(scenario: str) -> list[str]:
+    """Return the source files of Covey that take part in one of the scenarios."""
+    with tempfile.TemporaryDirectory() as directory:
+        run, trace = _SCENARIOS[scenario](Service(Path(directory))), Trace()
+        with trace.on():
+            run()
+    return trace.of_covey()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.trace", description=__doc__)
     parser.add_argument("--files", action="store_true", help="also list the files")
     listed = parser.parse_args().files
-    for name, prepare in _SCENARIOS.items():
-        with tempfile.TemporaryDirectory() as directory:
-            run, trace = prepare(Service(Path(directory))), Trace()
-            with trace.on():
-                run()
-        files = trace.of_covey()
+    for name in _SCENARIOS:
+        files = files_of(name)
         sys.stdout.write(f"{len(files):4}  {name}\n")
         if listed:
             sys.stdout.writelines(f"        {file}\n" for file in files)

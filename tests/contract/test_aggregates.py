@@ -254,6 +254,6 @@ def test_scheduler_reads_scope_projects_and_traits_of_aggregates(store: Store) -
         AggregateRecord(plain, "uuid of plain"),
     ]
     with store.read() as tx:
-        assert tx.aggregates.records() == expected
-        assert tx.aggregates.records([plain, 0, closed]) == expected[1:]
-        assert tx.aggregates.records([]) == []
+        assert tx.fleet_records.all().aggregates == expected
+        assert tx.fleet_records.of([], [plain, 0, closed]).aggregates == expected[1:]
+        assert tx.fleet_records.of([], []).aggregates == []

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from covey.model.changes import UsageChange
 from covey.model.errors import StaleClaim
-from covey.model.ids import HostId
+from covey.model.resources import Resources, server_resources
 from covey.services.maintenance import CHANGES_KEPT, Maintenance
 from covey.storage import engine
 from covey.storage.store import Store
@@ -17,7 +17,7 @@ from covey.storage.tables import fleet_changes
 from tests.build import NOW
 
 OWN = "mine"
-USE = UsageChange(HostId(1), 1, 512, 1)
+USE = UsageChange(1, server_resources(1, 512, 1))
 
 
 @pytest.fixture
@@ -52,6 +52,19 @@ def test_loaded_change_is_not_counted_again_while_an_older_transaction_is_open(p
     postgresql.dispose()
 
 
+def test_logged_change_has_the_amounts_of_every_class(store: Store) -> None:
+    with store.read() as tx:
+        cursor = tx.changes.begin()
+    uses = [
+        UsageChange(1, Resources({"VCPU": 2, "DISK_GB": 3, "VF": -1})),
+        UsageChange(2, Resources({"CUSTOM_GPU": 1})),
+    ]
+    with store.write() as tx:
+        tx.changes.add_uses(uses)
+    with store.read() as tx:
+        assert [*tx.changes.since(cursor, OWN).uses] == uses
+
+
 def test_change_that_commits_late_is_returned_once(postgresql: sa.Engine) -> None:
     store = Store(postgresql)
     with store.read() as tx:
@@ -59,7 +72,7 @@ def test_change_that_commits_late_is_returned_once(postgresql: sa.Engine) -> Non
     with store.write() as slow:
         slow.changes.add_uses([USE])
         for number in range(1, 4):
-            other = UsageChange(HostId(2), number, 0, 0)
+            other = UsageChange(2, server_resources(number, 0, 0))
             with store.write() as tx:
                 tx.changes.add_uses([other])
             with store.read() as tx:
@@ -83,8 +96,8 @@ def test_log_of_a_restored_dump_is_not_counted(postgresql: sa.Engine) -> None:
     with store.read() as tx:
         cursor = tx.changes.begin()
     with store.write() as tx:
-        tx.changes.add_uses([UsageChange(HostId(2), 1, 0, 0)])
-    for expected in ((UsageChange(HostId(2), 1, 0, 0),), ()):
+        tx.changes.add_uses([UsageChange(2, server_resources(1, 0, 0))])
+    for expected in ((UsageChange(2, server_resources(1, 0, 0)),), ()):
         with store.read() as tx:
             changes = tx.changes.since(cursor, OWN)
         assert (changes.uses, changes.intact) == (expected, True)

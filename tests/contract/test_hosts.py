@@ -8,7 +8,7 @@ from covey.model.errors import Conflict
 from covey.model.fleet_records import HostRecord
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from covey.storage.store import Store
 from tests.build import LATER, NOW, a_host
 
@@ -67,9 +67,9 @@ def test_scheduler_reads_the_state_zone_and_aggregates_of_hosts(store: Store, th
         HostRecord(third.id, "N3", up=False),
     ]
     with store.read() as tx:
-        assert tx.hosts.records() == expected
-        assert tx.hosts.records([third.id, 0, first.id]) == [expected[0], expected[2]]
-        assert tx.hosts.records([]) == []
+        assert tx.fleet_records.all().hosts == expected
+        assert tx.fleet_records.of([third.id, 0, first.id], []).hosts == [expected[0], expected[2]]
+        assert tx.fleet_records.of([], []).hosts == []
 
 
 NAMES = {
@@ -109,13 +109,25 @@ def test_hosts_added_in_one_call_keep_their_own_inventories(store: Store) -> Non
 
 
 def test_inventory_change_keeps_the_usage(store: Store, three: list[Host]) -> None:
-    wanted = {ResourceClass.VCPU: Inventory(99, 1, 2.5, used=7)}
+    wanted = {"VCPU": Inventory(99, 1, 2.5, used=7)}
     with store.write() as tx:
         tx.hosts.set_inventories([(three[0].id, wanted)])
         tx.hosts.set_inventories([])
     changed, untouched, _ = every(store)
     assert changed.inventories == {**three[0].inventories, ResourceClass.VCPU: Inventory(99, 1, 2.5, used=0)}
     assert untouched == three[1]
+
+
+def test_inventories_of_any_class_are_added_and_changed_with_their_units(store: Store, three: list[Host]) -> None:
+    gpus = Inventory(8, 1, 2.0, units=AllocationUnits(1, 4, 2))
+    for wanted in (gpus, replace(gpus, total=16, units=AllocationUnits())):
+        with store.write() as tx:
+            tx.resource_classes.add("CUSTOM_GPU", NOW)
+            tx.hosts.set_inventories((each.id, {"CUSTOM_GPU": wanted}) for each in three[:2])
+        first, second, third = every(store)
+        assert first.inventories == {**three[0].inventories, "CUSTOM_GPU": wanted}
+        assert second.inventories["CUSTOM_GPU"] == wanted
+        assert "CUSTOM_GPU" not in third.inventories
 
 
 def test_traits_are_added_and_removed(store: Store) -> None:

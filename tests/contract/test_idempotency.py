@@ -1,5 +1,6 @@
 """Idempotency keys are reserved once, in one order."""
 
+from datetime import timedelta
 from functools import partial
 
 from covey.model.ids import ProjectId
@@ -17,6 +18,18 @@ def test_key_is_reserved_once_and_returns_its_answer(store: Store) -> None:
         tx.keys.delete([(WEB, "b")])
     with store.write() as tx:
         assert tx.keys.reserve([(WEB, "a"), (WEB, "b")], NOW) == {(WEB, "a"): ("print", ["server"]), (WEB, "b"): None}
+
+
+def test_purged_key_is_new_again(store: Store) -> None:
+    with store.write() as tx:
+        tx.keys.reserve([(WEB, "old")], NOW)
+        tx.keys.reserve([(WEB, "young")], NOW + timedelta(seconds=2))
+        tx.keys.answer({(WEB, "old"): ("print", ["a"]), (WEB, "young"): ("print", ["b"])})
+        tx.keys.purge(NOW + timedelta(seconds=1))
+        assert tx.keys.reserve([(WEB, "old"), (WEB, "young")], NOW) == {
+            (WEB, "old"): None,
+            (WEB, "young"): ("print", ["b"]),
+        }
 
 
 def test_reserving_the_same_keys_does_not_deadlock(store: Store) -> None:

@@ -13,7 +13,7 @@ from covey.model.hosts import NewHost
 from covey.model.ids import AggregateId, HostId, ScopeId
 from covey.model.inventory import Inventory, ResourceClass
 from covey.model.providers import InventoryRecord, Provider
-from covey.model.resources import Resources
+from covey.model.resources import Resources, server_resources
 from covey.model.scopes import Scope
 from covey.scheduler.candidates.flat import can_allocate
 from covey.scheduler.fleet import Fleet, Weights
@@ -96,7 +96,8 @@ def test_claim_of_another_process_is_seen(fleet: Store) -> None:
     live = live_fleet(fleet)
     look(fleet, live)
     with fleet.write() as tx:
-        tx.changes.add_uses([UsageChange(one(fleet, "host").id, 2, 0, 0)], "the tag of a fleet in memory")
+        use = UsageChange(one(fleet, "host").id, server_resources(2, 0, 0))
+        tx.changes.add_uses([use], "the tag of a fleet in memory")
     with fleet.read() as tx, live.fresh(tx) as seen:
         assert used(seen.fleet, "host", "VCPU") == 2
 
@@ -155,13 +156,13 @@ def test_structural_change_is_applied_without_a_load(
     look(store, live)
     before = tag(store, live)
     with store.write() as tx:
-        tx.claims.take([UsageChange(hosts[0], 1, 64, 1)])
-        tx.changes.add_uses([UsageChange(hosts[0], 1, 64, 1)])
+        tx.claims.take([UsageChange(hosts[0], server_resources(1, 64, 1))])
+        tx.changes.add_uses([UsageChange(hosts[0], server_resources(1, 64, 1))])
     with store.write() as tx:
         change(tx, hosts, rack)
     with store.write() as tx:
-        tx.claims.take([UsageChange(hosts[1], 1, 64, 0)])
-        tx.changes.add_uses([UsageChange(hosts[1], 1, 64, 0)])
+        tx.claims.take([UsageChange(hosts[1], server_resources(1, 64, 0))])
+        tx.changes.add_uses([UsageChange(hosts[1], server_resources(1, 64, 0))])
     look(store, live)
     assert tag(store, live) == before
 
@@ -179,8 +180,8 @@ def test_own_claim_in_flight_survives_a_structural_change_of_its_host(store: Sto
     with store.read() as tx, live.fresh(tx) as snapshot:
         assert int(snapshot.fleet.free[0, 0]) == 13
     with store.write() as tx:
-        tx.claims.take([UsageChange(host, 3, 0, 0)])
-        tx.changes.add_uses([UsageChange(host, 3, 0, 0)], own)
+        tx.claims.take([UsageChange(host, server_resources(3, 0, 0))])
+        tx.changes.add_uses([UsageChange(host, server_resources(3, 0, 0))], own)
     look(store, live)
 
 
@@ -200,7 +201,7 @@ def _provider(tx: Transaction, host: HostId) -> Provider:
 
 def a_host(name: str) -> NewHost:
     sizes = {ResourceClass.VCPU: 8, ResourceClass.MEMORY_MB: 8192, ResourceClass.DISK_GB: 100}
-    inventories = {kind: Inventory(total) for kind, total in sizes.items()}
+    inventories = {str(kind): Inventory(total) for kind, total in sizes.items()}
     return NewHost(str(uuid4()), name, inventories, frozenset({"CUSTOM_OLD"}))
 
 
@@ -232,3 +233,19 @@ def test_committed_change_is_seen_while_an_older_transaction_is_open(postgresql_
     take(store, "host", VCPU=1)
     assert used(look(store, live), "host", "VCPU") == 5
     connected.dispose()
+
+
+def test_fleet_is_read_while_all_connections_of_the_pool_are_taken(store: Store, database: str) -> None:
+    """Threads hold a connection each while they wait for the fleet."""
+    with store.write() as tx:
+        tx.hosts.add([a_host("one")], NOW)
+    small = engine.connect(database, pool_size=1, limits=engine.TimeLimits(pool_s=0.2))
+    other = Store(small)
+    live = live_fleet(other)
+    with other.read() as tx, live.fresh(tx) as seen:
+        assert len(seen.fleet) == 1
+    with store.write() as tx:
+        tx.hosts.add([a_host("two")], NOW)
+    with other.read() as tx, live.fresh(tx) as seen:
+        assert len(seen.fleet) == 2
+    small.dispose()

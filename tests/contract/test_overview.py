@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
 from covey.model.ids import GroupId, ProjectId, ScopeId, UserId
 from covey.model.scopes import DomainProblems, Scope
+from covey.model.work import JobKind
 from covey.services.overview import Overview, get_overview
 from covey.storage.store import Store
 from covey.storage.tables import aggregate_hosts
@@ -120,3 +121,19 @@ def keys_dropped(connected: sa.Engine) -> Iterator[sa.Connection]:
             connection.execute(sa.text("DROP TABLE aggregate_hosts"))
             connection.execute(sa.text("ALTER TABLE kept RENAME TO aggregate_hosts"))
             connection.commit()
+
+
+def test_overview_reports_parked_jobs(store: Store) -> None:
+    with store.write() as tx:
+        for name in "abcdef":
+            tx.work.add(JobKind.DESTROY, name)
+    with store.write() as tx:
+        for job in tx.work.take(30, 16):
+            tx.work.park(job, "no route to host")
+    seen = get_overview(store, "nova")
+    assert len(seen.parked_jobs) == 6
+    assert seen.warnings[-1] == (
+        "6 jobs are parked after repeated failures: "
+        + ", ".join(f"destroy of {name} (no route to host)" for name in "abcde")
+        + " and 1 more. `covey manage retry_jobs` tries again."
+    )

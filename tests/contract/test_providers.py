@@ -16,6 +16,7 @@ from covey.model.changes import UsageChange
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid, TransactionConflict
 from covey.model.ids import AggregateId, HostId, ProjectId, UserId
 from covey.model.providers import InventoryRecord, ProviderFilter
+from covey.model.resources import Resources
 from covey.scheduler.fleet import Weights
 from covey.services.live_fleet import LiveFleet
 from covey.services.placement.allocations import Allocations
@@ -62,7 +63,7 @@ def test_records_hold_all_of_a_provider(store: Store) -> None:
         tx.inventories.put({number(tx, card): {"VGPU": InventoryRecord(4, 1, 2, 3, 1, 2.0)}})
         tx.providers.set_aggregates(number(tx, card), [AGGREGATE])
     with store.read() as tx:
-        root, below = tx.providers.records()
+        root, below = tx.fleet_records.all().providers
     assert (root.id, root.parent_id, root.root_id, root.traits) == (host.id, None, None, frozenset({"CUSTOM_SSD"}))
     assert (below.uuid, below.parent_id, below.root_id, below.aggregates) == (
         card,
@@ -72,8 +73,8 @@ def test_records_hold_all_of_a_provider(store: Store) -> None:
     )
     assert below.inventories == {"VGPU": InventoryRecord(4, 1, 2, 3, 1, 2.0, 0)}
     with store.read() as tx:
-        assert tx.providers.records([below.id, 0]) == [below]
-        assert tx.providers.records([]) == []
+        assert tx.fleet_records.of([below.id, 0], []).providers == [below]
+        assert tx.fleet_records.of([], []).providers == []
 
 
 def test_change_log_holds_amounts_of_custom_classes(store: Store) -> None:
@@ -86,7 +87,7 @@ def test_change_log_holds_amounts_of_custom_classes(store: Store) -> None:
         assert tx.allocations.take([(card, "VCPU", 1), (card, "VGPU", 3)]) == []
     with store.read() as tx:
         changes = tx.changes.since(cursor, "me")
-    assert changes.uses == (UsageChange(card, 1, 0, 0, (("VGPU", 3),)),)
+    assert changes.uses == (UsageChange(card, Resources({"VCPU": 1, "VGPU": 3})),)
     assert not changes.structure
 
 
@@ -141,7 +142,9 @@ def test_concurrent_rewrites_and_releases_keep_usage_consistent(store: Store) ->
             held = Counter[tuple[int, str]]()
             for each in tx.allocations.of_consumers([CONSUMER]):
                 held[each.provider_id, each.resource_class] += each.used
-            used = {(r.id, kind): has.used for r in tx.providers.records() for kind, has in r.inventories.items()}
+            used = {
+                (r.id, kind): has.used for r in tx.fleet_records.all().providers for kind, has in r.inventories.items()
+            }
         assert {key: amount for key, amount in used.items() if amount} == held
 
 
@@ -172,7 +175,7 @@ def test_concurrent_writers_each_get_their_own_result(store: Store) -> None:
         held = {each.consumer.uuid: each.resources[key]["VGPU"] for each in tx.allocations.by_consumer(names)}
         assert held == {names[0]: 2, names[1]: 1, names[5]: 1}
         assert tx.allocations.find_consumers(names).keys() == held.keys()
-        (card,) = tx.providers.records()
+        (card,) = tx.fleet_records.all().providers
     assert (card.inventories["VGPU"].used, card.generation) == (4, 4)
 
 
@@ -210,7 +213,7 @@ def test_stale_provider_snapshot_is_harmless(store: Store) -> None:
         tx.inventories.put({number(tx, key): {"VGPU": InventoryRecord(4)}})
     assert write(0, VGPU=4) is None
     with store.read() as tx:
-        used = {each.uuid: [has.used for has in each.inventories.values()] for each in tx.providers.records()}
+        used = {each.uuid: [has.used for has in each.inventories.values()] for each in tx.fleet_records.all().providers}
     assert used[key] == [4]
 
 
@@ -261,7 +264,7 @@ def test_migration_to_placement_keeps_the_hosts_data(empty_database: str) -> Non
     schema.upgrade(made)
     store = Store(made)
     with store.read() as tx:
-        (record,) = tx.providers.records()
+        (record,) = tx.fleet_records.all().providers
         assert tx.traits.custom().keys() == {"CUSTOM_SSD"}
     assert record.inventories == {"VCPU": InventoryRecord(8)}
     assert record.traits == {"CUSTOM_SSD", "HW_CPU_X86_VMX"}

@@ -24,6 +24,7 @@ FIRST = Rebalance(
     steps=(Step("s1", "n1", "n2"), Step("s2", "n1", "n3")),
     created_at=NOW,
     updated_at=NOW,
+    max_moves=2,
 )
 
 
@@ -79,3 +80,17 @@ def test_deleting_a_group_deletes_its_rebalances(store: Store) -> None:
         tx.groups.delete(GROUP)
     with store.read() as tx:
         assert tx.rebalances.by_id("r1") is None
+
+
+def test_latest_with_moves_leaves_out_empty_rebalances(store: Store) -> None:
+    done = replace(FIRST, status=RebalanceStatus.DONE)
+    add(
+        store,
+        done,
+        replace(done, id="r2", steps=(), created_at=LATER),
+        replace(done, id="r3", group_id=OTHER, steps=()),
+    )
+    with store.read() as tx:
+        latest = tx.rebalances.latest_with_moves(GROUP)
+        assert tx.rebalances.latest_with_moves(OTHER) is None
+    assert latest == done

@@ -1,5 +1,6 @@
 """The schema: migrations produce the declared tables, and the database rejects rows that violate a rule."""
 
+import json
 import uuid
 from functools import partial
 from typing import Any
@@ -79,6 +80,37 @@ def test_filter_columns_and_fault_kinds_are_backfilled(empty_database: str) -> N
     assert rows[1].fault is None
 
 
+def test_quota_usage_is_converted_to_what_servers_claim(empty_database: str) -> None:
+    upgraded = engine.connect(empty_database)
+    schema.upgrade(upgraded, "0008")
+    plain = {"vcpus": 2, "memory_mb": 512, "extra_specs": {"hw:cpu_policy": "shared"}}
+    override = {"resources:VCPU": "0", "resources1:PCPU": "3", "resources:MEMORY_MB": "768", "resources:CUSTOM_A": "9"}
+    claims = {"vcpus": 1, "memory_mb": 1024, "extra_specs": override}
+    with upgraded.begin() as connection:
+        for server, flavor in (("a", plain), ("b", claims), ("c", claims)):
+            values = {"id": server, "flavor": json.dumps({"id": "f", **flavor}), "now": NOW}
+            connection.execute(sa.text(SERVER_OF_0008), values)
+        resized = {"old": json.dumps(plain), "new": json.dumps(claims), "now": NOW}
+        connection.execute(sa.text(MOVE_OF_0008), resized)
+        for usage in (("web", 3, 5, 2560), ("ops", 1, 1, 1)):  # 2 + 1 + max(2, 1) cores, 512 + 1024 + 1024 MB
+            connection.execute(sa.insert(tables.quota_usages).values(usage))
+    schema.upgrade(upgraded)
+    with upgraded.connect() as connection:
+        rows = connection.execute(sa.select(tables.quota_usages).order_by("project_id")).all()
+    upgraded.dispose()
+    assert [tuple(row) for row in rows] == [("ops", 1, 1, 1), ("web", 3, 8, 2048)]
+
+
+SERVER_OF_0008 = """
+    INSERT INTO servers (id, name, project_id, user_id, vm_state, power_state, flavor, request, details, locked, vcpus,
+        memory_mb, disk_gb, created_at, updated_at)
+    VALUES (:id, 's', 'web', 'alice', 'active', 1, :flavor, '{}', '{}', false, 1, 1, 0, :now, :now)
+"""
+MOVE_OF_0008 = """
+    INSERT INTO migrations (uuid, server_id, project_id, user_id, kind, status, source, old_flavor, new_flavor,
+        created_at, updated_at)
+    VALUES ('m', 'c', 'web', 'alice', 'resize', 'finished', 'n1', :old, :new, :now, :now)
+"""
 OLD_SERVER = sa.text("""
     INSERT INTO servers (id, name, project_id, user_id, vm_state, power_state, flavor, request, details, vcpus,
         memory_mb, disk_gb, fault, created_at, updated_at)

@@ -6,14 +6,13 @@ from covey.model.claims import Plan
 from covey.model.ids import ServerId
 from covey.model.servers import ServerFilter, ServerName
 from covey.storage.store import Store
-from tests.build import NOW
 from tests.contract.test_claims import a_server, hosts
 
 
 def test_single_read_equals_the_page_and_the_batch(store: Store) -> None:
     one, two = hosts(store)
     with store.write() as tx:
-        tx.claims.commit(Plan(new_servers=[a_server("a", one), a_server("b", two)]), "", NOW, None)
+        tx.claims.commit(Plan(placed=[a_server("a", one), a_server("b", two)]), "", 0, None)
         tx.servers.set_tags(a_server("a", one).server.id, frozenset({"x", "é y"}))
     with store.read_once() as tx:
         found = tx.servers.by_id("a")
@@ -32,5 +31,5 @@ def test_single_read_opens_no_transaction(store: Store) -> None:
     with store.read_once() as reader:
         assert reader.servers.by_id("a") is None
         with store.write() as tx:
-            tx.claims.commit(Plan(new_servers=[a_server("a", one)]), "", NOW, None)
+            tx.claims.commit(Plan(placed=[a_server("a", one)]), "", 0, None)
         assert reader.servers.by_id("a") is not None

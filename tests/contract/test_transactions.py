@@ -12,11 +12,14 @@ from covey.model.errors import Conflict, Invalid, Unavailable
 from covey.model.hosts import Host
 from covey.model.ids import ProjectId
 from covey.storage import engine
+from covey.storage.engine import TimeLimits
 from covey.storage.store import Store
 from tests.build import NOW, a_host
 from tests.contract.concurrency import conflicts, run_concurrently
+from tests.sessions import wait_for_last_session
 
 WEB = ProjectId("web")
+OTHERS = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
 
 
 def names(store: Store) -> list[str]:
@@ -140,18 +143,70 @@ def test_unreachable_database_is_unavailable(unreachable: Store) -> None:
 def test_lost_connection_is_unavailable_and_recovers(store: Store, connected: sa.Engine) -> None:
     if connected.dialect.name != "postgresql":
         pytest.skip("a file has no connection to lose")
-    others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
 
     def lose_the_connection() -> None:
         with store.write() as tx:
             tx.hosts.add([a_host("n1")], NOW)
             with connected.begin() as other:
-                other.execute(sa.text(f"SELECT pg_terminate_backend(pid) {others}"))
+                other.execute(sa.text(f"SELECT pg_terminate_backend(pid) {OTHERS}"))
             tx.hosts.find()
 
     with pytest.raises(Unavailable):
         lose_the_connection()
     assert names(store) == []
+
+
+def test_single_reads_share_a_connection_and_see_the_newest_commit(store: Store) -> None:
+    connections = set[int]()
+    for number in range(3):
+        with store.read_once() as tx:
+            assert len(tx.hosts.find()) == number
+            connections.add(id(tx.hosts._connection))
+        with store.write() as tx:
+            tx.hosts.add([a_host(f"n{number}")], NOW)
+    assert len(connections) == 1
+
+
+def test_single_read_that_raises_returns_its_connection(store: Store) -> None:
+    for _ in range(40):  # more often than the pool has connections
+        with pytest.raises(KeyError), store.read_once():
+            raise KeyError
+    assert names(store) == []
+
+
+def test_single_reads_leave_no_connection_open_after_the_engine(database: str, connected: sa.Engine) -> None:
+    if connected.dialect.name != "postgresql":
+        pytest.skip("a file has no sessions")
+    ended = engine.connect(database)
+    with Store(ended).read_once() as tx:
+        tx.hosts.find()
+    ended.dispose()
+    wait_for_last_session(connected)
+
+
+@pytest.mark.parametrize("idle_s", [0, 3600], ids=["pinged", "not pinged"])
+def test_single_read_on_a_lost_connection_recovers(
+    database: str, connected: sa.Engine, idle_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connected.dialect.name != "postgresql":
+        pytest.skip("a file has no connection to lose")
+    monkeypatch.setattr(engine, "_IDLE_S", idle_s)
+    used = engine.connect(database)
+    store = Store(used)
+
+    def read() -> list[Host]:
+        with store.read_once() as tx:
+            return tx.hosts.find()
+
+    read()
+    with connected.begin() as other:
+        other.execute(sa.text(f"SELECT pg_terminate_backend(pid) {OTHERS}"))
+    if idle_s:
+        with pytest.raises(Unavailable):
+            read()
+    assert read() == []
+    assert store.lost_connections == 1
+    used.dispose()
 
 
 URLS = {
@@ -169,10 +224,10 @@ def test_unsupported_database_is_invalid(url: str) -> None:
     assert "secret" not in caught.value.message
 
 
-def test_transaction_of_a_frozen_process_ends(postgresql_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transaction_of_a_frozen_process_ends(postgresql_database: str) -> None:
     """The database ends a session that is idle in a transaction, so that others get what it holds."""
-    monkeypatch.setattr(engine, "_FROZEN_S", 1)
-    frozen, other = Store(engine.connect(postgresql_database)), Store(engine.connect(postgresql_database))
+    limits = TimeLimits(idle_in_transaction_s=1)
+    frozen, other = (Store(engine.connect(postgresql_database, limits=limits)) for _ in range(2))
 
     def freeze() -> None:
         with frozen.write() as tx:

@@ -5,6 +5,8 @@ from typing import Any
 
 import falcon.testing
 
+HOST_NAME = "localhost"  # auth_strategy=none answers to loopback names only
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -14,6 +16,7 @@ class Answer:
     json: Any
     headers: dict[str, str]
     text: str
+    content: bytes = b""
 
     @property
     def message(self) -> str:
@@ -76,9 +79,12 @@ class Client:
             headers["X-Auth-Token"] = self.token
         if self.version is not None:
             headers["OpenStack-API-Version"] = f"compute {self.version}"
+        if "body" in more:
+            headers["Content-Type"] = "application/json"
         headers |= more.pop("headers", {})
         if more.get("json") is None:
             more.pop("json", None)
-        got = self.http.simulate_request(method, self.prefix + path, headers=headers, **more)
+        got = self.http.simulate_request(method, self.prefix + path, headers=headers, **{"host": HOST_NAME} | more)
+        text = got.content.decode(errors="replace")
         is_json = "json" in got.headers.get("content-type", "") and bool(got.content)
-        return Answer(got.status_code, got.json if is_json else None, dict(got.headers), got.text)
+        return Answer(got.status_code, got.json if is_json else None, dict(got.headers), text, got.content)

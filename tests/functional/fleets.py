@@ -23,8 +23,9 @@ from covey.model.errors import DriverFault
 from covey.model.flavors import Flavor
 from covey.model.hosts import NewHost
 from covey.model.ids import FlavorId, ImageId
-from covey.model.images import Visibility
+from covey.model.images import ImageStatus, Visibility
 from covey.model.inventory import Inventory, ResourceClass
+from covey.model.resources import quota_size
 from covey.model.servers import Server
 from covey.model.work import Job, JobKind
 from covey.ports import Driver
@@ -32,6 +33,7 @@ from covey.request_slots import RequestSlots
 from covey.storage import engine, tables
 from covey.storage.rows import load
 from covey.storage.store import Store
+from tests.acceptance.openapi_resources import PUBLIC_KEY
 from tests.build import NOW, a_host, an_image
 from tests.functional.client import Answer, Client, Service
 
@@ -63,16 +65,31 @@ class FailingDriver:
     verbs: set[str] = field(default_factory=set)
     done: list[tuple[str, str, str]] = field(default_factory=list)  # (verb, server, host)
 
-    def spawn(self, server: Server, host: str) -> None:
+    is_instant = True
+
+    def spawn(self, server: Server, host: str, epoch: int) -> None:  # noqa: ARG002
         self._do("spawn", server, host)
 
-    def destroy(self, server: Server, host: str) -> None:
+    def destroy(self, server: Server, host: str, epoch: int) -> None:  # noqa: ARG002
         self.done.append(("destroy", server.id, host))
 
-    def move(self, server: Server, source: str, destination: str, *, live: bool) -> None:  # noqa: ARG002
+    def detach(self, server: Server, host: str, epoch: int) -> None:  # noqa: ARG002
+        self.done.append(("detach", server.id, host))
+
+    def move(self, server: Server, source: str, destination: str, epoch: int, *, live: bool) -> None:  # noqa: ARG002
         self._do("live" if live else "move", server, destination)
 
-    def power(self, server: Server, host: str, verb: str) -> None:
+    def abort(self, server: Server, source: str, destination: str, epoch: int) -> bool:  # noqa: ARG002
+        self.done.append(("abort", server.id, source))
+        return True
+
+    def console_log(self, server: Server, host: str, lines: int | None) -> str:  # noqa: ARG002
+        return f"console of {server.id} on {host}"
+
+    def evacuate(self, server: Server, source: str, destination: str, epoch: int) -> None:  # noqa: ARG002
+        self._do("evacuate", server, destination)
+
+    def power(self, server: Server, host: str, verb: str, epoch: int) -> None:  # noqa: ARG002
         self._do(verb, server, host)
 
     def _do(self, verb: str, server: Server, host: str) -> None:
@@ -134,8 +151,12 @@ class Cloud:
 
     def jobs(self) -> list[Job]:
         """Return the waiting jobs, without taking them."""
+        day = timedelta(days=1)
+        self.store.clock = lambda: self.time() + day
         with self.store.write() as tx:
-            return tx.work.take(self.time() + timedelta(days=1), self.time(), 1000)
+            jobs = tx.work.take(-day.total_seconds(), 1000)
+        self.store.clock = self.time
+        return jobs
 
     # Requests of tenants and operators
 
@@ -166,6 +187,10 @@ class Cloud:
         made = (client or self.alice).post("/os-server-groups", {"server_group": body})
         assert made.status == 200, made.text
         return str(made.json["server_group"]["id"])
+
+    def add_key_pair(self, name: str, client: Client | None = None) -> None:
+        body = {"keypair": {"name": name, "public_key": PUBLIC_KEY}}
+        assert (client or self.alice).post("/os-keypairs", body).status == 201
 
     def act(self, client: Client, server: str, action: str, body: Any = None) -> Answer:
         answer = client.post(f"/servers/{server}/action", {action: body})
@@ -320,7 +345,8 @@ def _check_use(servers: list[Any], migrations: list[Any], usages: list[Any]) -> 
             sizes[row.server_id] += [load(row.old_flavor, Flavor), load(row.new_flavor, Flavor)]
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in servers:
-        larger = max(size.vcpus for size in sizes[row.id]), max(size.memory_mb for size in sizes[row.id])
+        cores, ram = zip(*map(quota_size, sizes[row.id]), strict=True)
+        larger = max(cores), max(ram)
         for i, amount in enumerate((1, *larger)):
             sums[row.project_id][i] += amount
     counted = {row.project_id: [row.instances, row.cores, row.ram] for row in usages}
@@ -328,11 +354,14 @@ def _check_use(servers: list[Any], migrations: list[Any], usages: list[Any]) -> 
 
 
 class BuildCloud(Protocol):
-    """Builds a cloud of a number of hosts, named node-1 and so on, or of the given hosts."""
+    """Builds a cloud of a number of hosts, named node-1 and so on, or of the given hosts.
+
+    Without hosts (None) it is another process on the same database.
+    """
 
     def __call__(
         self,
-        hosts: int | Iterable[NewHost] = 3,
+        hosts: int | Iterable[NewHost] | None = 3,
         *overrides: tuple[str, str, object],
         driver: Driver | None = None,
     ) -> Cloud: ...
@@ -344,12 +373,13 @@ def build_cloud(database: str, tmp_path: Path) -> Iterator[BuildCloud]:
     engines = []
 
     def build(
-        hosts: int | Iterable[NewHost] = 3, *overrides: tuple[str, str, object], driver: Driver | None = None
+        hosts: int | Iterable[NewHost] | None = 3, *overrides: tuple[str, str, object], driver: Driver | None = None
     ) -> Cloud:
         connected = engine.connect(database)
         engines.append(connected)
         store = Store(connected)
-        _fill(store, [a_host(f"node-{i + 1}") for i in range(hosts)] if isinstance(hosts, int) else hosts)
+        if hosts is not None:
+            _fill(store, [a_host(f"node-{i + 1}") for i in range(hosts)] if isinstance(hosts, int) else hosts)
         return _cloud(database, tmp_path, store, connected, driver or Simulated(), *overrides)
 
     yield build
@@ -393,7 +423,9 @@ def _fill(store: Store, hosts: Iterable[NewHost]) -> None:
     with store.write() as tx:
         tx.hosts.add(list(hosts), NOW)
         tx.flavors.add(sizes, NOW)
-        tx.images.add([an_image(id=ImageId(IMAGE), visibility=Visibility.PUBLIC)])
+        tx.images.add(
+            [an_image(id=ImageId(IMAGE), visibility=Visibility.PUBLIC, status=ImageStatus.ACTIVE, sha512="0" * 128)]
+        )
 
 
 def _cloud(
@@ -417,10 +449,12 @@ def _cloud(
     conf = Settings(overrides=(*defaults, *overrides)).load()
     logs.configure("error", "json")
     access, time, noauth, metrics = OsloAccess(conf), Time(), NoAuth(), Metrics()
-    made = assemble(conf, store, access, time, RequestSlots(), metrics.count_claim_conflict)
-    made = replace(
-        made, builds=replace(made.builds, driver=driver), server_tasks=replace(made.server_tasks, driver=driver)
-    )
+    store.clock = time
+    made = assemble(conf, store, access, time, RequestSlots(), metrics.count_claim_conflict, accounts=noauth)
+    if conf.driver.backend == "simulated":
+        made = replace(
+            made, builds=replace(made.builds, driver=driver), server_tasks=replace(made.server_tasks, driver=driver)
+        )
     settings = bootstrap.api_settings(conf)
     parts = app.AppParts(
         made.services, store.ping, access, time, clock_and_ids.new_uuid, noauth, noauth, settings, metrics

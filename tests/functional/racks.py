@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from covey.model.ids import AggregateId
 from covey.storage import engine
 from tests import claim_history
@@ -15,9 +17,11 @@ from tests.functional.client import Answer, Client
 from tests.functional.fleets import IMAGE, Cloud, cloud_on
 from tests.functional.scopes import add_scope
 from tests.postgresql_cluster import Cluster
+from tests.sessions import wait_for_last_session
 
 LIVE_MIGRATION = {"os-migrateLive": {"host": None, "block_migration": "auto"}}
 HOSTS = ("node-1", "node-2", "node-3")
+_DEADLOCKS = sa.text("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 _TRIES = 20  # a pool of dead connections answers 503 a few times
 
 
@@ -42,6 +46,14 @@ class Racks:
     def differences(self) -> dict[str, Any]:
         """Return the hosts whose columns in the memory of the process under test differ from the rows."""
         return differences(self.here.store, self.here.assembled.live, self.start().assembled.live)
+
+    def deadlocks(self) -> int:
+        """Return how many deadlocks the database has found, once all sessions have ended and reported theirs."""
+        for cloud in (self.here, self.there):
+            cloud.connection.dispose()
+        wait_for_last_session(self.there.connection)
+        with self.there.connection.connect() as connection:
+            return int(connection.execute(_DEADLOCKS).scalar_one())
 
 
 @contextmanager

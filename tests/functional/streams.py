@@ -11,11 +11,11 @@ Events = dict[str, list[str]]
 
 
 class Listener:
-    """One stream of events."""
+    """One stream of events, or another response that is read piece by piece."""
 
-    def __init__(self, cloud: Cloud, token: str, seconds: int = 60) -> None:
+    def __init__(self, cloud: Cloud, token: str, seconds: int = 60, path: str = "/dashboard/events") -> None:
         environ = falcon.testing.create_environ(
-            "/dashboard/events", headers={"X-Auth-Token": token}, query_string=f"seconds={seconds}"
+            path, headers={"X-Auth-Token": token}, query_string=f"seconds={seconds}"
         )
         self.headers: dict[str, str] = {}
         self.status = ""

@@ -100,6 +100,9 @@ ADMINISTRATORS_ONLY = [
     of(f"{QUOTAS}class-sets:update", "PUT", "/os-quota-class-sets/default", {"quota_class_set": {"cores": 99}}),
     of("os_compute_api:limits:other_project", "GET", "/limits?tenant_id=mail"),
     of("os_compute_api:os-keypairs:index", "GET", "/os-keypairs?user_id=bob"),
+    of("os_compute_api:os-keypairs:show", "GET", "/os-keypairs/k?user_id=bob"),
+    of("os_compute_api:os-keypairs:create", "POST", "/os-keypairs", {"keypair": {"name": "k", "user_id": "bob"}}),
+    of("os_compute_api:os-keypairs:delete", "DELETE", "/os-keypairs/k?user_id=bob"),
 ]
 
 

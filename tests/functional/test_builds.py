@@ -1,12 +1,14 @@
 """Building servers: unsuitable hosts, failing hosts, and jobs that run twice."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from covey.drivers.simulated import Simulated
-from covey.model.servers import Server
+from covey.model.ids import ServerId
+from covey.model.servers import Server, VmState
 from covey.model.work import Job
 from covey.storage import tables
 from covey.worker import Batch
@@ -316,7 +318,7 @@ def test_job_of_a_dead_worker_is_taken_by_another(cloud: Cloud) -> None:
     server = cloud.request_server(cloud.alice).json["server"]["id"]
 
     class Crash(Simulated):
-        def spawn(self, server: Server, host: str) -> None:  # noqa: ARG002
+        def spawn(self, server: Server, host: str, epoch: int) -> None:  # noqa: ARG002
             raise KeyboardInterrupt
 
     object.__setattr__(cloud.assembled.builds, "driver", Crash())
@@ -324,6 +326,59 @@ def test_job_of_a_dead_worker_is_taken_by_another(cloud: Cloud) -> None:
         cloud.step()
     object.__setattr__(cloud.assembled.builds, "driver", Simulated())
     assert cloud.step() == 0, "it is still leased to the one that died"
-    cloud.time.advance(cloud.assembled.lease_s + 1)
+    cloud.time.advance(cloud.assembled.leases.lease_s + 1)
     assert cloud.step() == 1
     assert cloud.status(server) == "ACTIVE"
+
+
+# Servers that leave their host while they are spawned
+
+
+@dataclass
+class InterruptedDriver(FailingDriver):
+    """A driver that lets something else happen at the end of its first spawn."""
+
+    happens: Callable[[], object] = lambda: None
+
+    def spawn(self, server: Server, host: str, epoch: int) -> None:
+        super().spawn(server, host, epoch)
+        happens, self.happens = self.happens, lambda: None
+        happens()
+
+
+def test_server_that_left_its_host_during_its_spawn_is_destroyed_there_only(build_cloud: BuildCloud) -> None:
+    driver = InterruptedDriver()
+    cloud = build_cloud(2, driver=driver)
+    server = ServerId(cloud.request_server(cloud.alice).json["server"]["id"])
+
+    def reschedule() -> None:
+        with cloud.store.write() as tx:
+            found = tx.servers.by_id(server)
+            assert found is not None
+            other = tx.hosts.by_name("node-2" if found.host_name == "node-1" else "node-1")
+            assert other is not None
+            tx.servers.update(replace(found, host_id=other.id))
+
+    driver.happens = reschedule
+    (job,) = cloud.jobs()
+    handler = cloud.assembled.worker().handlers[job.kind]
+    assert isinstance(handler, Batch)
+    handler.run([job])
+    (_, _, left), *others = driver.done
+    assert others == [("destroy", server, left)]
+    with cloud.store.read() as tx:
+        found = tx.servers.by_id(server)
+    assert found is not None
+    assert (found.host_name != left, found.vm_state) == (True, VmState.BUILDING)
+
+
+def test_server_deleted_during_its_spawn_is_destroyed_by_its_deletion(build_cloud: BuildCloud) -> None:
+    driver = InterruptedDriver()
+    cloud = build_cloud(2, driver=driver)
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
+    driver.happens = lambda: cloud.alice.delete(f"/servers/{server}")
+    do(cloud, cloud.jobs())
+    assert [verb for verb, _, _ in driver.done] == ["spawn"]
+    cloud.settle()
+    assert [verb for verb, _, _ in driver.done] == ["spawn", "destroy"]
+    assert cloud.is_empty()

@@ -11,6 +11,7 @@ import pytest
 
 from covey.model.work import Job
 from covey.services.clustering.engine.executor import Executor
+from covey.services.leases import Leases
 from covey.storage import tables
 from covey.storage.store import Store, Transaction
 from covey.worker import Worker
@@ -112,7 +113,8 @@ def test_concurrent_workers_execute_each_action_once(alice: Tenant) -> None:
 
     def work(worker: Worker, rng: Random) -> None:
         while not stopped.is_set():
-            worker.lease_s = rng.choice((0.0, LEASE_S))  # without a lease, all workers claim the same job
+            lease_s = rng.choice((0.0, LEASE_S))  # without a lease, all workers claim the same job
+            worker.leases = Leases(worker.store, lease_s)
             worker.run_once()
 
     def wait(answer: Answer) -> None:

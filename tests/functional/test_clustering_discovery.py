@@ -8,7 +8,7 @@ from tests.functional.conftest import Build
 
 pytestmark = pytest.mark.sqlite_only
 
-HOST = "http://falconframework.org"
+HOST = "http://localhost"
 PLAIN = "text/plain; charset=utf-8"
 
 

@@ -1,11 +1,15 @@
 """The engine: the effects of actions on clusters, nodes and their servers."""
 
+from typing import Any
+
 import pytest
 
 from covey.drivers.simulated import Simulated
+from covey.model.ids import ServerId
 from covey.model.work import JobKind
 from covey.services.clustering.engine import node_removal
 from covey.storage import tables
+from covey.storage.rows import load
 from tests.build import a_host
 from tests.functional.cluster_tenants import Tenant, a_tenant
 from tests.functional.clusters import policy
@@ -297,6 +301,87 @@ def test_zone_placement_policy_spreads_nodes_by_weight(alice: Tenant) -> None:
     assert sorted(node["data"]["placement"]["zone"] for node in alice.nodes) == ["east", "east", "west"]
 
 
+def attach_affinity(tenant: Tenant) -> dict[str, Any]:
+    """Attach an affinity policy, and return the action."""
+    assert tenant.api.post("/policies", {"policy": {"name": "spread", "spec": policy("affinity")}}).status == 201
+    return tenant.do("policy_attach", policy_id="spread")
+
+
+def test_attached_affinity_takes_in_existing_servers_and_reports_violations(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1)
+    alice = a_tenant(cloud, cloud.alice)
+    alice.create(3)
+    attached = attach_affinity(alice)
+    servers = sorted(str(node["physical_id"]) for node in alice.nodes)
+    assert attached["status"] == "SUCCEEDED"
+    assert sorted(attached["outputs"]["servers_joined"]) == servers
+    assert attached["outputs"]["violations"] == ["3 members are on one host; the limit is 1"]
+    assert sorted(cloud.members(alice.group())) == servers
+    assert {node["data"]["placement"]["servergroup"] for node in alice.nodes} == {alice.group()}
+    assert alice.do("scale_out")["status"] == "FAILED", "the host holds members now"
+    detached = alice.do("policy_detach", policy_id="spread")
+    assert detached["status"] == "SUCCEEDED"
+    assert cloud.alice.get("/os-server-groups").json["server_groups"] == []
+
+
+def test_attached_affinity_leaves_servers_in_their_groups(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(3)
+    alice = a_tenant(cloud, cloud.alice)
+    alice.create(2)
+    other, server = cloud.group("affinity"), str(alice.nodes[0]["physical_id"])
+    joined = cloud.alice.post(f"/os-server-groups/{other}/action", {"add_instance": {"instance_id": server}})
+    assert joined.status == 200
+    attached = attach_affinity(alice)
+    assert attached["outputs"]["servers_joined"] == [alice.nodes[1]["physical_id"]]
+    assert attached["outputs"]["servers_left_out"] == [server]
+    reasons = [event["status_reason"] for event in alice.api.get("/events").json["events"]]
+    assert (
+        "Policy attached. 1 existing server joined the server group. 1 server stays in another server group."
+    ) in reasons
+    assert cloud.members(other) == {server}
+
+
+def test_attached_affinity_takes_in_shelved_servers_and_reports_deleted_ones(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(2)
+    alice = a_tenant(cloud, cloud.alice)
+    alice.create(3)
+    shelved, deleted, running = (str(node["physical_id"]) for node in alice.nodes)
+    cloud.run_action(cloud.alice, shelved, "shelve")
+    assert cloud.status(shelved) == "SHELVED_OFFLOADED"
+    assert cloud.admin.delete(f"/servers/{deleted}").status == 204  # a worker destroys it after the attachment
+    with cloud.store.write() as tx:
+        tx.work.drop_waiting(ServerId(deleted))
+    attached = attach_affinity(alice)
+    assert set(attached["outputs"]["servers_joined"]) == {shelved, running}
+    assert attached["outputs"]["servers_left_out"] == [deleted]
+    reasons = [event["status_reason"] for event in alice.api.get("/events").json["events"]]
+    assert (
+        "Policy attached. 2 existing servers joined the server group. "
+        "1 server can't join: being deleted, or without a host."
+    ) in reasons
+    assert cloud.members(alice.group()) == {shelved, running}
+
+
+def test_attached_affinity_emits_one_notification_for_each_server(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(3, ("notifications", "driver", "log"))
+    alice = a_tenant(cloud, cloud.alice)
+    alice.create(3)
+    attach_affinity(alice)
+    emitted = [row for row in cloud.rows(tables.outbox) if row.event == "server_group.add_member"]
+    members = [load(row.payload, dict[str, Any])["nova_object.data"]["members"] for row in emitted]
+    assert [len(each) for each in members] == [1, 2, 3]
+
+
+def test_attached_affinity_respects_the_quota_of_members(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(3)
+    cloud.set_quota(server_group_members=1)
+    alice = a_tenant(cloud, cloud.alice)
+    alice.create(2)
+    attached = attach_affinity(alice)
+    assert attached["status"] == "FAILED"
+    assert "too many servers in group" in attached["status_reason"]
+
+
 def test_drs_is_for_operators_and_needs_a_vsphere_host(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1")])
     drs = policy("affinity", enable_drs_extension=True)
@@ -311,12 +396,28 @@ def test_drs_is_for_operators_and_needs_a_vsphere_host(build_cloud: BuildCloud) 
             place = {"zone": "nova:vsphere_drs_1", "servergroup": tenant.group()}
             assert grown["data"]["placement"] == {"count": 2, "placements": [place, place]}
             assert set(tenant.hosts) == {"vsphere_drs_1"}
+            query = {"violations": "true"}
+            audit = cloud.admin.get(f"/os-server-groups/{tenant.group()}/audit", **query).json
+            assert audit["server_group_policy_audit"]["violations"] == [], "a vSphere cluster is many machines"
+            assert_nothing_to_repair(cloud, tenant.group())
             cloud.set_host("vsphere_drs_1", status="disabled")
             lost = tenant.do("scale_out")
             assert lost["data"] == {"status": "ERROR", "status_reason": "No suitable vSphere host is available."}
             reason = "Policy check failure: Failed policy 'spread': No suitable vSphere host is available."
             assert lost["status_reason"] == reason
             assert tenant.sizes == (2, 2)
+
+
+def assert_nothing_to_repair(cloud: Cloud, group: str) -> None:
+    """Assert that neither a rebalance nor the dashboard finds a violation in a group."""
+    path = f"/os-server-groups/{group}"
+    plan = cloud.admin.post(f"{path}/action", {"rebalance": {"dry_run": True}}).json["rebalance"]
+    assert (plan["moves"], plan["violations_before"], plan["left"]) == ([], [], [])
+    begun = cloud.admin.post(f"{path}/action", {"rebalance": {}}).json["rebalance"]
+    assert (begun["status"], begun["moves"]) == ("done", [])
+    proposed = {"policies": ["anti-affinity"], "rules": {}}
+    shown = cloud.admin.below("/dashboard").post(f"/data/groups/{group}/preview-policies", proposed)
+    assert shown.json["violations"] == []
 
 
 def test_slow_build_does_not_delay_other_servers(build_cloud: BuildCloud) -> None:

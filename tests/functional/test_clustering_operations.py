@@ -46,7 +46,7 @@ def test_node_operation_stops_and_starts_a_server(alice: Tenant) -> None:
 def test_cluster_operation_reaches_each_node(alice: Tenant, driver: FailingDriver) -> None:
     action = alice.done(alice.api.post("/clusters/web/ops", {"reboot": {"params": {"type": "HARD"}}}))
     assert action["status"] == "SUCCEEDED"
-    rebooted = sorted(server for verb, server, _ in driver.done if verb == "reboot")
+    rebooted = sorted(server for verb, server, _ in driver.done if verb == "reboot_hard")
     assert rebooted == sorted(node["physical_id"] for node in alice.nodes)
     derived = alice.api.get("/actions", action="NODE_OPERATION").json["actions"]
     assert [(unit["cause"], unit["status"]) for unit in derived] == [("Derived Action", "SUCCEEDED")] * 2

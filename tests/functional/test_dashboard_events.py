@@ -58,6 +58,18 @@ def test_stream_limit_is_enforced(build_cloud: BuildCloud) -> None:
     third.close()
 
 
+def test_project_takes_a_part_of_the_streams(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1, ("dashboard", "max_streams_per_project", 2))
+    alices = [listening(cloud, token) for token in ("alice:web", "ann:web")]
+    refused = Listener(cloud, "alice:web")
+    assert (refused.status[:3], refused.headers["retry-after"]) == ("503", "5")
+    bob = listening(cloud, "bob:db")
+    alices[0].close()
+    alices[0] = listening(cloud, "alice:web")
+    for listener in (*alices, bob):
+        listener.close()
+
+
 def test_stream_ends_after_its_duration(cloud: Cloud) -> None:
     brief = Listener(cloud, "alice:web", seconds=0)
     assert list(brief.pieces) == [b"event: hello\ndata: {}\n\n"]

@@ -3,9 +3,12 @@
 import pytest
 import sqlalchemy as sa
 
+from tests.build import NOW
 from tests.functional.client import Client
 from tests.functional.fleets import IMAGE, BuildCloud
 from tests.functional.scopes import Scoped, scoped
+from tests.functional.test_flavor_resources import set_specs
+from tests.functional.test_placement import make, placement_client, provider_of, stock
 
 
 @pytest.fixture
@@ -36,6 +39,28 @@ def test_operator_sees_all_hosts_and_servers_in_columns(racks: Scoped) -> None:
     assert seen["groups"] == [{"id": group, "name": "g"}]
 
 
+def test_map_and_host_page_have_every_resource_class_with_child_providers(racks: Scoped) -> None:
+    ledger = placement_client(racks)
+    with racks.store.write() as tx:
+        tx.resource_classes.add("CUSTOM_GPU", NOW)
+    host = provider_of(racks, "node-2")
+    stock(ledger, make(ledger, "card", host), CUSTOM_GPU=4)
+    stock(ledger, provider_of(racks, "node-4"), CUSTOM_GPU=2, PCPU=8)
+    set_specs(racks, **{"resources:CUSTOM_GPU": "3"})
+    server = racks.boot()
+    hosts = dashboard(racks.admin).get("/data/fleet", scope="rack").json["hosts"]
+    assert hosts["others"] == {
+        "CUSTOM_GPU": {"used": [0, 3, 0, 0, 0], "capacity": [0, 4, 0, 2, 0]},
+        "PCPU": {"used": [0] * 5, "capacity": [0, 0, 0, 8, 0]},
+    }
+    assert (hosts["vcpus_used"], hosts["vcpus"]) == ([0, 1, 0, 0, 0], [8] * 5)
+    page = dashboard(racks.admin).get("/data/hosts/node-2").json
+    assert page["inventories"]["CUSTOM_GPU"]["used"] == 3
+    (held,) = page["allocations"]
+    assert (held["consumer"], held["name"]) == (server, "s")
+    assert [*held["resources"].items()] == [("VCPU", 1), ("MEMORY_MB", 1024), ("DISK_GB", 10), ("CUSTOM_GPU", 3)]
+
+
 def test_host_without_a_domain(racks: Scoped) -> None:
     assert dashboard(racks.admin).get("/data/fleet", scope="row").json["hosts"]["domain"] == [0, 1, 1, 1, -1]
     assert dashboard(racks.admin).get("/data/fleet", scope="host").json["hosts"]["domain"] == [0, 1, 2, 3, 4]
@@ -53,6 +78,7 @@ def test_tenant_sees_own_servers_and_no_host_names(racks: Scoped) -> None:
     assert not set(seen["hosts"]["name"]) & {f"node-{i}" for i in range(1, 6)}
     empty = ("state", "vcpus_used", "vcpus", "memory_used", "memory", "disk_used", "disk")
     assert all(seen["hosts"][column] == [] for column in empty)
+    assert seen["hosts"]["others"] == {}
 
 
 def test_preloaded_fleet_serves_the_first_request(racks: Scoped) -> None:
@@ -117,7 +143,7 @@ def test_health_reports_problems(racks: Scoped) -> None:
     racks.assembled.heartbeat.beat()
     seen = dashboard(racks.admin).get("/data/health").json
     assert (seen["hosts"], seen["disabled"]) == (5, [{"name": "node-2", "reason": "fan"}])
-    assert seen["down"] == [{"name": "node-3"}]
+    assert seen["down"] == [{"name": "node-3", "forced": True}]
     assert seen["misplaced_hosts"] == [{"scope": "row", "no_domain": ["node-5"], "ambiguous": []}]
     assert [worker["up"] for worker in seen["workers"]] == [True]
     assert seen["jobs"]["waiting"] == 1

@@ -9,7 +9,7 @@ from tests.functional.conftest import Build
 
 pytestmark = pytest.mark.sqlite_only
 
-HOST = "http://falconframework.org"  # the host name of Falcon's test client
+HOST = "http://localhost"
 MEDIA_TYPES = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}]
 NO_DOMAIN = ("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")
 
@@ -41,6 +41,12 @@ def version(**more: Any) -> dict[str, Any]:
 def test_compute_root_lists_one_version(anonymous: Client, path: str) -> None:
     answer = anonymous.get(path)
     assert (answer.status, answer.json) == (200, {"versions": [version()]})
+
+
+def test_service_type_of_covey_has_links_of_its_own(anonymous: Client) -> None:
+    links = [{"rel": "self", "href": f"{HOST}/covey/v2.1/"}]
+    assert anonymous.get("/covey").json == {"versions": [version(links=links)]}
+    assert anonymous.get("/covey/v2.1").json["version"]["links"][0] == links[0]
 
 
 @pytest.mark.parametrize("path", ["/compute/v2.1", "/compute/v2.1/"])

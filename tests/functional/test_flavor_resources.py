@@ -1,11 +1,21 @@
 """Flavors that request any resource class: on the host, on its child providers, from sharing providers, in groups."""
 
+from dataclasses import replace
+from uuid import uuid4
+
 import pytest
 
+from covey.model import extra_specs, resources
+from covey.model.errors import Conflict
+from covey.model.fleet_plan import describe
+from covey.model.inventory import Inventory, ResourceClass
+from covey.services.fleets import Fleets
 from tests.build import NOW
 from tests.functional.client import Client
 from tests.functional.fleets import Cloud
 from tests.functional.test_placement import make, placement_client, provider_of, stock
+from tests.functional.test_previews import headroom, preview
+from tests.functional.test_rebalances import finish, planned, started
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 POOL = "00000000-0000-0000-0000-0000000000aa"
@@ -70,7 +80,62 @@ def test_amount_of_zero_takes_the_size_of_the_flavor_away(cloud: Cloud, ledger: 
     set_specs(cloud, **{"resources:VCPU": "0", "resources:DISK_GB": "0", "resources:MEMORY_MB": "2048"})
     server = cloud.boot()
     assert list(held(ledger, server).values()) == [{"MEMORY_MB": 2048}]
-    assert cloud.use() == (1, 1, 1024)  # quotas count the flavor, as Nova's do
+    assert cloud.use() == (1, 0, 2048)
+
+
+def test_quotas_count_what_a_server_claims(cloud: Cloud, ledger: Client) -> None:
+    for name in ("node-1", "node-2"):
+        stock(ledger, provider_of(cloud, name), CUSTOM_GPU=4, PCPU=8)
+    set_specs(cloud, **{"resources:VCPU": "0", "resources:PCPU": "3", "resources1:MEMORY_MB": "512", GPU: "1"})
+    cloud.set_quota(cores=6, ram=3072)
+    assert cloud.request_server(cloud.alice, min_count=1, max_count=9).status == 202
+    cloud.settle()
+    assert cloud.use() == (2, 6, 3072)
+    refused = cloud.request_server(cloud.alice)
+    assert refused.message == "Quota exceeded for cores: Requested 3, but already used 6 of 6 cores"
+    cloud.set_quota(cores=9)
+    refused = cloud.request_server(cloud.alice)
+    assert refused.message == "Quota exceeded for ram: Requested 1536, but already used 3072 of 3072 ram"
+    cloud.delete(*(server["id"] for server in cloud.servers()))
+    assert cloud.use() == (0, 0, 0)
+
+
+def test_resize_counts_the_larger_claim_until_it_is_confirmed(cloud: Cloud) -> None:
+    set_specs(cloud, "big", **{"resources:VCPU": "0", "resources:MEMORY_MB": "4096"})
+    server = cloud.boot()
+    assert cloud.use() == (1, 1, 1024)
+    cloud.set_quota(ram=4000)
+    refused = cloud.act(cloud.alice, server, "resize", {"flavorRef": "big"})
+    assert refused.message == "Quota exceeded for ram: Requested 3072, but already used 1024 of 4000 ram"
+    cloud.set_quota(ram=4096)
+    cloud.run_action(cloud.alice, server, "resize", {"flavorRef": "big"})
+    assert cloud.use() == (1, 1, 4096)
+    cloud.run_action(cloud.alice, server, "confirmResize")
+    assert cloud.use() == (1, 0, 4096)
+    cloud.delete(server)
+    assert cloud.is_empty()
+
+
+def test_fleet_file_gives_hosts_custom_classes_and_takes_back_unused_ones(cloud: Cloud) -> None:
+    fleets = Fleets(cloud.store, lambda: NOW, lambda: str(uuid4()), dict.fromkeys(ResourceClass, 1.0))
+    set_specs(cloud, **{GPU: "1"})
+    present = fleets.export()
+    gpus = replace(present.hosts[1], inventories={"CUSTOM_GPU": Inventory(2, reserved=1)})
+    file = replace(present, hosts=(present.hosts[0], gpus, present.hosts[2]))
+    assert [*describe(fleets.compare(file))] == ["~ host node-2: CUSTOM_GPU none -> 2 (x1, 1 reserved)"]
+    fleets.apply(file, lambda _: None)
+    assert fleets.export() == file
+    server = cloud.boot()
+    assert cloud.host(server) == "node-2"
+    assert refusal(cloud, cloud.boot()) == "Of 3 hosts: 3 lack CUSTOM_GPU."
+    without = replace(file, hosts=(present.hosts[0], replace(gpus, inventories={}), present.hosts[2]))
+    with pytest.raises(Conflict, match="Host node-2: servers use the inventory of CUSTOM_GPU, which the file removes"):
+        fleets.apply(without, lambda _: None)
+    assert fleets.export() == file
+    cloud.delete(server)
+    fleets.apply(without, lambda _: None)
+    assert fleets.export() == present
+    assert refusal(cloud, cloud.boot()) == "Of 3 hosts: 3 lack CUSTOM_GPU."
 
 
 def test_child_provider_serves_its_part(cloud: Cloud, ledger: Client) -> None:
@@ -116,6 +181,11 @@ def test_granular_groups_are_served_by_one_provider_each(cloud: Cloud, ledger: C
     assert held(ledger, server) == common | {fast: {"CUSTOM_GPU": 1}, slow: {"CUSTOM_GPU": 1}}
     assert cloud.host(cloud.boot()) == "node-2"
     assert "3 lack CUSTOM_GPU" in refusal(cloud, cloud.boot())
+    query = cloud.admin.get(f"/servers/{server}/placement").json["placement"]["query"]
+    assert query == (
+        "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10&resources1=CUSTOM_GPU:1&required1=CUSTOM_FAST"
+        "&resources2=CUSTOM_GPU:1&group_policy=isolate"
+    )
 
 
 def test_traits_of_a_child_provider_count_only_if_it_serves(cloud: Cloud, ledger: Client) -> None:
@@ -126,6 +196,14 @@ def test_traits_of_a_child_provider_count_only_if_it_serves(cloud: Cloud, ledger
     set_specs(cloud, **{"trait:CUSTOM_FAST": "required"})
     expected = "Of 3 hosts: 2 lack a required trait, 1 has no providers that serve it together."
     assert refusal(cloud, cloud.boot()) == expected
+    body = {"explain": {"flavorRef": "small"}}
+    explanation = cloud.admin.post("/os-placement-explain", body).json["explanation"]
+    assert explanation["candidates"] == 0
+    assert {each["host"]: each["reason"] for each in explanation["hosts"]} == {
+        "node-1": "its resource providers do not serve the request together",
+        "node-2": "it lacks the required trait CUSTOM_FAST",
+        "node-3": "it lacks the required trait CUSTOM_FAST",
+    }
     set_specs(cloud, "big", **{"trait:CUSTOM_FAST": "required", GPU: "1"})
     assert cloud.host(cloud.boot(flavorRef="big")) == "node-1"
 
@@ -150,6 +228,22 @@ def test_policies_of_a_group_hold_for_servers_of_child_providers(cloud: Cloud, l
     assert refusal(cloud, servers[2]) == "Of 3 hosts: 2 already hold 1 of the group, 1 lacks CUSTOM_GPU."
 
 
+def test_preview_and_headroom_count_what_child_providers_have(cloud: Cloud, ledger: Client) -> None:
+    for name, cards in (("node-1", 1), ("node-2", 2)):
+        stock(ledger, make(ledger, f"card-of-{name}", provider_of(cloud, name)), CUSTOM_GPU=cards)
+    set_specs(cloud, **{GPU: "1"})
+    spread, anywhere = cloud.group("anti-affinity"), cloud.group("soft-anti-affinity")
+    shown = preview(cloud.admin, spread, count=3)
+    assert (shown["fits"], shown["reason"]) == (
+        2,
+        "2 of 3 fit, then of 3 hosts: 2 lack CUSTOM_GPU, 1 already holds 1 of the group.",
+    )
+    seen = headroom(cloud.admin, anywhere)
+    assert (seen["count"], seen["at_least"], seen["reason"]) == (3, False, "Of 3 hosts: 3 lack CUSTOM_GPU.")
+    cloud.boot(group=anywhere)
+    assert headroom(cloud.admin, anywhere)["count"] == 2
+
+
 def test_move_takes_the_child_provider_of_its_destination(cloud: Cloud, ledger: Client) -> None:
     cards = {}
     for name in ("node-1", "node-2"):
@@ -166,6 +260,52 @@ def test_move_takes_the_child_provider_of_its_destination(cloud: Cloud, ledger: 
     assert ledger.get(f"/resource_providers/{cards[source]}/usages").json["usages"] == {"CUSTOM_GPU": 0}
 
 
+def test_rebalance_moves_a_server_to_the_host_whose_custom_class_is_free(cloud: Cloud, ledger: Client) -> None:
+    for name, gpus in (("node-1", 2), ("node-2", 1), ("node-3", 1)):
+        stock(ledger, provider_of(cloud, name), CUSTOM_GPU=gpus)
+    set_specs(cloud, **{GPU: "1"})
+    taken, group = cloud.boot_on("node-2"), cloud.group("anti-affinity")
+    servers = [cloud.boot_on("node-1", group) for _ in range(2)]
+    assert [move["to"] for move in planned(cloud.admin, group)["moves"]] == ["node-3"]
+    started(cloud, group)
+    assert finish(cloud, group)["status"] == "done"
+    assert sorted(map(str, cloud.hosts(servers))) == ["node-1", "node-3"]
+    assert cloud.host(taken) == "node-2"
+
+
+def test_server_with_an_extra_spec_older_than_its_rule_stays_and_counts(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = cloud.group("anti-affinity")
+    with monkeypatch.context() as before:
+        before.setattr(extra_specs, "_WITHOUT_INFLUENCE", {"hw:old"})
+        set_specs(cloud, "big", **{"hw:old": "1"})
+        cloud.boot_on("node-1", group, flavorRef="big")
+    resources._request.cache_clear()
+    assert cloud.request_server(cloud.alice, flavorRef="big").status == 400
+    other = cloud.boot_on("node-1", group)
+    (move,) = planned(cloud.admin, group)["moves"]
+    assert (move["instance_id"], move["from"]) == (other, "node-1")
+
+
+def test_rebalance_moves_servers_of_child_providers_and_only_where_they_have_room(cloud: Cloud, ledger: Client) -> None:
+    cards = {name: make(ledger, f"card-of-{name}", provider_of(cloud, name)) for name in ("node-1", "node-2", "node-3")}
+    for name, gpus in (("node-1", 3), ("node-2", 1), ("node-3", 1)):
+        stock(ledger, cards[name], CUSTOM_GPU=gpus)
+    set_specs(cloud, **{GPU: "1"})
+    cloud.boot_on("node-2")
+    group = cloud.group("anti-affinity")
+    servers = [cloud.boot_on("node-1", group) for _ in range(3)]
+    plan = planned(cloud.admin, group)
+    assert [(move["from"], move["to"]) for move in plan["moves"]] == [("node-1", "node-3")]
+    assert [each["domain"] for each in plan["violations_after"]] == ["node-1"]  # no card is free for the third one
+    started(cloud, group)
+    finish(cloud, group)
+    (moved,) = [server for server in servers if cloud.host(server) == "node-3"]
+    assert held(ledger, moved)[cards["node-3"]] == {"CUSTOM_GPU": 1}
+    assert ledger.get(f"/resource_providers/{cards['node-1']}/usages").json["usages"] == {"CUSTOM_GPU": 2}
+
+
 @pytest.mark.parametrize(
     ("specs", "message"),
     [
@@ -177,6 +317,8 @@ def test_move_takes_the_child_provider_of_its_destination(cloud: Cloud, ledger: 
         ({"trait1:CUSTOM_A": "required"}, "no resources1"),
         ({"pci_passthrough:alias": "gpu:1"}, "asks for a placement that this service does not support"),
         ({"hw:cpu_policy": "dedicated"}, "asks for a placement that this service does not support"),
+        ({"hw:mem_page_size": "large"}, "asks for a placement that this service does not support"),
+        ({"resource:CUSTOM_GPU": "1"}, "write resources:CLASS"),
         ({f"resources:{kind}": "0" for kind in ("VCPU", "MEMORY_MB", "DISK_GB")}, "The flavor requests no resources"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from tests.functional.client import Answer, Client, Service
 from tests.functional.conftest import Build
 
-HOST = "http://falconframework.org/compute"
+HOST = "http://localhost/compute"
 ACCESS = "os-flavor-access:is_public"
 
 
@@ -189,7 +189,7 @@ class TestListing:
             pytest.param({"minDisk": "3"}, "de", id="by minimum disk"),
             pytest.param({"minRam": "2048", "minDisk": "2"}, "cd", id="by minimum memory and disk"),
             pytest.param({"minRam": "9" * 5000}, "", id="minimum above any memory"),
-            pytest.param({"limit": "0"}, "abcde", id="limit 0 is no limit"),
+            pytest.param({"limit": "0"}, "", id="limit 0 is an empty page"),
             pytest.param({"limit": "9" * 5000}, "abcde", id="a huge limit is no limit"),
         ],
     )
@@ -204,7 +204,7 @@ def test_max_limit_caps_the_page_size(build: Build) -> None:
     admin = build(("api", "max_limit", 2)).as_("admin")
     for name in ("a", "b", "c"):
         create(admin, name)
-    for query in ({}, {"limit": "3"}, {"limit": "0"}):
+    for query in ({}, {"limit": "3"}):
         page = admin.get("/flavors", **query)
         assert names(page) == ["a", "b"]
         assert page.json["flavors_links"][0]["href"].endswith("marker=b")

@@ -1,6 +1,6 @@
 """Forbidden aggregates: hosts of aggregates that require traits accept only servers that request them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from covey.model.images import Visibility
 from covey.services.overview import get_overview
 from tests.build import a_host, an_image
 from tests.functional.client import Answer
+from tests.functional.cluster_tenants import a_tenant
 from tests.functional.fleets import IMAGE, BuildCloud, Cloud
 
 WINDOWS, XYZ = "CUSTOM_WINDOWS_LICENSED", "CUSTOM_XYZ"
@@ -20,12 +21,18 @@ CLOSED = "in an aggregate that requires traits the request does not ask for"
 
 
 def licensed_cloud(
-    build: BuildCloud, *traits: str, on: bool = True, plain: int = 2, licensed: int = 2, vcpus: int = 128
+    build: BuildCloud,
+    *traits: str,
+    on: bool = True,
+    plain: int = 2,
+    licensed: int = 2,
+    vcpus: int = 128,
+    more: Sequence[tuple[str, str, object]] = (),
 ) -> Cloud:
     """Return a cloud with plain hosts, and with larger licensed hosts in an aggregate that requires their traits."""
     hosts = [a_host(f"plain-{n + 1}", vcpus, 262144, 4000) for n in range(plain)]
     hosts += [a_host(f"licensed-{n + 1}", vcpus, 524288, 8000, *traits) for n in range(licensed)]
-    cloud = build(hosts, *([ON] if on else []))
+    cloud = build(hosts, *([ON] if on else []), *more)
     properties = {f"trait:{WINDOWS}": "required"}
     with cloud.store.write() as tx:
         tx.images.add([an_image(id=ImageId(WINDOWS_IMAGE), visibility=Visibility.PUBLIC, properties=properties)])
@@ -160,11 +167,74 @@ def test_changes_of_metadata_or_hosts_apply_to_the_next_request(build_cloud: Bui
     assert str(cloud.host(cloud.boot(imageRef=LINUX))).startswith("plain")
 
 
-def test_forced_host_bypasses_the_filter_and_requested_host_does_not(build_cloud: BuildCloud) -> None:
+def test_image_of_a_boot_volume_counts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
+    volume = {"boot_index": 0, "source_type": "image", "destination_type": "volume", "volume_size": 10}
+    for image in (WINDOWS_IMAGE, LINUX):
+        server = cloud.boot(imageRef="", block_device_mapping_v2=[volume | {"uuid": image}])
+        assert str(cloud.host(server)).startswith("licensed" if image == WINDOWS_IMAGE else "plain")
+
+
+def test_forced_and_requested_hosts_respect_the_filter(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    server = cloud.boot_on("licensed-1", imageRef=LINUX)
+    assert CLOSED in cloud.show(server)["fault"]["message"]
+    assert cloud.host(cloud.boot_on("licensed-1", imageRef=WINDOWS_IMAGE)) == "licensed-1"
+    operator = cloud.alice.sending(X_Roles="admin")
+    assert cloud.status(cloud.boot(operator, host="licensed-1", imageRef=LINUX)) == "ERROR"
+
+
+def test_forced_move_respects_the_filter(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    server = cloud.boot_on("plain-1", imageRef=LINUX)
+    body = {"host": "licensed-1", "block_migration": "auto", "force": True}
+    answer = cloud.act(cloud.admin.at("2.30"), server, "os-migrateLive", body)
+    assert answer.status == 400
+    assert CLOSED in answer.message
+
+
+def test_forced_evacuation_respects_the_filter(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    server = cloud.boot_on("plain-1", imageRef=LINUX)
+    cloud.set_down("plain-1")
+    answer = cloud.act(cloud.admin.at("2.29"), server, "evacuate", {"host": "licensed-1", "force": True})
+    assert answer.status == 400
+    assert CLOSED in answer.message
+    assert cloud.act(cloud.admin.at("2.29"), server, "evacuate", {"host": "plain-2", "force": True}).status == 200
+    cloud.settle()
+    assert cloud.host(server) == "plain-2"
+
+
+def test_boot_volume_of_a_cluster_counts(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS)
+    for image, kind in ((WINDOWS_IMAGE, "licensed"), (LINUX, "plain")):
+        volume = {
+            "boot_index": 0,
+            "uuid": image,
+            "source_type": "image",
+            "destination_type": "volume",
+            "volume_size": 10,
+        }
+        tenant = a_tenant(cloud, cloud.alice, block_device_mapping_v2=[volume])
+        assert tenant.create(2)["status"] == "SUCCEEDED"
+        assert {str(host).rpartition("-")[0] for host in tenant.hosts} == {kind}
+        tenant.delete()
+        assert tenant.api.delete("/profiles/p").status == 204
+
+
+def test_option_lets_forced_hosts_ignore_the_filter(build_cloud: BuildCloud) -> None:
+    cloud = licensed_cloud(build_cloud, WINDOWS, more=[("scheduler", "isolate_forced_hosts", False)])
     assert cloud.host(cloud.boot_on("licensed-1", imageRef=LINUX)) == "licensed-1"
     operator = cloud.alice.sending(X_Roles="admin")
     assert cloud.status(cloud.boot(operator, host="licensed-1", imageRef=LINUX)) == "ERROR"
+
+
+def test_forced_host_of_other_projects_is_refused(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(2)
+    path = aggregate(cloud, "reserved", ["node-1"])
+    act(cloud, path, "set_metadata", {"metadata": {"filter_tenant_id": "db"}})
+    server = cloud.boot_on("node-1")
+    assert "reserved for other projects" in cloud.show(server)["fault"]["message"]
 
 
 class TestMoves:

@@ -126,3 +126,43 @@ def test_nested_repetitions_are_too_large_an_expression(module_cloud: Cloud) -> 
     assert refused.status == 400
     assert refused.message.endswith("pattern too large - compile failed")
     assert module_cloud.alice.get("/servers", name="^[a-z]{255}$").status == 200
+
+
+def test_webhook_of_an_unknown_receiver_is_not_found_before_its_body_is_read(module_cloud: Cloud) -> None:
+    stranger = module_cloud.service.as_(None).below("/clustering/v1")
+    refused = stranger.ask("POST", f"/webhooks/{UNKNOWN_ID}/trigger", query_string="V=2", body="{")
+    assert refused.status == 404
+
+
+def test_placement_takes_larger_bodies_than_other_apis(module_cloud: Cloud) -> None:
+    consumers = [f"11111111-1111-4111-8111-{number:012}" for number in range(1_000)]
+    taken = {"VCPU": 1, "MEMORY_MB": 1}
+    allocation = {"allocations": {UNKNOWN_ID: {"resources": taken}}, "project_id": "p", "user_id": "u"}
+    more = {"consumer_generation": None, "consumer_type": "INSTANCE"}
+    body = dict.fromkeys(consumers, allocation | more)
+    placement = module_cloud.service.as_("admin").below("/placement").sending(OpenStack_API_Version="placement 1.38")
+    answer = placement.post("/allocations", body)
+    assert (answer.status, "does not exist" in answer.text) == (400, True)
+    assert placement.ask("POST", "/allocations", body=" " * (8 * 2**20 + 1), headers=JSON).status == 413
+    flavors = module_cloud.service.as_("admin").ask("POST", "/flavors", body=" " * 200_000, headers=JSON)
+    assert flavors.status == 413
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_hints_look_only_at_the_project_s_own_servers(cloud: Cloud) -> None:
+    """A foreign server is like one that does not exist, so that no caller lands beside a victim, or learns of one."""
+    victim = cloud.boot_on("node-1")
+
+    def outcome(hints: dict[str, object]) -> tuple[str, str]:
+        shown = cloud.show(cloud.boot(cloud.bob, hints=hints), cloud.bob)
+        return shown["status"], shown.get("fault", {}).get("message", "")
+
+    assert outcome({"same_host": victim}) == outcome({"same_host": UNKNOWN_ID})
+    assert outcome({"same_host": victim})[0] == "ERROR"
+    for host in ("node-2", "node-3"):
+        cloud.set_down(host)
+    assert outcome({"different_host": victim}) == outcome({"different_host": UNKNOWN_ID}) == ("ACTIVE", "")
+    cloud.set_down("node-1")
+    assert outcome({"different_host": victim}) == outcome({"different_host": UNKNOWN_ID})

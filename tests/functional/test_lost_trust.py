@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 import sqlalchemy as sa
 
+from covey.model.resources import Resources
 from covey.services.maintenance import CHANGES_KEPT, Maintenance
 from covey.storage import engine
 from tests.build import NOW, a_host
@@ -203,3 +204,37 @@ def test_process_that_missed_only_usage_loads_the_fleet(database: str, tmp_path:
         boot(racks.there)
         trim_change_log(racks.there)
         assert racks.differences() == {}
+
+
+# Claims that memory cannot explain
+
+
+def full_host_with_phantom_room(racks: Racks) -> None:
+    """Fill node-1, which looks the roomiest one in the memory of the process under test."""
+    for _ in range(8):
+        boot(racks.here, availability_zone="nova:node-1", flavorRef="whole")
+    with racks.here.store.read() as tx, racks.here.assembled.live.fresh(tx) as snapshot:
+        host = snapshot.fleet.ids[snapshot.fleet.row_of_name["node-1"]]
+        snapshot.fleet.take_all([(int(host), Resources({"VCPU": -640, "MEMORY_MB": -(2**20), "DISK_GB": -(2**16)}))])
+
+
+def test_host_that_refuses_two_claims_without_a_change_has_the_fleet_loaded(database: str, tmp_path: Path) -> None:
+    with racks_on(database, tmp_path) as racks:
+        full_host_with_phantom_room(racks)
+        first = boot(racks.here)
+        assert racks.here.host(first) != "node-1"  # the claim was refused, and decided again without the host
+        assert len(racks.differences()) == 1
+        second = boot(racks.here)
+        assert racks.here.host(second) != "node-1"
+        assert racks.differences() == {}
+
+
+def test_refused_claim_that_a_change_explains_keeps_the_fleet(database: str, tmp_path: Path) -> None:
+    with racks_on(database, tmp_path) as racks:
+        full_host_with_phantom_room(racks)
+        for _ in range(2):
+            boot(racks.here)
+            on_full_host = [each["id"] for each in racks.here.servers() if each["OS-EXT-SRV-ATTR:host"] == "node-1"]
+            racks.there.delete(on_full_host[0])
+            boot(racks.there, availability_zone="nova:node-1", flavorRef="whole")
+        assert racks.differences() != {}  # no claim of a host that did not change since was refused

@@ -186,7 +186,7 @@ ACTIONS = [
     case(
         "two actions",
         "POST /os-aggregates/1/action",
-        MALFORMED,
+        f"{MALFORMED}: it has 2 actions (add_host, remove_host); send one.",
         json={"add_host": {"host": "node-1"}, "remove_host": {"host": "node-1"}},
     ),
     case("an unknown action", "POST /os-aggregates/1/action", "There is no such action: explode", json={"explode": {}}),

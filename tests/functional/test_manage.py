@@ -9,10 +9,9 @@ import pytest
 from covey import clock_and_ids
 from covey.model.changes import UsageChange
 from covey.model.errors import NotFound
-from covey.model.flavor_requests import resource_request
 from covey.model.ids import HostId
 from covey.model.providers import InventoryRecord
-from covey.model.resources import server_resources
+from covey.model.resources import Resources, resource_request, server_resources
 from covey.services.manage import (
     Progress,
     StartProgress,
@@ -25,7 +24,6 @@ from covey.services.manage.aggregate_sync import AggregateLink
 from covey.services.manage.allocation_healing import AllocationMismatch, HealResult
 from covey.services.manage.trait_sync import HostTrait, SyncResult
 from covey.storage import tables
-from covey.storage.claims import usage_change
 from tests.build import a_flavor, a_host
 from tests.functional.fleets import BuildCloud, Cloud
 from tests.functional.test_forbidden_aggregates import ON, WINDOWS, XYZ, aggregate
@@ -65,9 +63,9 @@ def allocate(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     with cloud.store.write() as tx:
         tx.claims.add_consumer(consumer, "web", "alice", kind)
         flavor = a_flavor(vcpus=1, memory_mb=1024, disk_gb=10)
-        use = usage_change(host_id(cloud, host), resource_request(flavor).total)
+        use = UsageChange(host_id(cloud, host), resource_request(flavor).total)
         tx.claims.take([use])
-        tx.claims.allocate(consumer, {use.host_id: resource_request(flavor).total})
+        tx.claims.allocate(consumer, {use.provider: resource_request(flavor).total})
         tx.changes.add_uses([use])
     return consumer
 
@@ -82,9 +80,9 @@ def add_allocation(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, i
     """Add an allocation to an existing consumer."""
     here = host_id(cloud, host)
     with cloud.store.write() as tx:
-        tx.claims.take([UsageChange(here, *amounts)])
+        tx.claims.take([UsageChange(here, server_resources(*amounts))])
         tx.claims.allocate(consumer, {here: server_resources(*amounts)})
-        tx.changes.add_uses([UsageChange(here, *amounts)])
+        tx.changes.add_uses([UsageChange(here, server_resources(*amounts))])
 
 
 def allocations_of(cloud: Cloud, consumer: str) -> Mapping[str, Mapping[str, int]]:
@@ -325,7 +323,7 @@ class TestHealing:
             tx.inventories.put({here: {"CUSTOM_GPU": InventoryRecord(4)}})
             tx.changes.add_uses(tx.claims.release(server))
             tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
-            tx.claims.take([UsageChange(here, 0, 0, 0, (("CUSTOM_GPU", 1),))])
+            tx.claims.take([UsageChange(here, Resources({"CUSTOM_GPU": 1}))])
         with cloud.connection.begin() as connection:
             row = {"consumer_uuid": server, "provider_id": here, "resource_class": "CUSTOM_GPU", "used": 1}
             connection.execute(tables.allocations.insert(), row)

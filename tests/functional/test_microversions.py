@@ -47,6 +47,14 @@ def test_response_repeats_the_selected_version(caller: Client, headers: dict[str
     assert version_headers(answer.headers) == (f"compute {chosen}", chosen)
 
 
+@pytest.mark.parametrize("prefix", ["/compute/v2.1", "/covey/v2.1"])
+def test_service_type_of_covey_names_the_same_versions(caller: Client, prefix: str) -> None:
+    answer = caller.below(prefix).sending(OpenStack_API_Version="covey 2.1000").get("/os-policy-scopes")
+    assert (answer.status, answer.headers["openstack-api-version"]) == (200, "covey 2.1000")
+    refused = caller.below(prefix).sending(OpenStack_API_Version="covey 2.1001").get("/os-policy-scopes")
+    assert (refused.status, refused.headers["openstack-api-version"]) == (406, "covey 2.1001")
+
+
 def test_vary_header_names_the_version(caller: Client) -> None:
     assert caller.get("/flavors").headers["vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
 

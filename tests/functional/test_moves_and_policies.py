@@ -7,6 +7,7 @@ import pytest
 
 from tests.functional.client import Answer
 from tests.functional.fleets import BuildCloud, Cloud
+from tests.functional.scopes import add_scope
 
 LIVE = {"host": None, "block_migration": "auto"}
 MOVES: dict[str, Any] = {"migrate": None, "os-migrateLive": LIVE, "resize": {"flavorRef": "big"}, "evacuate": {}}
@@ -187,8 +188,8 @@ def test_move_without_a_valid_host_is_refused_and_logged(cloud: Cloud, action: s
     assert cloud.step() == 0
 
 
-@pytest.mark.parametrize("action", MOVES)
-def test_no_move_leaves_an_affinity_groups_host(cloud: Cloud, action: str) -> None:
+@pytest.mark.parametrize("action", [action for action in MOVES if action != "evacuate"])
+def test_no_move_leaves_an_affinity_groups_running_host(cloud: Cloud, action: str) -> None:
     group = cloud.group("affinity")
     first, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-1", group)
     ready(cloud, action, "node-1")
@@ -378,3 +379,34 @@ def test_deleting_all_servers_releases_everything(cloud: Cloud) -> None:
     cloud.delete(*servers)
     assert cloud.is_empty()
     assert cloud.members(group) == set()
+
+
+def test_members_in_no_domain_stop_affinity_until_they_move(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(5)
+    add_scope(cloud, "rack", {"rack-a": ["node-1", "node-2"], "rack-b": ["node-3"]})
+    group = cloud.group("affinity:rack")
+    outside = [cloud.boot_on("node-4", group), cloud.boot_on("node-5", group)]
+    refused = cloud.boot(group=group)
+    fault = cloud.show(refused)["fault"]["message"]
+    assert "3 are excluded because 2 members of the group are in no rack" in fault
+    for server in outside:
+        cloud.run_action(cloud.admin, server, "os-migrateLive", {"host": None, "block_migration": "auto"})
+    racks = {"node-1": "a", "node-2": "a", "node-3": "b"}
+    found = {racks[str(cloud.host(server))] for server in [*outside, cloud.boot(group=group)]}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(("version", "status"), [("2.29", 202), ("2.30", 400)])
+def test_live_migration_to_a_named_host_before_force_ignores_policies(cloud: Cloud, version: str, status: int) -> None:
+    group = cloud.group("anti-affinity")
+    server, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-2", group)
+    body = {"host": "node-2", "block_migration": "auto"}
+    assert cloud.act(cloud.admin.at(version), server, "os-migrateLive", body).status == status
+
+
+@pytest.mark.parametrize(("version", "status"), [("2.28", 200), ("2.29", 400)])
+def test_evacuation_to_a_named_host_before_force_ignores_policies(cloud: Cloud, version: str, status: int) -> None:
+    group = cloud.group("anti-affinity")
+    server, _ = cloud.boot_on("node-1", group), cloud.boot_on("node-2", group)
+    cloud.set_down("node-1")
+    assert cloud.act(cloud.admin.at(version), server, "evacuate", {"host": "node-2"}).status == status

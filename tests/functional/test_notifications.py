@@ -58,8 +58,13 @@ def test_group_emits_create_update_and_delete(notifying_cloud: Cloud) -> None:
         "user_id": "alice",
         "project_id": "web",
         "policies": ["anti-affinity"],
-        "policy": "anti-affinity",
-        "rules": {"max_server_per_host": "2"},
+        "policy": {
+            "nova_object.name": "ServerGroupPolicyPayload",
+            "nova_object.namespace": "nova",
+            "nova_object.version": "1.0",
+            "nova_object.data": {"name": "anti-affinity", "rules": {"max_server_per_host": 2}},
+        },
+        "rules": {"max_server_per_host": 2},
         "members": [],
         "hosts": None,
     }

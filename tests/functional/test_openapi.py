@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.acceptance.openapi_resources import PUBLIC_KEY
 from tests.functional.client import Answer, Client
 from tests.functional.fleets import IMAGE, BuildCloud, Cloud
 
@@ -72,8 +73,10 @@ def test_every_operation_responds_as_documented(build_cloud: BuildCloud) -> None
     _flavors(reader, admin)
     group, server = _servers(reader, cloud)
     _groups(reader, cloud, group, server)
-    for path in ("/limits", "/extensions", "/extensions/os-aggregates", "/os-keypairs"):
+    ask(alice, "POST /os-keypairs", {"keypair": {"name": "mine", "public_key": PUBLIC_KEY}})
+    for path in ("/limits", "/extensions", "/extensions/os-aggregates", "/os-keypairs", "/os-keypairs/mine"):
         ask(alice, f"GET {path}")
+    ask(alice, "DELETE /os-keypairs/mine")
     assert reader.operations - reader.answered == set()
 
 
@@ -125,6 +128,12 @@ def _operator_resources(reader: Reader, cloud: Cloud) -> None:
     ask(admin, f"PUT /os-policy-scopes/{scope}", {"policy_scope": {"allow_identifiers": "false"}})
     ask(admin, f"POST /os-policy-scopes/{scope}/action", {"remove_aggregate": {"aggregate_id": rack}})
     ask(admin, f"DELETE /os-policy-scopes/{scope}")
+    ask(admin, "POST /os-drains", {"drain": {"domain": "node-1", "dry_run": True}})
+    drain = ask(admin, "POST /os-drains", {"drain": {"domain": "node-1"}})["id"]
+    ask(admin, "GET /os-drains")
+    ask(admin, f"GET /os-drains/{drain}")
+    ask(admin, f"POST /os-drains/{drain}/action", {"cancel": {}})
+    ask(admin, f"POST /os-drains/{drain}/action", {"undo": {}})
     ask(admin, f"POST /os-aggregates/{rack}/action", {"remove_host": {"host": "node-1"}})
     ask(admin, "GET /os-aggregates")
     ask(admin, f"DELETE /os-aggregates/{rack}")
@@ -184,6 +193,11 @@ def _servers(reader: Reader, cloud: Cloud) -> tuple[str, str]:
     cloud.settle()
     ask(alice, f"POST /servers/{server}/action", {"confirmResize": None})
     ask(admin, "GET /os-migrations")
+    ask(admin, f"POST /servers/{server}/action", {"os-migrateLive": {"host": None, "block_migration": "auto"}})
+    (move,) = ask(admin, f"GET /servers/{server}/migrations")
+    ask(admin, f"GET /servers/{server}/migrations/{move['uuid']}")
+    ask(admin, f"DELETE /servers/{server}/migrations/{move['id']}")
+    cloud.settle()
     ask(admin, "POST /os-placement-explain", {"explain": {"flavorRef": "small", "imageRef": IMAGE}})
     for client in (alice, admin):
         (done, *_) = ask(client, f"GET /servers/{server}/os-instance-actions?limit=1")

@@ -13,6 +13,7 @@ from covey.model.clustering.owners import owner_of
 from covey.model.clustering.specs import Binding, Policy, Profile
 from covey.model.errors import CoveyError
 from covey.services.clustering.engine.actions import ActionContext, Outcome
+from covey.services.clustering.engine.group_members import GroupMembers
 from covey.services.clustering.engine.policy_attachments import PolicyAttachments, PolicyGroups
 from tests.build import NOW, an_actor
 from tests.functional.fleets import Cloud
@@ -98,9 +99,9 @@ class PolicyBench:
 
 @pytest.fixture
 def bench(cloud: Cloud) -> Iterator[PolicyBench]:
-    bench = PolicyBench(
-        cloud, PolicyAttachments(cloud.store, new_id, PolicyGroups(cloud.assembled.services.groups, new_id))
-    )
+    groups = cloud.assembled.services.groups
+    members = GroupMembers(groups, cloud.assembled.live)
+    bench = PolicyBench(cloud, PolicyAttachments(cloud.store, new_id, PolicyGroups(groups, new_id), members))
     bench.cluster()
     yield bench
     cloud.check()
@@ -126,7 +127,7 @@ def test_attaching_creates_a_group_and_detaching_deletes_it(bench: PolicyBench) 
 
 @pytest.mark.parametrize("by", ["name", "id"])
 def test_group_of_the_profile_hint_is_inherited_and_kept(bench: PolicyBench, by: str) -> None:
-    group = bench.group("mine", "anti-affinity", max_server_per_host=3)
+    group = bench.group("mine", "anti-affinity", max_server_per_host=1)
     bench.cluster("hinted", scheduler_hints={"group": "mine" if by == "name" else group})
     binding = bench.attach(bench.policy("apart", servergroup={"name": "another"}), "hinted")
     assert binding.data == expected_data(group, inherited=True)
@@ -144,6 +145,16 @@ def test_hinted_group_must_exist_in_the_project_with_equal_policies(bench: Polic
     bench.cluster("close", scheduler_hints={"group": "close"})
     assert bench.rejection("apart", "close") == (
         "Policies specified (anti-affinity) doesn't match that of the existing servergroup (affinity)."
+    )
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_group_with_another_limit_than_implied_is_not_attached(bench: PolicyBench, version: str) -> None:
+    bench.group("limited", "anti-affinity", max_server_per_host=3)
+    bench.cluster("hinted", scheduler_hints={"group": "limited"})
+    bench.policy("apart", version=version)
+    assert bench.rejection("apart", "hinted") == (
+        "Rules specified (none) doesn't match that of the existing servergroup (max_server_per_host=3)."
     )
 
 

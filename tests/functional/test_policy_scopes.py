@@ -205,14 +205,32 @@ class TestAdministrators:
         assert listed(admin)[1] == shown
 
     def test_as_tenant_id_shows_the_tenants_identifiers(self, admin: Client) -> None:
-        scope = create(admin, obfuscate_identifiers=True, obfuscate_namespace_uuid=NAMESPACE)
+        flags: dict[str, Any] = {"allow_identifiers": True, "obfuscate_identifiers": True}
+        scope = create(admin, **flags, obfuscate_namespace_uuid=NAMESPACE)
         keys = [aggregate(admin, name, scope="rack")["id"] for name in ("r1", "r2")]
         shown = show(admin, scope["id"], as_tenant_id="web")
         assert [(each["group_id"], each["obfuscated_group_id"]) for each in shown["aggregates"]] == [
             (str(key), surrogate(NAMESPACE, "web", key)) for key in keys
         ]
         assert listed(admin, as_tenant_id="web")[1] == shown
+        plain = create(admin, "row", allow_identifiers=True)
+        key = aggregate(admin, "r3", scope="row")["id"]
+        (domain,) = show(admin, plain["id"], as_tenant_id="web")["aggregates"]
+        assert domain["obfuscated_group_id"] == str(key), "what the tenant sees"
         assert show(admin, "host", as_tenant_id="web")["aggregates"] == []
+
+    @pytest.mark.parametrize("obfuscate", [False, True])
+    def test_as_tenant_id_shows_no_identifiers_that_the_scope_keeps_from_tenants(
+        self,
+        admin: Client,
+        alice: Client,
+        obfuscate: bool,
+    ) -> None:
+        create(admin, "hidden", obfuscate_identifiers=obfuscate)
+        aggregate(admin, "r1", scope="hidden")
+        (domain,) = show(admin, "hidden", as_tenant_id="web")["aggregates"]
+        assert "obfuscated_group_id" not in domain
+        assert show(alice, "hidden")["aggregates"] == []
 
     @pytest.mark.parametrize("query", [{"as_tenant_id": ""}, {"as_tenant_id": "x" * 256}, {"nonsense": "1"}])
     def test_invalid_query_returns_400(self, admin: Client, query: dict[str, str]) -> None:

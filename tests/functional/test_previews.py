@@ -145,9 +145,61 @@ def test_headroom_equals_what_can_be_created(
 
 def test_headroom_above_the_maximum_is_a_lower_bound(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("vast", 2**30, 2**31 - 1, 2**31 - 1)])
-    seen = headroom(cloud.alice, cloud.group("affinity"))
+    seen = headroom(cloud.admin, cloud.group("affinity"))
     assert (seen["count"], seen["at_least"], seen["reason"]) == (10_000, True, None)
-    assert preview(cloud.alice, cloud.group("affinity"), count=10_000)["fits"] == 10_000
+    assert preview(cloud.admin, cloud.group("affinity"), count=10_000)["fits"] == 10_000
+
+
+@pytest.mark.parametrize("telling", ["counts", "reasons", "none"])
+def test_tenants_see_no_more_room_than_their_quota_leaves(build_cloud: BuildCloud, telling: str) -> None:
+    cloud = build_cloud(5, ("api", "explain_to_tenants", telling))
+    group = cloud.group("soft-anti-affinity")
+    cloud.set_quota(instances=-1, cores=7, ram=-1, server_group_members=9)
+    cloud.boot(group=group)
+    seen = headroom(cloud.alice, group, flavor="small")
+    reason = "The quota leaves 6 more servers of this flavor."
+    assert (seen["count"], seen["at_least"], seen["reason"]) == (6, True, reason)
+    cloud.boot(cloud.bob, flavorRef="whole")
+    assert headroom(cloud.alice, group, flavor="small") == seen
+    asked = preview(cloud.alice, group, count=8)
+    assert (asked["count"], asked["fits"], asked["reason"]) == (8, 6, reason)
+    assert preview(cloud.alice, group, count=6)["reason"] is None
+    cloud.set_quota(server_group_members=1)
+    assert (headroom(cloud.alice, group)["count"], preview(cloud.alice, group)["fits"]) == (0, 0)
+    assert headroom(cloud.admin, group)["count"] > 6
+
+
+@pytest.mark.parametrize("telling", ["reasons", "none"])
+def test_room_of_the_fleet_is_coarse_for_tenants_who_see_no_counts(build_cloud: BuildCloud, telling: str) -> None:
+    cloud = build_cloud(7, ("api", "explain_to_tenants", telling))
+    group = cloud.group("anti-affinity")
+    for project in ("web", "db"):
+        cloud.set_quota(project, instances=-1, cores=-1, ram=-1, server_group_members=-1)
+    before, asked = headroom(cloud.alice, group), preview(cloud.alice, group, count=9)
+    assert (before["count"], before["at_least"], asked["fits"], len(asked["placements"])) == (4, True, 4, 4)
+    assert (headroom(cloud.admin, group)["count"], headroom(cloud.admin, group)["at_least"]) == (7, False)
+    for _ in range(3):
+        cloud.boot(cloud.bob, flavorRef="whole")
+        assert headroom(cloud.alice, group)["count"] == before["count"]
+    cloud.boot(cloud.bob, flavorRef="whole")
+    assert headroom(cloud.alice, group)["count"] == 2
+
+
+@pytest.mark.parametrize("telling", ["reasons", "none"])
+def test_no_preview_tells_more_than_the_headroom(build_cloud: BuildCloud, telling: str) -> None:
+    cloud = build_cloud(7, ("api", "explain_to_tenants", telling))
+    group = cloud.group("anti-affinity")
+    cloud.set_quota(instances=-1, cores=-1, ram=-1, server_group_members=-1)
+    assert [preview(cloud.alice, group, count=n)["fits"] for n in range(1, 10)] == [1, 2, 3, 4, 4, 4, 4, 4, 4]
+    cloud.set_quota(instances=6)
+    assert [preview(cloud.alice, group, count=n)["fits"] for n in range(1, 10)] == [1, 2, 3, 4, 5, 6, 6, 6, 6]
+    assert preview(cloud.alice, group, count=9)["reason"] == "The quota leaves 6 more servers of this flavor."
+
+
+def test_operators_see_every_reason(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(2, ("api", "explain_to_tenants", "none"))
+    seen = headroom(cloud.admin, cloud.group("anti-affinity"))
+    assert (seen["count"], seen["at_least"], seen["reason"]) == (2, False, "Of 2 hosts: 2 already hold 1 of the group.")
 
 
 def test_preview_changes_nothing(racks: Scoped) -> None:

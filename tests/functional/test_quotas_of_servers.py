@@ -201,3 +201,20 @@ def test_quota_below_usage_is_rejected(cloud: Cloud) -> None:
         400,
         "Quota limit 1 for instances must be greater than or equal to already used and reserved 2.",
     )
+
+
+def test_group_has_a_maximum_of_members_beside_that_of_each_user(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(3, ("quota", "max_members_per_group", 3))
+    cloud.set_quota(server_group_members=2)
+    group, carol = cloud.group("soft-anti-affinity"), cloud.service.as_("carol:web", "2.1000")
+    for client in (cloud.alice, cloud.alice, carol):
+        cloud.boot(client, group=group)
+    refused = cloud.request_server(carol, group=group)
+    assert (refused.status, refused.message) == (
+        403,
+        "Quota exceeded, too many servers in group: it has 3 members; the limit is 3.",
+    )
+    outside = cloud.boot(carol)
+    added = cloud.alice.post(f"/os-server-groups/{group}/action", {"add_instance": {"instance_id": outside}})
+    assert (added.status, added.message) == (403, refused.message)
+    assert cloud.request_server(cloud.alice, group=group).message == "Quota exceeded, too many servers in group"

@@ -1,17 +1,22 @@
 """Rebalances: plan, execution, cancellation and recovery."""
 
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covey.assembly import Assembled
 from covey.model.work import JobKind
+from covey.services.rebalances import Planner
 from tests.functional.client import Answer, Client
 from tests.functional.fleets import UNKNOWN_ID, BuildCloud, Cloud, FailingDriver
 
 APART = "anti-affinity"
+TIMEOUT_S = 30
 
 
 def act(client: Client, group: str, **action: Any) -> Answer:
@@ -303,7 +308,7 @@ def test_tenants_may_plan_and_show_but_not_start(crowded: Crowded) -> None:
         ({"rebalance": []}, "rebalance"),
         ({"rebalance": None}, "rebalance"),
         ({"cancel_rebalance": {"x": 1}}, "x"),
-        ({"rebalance": {}, "cancel_rebalance": {}}, "exactly one of"),
+        ({"rebalance": {}, "cancel_rebalance": {}}, "it has 2 actions (rebalance, cancel_rebalance); send one."),
     ],
 )
 def test_invalid_body_is_rejected_by_field_name(module_cloud: Cloud, body: Any, word: str) -> None:
@@ -325,3 +330,119 @@ def test_older_microversions_return_404(module_cloud: Cloud) -> None:
     old = module_cloud.admin.at("2.96")
     assert act(old, group, rebalance={"dry_run": True}).status == 404
     assert old.get(f"/os-server-groups/{group}/rebalance").status == 404
+
+
+def test_searches_are_limited_in_all_and_for_each_project(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(3, ("scheduler", "max_rebalance_searches", 2))
+    alices, bobs, admins = (cloud.group(APART, client=client) for client in (cloud.alice, cloud.bob, cloud.admin))
+    search, searching, go_on = Planner.plan, threading.Semaphore(0), threading.Event()
+
+    def search_long(*arguments: Any) -> Any:
+        searching.release()
+        assert go_on.wait(TIMEOUT_S)
+        return search(*arguments)
+
+    def ask(client: Client, group: str) -> Answer:
+        return act(client, group, rebalance={"dry_run": True})
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(Planner, "plan", search_long)
+        running = [pool.submit(ask, cloud.alice, alices), pool.submit(ask, cloud.bob, bobs)]
+        for _ in running:
+            assert searching.acquire(timeout=TIMEOUT_S)
+        refused = [ask(cloud.alice, alices), ask(cloud.admin, admins), act(cloud.admin, alices, rebalance={})]
+        go_on.set()
+        assert [each.result(TIMEOUT_S).status for each in running] == [200, 200]
+    assert [(answer.status, answer.headers["retry-after"]) for answer in refused] == [(503, "5")] * 3
+    assert refused[0].message == "Too many rebalances are being planned. Retry in 5 seconds."
+    assert ask(cloud.alice, alices).status == 200
+
+
+OWN = "os_compute_api:os-server-groups:rebalance:own: rule:project_member\n"
+
+
+def crowded_group(cloud: Cloud, members: int = 3) -> str:
+    """Return a group that needs one move less than it has members."""
+    group = cloud.group("anti-affinity")
+    for _ in range(members):
+        cloud.boot_on("node-1", group)
+    return group
+
+
+def test_tenant_may_not_rebalance_by_default(cloud: Cloud) -> None:
+    group = crowded_group(cloud)
+    assert cloud.alice.post(f"/os-server-groups/{group}/action", {"rebalance": {}}).status == 403
+
+
+def test_tenant_repairs_its_group_within_the_limits(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(OWN)
+    cloud = build_cloud(4, ("scheduler", "tenant_rebalance_max_moves", 2))
+    group = crowded_group(cloud)
+    path = f"/os-server-groups/{group}/action"
+    assert cloud.bob.post(path, {"rebalance": {}}).status == 404
+    assert cloud.alice.post(path, {"rebalance": {}}).status == 202
+    cloud.settle()
+    cloud.boot_on("node-1", group)
+    cloud.boot_on("node-1", group)
+    soon = cloud.alice.post(path, {"rebalance": {}})
+    assert soon.status == 403
+    assert "The group was rebalanced less than 3600 seconds ago; retry in" in soon.message
+
+
+def test_tenant_may_not_start_a_large_rebalance(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(OWN)
+    cloud = build_cloud(4, ("scheduler", "tenant_rebalance_max_moves", 1))
+    group = crowded_group(cloud)
+    path = f"/os-server-groups/{group}/action"
+    refused = cloud.alice.post(path, {"rebalance": {}})
+    assert (refused.status, refused.message) == (
+        403,
+        "The rebalance needs 2 moves; tenants may start one of up to 1. Ask an operator.",
+    )
+    assert cloud.admin.post(path, {"rebalance": {}}).status == 202
+
+
+def test_rebalance_of_a_tenant_stays_within_its_limit_when_the_group_grows(
+    build_cloud: BuildCloud, tmp_path: Path
+) -> None:
+    (tmp_path / "policy.yaml").write_text(OWN)
+    cloud = build_cloud(6, ("scheduler", "tenant_rebalance_max_moves", 1))
+    group = crowded_group(cloud, 2)
+    others = [cloud.boot_on("node-1") for _ in range(3)]
+    assert act(cloud.alice, group, rebalance={}).status == 202
+    (move,) = shown(cloud, group)["moves"]
+    cloud.set_host(move["to"], status="disabled")
+    for server in others:
+        assert act(cloud.alice, group, add_instance={"instance_id": server}).status == 200
+    over = finish(cloud, group)
+    assert (over["status"], over["moves_done"]) == ("failed", 0)
+    assert over["reason"] == (
+        "The group changed: its rebalance needs 4 moves by now; tenants may start one of up to 1. Ask an operator."
+    )
+    assert cloud.used() == {"node-1": 5}
+
+
+def test_tenant_cancels_its_own_rebalance_and_no_operators(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(OWN)
+    cloud = build_cloud(4)
+    group = crowded_group(cloud)
+    assert act(cloud.admin, group, rebalance={}).status == 202
+    refused = act(cloud.alice, group, cancel_rebalance={})
+    assert (refused.status, refused.message) == (
+        403,
+        "An operator started this rebalance; only operators may cancel it.",
+    )
+    assert act(cloud.admin, group, cancel_rebalance={}).status == 202
+    cloud.settle()
+    group = crowded_group(cloud)
+    assert act(cloud.alice, group, rebalance={}).status == 202
+    assert act(cloud.alice, group, cancel_rebalance={}).status == 202
+
+
+def test_rebalance_without_moves_starts_no_interval(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(OWN)
+    cloud = build_cloud(4)
+    group = crowded_group(cloud, 1)
+    assert act(cloud.alice, group, rebalance={}).json["rebalance"]["status"] == "done"
+    cloud.boot_on("node-1", group)
+    assert act(cloud.alice, group, rebalance={}).status == 202

@@ -34,3 +34,11 @@ def test_refused_request_can_be_retried(cloud: Cloud) -> None:
     assert cloud.rows(tables.idempotency_keys) == []
     cloud.set_quota(instances=1)
     assert ask(cloud, "k", name="now").status == 202
+
+
+def test_idempotency_key_is_kept_for_a_day(cloud: Cloud) -> None:
+    first = ask(cloud, "k").json["server"]["id"]
+    for seconds, is_same in ((23 * 3600, True), (2 * 3600, False)):
+        cloud.time.advance(seconds)
+        cloud.assembled.maintenance.run_if_due()
+        assert (ask(cloud, "k").json["server"]["id"] == first) is is_same

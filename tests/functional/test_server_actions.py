@@ -593,7 +593,7 @@ def test_failed_unshelve_releases_the_room(build_cloud: BuildCloud) -> None:
 
 @pytest.mark.parametrize("action", ["migrate", "os-migrateLive", "resize", "evacuate"])
 def test_failed_move_leaves_the_server_on_its_host(build_cloud: BuildCloud, action: str) -> None:
-    cloud = build_cloud(driver=FailingDriver(verbs={"move", "live"}))
+    cloud = build_cloud(driver=FailingDriver(verbs={"move", "live", "evacuate"}))
     server = cloud.boot_on("node-1")
     bodies = {"os-migrateLive": LIVE, "resize": {"flavorRef": "big"}, "evacuate": {}}
     if action == "evacuate":
@@ -725,7 +725,10 @@ def test_action_during_a_task_returns_409(cloud: Cloud) -> None:
     [
         (b"", "Malformed request body"),
         (b"{}", "Malformed request body"),
-        (b'{"os-stop": null, "os-start": null}', "Malformed request body"),
+        (
+            b'{"os-stop": null, "os-start": null}',
+            "Malformed request body: it has 2 actions (os-stop, os-start); send one.",
+        ),
         (b'["os-stop"]', "Malformed request body"),
         (b'{"dance": null}', "There is no such action: dance"),
         (b'{"reboot": {"type": "WARM"}}', "'WARM' is not one of"),
@@ -796,6 +799,7 @@ def test_operators_list_migrations(cloud: Cloud) -> None:
     assert (shown[0]["old_instance_type_id"], shown[0]["new_instance_type_id"]) == ("small", "big")
     assert (shown[0]["project_id"], shown[0]["user_id"]) == ("web", "alice")
     old = cloud.admin.at("2.22").get("/os-migrations").json["migrations"][0]
+    assert (old["old_instance_type_id"], old["new_instance_type_id"]) == (None, None), "Nova has numbers here"
     assert not {"migration_type", "uuid", "project_id"} & old.keys()
     for query, count in (
         ({"instance_uuid": first}, 1),
@@ -838,7 +842,7 @@ def test_instance_actions_are_paged_from_2_58(cloud: Cloud) -> None:
     assert verbs(page) == ["stop", "start", "stop"]
     rest = follow(client, page, "links")
     assert (verbs(rest), "links" in rest.json) == (["create"], False)
-    assert verbs(client.get(path, limit="0")) == verbs(whole)
+    assert client.get(path, limit="0").json == {"instanceActions": []}
     second = whole.json["instanceActions"][1]["request_id"]
     assert verbs(client.get(path, marker=second)) == ["stop", "create"]
     invalid(client.get(path, marker="req-none"), "Marker req-none could not be found.")

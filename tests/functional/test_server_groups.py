@@ -6,6 +6,7 @@ import pytest
 
 from tests.functional.client import Answer, Client
 from tests.functional.fleets import UNKNOWN_ID, Cloud
+from tests.functional.scopes import add_scope
 
 BAD_NAME = (
     "An invalid 'name' value was provided. "
@@ -136,7 +137,7 @@ def names(answer: Answer) -> list[str]:
             OURS,
             {
                 "policies": ["soft-affinity", "anti-affinity"],
-                "policy": {"name": "soft-affinity", "rules": {"max_server_per_host": 4}},
+                "policy": {"name": "soft-affinity", "rules": {}},
                 "rules": {"max_server_per_host": 4},
             },
             id="2.1000 several policies, the host scope left out",
@@ -288,24 +289,24 @@ def not_one_of(value: str, kinds: str) -> str:
         (
             "2.1000",
             {"name": "g", "policy": {"name": "affinity", "rules": {"max_server_per_host": 2}}},
-            "is not valid under any of the given schemas",
+            "Only anti-affinity policy supports rules.",
         ),
-        ("2.1000", {"name": "g", "policy": {"name": "legacy"}}, "is not valid under any of the given schemas"),
-        ("2.1000", {"name": "g", "policy": {}}, "{} is not valid under any of the given schemas"),
+        ("2.1000", {"name": "g", "policy": {"name": "legacy"}}, "'legacy' has an unknown type"),
+        ("2.1000", {"name": "g", "policy": {}}, "'name' is a required property"),
         (
             "2.1000",
             {"name": "g", "policy": {"name": "anti-affinity", "rules": {"max_server_per_host": 0}}},
-            "is not valid under any of the given schemas",
+            "The rule max_server_per_host is 0; it must be at least 1.",
         ),
         (
             "2.1000",
             {"name": "g", "policy": {"name": "anti-affinity", "rules": {"other": 1}}},
-            "is not valid under any of the given schemas",
+            "'other' does not match any of the regexes",
         ),
         (
             "2.1000",
             {"name": "g", "policy": {"name": "anti-affinity", "more": 1}},
-            "is not valid under any of the given schemas",
+            "('more' was unexpected)",
         ),
         (
             "2.1000",
@@ -515,3 +516,63 @@ def test_other_methods_and_paths_return_404(cloud: Cloud) -> None:
     for method, path in (("PUT", "/os-server-groups"), ("PATCH", f"/os-server-groups/{group}")):
         answer = older.ask(method, path, json={})
         assert (answer.status, answer.json) == (404, None)
+
+
+def test_policy_object_has_its_own_rules_and_can_be_posted_back(cloud: Cloud) -> None:
+    add_scope(cloud, "rack", {"rack-a": ["node-1"]})
+    mixed = {"name": "g", "policies": ["affinity:rack", "anti-affinity"], "rules": {"max_server_per_host": 3}}
+    made = cloud.alice.post("/os-server-groups", {"server_group": mixed}).json["server_group"]
+    assert made["policy"] == {"name": "affinity:rack", "rules": {}}
+    assert made["rules"] == {"max_server_per_host": 3}
+    for policy in (
+        {"name": "anti-affinity:rack", "rules": {"max_server_per_rack": 2}},
+        {"name": "anti-affinity", "rules": {"max_server_per_host": 3}},
+        {"name": "affinity", "rules": {}},
+        {"name": "soft-affinity:rack", "rules": {}},
+    ):
+        answer = cloud.alice.post("/os-server-groups", {"server_group": {"name": "g", "policy": policy}})
+        assert answer.status == 200, answer.text
+        assert answer.json["server_group"]["policy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        (
+            {"policy": {"name": "affinity", "rules": {"max_server_per_host": 3}}},
+            "Only anti-affinity policy supports rules.",
+        ),
+        (
+            {"policy": {"name": "anti-affinity", "rules": {"max_server_per_host": 0}}},
+            "The rule max_server_per_host is 0; it must be at least 1.",
+        ),
+        (
+            {"policies": ["anti-affinity"], "rules": {"max_server_per_host": 0}},
+            "The rule max_server_per_host is 0; it must be at least 1.",
+        ),
+    ],
+)
+def test_rules_that_do_not_apply_are_explained(cloud: Cloud, form: dict[str, Any], message: str) -> None:
+    answer = cloud.alice.post("/os-server-groups", {"server_group": {"name": "g", **form}})
+    assert (answer.status, answer.message) == (400, message)
+
+
+def test_limit_with_an_even_spread(cloud: Cloud) -> None:
+    group = cloud.group("anti-affinity", "soft-anti-affinity", max_server_per_host=2)
+    for expected in ([1, 1, 1], [2, 2, 2]):
+        for _ in range(3):
+            cloud.boot(group=group)
+        assert sorted(cloud.used().values()) == expected
+    assert "already hold 2 of the group" in cloud.show(cloud.boot(group=group))["fault"]["message"]
+    answer = cloud.alice.put(f"/os-server-groups/{group}", {"server_group": {"rules": {}}})
+    assert answer.status == 400
+    assert answer.message == (
+        "The policies anti-affinity and soft-anti-affinity repeat each other; keep one, "
+        "or set the rule max_server_per_host to more than 1."
+    )
+
+
+def test_two_actions_are_named(cloud: Cloud) -> None:
+    group = cloud.group("affinity")
+    answer = cloud.alice.post(f"/os-server-groups/{group}/action", {"preview": {}, "headroom": {}})
+    assert answer.message == "Malformed request body: it has 2 actions (preview, headroom); send one."

@@ -9,7 +9,10 @@ from click.testing import CliRunner, Result
 
 from covey.cli.main import covey
 from covey.cli.simulate import plots
+from tests.build import NOW
 from tests.functional.fleets import Cloud
+from tests.functional.test_flavor_resources import set_specs
+from tests.functional.test_placement import make, placement_client, provider_of, stock
 
 FLEET = """
 hosts:
@@ -110,3 +113,74 @@ def test_unknown_place_is_reported_with_known_ones(tmp_path: Path) -> None:
     fleet.write_text(FLEET)
     wrong = simulate(fleet, "--drain", "r9")
     assert "Unknown aggregate, zone or host 'r9'. Known: az-1, az-2, r1, r2, r3 and 1 more." in str(wrong.exception)
+
+
+GPU_FLEET = """
+hosts:
+  - {name: "plain[1-2]", vcpus: 64, memory_mb: 65536, disk_gb: 1000}
+  - {name: "gpu[1-2]", vcpus: 64, memory_mb: 65536, disk_gb: 1000, traits: [CUSTOM_FAST],
+     inventories: {CUSTOM_GPU: {total: 5, reserved: 1, max_unit: 2}}}
+flavors:
+  - {name: gpu, vcpus: 1, memory_mb: 512, disk_gb: 1,
+     extra_specs: {"resources:CUSTOM_GPU": 2, "trait:CUSTOM_FAST": required}}
+"""
+
+
+def test_every_resource_class_of_the_fleet_is_counted_and_shown(tmp_path: Path) -> None:
+    fleet, stream = tmp_path / "fleet.yaml", tmp_path / "stream.jsonl"
+    fleet.write_text(GPU_FLEET)
+    options: list[str | Path] = [fleet, "--boots", "10", "--policies", "none", "--churn", "0"]
+    run = document(*options, "--record", stream)["runs"]["baseline"]
+    assert (run["servers"]["placed"], run["servers"]["refused"]) == (4, 6)
+    assert [each["reason"] for each in run["refusals"]] == ["hosts lack CUSTOM_GPU"]
+    assert run["use"]["nova"]["CUSTOM_GPU"] == 1
+    assert [*run["history"]["use"]["nova"]] == ["VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_GPU"]
+    assert "usage at the end: VCPUs, memory, disk, CUSTOM_GPU\n" in simulate(*options).stdout
+    boots = [json.loads(line)["boot"] for line in stream.read_text().splitlines()]
+    assert {json.dumps(each["resources"]) for each in boots} == {'{"CUSTOM_GPU": 2}'}
+    assert document(fleet, "--replay", stream)["runs"]["baseline"]["servers"] == run["servers"]
+
+
+ODD_FLEET = """
+hosts:
+  - {name: "plain[1-2]", vcpus: 64, memory_mb: 65536, disk_gb: 1000, inventories: {CUSTOM_GPU: {total: 4}}}
+  - {name: "fast[1-2]", vcpus: 64, memory_mb: 65536, disk_gb: 1000, traits: [CUSTOM_FAST]}
+flavors:
+  - {name: pages, vcpus: 1, memory_mb: 512, disk_gb: 1, extra_specs: {"hw:mem_page_size": large}}
+"""
+SLOW = '  - {name: slow, vcpus: 1, memory_mb: 32768, disk_gb: 1, extra_specs: {"trait:CUSTOM_FAST": forbidden}}\n'
+APART = """  - {name: apart, vcpus: 1, memory_mb: 512, disk_gb: 1, extra_specs: {
+      "resources1:CUSTOM_GPU": 1, "resources2:CUSTOM_GPU": 1, group_policy: isolate}}
+"""
+
+
+@pytest.mark.parametrize(("flavor", "placed"), [(SLOW, 4), (APART, 0), (APART.replace("isolate", "none"), 4)])
+def test_forbidden_traits_and_granular_groups_of_flavors_are_simulated(
+    tmp_path: Path, flavor: str, placed: int
+) -> None:
+    fleet, stream = tmp_path / "fleet.yaml", tmp_path / "stream.jsonl"
+    fleet.write_text(ODD_FLEET + flavor)
+    options: list[str | Path] = [fleet, "--boots", "6", "--policies", "none", "--churn", "0"]
+    run = document(*options, "--record", stream)["runs"]["baseline"]
+    assert (run["servers"]["placed"], run["servers"]["refused"]) == (placed, 6 - placed)
+    assert document(fleet, "--replay", stream)["runs"]["baseline"]["servers"] == run["servers"]
+    assert (
+        "The flavor pages is left out. The flavor's extra spec hw:mem_page_size=large asks for a placement"
+        in simulate(*options).stderr
+    )
+
+
+def test_servers_of_child_providers_are_moved_with_what_they_hold(cloud: Cloud, database: str) -> None:
+    ledger = placement_client(cloud)
+    with cloud.store.write() as tx:
+        tx.resource_classes.add("CUSTOM_GPU", NOW)
+    for name, gpus in (("node-1", 2), ("node-2", 1), ("node-3", 1)):
+        stock(ledger, make(ledger, f"card-of-{name}", provider_of(cloud, name)), CUSTOM_GPU=gpus)
+    set_specs(cloud, **{"resources:CUSTOM_GPU": "1"})
+    servers = [cloud.boot_on("node-1") for _ in range(2)]
+    cloud.boot_on("node-2")
+    drained = document("--from-service", "--database", database, "--boots", "0", "--drain", "node-1")
+    after = drained["runs"]["--drain node-1"]
+    assert (after["servers"]["moved"], after["servers"]["stuck"]) == (1, 1)  # one card is free elsewhere
+    assert after["use"]["nova"]["CUSTOM_GPU"] == 0.75
+    assert set(cloud.hosts(servers)) == {"node-1"}

@@ -86,8 +86,8 @@ def domains_of(host: PlainHost, scope: ScopeRef, aggregates: Aggregates) -> list
 
 
 def members_in(domain: str, scope: ScopeRef, spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> int:
-    """Return how many members of the group are in a domain. A host in two domains is in neither."""
-    return sum(spec.group.places.get(h.id, 0) for h in hosts if domains_of(h, scope, aggregates) == [domain])
+    """Return how many members of the group are in a domain. A member on a host in two domains is in both."""
+    return sum(spec.group.places.get(h.id, 0) for h in hosts if domain in domains_of(h, scope, aggregates))
 
 
 def outcomes(spec: RequestSpec) -> list[RequestSpec]:
@@ -102,10 +102,7 @@ def outcomes(spec: RequestSpec) -> list[RequestSpec]:
 def _affinity_has_members(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> bool:
     """Return whether the scope of every affinity policy without a target has a member in a domain."""
     policies = [p for p in spec.group.policies if p.kind is PolicyKind.AFFINITY and p.target is None]
-    return all(
-        any(len(domains_of(h, p.scope, aggregates)) == 1 and spec.group.places.get(h.id) for h in hosts)
-        for p in policies
-    )
+    return all(any(domains_of(h, p.scope, aggregates) and spec.group.places.get(h.id) for h in hosts) for p in policies)
 
 
 def _fit_from(spec: RequestSpec, first: HostId, hosts: Hosts, aggregates: Aggregates) -> int:
@@ -120,7 +117,7 @@ def _fit_from(spec: RequestSpec, first: HostId, hosts: Hosts, aggregates: Aggreg
 
 
 def _is_feasible(spec: RequestSpec, host: PlainHost, hosts: Hosts, aggregates: Aggregates) -> bool:
-    if not _is_requested_host(spec, host) or not _has_room(spec, host):
+    if not _is_requested_host(spec, host) or not _has_room(spec, host) or not is_open(spec, host, aggregates):
         return False
     return spec.forced or (
         host.enabled
@@ -128,9 +125,13 @@ def _is_feasible(spec: RequestSpec, host: PlainHost, hosts: Hosts, aggregates: A
         and spec.requirements.zone in {None, host.zone or DEFAULT_ZONE}
         and spec.requirements.required_traits <= host.traits
         and not spec.requirements.forbidden_traits & host.traits
-        and _aggregates_admit(spec, host, aggregates)
         and all(_policy_admits(p, spec, host, hosts, aggregates) for p in spec.group.policies if not p.kind.is_soft)
     )
+
+
+def is_open(spec: RequestSpec, host: PlainHost, aggregates: Aggregates) -> bool:
+    """Return whether isolation lets the request in. It holds for forced hosts too, unless the request ignores it."""
+    return spec.requirements.ignores_isolation or _aggregates_admit(spec, host, aggregates)
 
 
 def _is_requested_host(spec: RequestSpec, host: PlainHost) -> bool:
@@ -170,10 +171,17 @@ def _policy_admits(
     here = members_in(domains[0], policy.scope, spec, hosts, aggregates)
     if policy.kind is PolicyKind.ANTI_AFFINITY:
         return here < policy.limit
+    return _affinity_admits(policy, spec, domains[0], hosts, aggregates)
+
+
+def _affinity_admits(policy: GroupPolicy, spec: RequestSpec, domain: str, hosts: Hosts, aggregates: Aggregates) -> bool:
+    in_no_domain = {other.id for other in hosts if not domains_of(other, policy.scope, aggregates)}
+    if spec.group.leaves not in in_no_domain and any(spec.group.places.get(host) for host in in_no_domain):
+        return False  # unsatisfiable until those members move, which they may
     places = {place for other in hosts for place in domains_of(other, policy.scope, aggregates)}
     for later in outcomes(spec):
         held = {place for place in places if members_in(place, policy.scope, later, hosts, aggregates)}
-        if held and domains[0] not in held:
+        if held and domain not in held:
             return False
     return True
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from covey.fleet_file import parse, render
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, HostEntry, ImageEntry, ScopeEntry
-from covey.model.inventory import ResourceClass
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, Inventory, ResourceClass
 from covey.services.fleets import Fleets
 from covey.storage import engine
 from covey.storage.store import Store
@@ -24,8 +24,13 @@ HOSTS = [f"n{number}" for number in range(1, 6)]
 ZONES, SCOPES, TRAITS = ["az-1", "az-2"], ["rack", "switch"], ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX"]
 LISTED = "listed"  # the file lists the host in an aggregate instead of naming the domain at the host
 
+FEW = AllocationUnits(1, 4, 2)
 sizes = st.integers(1, 2**31 - 1)
 ratios = st.sampled_from([0.5, 1.0, 1.5, 16.0])
+inventories = st.none() | st.dictionaries(
+    st.sampled_from(["PCPU", "CUSTOM_GPU", "CUSTOM_FPGA"]),
+    st.builds(Inventory, st.integers(4, 9), st.integers(0, 4), ratios, units=st.sampled_from([NO_UNIT_LIMITS, FEW])),
+)
 texts = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "yes", "x y"]), max_size=2)
 
 
@@ -49,6 +54,7 @@ def fleet_files(draw: st.DrawFn) -> FleetFile:
             zones[name] if draw(st.booleans()) else None,
             frozenset(draw(st.sets(st.sampled_from(TRAITS)))),
             {s: d for s in scopes if (d := domains[name, s]) not in {None, LISTED}},
+            draw(inventories),
         )
         for name in names
     )

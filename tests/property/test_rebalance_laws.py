@@ -81,7 +81,9 @@ class World:
         if not member.movable or places[member.id] != move.source or move.source == move.destination:
             return False
         others: Counter[int] = Counter(host for name, host in places.items() if name != member.id)
-        spec = RequestSpec(member.amounts, requirements=member.requirements, group=GroupView(self.policies, others))
+        spec = RequestSpec(
+            member.amounts, requirements=member.requirements, group=GroupView(self.policies, others, leaves=move.source)
+        )
         if move.destination not in reference.feasible(spec, self._used(places), self.aggregates):
             return False
         before, after = self.values(places), self.values({**places, member.id: move.destination})

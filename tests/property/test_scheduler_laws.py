@@ -166,7 +166,8 @@ def worlds(draw: st.DrawFn, most: int = 1, sizes: Sequence[int] = (3, 8, 12), le
     )
     movers = draw(movers_among(hosts))
     places.update(host for mover in movers for host in mover)
-    group = GroupView(draw(draw_policies(hosts, aggregates)), dict(places), movers)
+    leaves = draw(st.sampled_from([None, None, *(host.id for host in hosts)]))
+    group = GroupView(draw(draw_policies(hosts, aggregates)), dict(places), movers, leaves)
     count = draw(st.integers(1, most))
     requirements = draw(draw_requirements(hosts))
     multipliers = st.sampled_from([1.0, 1.0, 0.0, -1.0, 0.5, 3.0])
@@ -196,7 +197,8 @@ def test_affinity_of_a_moving_group_holds_for_every_outcome_of_its_moves(
     movers = data.draw(movers_among(world.hosts).filter(bool))
     resting = data.draw(st.lists(st.sampled_from([host.id for host in world.hosts]), max_size=1))
     places: Counter[int] = Counter([*resting, *(host for mover in movers for host in mover)])
-    group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(places), movers)
+    leaves = data.draw(st.sampled_from([None, *(host.id for host in world.hosts)]))
+    group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(places), movers, leaves)
     world = replace(world, spec=replace(world.spec, group=group, requirements=HostRequirements()))
     fleet = world.fleet()
     assert set(fleet.ids[allowed_hosts(world.spec, fleet)].tolist()) == world.feasible()
@@ -409,14 +411,22 @@ def test_every_host_of_the_subset_is_chosen_by_some_seed(world: World, subset: i
 
 
 @law
-@given(world=worlds(most=4, least=1), which=st.integers(0, 7), seed=seeds)
-def test_forced_request_needs_only_free_capacity_on_its_host(world: World, which: int, seed: int) -> None:
+@given(world=worlds(most=4, least=1), which=st.integers(0, 7), seed=seeds, ignores_isolation=st.booleans())
+def test_forced_request_needs_free_capacity_on_its_host_and_no_isolation(
+    world: World, which: int, seed: int, *, ignores_isolation: bool
+) -> None:
     host = world.hosts[which % len(world.hosts)]
-    requirements = replace(world.spec.requirements, only_hosts=frozenset({host.id}), ignored_hosts=frozenset())
+    requirements = replace(
+        world.spec.requirements,
+        only_hosts=frozenset({host.id}),
+        ignored_hosts=frozenset(),
+        ignores_isolation=ignores_isolation,
+    )
     spec = replace(world.spec, requirements=requirements, forced=True)
     kinds = zip(host.capacity, host.used, plain_amounts(spec.amounts), strict=True)
     fits = max(0, min((capacity - used) // wanted for capacity, used, wanted in kinds if wanted))
     fits *= all(units.allow(wanted) for units, wanted in zip(host.units, plain_amounts(spec.amounts), strict=True))
+    fits *= reference.is_open(spec, host, world.aggregates)
     decision = decide(spec, world.fleet(), seed)
     assert decision.fitting == (host.id,) * min(spec.count, fits)
     reason = host_reasons(spec, world.fleet())[host.name]

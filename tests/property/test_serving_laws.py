@@ -1,22 +1,30 @@
 """The scheduler serves a server by the allocation candidates of the Placement API, for any providers."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
-from hypothesis import given
+from hypothesis import event, given, settings
 
-from covey.model.flavor_requests import GranularGroup
-from covey.model.fleet_records import HostRecord
+from covey.model.fleet_records import AggregateRecord, HostRecord
+from covey.model.groups import GroupView
 from covey.model.ids import HostId
-from covey.model.resources import Resources
+from covey.model.providers import ProviderRecord
+from covey.model.resources import GranularGroup, Resources
 from covey.model.servers import HostRequirements
 from covey.scheduler.candidates import Candidate, CandidateQuery, RequestGroup, find
 from covey.scheduler.decide import decide
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.provider_trees import SHARES
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import count_fits
+from tests.budgets import examples
 from tests.property.test_candidate_laws import CLASSES, TRAITS, forest, law, rng_seeds, subset
+from tests.unit.scheduler.fleets import RACK, SWITCH, anti_affinity
 
 ROUNDS = 40
+batch_law = settings(law, max_examples=examples(20))
 
 
 def spec_and_query(rng: Random) -> tuple[RequestSpec, CandidateQuery]:
@@ -79,6 +87,117 @@ def test_batch_takes_no_more_than_providers_have(seed: int) -> None:
         for (provider, name), amount in taken.items():
             inventory = by_id[provider].inventories[name]
             assert inventory.used + amount <= inventory.capacity
+
+
+@batch_law
+@given(rng_seeds)
+def test_proved_batch_serves_as_many_servers_as_brute_force(seed: int) -> None:
+    rng = Random(seed)  # noqa: S311
+    for _ in range(ROUNDS):
+        records, (spec, query) = forest(rng), spec_and_query(rng)
+        hosts = [HostRecord(HostId(each.id), each.name) for each in records if each.parent_id is None]
+        batch = replace(spec, count=3)
+        decision = decide(batch, Fleet(records, hosts), seed=1)
+        most = _most_served(query, records, batch.count)
+        assert len(decision.fitting) <= most
+        if decision.proved:
+            assert len(decision.fitting) == most
+        event(f"proved: {decision.proved}, all fit: {most == batch.count}, as many: {len(decision.fitting) == most}")
+
+
+@batch_law
+@given(rng_seeds)
+def test_batch_with_crossing_policies_serves_as_many_servers_as_brute_force(seed: int) -> None:
+    rng = Random(seed)  # noqa: S311
+    for _ in range(ROUNDS):
+        records, (spec, query) = forest(rng), spec_and_query(rng)
+        racks, switches = ({each.id: rng.randint(1, 3) for each in records} for _ in "12")
+        policies = [anti_affinity(RACK, limit=rng.choice([1, 1, 2])), anti_affinity(SWITCH)]
+        if rng.random() < 0.3:
+            policies.append(anti_affinity())
+        aggregates = [AggregateRecord(n, f"rack-{n}", RACK.id) for n in (1, 2, 3)]
+        aggregates += [AggregateRecord(10 + n, f"switch-{n}", SWITCH.id) for n in (1, 2, 3)]
+        hosts = [
+            HostRecord(HostId(each.id), each.name, aggregates=frozenset({racks[each.id], 10 + switches[each.id]}))
+            for each in records
+            if each.parent_id is None
+        ]
+        domains = {host.id: (("r", racks[host.id]), ("s", switches[host.id]), ("h", host.id)) for host in hosts}
+        limits = dict(zip("rsh", [policy.limit for policy in policies], strict=False))
+        batch = replace(spec, count=3, group=GroupView(tuple(policies)))
+        decision = decide(batch, Fleet(records, hosts, aggregates), seed=1)
+        counts = Counter(domain for host in decision.fitting for domain in domains[host])
+        assert all(number <= limits.get(scope, number) for (scope, _), number in counts.items())
+        most = _most_by_host(query, records, domains, limits, batch.count)
+        assert len(decision.fitting) <= most
+        if decision.proved:
+            assert len(decision.fitting) == most
+        event(f"proved: {decision.proved}, as many: {len(decision.fitting) == most}")
+
+
+@law
+@given(rng_seeds)
+def test_needs_of_different_classes_are_always_proved(seed: int) -> None:
+    """Without traits, groups and sharing providers, the columns say exactly how many servers a tree serves."""
+    rng = Random(seed)  # noqa: S311
+    for _ in range(ROUNDS):
+        records = [replace(each, aggregates=frozenset()) for each in forest(rng)]
+        amounts = {name: rng.randint(1, 2) for name in rng.sample(CLASSES, rng.randint(1, 3))}
+        hosts = [HostRecord(HostId(each.id), each.name) for each in records if each.parent_id is None]
+        fleet = Fleet(records, hosts)
+        decision = decide(RequestSpec(Resources(amounts), count=6), fleet, seed=1)
+        assert decision.proved
+        fits = count_fits(RequestSpec(Resources(amounts)), fleet)[fleet.is_host].sum()
+        assert len(decision.fitting) == min(6, fits)
+
+
+def _most_served(query: CandidateQuery, records: Sequence[ProviderRecord], count: int) -> int:
+    """Return how many servers fit, up to the count, by trying every candidate for each."""
+    candidates = find(query, Fleet(records)).candidates
+    if not count or not candidates:
+        return 0
+    most = 0
+    for candidate in candidates:
+        most = max(most, 1 + _most_served(query, [_after(each, candidate) for each in records], count - 1))
+        if most == count:
+            break
+    return most
+
+
+Domains = Mapping[HostId, Sequence[tuple[str, int]]]
+
+
+def _most_by_host(
+    query: CandidateQuery, records: Sequence[ProviderRecord], domains: Domains, limits: Mapping[str, int], count: int
+) -> int:
+    """Return how many servers fit within the limits of their hosts' domains, by trying every candidate of each host."""
+
+    def most(records: Sequence[ProviderRecord], taken: Counter[tuple[str, int]], count: int) -> int:
+        best = 0
+        for host, its in domains.items():
+            if not count or any(taken[each] >= limits[each[0]] for each in its if each[0] in limits):
+                continue
+            for candidate in find(query, Fleet(_serving(host, records))).candidates:
+                best = max(best, 1 + most([_after(r, candidate) for r in records], taken + Counter(its), count - 1))
+                if best == count:
+                    return best
+        return best
+
+    return most(records, Counter(), count)
+
+
+def _serving(host: HostId, records: Sequence[ProviderRecord]) -> list[ProviderRecord]:
+    """Return the providers of the host's tree, and those that share with it as trees of their own."""
+    own = [each for each in records if host in {each.id, each.root_id}]
+    inside = frozenset[str]().union(*(each.aggregates for each in own))
+    others = (each for each in records if each not in own and SHARES in each.traits and each.aggregates & inside)
+    return [*own, *(replace(each, parent_id=None, root_id=None) for each in others)]
+
+
+def _after(record: ProviderRecord, candidate: Candidate) -> ProviderRecord:
+    taken = candidate.allocations.get(record.uuid, {})
+    left = {name: replace(each, used=each.used + taken.get(name, 0)) for name, each in record.inventories.items()}
+    return replace(record, inventories=left)
 
 
 def _each(traits: frozenset[str]) -> tuple[frozenset[str], ...]:

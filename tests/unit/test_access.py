@@ -3,17 +3,20 @@
 import ast
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 import covey
 from covey import access as module
 from covey import config
 from covey.access import OsloAccess, list_rules
-from covey.model.access import Target
+from covey.model.access import OPERATORS, Target
 from covey.model.access_rules import RULES
-from covey.model.errors import Forbidden
+from covey.model.errors import Forbidden, Invalid
+from covey.model.ids import ProjectId
 from tests.build import an_actor, an_admin
 
 ADMIN, MEMBER, READER = an_admin(), an_actor(), an_actor("rita", "web", "reader")
@@ -144,10 +147,41 @@ def test_cache_is_bounded(policy: Policy, monkeypatch: pytest.MonkeyPatch, now_s
     assert len(policy.access._decisions) == 1
 
 
-def test_policy_file_is_optional(tmp_path: Path) -> None:
+def test_policy_file_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert OsloAccess(config.load()).allows(ADMIN, CREATE)
+
+
+def test_configured_policy_file_must_exist(tmp_path: Path) -> None:
     conf = config.load()
     conf.set_override("policy_file", str(tmp_path / "nope.yaml"), "oslo_policy")
-    assert OsloAccess(conf).allows(ADMIN, CREATE)
+    with pytest.raises(Invalid, match=r"nope\.yaml, does not exist"):
+        OsloAccess(conf)
+
+
+BROKEN = {"no YAML": "a: [", "a list": "- x", "a word": "hello", "a number as a rule": '"a": 3', "no file": None}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_last_rules_stay_in_force_until_the_file_can_be_read(
+    policy: Policy, now_s: list[float], text: str | None
+) -> None:
+    policy.write(f'"{CREATE}": "role:member"')
+    now_s[0] += module.RELOAD_INTERVAL_S
+    assert policy.access.allows(MEMBER, CREATE)
+    with capture_logs() as logged:
+        if text is None:
+            policy.path.unlink()
+        else:
+            policy.write(text)
+        for _ in range(3):
+            now_s[0] += module.RELOAD_INTERVAL_S
+            assert policy.access.allows(MEMBER, CREATE)
+            assert not policy.access.allows(READER, CREATE)
+    assert [(entry["event"], entry["log_level"]) for entry in logged] == [("access.rules_kept", "error")]
+    policy.write("")
+    now_s[0] += module.RELOAD_INTERVAL_S
+    assert not policy.access.allows(MEMBER, CREATE), "an empty file restores the defaults"
 
 
 def test_rules_have_unique_names_and_descriptions() -> None:
@@ -187,3 +221,16 @@ def _string_constants() -> set[str]:
     nodes = (node for path in sources for node in ast.walk(ast.parse(path.read_text())))
     texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return {text for text in texts if len(text) > 1 or text == ":"}
+
+
+def test_actor_without_a_project_matches_no_target(policy: Policy) -> None:
+    """oslo.policy would compare None as the text "None"."""
+    actor = replace(MEMBER, project_id=None)
+    for project in (None, "None", "", "web"):
+        assert not policy.access.allows(actor, "project_member", Target(project_id=project))
+    assert not policy.access.allows(replace(MEMBER, project_id=ProjectId("None")), "project_member", Target())
+
+
+def test_no_actor_has_the_project_of_the_operators() -> None:
+    with pytest.raises(ValueError, match="has the project None"):
+        replace(MEMBER, project_id=OPERATORS)

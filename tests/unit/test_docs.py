@@ -42,6 +42,17 @@ def test_every_notification_describes_its_event() -> None:
     assert tables.described(Event).keys() == Event.__members__.keys()
 
 
+def test_prose_has_no_word_of_a_fable() -> None:
+    private = re.compile(r"\b(nobody|whoever|somebody|meanwhile|anew|outside hands)\b", re.IGNORECASE)
+    sources = [*SOURCE.rglob("*.py"), *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    found = [f"{path.relative_to(ROOT)}: {line.strip()}" for path in sources for line in private_lines(path, private)]
+    assert found == []
+
+
+def private_lines(path: Path, private: re.Pattern[str]) -> list[str]:
+    return [line for line in path.read_text().splitlines() if private.search(line)]
+
+
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("docs/**/*.md")], ids=str)
 def test_page_links_only_to_existing_files(page: Path) -> None:
     missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
@@ -99,3 +110,24 @@ def test_page_names_only_modules_that_exist(page: Path) -> None:
         if not any((root / name).exists() for root in (SOURCE, SOURCE.parent, SOURCE / "api", ROOT))
     ]
     assert missing == []
+
+
+def test_table_of_the_specifications_names_only_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "reference" / "specifications.md").read_text()
+    named = re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", text)
+    assert named
+    missing = [name for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()]
+    assert missing == []
+
+
+def test_each_statement_of_the_specifications_is_counted_and_has_a_test_or_a_difference() -> None:
+    text = (ROOT / "docs" / "reference" / "specifications.md").read_text()
+    summary = re.findall(r"^\| \w+ \((\w)\) \|.*\| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    assert [letter for letter, *_ in summary] == ["R", "S", "F", "U", "C"]
+    for letter, *counts in summary:
+        rows = re.findall(rf"^\| {letter}(\d+) \| (.+) \| (.*) \| (.+) \|$", text, re.MULTILINE)
+        assert [int(number) for number, *_ in rows] == list(range(1, len(rows) + 1))
+        tested = [row for row in rows if "::test_" in row[2] and row[3] == "passes"]
+        different = [row for row in rows if row[2] == "—" and row[3] == "[differs](differences.md#specifications)"]
+        assert [int(count) for count in counts] == [len(rows), len(tested), len(different)]
+        assert len(tested) + len(different) == len(rows)

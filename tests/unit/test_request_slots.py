@@ -1,11 +1,13 @@
 """Request slots: the limit holds, waiters continue in order, and no slot is lost."""
 
+import math
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from covey.request_slots import RequestSlots, Waiter
+from covey.request_slots import BUSY, RequestSlots, Waiter, not_counted, slot_released, time_left
 
 TIMEOUT_S = 30
 
@@ -86,3 +88,120 @@ def test_failed_request_returns_its_slot() -> None:
     for _ in range(3):
         with pytest.raises(LookupError):
             request_slots.guard(fails)({}, print)  # type: ignore[arg-type]
+
+
+def test_request_without_a_slot_at_its_deadline_is_told_so() -> None:
+    request_slots, leave = RequestSlots(1, timeout_s=0.05), threading.Event()
+    calls = list[bool]()
+
+    def holder(*_: object) -> list[bytes]:
+        leave.wait(TIMEOUT_S)
+        return []
+
+    def late(environ: dict[str, object], *_: object) -> list[bytes]:
+        calls.append(BUSY in environ)
+        return []
+
+    thread = threading.Thread(target=request_slots.guard(holder), args=({}, print), daemon=True)
+    thread.start()
+    while not calls or not calls[-1]:  # until the holder has the slot
+        request_slots.guard(late)({}, print)  # type: ignore[arg-type]
+    leave.set()
+    thread.join(TIMEOUT_S)
+    request_slots.guard(late)({}, print)  # type: ignore[arg-type]
+    assert calls[-1] is False, "no slot was lost"
+
+
+def test_request_continues_without_a_slot_when_its_wait_has_taken_too_long() -> None:
+    request_slots, inside, leave = RequestSlots(1, timeout_s=0.05), threading.Event(), threading.Event()
+    threads = list[threading.Thread]()
+
+    def holder(*_: object) -> list[bytes]:
+        inside.set()
+        leave.wait(TIMEOUT_S)
+        return []
+
+    def committed(*_: object) -> list[bytes]:
+        with request_slots.released():
+            threads.append(threading.Thread(target=request_slots.guard(holder), args=({}, print), daemon=True))
+            threads[0].start()
+            inside.wait(TIMEOUT_S)
+        return [b"committed"]
+
+    assert request_slots.guard(committed)({}, print) == [b"committed"]  # type: ignore[arg-type]
+    leave.set()
+    threads[0].join(TIMEOUT_S)
+    assert request_slots.guard(lambda *_: [b"done"])({}, print) == [b"done"]  # type: ignore[arg-type]
+
+
+def test_long_computation_does_not_use_up_the_deadline() -> None:
+    request_slots = RequestSlots(1, timeout_s=0.5)
+
+    def app(*_: object) -> list[bytes]:
+        with request_slots.computing():
+            time.sleep(0.6)
+        return [b"in time" if time_left() > 0 else b"late"]
+
+    assert request_slots.guard(app)({}, print) == [b"in time"]  # type: ignore[arg-type]
+    assert time_left() == math.inf
+
+
+def test_thread_without_a_slot_takes_none_by_waiting() -> None:
+    request_slots, waiter = RequestSlots(1), Waiter()
+    with request_slots.released(), slot_released():
+        request_slots.wake(waiter)
+    request_slots.sleep(waiter)
+    assert request_slots.guard(lambda *_: [b"done"])({}, print) == [b"done"]  # type: ignore[arg-type]
+
+
+class _Stream:
+    """A response of two pieces, which the server closes."""
+
+    def __init__(self) -> None:
+        self.pieces = iter([b"a", b"b"])
+        self.is_closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.pieces
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_request_beyond_the_most_is_refused_at_once_and_a_stream_counts_until_it_is_closed() -> None:
+    request_slots, sent = RequestSlots(5, max_requests=1), _Stream()
+
+    def is_busy() -> bool:
+        environ: dict[str, object] = {}
+        request_slots.guard(lambda *_: [b""])(environ, print)  # type: ignore[arg-type]
+        return BUSY in environ
+
+    stream = request_slots.guard(lambda *_: sent)({}, print)  # type: ignore[arg-type]
+    assert is_busy()
+    assert b"".join(stream) == b"ab"
+    assert is_busy(), "the server may still send its last piece"
+    stream.close()  # type: ignore[attr-defined]
+    assert sent.is_closed
+    assert not is_busy()
+    assert not is_busy(), "a refused request is not counted"
+
+
+def test_request_in_a_thread_for_long_waits_is_not_counted() -> None:
+    request_slots, busy = RequestSlots(5, max_requests=1), list[bool]()
+
+    def inner(environ: dict[str, object], *_: object) -> list[bytes]:
+        busy.append(BUSY in environ)
+        return []
+
+    def outer(*_: object) -> list[bytes]:
+        for number in range(3):
+            if number:
+                not_counted()
+            thread = threading.Thread(target=request_slots.guard(inner), args=({}, print))
+            thread.start()
+            thread.join(TIMEOUT_S)
+        return []
+
+    request_slots.guard(outer)({}, print)  # type: ignore[arg-type]
+    request_slots.guard(inner)({}, print)  # type: ignore[arg-type]
+    assert busy == [True, False, False, False]

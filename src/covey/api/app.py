@@ -10,6 +10,7 @@ import msgspec
 from falcon.media import JSONHandler
 
 from covey.api import errors
+from covey.api.agent import resources as agent_api
 from covey.api.authentication import Authenticator, Projects
 from covey.api.clustering import discovery as clustering_discovery
 from covey.api.clustering import errors as clustering_errors
@@ -22,10 +23,12 @@ from covey.api.cors import Cors
 from covey.api.dashboard import session as dashboard_session
 from covey.api.dashboard.responses import SecurityHeaders
 from covey.api.dashboard.routes import routes as dashboard_routes
-from covey.api.health import Health, Index, MetricsPage
+from covey.api.downloads import Downloads
+from covey.api.health import Health, Index, MetricsPage, SharedPing
 from covey.api.identity import projects as identity_api
 from covey.api.image import discovery as image_discovery
 from covey.api.image.images import Images
+from covey.api.image.schema_documents import SchemaDocuments
 from covey.api.metrics import Metrics
 from covey.api.middleware import Mounts, RequestMiddleware, VersionedPaths
 from covey.api.placement import discovery as placement_discovery
@@ -33,7 +36,7 @@ from covey.api.placement import errors as placement_errors
 from covey.api.placement import microversions as placement_versions
 from covey.api.placement.responses import typeless_when_empty
 from covey.api.placement.routes import routes as placement_routes
-from covey.api.requests import Request
+from covey.api.requests import BodyReads, Request
 from covey.ports import Access, Clock, NewUuid
 from covey.services import Services
 
@@ -59,7 +62,9 @@ class ApiSettings:
     auth_strategy: str = "none"
     dashboard: bool = True
     metrics: bool = True  # False where they have their own port
+    placement_max_body_bytes: int = 8 << 20
     max_streams: int = 16  # event streams of the dashboard, in this process
+    max_streams_per_project: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +82,38 @@ class AppParts:
     metrics: Metrics
     sign_in: dashboard_session.SignIn | None = None  # exchanges a password for a token, with Keystone
     cors: Cors | None = None
+    bodies: BodyReads = field(default_factory=BodyReads)
+    downloads: Downloads = field(default_factory=Downloads)
+    agent_downloads: Downloads = field(default_factory=Downloads)
     stopping: threading.Event = field(default_factory=threading.Event)  # set at shutdown
 
 
 def build(parts: AppParts, only: str | None = None) -> "WSGIApplication":
-    """Return the application of all APIs, each below its path, or of one API at the root."""
+    """Return the application of all APIs, each below its path, or of one API at the root.
+
+    Health checks and metrics need no request slot.
+    """
+    guard = parts.bodies.request_slots.guard
     below: dict[str, WSGIApplication] = {"healthcheck": _health(parts)}
     if parts.settings.metrics:
         below["metrics"] = _metrics(parts)
     if only is not None:
-        return Mounts(below, _BUILDERS[only](parts))
-    below |= {name: builder(parts) for name, builder in _BUILDERS.items()}
+        return Mounts(below, guard(_BUILDERS[only](parts)))
+    below["agent"] = guard(_agent(parts))
+    below |= {name: guard(builder(parts)) for name, builder in _BUILDERS.items()}
+    below["covey"] = below["compute"]  # the service type of Covey's own features, for clouds whose compute is Nova
     if parts.settings.dashboard:
-        below["dashboard"] = _dashboard(parts)
+        below["dashboard"] = guard(_dashboard(parts))
     if parts.projects is not None:
-        below["identity"] = _identity(parts, parts.projects)
+        below["identity"] = guard(_identity(parts, parts.projects))
     return Mounts(below, _plain(parts, [("/", Index(sorted(below)), None)]))
+
+
+def _agent(parts: AppParts) -> Api:
+    middleware = _middleware(parts, "agent", agent_api.is_open, is_routine=agent_api.is_routine)
+    middleware = replace(middleware, max_body_bytes=parts.settings.placement_max_body_bytes)  # console logs are long
+    routes = agent_api.routes(parts.services.agents, parts.agent_downloads)
+    return _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
 
 
 def _clustering(parts: AppParts) -> Api:
@@ -140,7 +161,7 @@ def _dashboard(parts: AppParts) -> Api:
 
 def _image(parts: AppParts) -> Api:
     versions = image_discovery.Versions()
-    images = Images(parts.services.images, parts.clock, parts.new_uuid, parts.settings.max_limit)
+    images = Images(parts.services.images, parts.clock, parts.new_uuid, parts.settings.max_limit, parts.downloads)
     routes: list[Route] = [
         ("/", versions, None),
         ("/v2", versions, "one"),
@@ -148,6 +169,7 @@ def _image(parts: AppParts) -> Api:
         ("/v2/images/{key}", images, "one"),
         ("/v2/images/{key}/file", images, "file"),
         ("/v2/images/{key}/tags/{tag}", images, "tag"),
+        ("/v2/schemas/{key}", SchemaDocuments(), None),
     ]
     middleware = _middleware(parts, "image", image_discovery.is_open)
     return _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
@@ -163,6 +185,7 @@ def _placement(parts: AppParts) -> "WSGIApplication":
         root_has_version=True,
         routes_options=True,
     )
+    middleware = replace(middleware, max_body_bytes=parts.settings.placement_max_body_bytes)
     app = _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
     app.add_middleware(placement_errors.MethodPolicy(_methods(routes)))
     placement_errors.install(app)
@@ -192,7 +215,7 @@ def _identity(parts: AppParts, projects: Projects) -> Api:
 
 
 def _health(parts: AppParts) -> Api:
-    health = Health(parts.ping)
+    health = Health(SharedPing(parts.ping))
     return _plain(parts, [("/", health, None), ("/live", health, "live")])
 
 
@@ -216,7 +239,9 @@ def _middleware(parts: AppParts, api: str, is_open: Callable[[Request], bool], *
         parts.metrics,
         is_open,
         max_body_bytes=settings.max_body_bytes,
+        bodies=parts.bodies,
         public_url=settings.public_url,
+        allows_origin=None if parts.cors is None else parts.cors.allows,
         **more,
     )
 

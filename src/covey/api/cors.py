@@ -45,9 +45,14 @@ class Cors:
             # Falcon echoes the origin to allow credentials. For a wildcard that would admit every site on the web.
             _WILDCARD if credentials and not any_origin else None,
         )
+        self._origins = None if any_origin else frozenset(origins)
         self._methods = frozenset(methods)
         self._headers = _SIMPLE_HEADERS | {name.lower() for name in headers}
         self._max_age_s = max_age_s
+
+    def allows(self, origin: str) -> bool:
+        """Return whether web pages of the origin may send requests."""
+        return self._origins is None or origin in self._origins
 
     def process_response(self, req: Request, resp: falcon.Response, resource: object, succeeded: bool) -> None:  # noqa: FBT001
         """Add the headers that an allowed origin needs; answer OPTIONS in place of the API."""

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from covey.api.requests import Request
-from covey.model.errors import CoveyError
+from covey.model.errors import Busy, CoveyError
 
 log = structlog.get_logger()
 
@@ -17,6 +17,8 @@ STATUS = {
     "invalid": HTTPStatus.BAD_REQUEST,
     "conflict": HTTPStatus.CONFLICT,
     "concurrent_update": HTTPStatus.CONFLICT,
+    "policy_violation": HTTPStatus.CONFLICT,
+    "read_only": HTTPStatus.CONFLICT,
     "duplicate_name": HTTPStatus.CONFLICT,
     "inventory_in_use": HTTPStatus.CONFLICT,
     "provider_in_use": HTTPStatus.CONFLICT,
@@ -35,6 +37,8 @@ STATUS = {
     "no_host": HTTPStatus.BAD_REQUEST,
     "no_valid_host": HTTPStatus.BAD_REQUEST,
     "driver_fault": HTTPStatus.SERVICE_UNAVAILABLE,
+    "lease_lost": HTTPStatus.SERVICE_UNAVAILABLE,
+    "operation_in_progress": HTTPStatus.SERVICE_UNAVAILABLE,
     "not_acceptable": HTTPStatus.NOT_ACCEPTABLE,
     "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "unsupported_media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -124,6 +128,8 @@ def install(app: falcon.App[Request, falcon.Response], render: Render, no_route:
 
     def expected(req: Request, resp: falcon.Response, error: CoveyError, _: object) -> None:
         respond(req, resp, STATUS[error.code], error.message)
+        if isinstance(error, Busy):
+            resp.retry_after = error.retry_after_s
 
     def unknown_route(req: Request, resp: falcon.Response, _: falcon.HTTPError, __: object) -> None:
         no_route(req, resp)

@@ -4,11 +4,13 @@ import os
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     generate_latest,
     start_http_server,
@@ -16,12 +18,17 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.samples import Sample
 
+from covey.model.agents import AgentState
+
 SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"  # where the serving processes share their numbers
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _REQUESTS = "covey_http_requests_total"
 _SECONDS = "covey_http_request_seconds"
 _CONFLICTS = "covey_claim_conflicts_total"
+_PARKED = "covey_jobs_parked"
+_NOVA_READ = "covey_nova_read_time_seconds"
+_AGENTS = "covey_agents"
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -65,6 +72,38 @@ class Metrics:
             "Claims that failed because another claim took the room first, and were decided again.",
             registry=self._registry,
         )
+        self._parked = Gauge(
+            _PARKED,
+            "Jobs that failed too often, so that no worker takes them.",
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
+        self._nova_read = Gauge(
+            _NOVA_READ,
+            "When the last complete reading of Nova by covey sync nova began, as a Unix time; 0 without any.",
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
+        self._agents = Gauge(
+            _AGENTS,
+            "Agents of hosts, by state: starting, up or down.",
+            ("state",),
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
+
+    def set_nova_read(self, at: datetime) -> None:
+        """Set the time, in UTC, of the last complete reading of Nova."""
+        self._nova_read.set(at.replace(tzinfo=UTC).timestamp())
+
+    def set_parked_jobs(self, number: int) -> None:
+        """Set the number of jobs that failed too often."""
+        self._parked.set(number)
+
+    def set_agents(self, numbers: Mapping[AgentState, int]) -> None:
+        """Set the number of agents in each state."""
+        for state, number in numbers.items():
+            self._agents.labels(state.value).set(number)
 
     def count_claim_conflict(self) -> None:
         """Count a claim that is decided again."""

@@ -1,7 +1,10 @@
 """Requests: their context, JSON body and query parameters."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -11,19 +14,21 @@ import msgspec
 from covey.api.validation import Query, Schema
 from covey.api.versions import Version
 from covey.model.access import Actor
-from covey.model.errors import Invalid
+from covey.model.control_characters import CONTROL, CONTROL_IN_TEXT
+from covey.model.errors import Busy, Invalid, TooLarge
+from covey.model.ids import ProjectId
+from covey.request_slots import ProjectLimit, RequestSlots, time_not_counted
 
 Json = dict[str, Any]
 
+_BROWSER_HEADERS = ("Origin", "Sec-Fetch-Site")  # every browser sends one of them with a change
 _JSON_TYPES = frozenset({"application/json", "application/vnd.openstack.compute+json"})
+_MAY_CONTROL = re.compile(rb"\\u00[0189]|\\u007[fF]|\\[bfnrt]|\x7f|\xc2[\x80-\x9f]")  # as JSON writes them
+_PIECE_BYTES = 16 << 10
+_BODY_S = 30
+_BODY_BYTES_S = 64 << 10
 _MAX_QUERY_PARAMETERS = 1000
 _MAX_FILTER_VALUES = 50  # a server has no more tags
-
-
-class TooLarge(Invalid):
-    """A JSON body is longer than `[api] max_body_bytes`."""
-
-    code = "too_large"
 
 
 class UnsupportedMedia(Invalid):
@@ -32,17 +37,38 @@ class UnsupportedMedia(Invalid):
     code = "unsupported_media"
 
 
+@dataclass(frozen=True, slots=True)
+class BodyReads:
+    """The request bodies that are being read. A body that arrives slowly occupies a thread, but no request slot."""
+
+    request_slots: RequestSlots = field(default_factory=RequestSlots)
+    limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(32, 16))
+
+    @contextmanager
+    def reading(self, project: str | None) -> Iterator[None]:
+        """Give up the request slot while the block reads a body. Raises Busy beyond the limits."""
+        if not self.limit.take(project):
+            raise Busy("Too many requests are incomplete. Retry in 1 second.")
+        with self.request_slots.released():
+            try:
+                yield
+            finally:
+                self.limit.release(project)
+
+
 @dataclass(slots=True)
 class Context:
     """What the middleware sets before a resource handles the request."""
 
     request_id: str = ""
+    global_request_id: str | None = None  # of the request that the caller serves, by which logs are joined
     logged_path: str = ""
     actor: Actor | None = None
     version: Version | None = None
     started: float = 0.0
     base_url: str = ""  # of this API as the caller reaches it, without a trailing slash
     max_body_bytes: int = 0
+    bodies: BodyReads = field(default_factory=BodyReads)
 
 
 class Request(falcon.Request):
@@ -58,6 +84,11 @@ class Request(falcon.Request):
         return self.context.actor
 
     @property
+    def project_id(self) -> ProjectId:
+        """The actor's project. Raises Forbidden for an actor without one."""
+        return self.actor.project_id or self.actor.own_project
+
+    @property
     def version(self) -> Version:
         """The requested microversion."""
         assert self.context.version is not None
@@ -69,54 +100,130 @@ class Request(falcon.Request):
 
     def links(self, path: str) -> list[Json]:
         """Return the links of a resource, as Nova writes them: below the version, and its bookmark without it."""
-        return [{"rel": "self", "href": self.link(f"/v2.1{path}")}, {"rel": "bookmark", "href": self.link(path)}]
+        return links(self.context.base_url, path)
+
+
+def links(base_url: str, path: str) -> list[Json]:
+    """Return what Request.links returns, for the many resources of a list."""
+    return [{"rel": "self", "href": f"{base_url}/v2.1{path}"}, {"rel": "bookmark", "href": f"{base_url}{path}"}]
 
 
 def read_bytes(request: Request) -> bytes:
-    """Return the whole body. Raises TooLarge above max_body_bytes, and reads no more than that."""
-    limit = request.context.max_body_bytes
-    body: bytes = b"" if (request.content_length or 0) > limit else body_stream(request).read(limit + 1)
-    if len(body) > limit or (request.content_length or 0) > limit:
+    """Return the whole body. Raises TooLarge above max_body_bytes, and reads no more than that; Invalid; Busy.
+
+    The time that the client takes does not count against the deadline of the request.
+    """
+    limit, length = request.context.max_body_bytes, request.content_length
+    if length is not None and length > limit:
         raise TooLarge("Request is too large.")
+    if length == 0:
+        return b""
+    with reading(request) as stream, time_not_counted():
+        body = _read_in_time(stream, limit + 1)
+    if len(body) > limit:
+        raise TooLarge("Request is too large.")
+    if length is not None and len(body) < length:
+        raise Invalid("The request body is shorter than its Content-Length.")
     return body
 
 
-def body_stream(request: Request) -> Any:  # noqa: ANN401 -- WSGI's own input has no type
-    """Return the body as a stream; the server delimits one without a length (chunked)."""
-    return request.stream if request.content_length is None else request.bounded_stream
+def _read_in_time(stream: Any, most: int, clock: Callable[[], float] = time.monotonic) -> bytes:  # noqa: ANN401
+    """Return up to so many bytes. Raises Invalid if they take longer than a slow line needs.
+
+    A client that sends next to nothing is idle_connections' business.
+    """
+    began, body = clock(), bytearray()
+    while len(body) < most and (piece := stream.read(min(_PIECE_BYTES, most - len(body)))):
+        body += piece
+        if clock() - began > _BODY_S + len(body) / _BODY_BYTES_S:
+            raise Invalid(f"The request body takes too long: more than {_BODY_S} s and 1 s for each 64 KiB.")
+    return bytes(body)
+
+
+@contextmanager
+def reading(request: Request) -> Iterator[Any]:
+    """Yield the body as a stream; the server delimits one without a length (chunked). Raises Busy."""
+    project = request.context.actor.project_id if request.context.actor else None
+    with request.context.bodies.reading(project):
+        yield request.stream if request.content_length is None else request.bounded_stream
 
 
 def read_json(request: Request) -> Any:  # noqa: ANN401 -- unknown until a schema has validated it
     """Return the body as JSON; None for an empty one. Raises UnsupportedMedia, TooLarge, Invalid."""
-    media_type = (request.content_type or "application/json").partition(";")[0].strip().lower()
-    if media_type not in _JSON_TYPES:
+    return parse_json(_read_typed(request))
+
+
+def _read_typed(request: Request) -> bytes:
+    """Return the body. From a browser it needs its type, which a page of another site cannot send without asking.
+
+    Senlin's own clients send some bodies without a type.
+    """
+    media_type = (request.content_type or "").partition(";")[0].strip().lower()
+    if media_type and media_type not in _JSON_TYPES:
         raise UnsupportedMedia("Unsupported Content-Type")
-    return parse_json(read_bytes(request))
+    body = read_bytes(request)
+    if body and not media_type and any(request.get_header(name) for name in _BROWSER_HEADERS):
+        raise UnsupportedMedia("Unsupported Content-Type: send application/json.")
+    return body
 
 
 def parse_json(body: bytes) -> Any:  # noqa: ANN401
-    """Parse JSON. Raises Invalid, also for U+0000 in a string, which PostgreSQL cannot store."""
+    """Parse JSON. Raises Invalid, also for control characters in a string, except tabs and line ends in a value."""
+    parsed = _decode(body)
+    _reject_control_characters(body, parsed)
+    return parsed
+
+
+def _decode(body: bytes) -> Any:  # noqa: ANN401
     if not body:
         return None
     try:
         parsed = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("Malformed request body") from error
-    try:
-        has_zero = b"\\u0000" in body and _has_zero_byte(parsed)
-    except RecursionError:
-        has_zero = True  # nested deeper than any request of this API
-    if has_zero:
-        raise Invalid("Malformed request body: a string may not contain the character U+0000.")
+    if b"\\u0000" in body:  # PostgreSQL cannot store it
+        _reject_control_characters(body, parsed)
     return parsed
 
 
+def _reject_control_characters(body: bytes, parsed: object) -> None:
+    try:
+        found = _find_control(parsed) if _MAY_CONTROL.search(body) else None
+    except RecursionError as error:  # nested deeper than any request of this API
+        raise Invalid("Malformed request body") from error
+    if found is not None:
+        raise Invalid(f"Malformed request body: a string may not contain the character U+{ord(found):04X}.")
+
+
 def read_body(request: Request, schema: Schema) -> Json:
-    """Return the validated body. Raises Invalid with the schema's message."""
-    body = read_json(request)
+    """Return the validated body. Raises Invalid with the schema's message, or for a control character."""
+    raw = _read_typed(request)
+    body: Json = _decode(raw)
     schema.check(body)
-    validated: Json = body
-    return validated
+    _reject_control_characters(raw, body)
+    return body
+
+
+def read_output(request: Request, schema: Schema) -> Json:
+    """Return the validated body, whose texts are what programs print: only NUL is removed. Raises Invalid."""
+    try:
+        body: Json = without_nul(msgspec.json.decode(_read_typed(request) or b"null"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid("Malformed request body") from error
+    schema.check(body)
+    return body
+
+
+def without_nul(value: Any) -> Any:  # noqa: ANN401 -- any JSON
+    """Return JSON without the character that PostgreSQL cannot store."""
+    match value:
+        case str():
+            return value.replace("\0", "")
+        case list():
+            return [without_nul(part) for part in value]
+        case dict():
+            return {without_nul(key): without_nul(part) for key, part in value.items()}
+    return value
 
 
 def read_query(request: Request, query: Query) -> Mapping[str, str]:
@@ -145,12 +252,15 @@ def limited(name: str, values: Collection[str], limit: int = _MAX_FILTER_VALUES)
     return tuple(values)
 
 
-def _has_zero_byte(value: object) -> bool:
+def _find_control(value: object) -> str | None:
+    """Return a control character that a text may not have, or a key."""
     match value:
         case str():
-            return "\0" in value
+            found = CONTROL_IN_TEXT.search(value)
+            return None if found is None else found[0]
         case list():
-            return any(_has_zero_byte(item) for item in value)
+            return next(filter(None, map(_find_control, value)), None)
         case dict():
-            return any("\0" in key or _has_zero_byte(item) for key, item in value.items())
-    return False
+            in_keys = (found[0] for key in value if (found := CONTROL.search(key)))
+            return next(in_keys, None) or _find_control(list(value.values()))
+    return None

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 from covey.model.errors import Invalid
 
+_TO_SECONDS = len("2026-01-31T12:00:00")
+
 
 def microseconds(moment: datetime | None) -> str | None:
     """Return a time as 2026-01-31T12:00:00.000001, without a zone, as Nova's older resources do."""
@@ -27,4 +29,4 @@ def moment(query: Mapping[str, str], name: str) -> datetime | None:
 
 def seconds(moment: datetime) -> str:
     """Return a time as 2026-01-31T12:00:00Z."""
-    return moment.isoformat(timespec="seconds") + "Z"
+    return moment.isoformat()[:_TO_SECONDS] + "Z"

@@ -3,10 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
-
-import falcon
 
 from covey.model.errors import Invalid, NotFound
 
@@ -40,8 +38,9 @@ class Versioned(Generic[T]):
 
     def __init__(self, since: Mapping[Version, T]) -> None:
         self._since = sorted(since.items(), key=lambda item: item[0], reverse=True)
+        self.at: Callable[[Version], T] = lru_cache(maxsize=128)(self._at)
 
-    def at(self, version: Version) -> T:
+    def _at(self, version: Version) -> T:
         """Return the value at a version: the one of the newest entry that is not newer."""
         return next(value for since, value in self._since if since <= version)
 
@@ -71,10 +70,15 @@ class VersionRange:
     minimum: Version
     maximum: Version
     legacy_header: str | None = None
+    alias: str | None = None  # a second service type, under which the catalogue may list the API
 
-    def negotiate(self, request: falcon.Request) -> Version:
-        """Return the version that a request asks for. Raises Invalid if malformed and NotAcceptable if out of range."""
-        text = self._requested(request)
+    @lru_cache(maxsize=256)  # noqa: B019 -- a range lives as long as the process
+    def negotiate(self, common: str, legacy: str | None) -> Version:
+        """Return the version that the two headers of a request ask for: OpenStack-API-Version and the legacy one.
+
+        Raises Invalid if it is malformed and NotAcceptable if it is out of range.
+        """
+        text = self._requested(common)[1] or legacy
         if text is None:
             return self.minimum
         if text == "latest":
@@ -93,16 +97,19 @@ class VersionRange:
     def _out_of_range(self, version: Version, text: str) -> Invalid:
         return NotAcceptable(version, self)
 
-    def _requested(self, request: falcon.Request) -> str | None:
-        for entry in (request.get_header("OpenStack-API-Version") or "").split(","):
+    def _requested(self, common: str) -> tuple[str, str | None]:
+        """Return the service type by which a request names this API, and the version that it asks for."""
+        for entry in common.split(","):
             service, _, version = entry.strip().partition(" ")
-            if service.lower() == self.service and version:
-                return version.strip()
-        return request.get_header(self.legacy_header) if self.legacy_header else None
+            if service.lower() in {self.service, self.alias} and version:
+                return service.lower(), version.strip()
+        return self.service, None
 
-    def headers(self, version: Version) -> dict[str, str]:
-        """Return the response headers that name the version."""
-        headers = {"OpenStack-API-Version": f"{self.service} {version}", "Vary": "OpenStack-API-Version"}
+    @lru_cache(maxsize=256)  # noqa: B019
+    def headers(self, version: Version, common: str = "") -> Mapping[str, str]:
+        """Return the response headers that name the version, by the service type in the request's header."""
+        service = self._requested(common)[0]
+        headers = {"OpenStack-API-Version": f"{service} {version}", "Vary": "OpenStack-API-Version"}
         if self.legacy_header:
             headers[self.legacy_header] = str(version)
             headers["Vary"] += f", {self.legacy_header}"

@@ -1,8 +1,12 @@
 """`covey demo`: a demo cloud on SQLite, in one directory."""
 
+import os
 import secrets
 import shlex
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,8 @@ from covey.cli.serve import run
 from covey.cli.users import with_user, write
 
 USERS = {"admin": ("admin", "admin"), "demo": ("demo", "member"), "other": ("other", "member")}  # (project, role)
+_TRIES = ("admin hypervisor list", "admin aggregate list --long", "demo flavor list")
+_TRIES_ON_LIBVIRT = ("admin hypervisor list", "demo server list", "demo console log show web-1")
 
 
 @click.command()
@@ -26,17 +32,26 @@ USERS = {"admin": ("admin", "admin"), "demo": ("demo", "member"), "other": ("oth
     show_default=True,
     help="Directory of the database and the files. An existing one is continued.",
 )
-def demo(port: int, data_dir: Path) -> None:
+@click.option("--libvirt", "on_libvirt", is_flag=True, help="Run servers as guests of this machine's libvirt.")
+def demo(port: int, data_dir: Path, on_libvirt: bool) -> None:
     """Run Covey with a demo fleet: 24 hosts, 8 racks, 4 switches, 3 maintenance zones, three users.
 
-    Everything is in one directory, on loopback only. Delete the directory to reset the demo.
+    Everything is in one directory, on loopback only. Delete the directory to reset the demo. With --libvirt this
+    machine is the only host, and two groups of servers run on it as real guests; that takes root and the extra
+    `libvirt`. The guests run on when the demo ends.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     passwords = _passwords(data_dir)
     _write_clouds(data_dir, port, passwords)
     home = data_dir.resolve()
+    real = (
+        ("driver", "backend", "agents"),
+        ("agents", "binding", "first"),  # this machine has any name; the agent's user is "agent"
+        ("image", "data_dir", str(home / "images")),
+    )
     options = Settings(
         overrides=(
+            *(real if on_libvirt else ()),
             ("api", "port", port),
             ("api", "host", "127.0.0.1"),
             ("api", "auth_strategy", "basic"),
@@ -46,8 +61,41 @@ def demo(port: int, data_dir: Path) -> None:
             ("log", "level", "warning"),
         )
     )
-    with resources.as_file(resources.files("covey.demo") / "fleet.yaml") as fleet:
-        run(options, str(fleet), _welcome(data_dir, port, passwords))
+    fleet_file = resources.files("covey.demo") / ("libvirt.yaml" if on_libvirt else "fleet.yaml")
+    with resources.as_file(fleet_file) as fleet, _guests(home, port) if on_libvirt else nullcontext():
+        run(options, str(fleet), _welcome(data_dir, port, passwords, on_libvirt=on_libvirt))
+
+
+@contextmanager
+def _guests(home: Path, port: int) -> Iterator[None]:
+    """Run this machine's agent, and start the demo's groups. Both wait for the service; guests run on after them."""
+    password = secrets.token_urlsafe(24)
+    users = home / "users.yaml"
+    write(users, with_user(yaml.safe_load(users.read_text()), "agent", "service", ("service",), password))
+    options = {
+        "OS_AGENT__AUTH_STRATEGY": "basic",
+        "OS_AGENT__USERNAME": "agent",
+        "OS_AGENT__PASSWORD": password,
+        "OS_LIBVIRT__INSTANCES_DIR": str(home / "instances"),
+        "OS_LOG__LEVEL": "warning",
+    }
+    url = f"http://127.0.0.1:{port}"
+    with (
+        _child("main", "agent", "--service", url, "--state-dir", str(home / "agent"), **options),
+        _child("demo_guests", url, str(home / "clouds.yaml")),
+    ):
+        yield
+
+
+@contextmanager
+def _child(module: str, *arguments: str, **variables: str) -> Iterator[None]:
+    """Run `main` of a module of this package in a process, until the block ends."""
+    command = [sys.executable, "-c", f"from covey.cli.{module} import main; main()", *arguments]
+    with subprocess.Popen(command, env=os.environ | variables) as child:  # noqa: S603 -- this program
+        try:
+            yield
+        finally:
+            child.terminate()
 
 
 def _passwords(data_dir: Path) -> dict[str, str]:
@@ -84,13 +132,15 @@ def _write_clouds(data_dir: Path, port: int, passwords: dict[str, str]) -> None:
     write(data_dir / "clouds.yaml", {"clouds": clouds})
 
 
-def _welcome(data_dir: Path, port: int, passwords: dict[str, str]) -> str:
+def _welcome(data_dir: Path, port: int, passwords: dict[str, str], *, on_libvirt: bool) -> str:
     installed = Path(sys.executable).with_name("openstack")
     client = shlex.quote(str(_short(installed))) if installed.exists() else "openstack"
     command = f"OS_CLIENT_CONFIG_FILE={shlex.quote(str(data_dir / 'clouds.yaml'))} {client} --os-cloud"
     users = "\n".join(
         f"    {name:<6} {passwords[name]}   {role} of project {project}" for name, (project, role) in USERS.items()
     )
+    tries = _TRIES_ON_LIBVIRT if on_libvirt else _TRIES
+    shown = "\n".join(f"    {command} {words}" for words in tries)
     return f"""
 Covey is at http://127.0.0.1:{port}/, its data in {data_dir}. Ctrl-C stops it.
 
@@ -98,9 +148,7 @@ Covey is at http://127.0.0.1:{port}/, its data in {data_dir}. Ctrl-C stops it.
 {users}
 
   Try, in another shell:
-    {command} admin hypervisor list
-    {command} admin aggregate list --long
-    {command} demo flavor list
+{shown}
 """
 
 

@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from covey import bootstrap
 from covey.cli.options import database_options, settings_of
+from covey.cli.output import echo
 from covey.fleet_file import parse, render
 from covey.model.fleet_file import FleetFile
 from covey.model.fleet_plan import FleetPlan, FleetState, describe
@@ -49,7 +50,7 @@ def apply_(
     desired = _read(file)
     changes = bootstrap.fleets(conf).compare(desired, prune=prune)
     if as_json:
-        click.echo(msgspec.json.encode({"changes": list(describe(changes)), "applied": not dry_run}))
+        echo(msgspec.json.encode({"changes": list(describe(changes)), "applied": not dry_run}))
     else:
         _show(changes, file)
     if changes.size and not dry_run:
@@ -62,7 +63,7 @@ def export(config_files: tuple[str, ...], database: str | None) -> None:
     """Print a fleet file of the service's state. Applying it changes nothing."""
     conf = settings_of(config_files, database).load()
     bootstrap.prepare(conf)
-    click.echo(render(bootstrap.fleets(conf).export()), nl=False)
+    echo(render(bootstrap.fleets(conf).export()), nl=False)
 
 
 def apply_file(conf: cfg.ConfigOpts, file: str) -> None:
@@ -81,18 +82,18 @@ def _read(file: str) -> FleetFile:
 def _apply(conf: cfg.ConfigOpts, desired: FleetFile, size: int, *, prune: bool = False) -> None:
     with click.progressbar(length=size, label="Applying the fleet file", file=sys.stderr, width=30) as bar:
         done = bootstrap.fleets(conf).apply(desired, bar.update, prune=prune)
-    click.echo(f"{done.size} changes made.", err=True)
+    echo(f"{done.size} changes made.", err=True)
 
 
 def _show(changes: FleetPlan, file: str) -> None:
     if not changes.size:
-        click.echo(f"{file}: nothing to change.", err=True)
+        echo(f"{file}: nothing to change.", err=True)
     for line in islice(describe(changes), _MAX_LINES):
-        click.secho(line, fg={"+": "green", "-": "red"}.get(line[0], "yellow"))
+        echo(line, fg={"+": "green", "-": "red"}.get(line[0], "yellow"))
     if changes.size > _MAX_LINES:
-        click.echo(f"… and {changes.size - _MAX_LINES} more (--json shows all)")
+        echo(f"… and {changes.size - _MAX_LINES} more (--json shows all)")
     if changes.left_alone.size:
-        click.echo(f"Not in the file, and kept: {_counts(changes.left_alone)}. (--prune removes it.)", err=True)
+        echo(f"Not in the file, and kept: {_counts(changes.left_alone)}. (--prune removes it.)", err=True)
 
 
 def _counts(state: FleetState) -> str:

@@ -6,6 +6,8 @@ from typing import NoReturn
 
 import click
 
+from covey.cli.output import echo
+
 _EPILOG = """\b
 Start here:
   covey demo                      run a demo with 24 simulated hosts
@@ -16,11 +18,15 @@ Start here:
 COMMANDS = {
     "serve": ("covey.cli.serve", "Serve the APIs."),
     "worker": ("covey.cli.worker", "Run background jobs without serving the APIs."),
+    "agent": ("covey.cli.agent", "Run the servers of one host."),
     "demo": ("covey.cli.demo", "Run a demo cloud with 24 simulated hosts."),
     "db": ("covey.cli.database", "Show and upgrade the database schema."),
     "fleet": ("covey.cli.fleet", "Apply or export a fleet file."),
+    "adopt": ("covey.cli.adopt", "Copy the data of another Placement service."),
+    "sync": ("covey.cli.sync", "Mirror what Nova knows."),
     "simulate": ("covey.cli.simulate", "Replay a workload on a fleet, with what-ifs and plots."),
     "manage": ("covey.cli.manage", "Repair inconsistencies in the database."),
+    "host": ("covey.cli.hosts", "Fence a host that has an agent."),
     "status": ("covey.cli.status", "Show the state of the database and the fleet."),
     "config": ("covey.cli.samples", "Print a sample covey.conf."),
     "policy": ("covey.cli.samples", "Print a sample policy.yaml."),
@@ -90,5 +96,5 @@ def _message(error: Exception) -> str | None:
 
 
 def _exit(message: str) -> NoReturn:
-    click.echo(message, err=True)
+    echo(message, err=True)
     sys.exit(1)

@@ -10,6 +10,7 @@ import msgspec
 
 from covey import bootstrap, clock_and_ids
 from covey.cli.options import database_options, settings_of
+from covey.cli.output import echo
 from covey.model.errors import NotFound, Unavailable
 from covey.services.manage import (
     Progress,
@@ -32,6 +33,22 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @click.group()
 def manage() -> None:
     """Repair what was modified outside Covey. The commands are idempotent and may run beside the service."""
+
+
+@manage.command("retry_jobs")
+@_json
+@database_options
+def retry_jobs(as_json: bool, config_files: tuple[str, ...], database: str | None) -> None:
+    """Let workers try all parked jobs again, once their cause is removed.
+
+    A job that fails [worker] max_attempts times is parked; `covey status` lists such jobs with their last error.
+    """
+    with _store(config_files, database).write() as tx:
+        number = tx.work.unpark()
+    if as_json:
+        _write({"retried": number})
+    else:
+        click.echo(f"{_count(number, 'parked job')} due now.")
 
 
 @manage.group()
@@ -65,10 +82,10 @@ def sync_aggregates(verbose: bool, as_json: bool, config_files: tuple[str, ...],
         _write({"added": added, "failed": failed, "total": result.total})
     else:
         for link in result.added if verbose else ():
-            click.echo(f"+ provider {link.host} in aggregate {link.aggregate} ({link.uuid})")
+            echo(f"+ provider {link.host} in aggregate {link.aggregate} ({link.uuid})")
         for name, reason in result.failed:
-            click.echo(f"! aggregate {name}: {reason}", err=True)
-        click.echo(f"{_count(len(result.added), 'link')} added, of {result.total} required.")
+            echo(f"! aggregate {name}: {reason}", err=True)
+        echo(f"{_count(len(result.added), 'link')} added, of {result.total} required.")
     sys.exit(_FAILED if result.failed else 0)
 
 
@@ -101,12 +118,12 @@ def sync_traits(dry_run: bool, as_json: bool, config_files: tuple[str, ...], dat
         )
     else:
         for name in result.created:
-            click.echo(f"+ trait {name}")
+            echo(f"+ trait {name}")
         for added in result.added:
-            click.echo(f"+ trait {added.trait} on {added.host} (aggregate {added.aggregate})")
+            echo(f"+ trait {added.trait} on {added.host} (aggregate {added.aggregate})")
         for name, trait in result.unknown:
-            click.echo(f"! aggregate {name} requires {trait}: neither a standard trait nor a CUSTOM_ one.")
-        click.echo(f"{_count(len(result.added), 'trait')} {_participle('added', dry_run=dry_run)}.")
+            echo(f"! aggregate {name} requires {trait}: neither a standard trait nor a CUSTOM_ one.")
+        echo(f"{_count(len(result.added), 'trait')} {_participle('added', dry_run=dry_run)}.")
     sys.exit(1 if result.unknown else 0)
 
 
@@ -136,11 +153,9 @@ def audit(delete: bool, as_json: bool, config_files: tuple[str, ...], database: 
         for orphan in found:
             for allocation in orphan.allocations:
                 consumer = f"{orphan.consumer.kind} {orphan.consumer.uuid}"
-                click.echo(
-                    f"{'-' if delete else '!'} {consumer} on {allocation.provider}: {_amounts(allocation.resources)}"
-                )
+                echo(f"{'-' if delete else '!'} {consumer} on {allocation.provider}: {_amounts(allocation.resources)}")
         consumers = _count(len(found), "consumer")
-        click.echo(f"{consumers} without a server or a migration {'deleted' if delete else 'found'}.")
+        echo(f"{consumers} without a server or a migration {'deleted' if delete else 'found'}.")
     sys.exit(0 if not found else _DELETED if delete else _FOUND)
 
 
@@ -180,10 +195,10 @@ def heal_allocations(
         )
     else:
         for healed in result.healed:
-            click.echo(f"~ server {healed.server} ({healed.name}): {_places(healed)}")
+            echo(f"~ server {healed.server} ({healed.name}): {_places(healed)}")
         for mismatch, reason in result.failed:
-            click.echo(f"! server {mismatch.server} ({mismatch.name}): {_places(mismatch)}: {reason}")
-        click.echo(f"{_count(len(result.healed), 'server')} {_participle('healed', dry_run=dry_run)}.")
+            echo(f"! server {mismatch.server} ({mismatch.name}): {_places(mismatch)}: {reason}")
+        echo(f"{_count(len(result.healed), 'server')} {_participle('healed', dry_run=dry_run)}.")
     sys.exit(_FAILED if result.failed else 0 if result.healed else _NOTHING)
 
 
@@ -208,11 +223,11 @@ def _bar(label: str) -> Iterator[StartProgress]:
 
 
 def _write(document: object) -> None:
-    click.echo(msgspec.json.encode(document))
+    echo(msgspec.json.encode(document))
 
 
 def _exit(message: str, status: int) -> NoReturn:
-    click.echo(message, err=True)
+    echo(message, err=True)
     sys.exit(status)
 
 

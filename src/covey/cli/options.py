@@ -7,14 +7,8 @@ import click
 
 from covey import bootstrap
 from covey.bootstrap import Settings
+from covey.cli.config_files import config_files_option
 
-_FILES = click.option(
-    "--config-file",
-    "config_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Configuration file; may be repeated. [default: ~/.covey/covey.conf, /etc/covey/covey.conf]",
-)
 _DATABASE = click.option(
     "--database",
     metavar="URL",
@@ -24,7 +18,7 @@ _DATABASE = click.option(
 
 def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --config-file and --database to a command."""
-    return _FILES(_DATABASE(command))
+    return config_files_option(_DATABASE(command))
 
 
 def settings_of(config_files: tuple[str, ...], database: str | None, **overrides: object) -> Settings:

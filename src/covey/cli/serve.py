@@ -1,9 +1,9 @@
 """`covey serve`: run the service."""
 
 import gc
-import ipaddress
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import tempfile
@@ -12,18 +12,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 import click
 import structlog
 from oslo_config import cfg
 
-from covey import bootstrap, cpu_affinity, logs
+from covey import bootstrap, cpu_affinity, idle_connections, logs
 from covey.api import metrics
+from covey.api.agent.schemas import MAX_WAIT_S
 from covey.api.app import APIS
+from covey.api.authentication.noauth import is_loopback
 from covey.bootstrap import Settings
 from covey.cli.fleet import apply_file
 from covey.cli.options import database_options, settings_of
+from covey.cli.watchdog import send_heartbeats
 from covey.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -35,6 +39,9 @@ _STARTUP_POLL_S = 0.05
 _PARENT_POLL_S = 0.5
 _GC_THRESHOLD = (10_000, 20, 20)  # requests create few reference cycles: collect rarely
 _SHUTDOWN_TIMEOUT_S = 30  # for running requests
+_CONNECTIONS = 8000  # of a process, besides those of agents that wait for calls
+_OTHER_FILES = 512
+_HEADER_TIMEOUT_S = 10  # also for the next request of a connection
 
 
 @click.command()
@@ -71,10 +78,12 @@ def run(options: Settings, fleet_file: str | None = None, welcome: str = "") -> 
     """Serve until the service is stopped. Raises Invalid for settings that cannot be served."""
     conf = options.load()
     reject_open_access(conf)
+    reject_short_connections(conf)
     _reject_used_port(conf.api.host, conf.api.port)
     if conf.api.metrics_port:
         _reject_used_port(conf.api.metrics_host, conf.api.metrics_port)
     logs.configure(conf.log.level, conf.log.format)
+    options = bootstrap.with_policy_file(options, conf)
     bootstrap.prepare(conf)
     if fleet_file is not None:
         apply_file(conf, fleet_file)
@@ -107,18 +116,25 @@ def _accepts(host: str, port: int) -> bool:
 
 def reject_open_access(conf: cfg.ConfigOpts) -> None:
     """Raise Invalid for auth_strategy=none on an address other than loopback."""
-    if conf.api.auth_strategy == "none" and not _is_loopback(conf.api.host):
+    if conf.api.auth_strategy == "none" and not is_loopback(conf.api.host):
         raise Invalid(
             f"auth_strategy=none disables authentication and requires a loopback address, not {conf.api.host}. "
             "Use --host 127.0.0.1, or auth_strategy=basic or keystone."
         )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def reject_short_connections(conf: cfg.ConfigOpts) -> None:
+    """Raise Invalid if connections would be closed while their requests are in progress."""
+    longest_s = conf.scheduler.rebalance_time_limit_s
+    if bootstrap.agent_polls(conf):
+        longest_s = max(longest_s, MAX_WAIT_S)
+    needed_s = conf.api.request_timeout_s + longest_s
+    if conf.api.connection_timeout_s <= needed_s:
+        raise Invalid(
+            f"[api] connection_timeout_s is {conf.api.connection_timeout_s:g}, but a request may take {needed_s:g} s: "
+            "[api] request_timeout_s, and [scheduler] rebalance_time_limit_s or the time that agents wait for calls. "
+            "Set more than that."
+        )
 
 
 def _reject_used_port(host: str, port: int) -> None:
@@ -145,14 +161,18 @@ def _shares_metrics(conf: cfg.ConfigOpts) -> bool:
 
 def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
     # The import starts a Rust runtime, which other commands do not need.
-    from granian import Granian  # noqa: PLC0415
     from granian.constants import HTTPModes, Interfaces  # noqa: PLC0415
+    from granian.http import HTTP1Settings  # noqa: PLC0415
     from granian.log import LogLevels  # noqa: PLC0415
 
+    from covey.cli.persistent_server import PersistentServer  # noqa: PLC0415
+
+    polls = bootstrap.agent_polls(conf)
     if _shares_metrics(conf):
         # A forked process would inherit modules that were imported before the metrics directory was set.
         multiprocessing.set_start_method("spawn", force=True)
-    Granian(
+    heartbeats, to_parent = multiprocessing.Pipe(duplex=False)
+    server = PersistentServer(
         "covey",
         address=conf.api.host,
         port=conf.api.port,
@@ -160,19 +180,37 @@ def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
         http=HTTPModes.http1,
         websockets=False,
         workers=conf.api.workers,
-        blocking_threads=conf.api.threads,
+        blocking_threads=conf.api.threads + polls,
+        backpressure=max_connections(polls),
+        http1_settings=HTTP1Settings(header_read_timeout=_HEADER_TIMEOUT_S * 1000),
         log_level=LogLevels.error,
-        respawn_failed_workers=True,
         workers_kill_timeout=_SHUTDOWN_TIMEOUT_S,
-    ).serve(target_loader=partial(_load, options, pin_cpu=conf.api.cpu_pinning), wrap_loader=False)
+    )
+    if conf.api.frozen_after_s:
+        server.watch(heartbeats, conf.api.frozen_after_s)
+    server.serve(target_loader=partial(_load, options, to_parent), wrap_loader=False)
 
 
-def _load(options: Settings, *, pin_cpu: bool) -> "WSGIApplication":
+def max_connections(polls: int) -> int:
+    """Return how many connections a serving process accepts, which its open files limit. Raises that limit."""
+    wanted = _CONNECTIONS + polls
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = wanted + _OTHER_FILES if hard == resource.RLIM_INFINITY else min(wanted + _OTHER_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return min(wanted, max(files - _OTHER_FILES, files // 2))
+
+
+def _load(options: Settings, to_parent: Connection) -> "WSGIApplication":
     """Build the application in a serving process, which ends when its parent is killed."""
-    if pin_cpu:
+    conf = options.load()
+    if conf.api.cpu_pinning:
         cpu_affinity.pin()
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), name="covey-parent", daemon=True).start()
+    send_heartbeats(to_parent)
     gc.set_threshold(*_GC_THRESHOLD)
+    most = max_connections(bootstrap.agent_polls(conf))
+    idle_connections.watch(conf.api.port, conf.api.connection_timeout_s, most)
     return bootstrap.wsgi(options, work=True, stopping=_stop_event())
 
 

@@ -2,23 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
+from keystoneauth1.exceptions import CatalogException
+from keystoneauth1.identity import BaseIdentityPlugin
 from openstack.connection import Connection
 from openstack.exceptions import ForbiddenException
+from openstack.proxy import Proxy
 from osc_lib.exceptions import CommandError
 from requests import Response
 
 MICROVERSION = "2.1000"
+NOVA_MICROVERSION = "2.64"  # the first with one policy and its rules
+SERVICE_TYPE = "covey"
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+class NotFoundError(CommandError):
+    """The service has no such object, or does not show it to the user."""
+
+
+@dataclass(frozen=True)
 class Api:
-    """The compute endpoint of the user's cloud, always at Covey's version."""
+    """Covey in the user's cloud, always at Covey's version.
+
+    It is the endpoint of the service type `covey`, if the cloud has one, else the compute endpoint.
+    """
 
     connection: Connection
 
@@ -51,7 +64,13 @@ class Api:
         return _id(self.connection.image.find_image(name, ignore_missing=False))
 
     def aggregate(self, name: str) -> int:
-        return int(_id(self.connection.compute.find_aggregate(name, ignore_missing=False)))
+        """Return the id of an aggregate in Covey; an aggregate of Nova has another one there."""
+        if not self.is_beside_nova:
+            return int(_id(self.connection.compute.find_aggregate(name, ignore_missing=False)))
+        for aggregate in self.get("os-aggregates")["aggregates"]:
+            if name in {str(aggregate["id"]), aggregate["uuid"], aggregate["name"]}:
+                return int(aggregate["id"])
+        raise CommandError(f"No Aggregate found for {name}")
 
     def project(self, name: str) -> str:
         """Return the id of a project; without the right to look it up, the name counts as the id."""
@@ -60,14 +79,49 @@ class Api:
         except ForbiddenException:
             return name
 
+    @cached_property
+    def is_beside_nova(self) -> bool:
+        """Whether the cloud's compute service is another one than Covey."""
+        return self._covey is not None and _address(self._covey) != _address(self.connection.compute)
+
+    def nova(self, method: str, *path: str, **more: Any) -> Json:  # noqa: ANN401 - the SDK's signature
+        """Return the response of the compute service, at Nova's version. Raises CommandError with its message."""
+        return _send(self.connection.compute, method, path, microversion=NOVA_MICROVERSION, **more)
+
+    @cached_property
+    def _covey(self) -> Proxy | None:
+        """The endpoint of type covey; None if clouds.yaml and the catalogue have none.
+
+        Credentials without a catalogue give the same address for every service type.
+        """
+        region, credentials = self.connection.config, self.connection.session.auth
+        named = region.config.get(f"{SERVICE_TYPE}_endpoint_override")
+        if not named and not isinstance(credentials, BaseIdentityPlugin):
+            return None
+        try:
+            client = region.get_session_client(SERVICE_TYPE)
+            return client if _address(client) else None
+        except CatalogException:  # it lists no such service
+            return None
+
     def _request(self, method: str, path: tuple[str, ...], **more: Any) -> Json:  # noqa: ANN401 - the SDK's signature
         """Return the document of the response. Raises CommandError with the service's message."""
-        url = "".join(f"/{quote(part, safe='')}" for part in path)
-        response: Response = self.connection.compute.request(url, method, microversion=MICROVERSION, **more)
-        if not response.ok:
-            raise CommandError(_error_message(response))
-        document: Json = response.json() if response.content else {}
-        return document
+        return _send(self._covey or self.connection.compute, method, path, microversion=MICROVERSION, **more)
+
+
+def _send(client: Proxy, method: str, path: tuple[str, ...], **more: Any) -> Json:  # noqa: ANN401
+    url = "".join(f"/{quote(part, safe='')}" for part in path)
+    response: Response = client.request(url, method, **more)
+    if response.status_code == HTTPStatus.NOT_FOUND:
+        raise NotFoundError(_error_message(response))
+    if not response.ok:
+        raise CommandError(_error_message(response))
+    document: Json = response.json() if response.content else {}
+    return document
+
+
+def _address(client: Proxy) -> str:
+    return str(client.get_endpoint() or "").rstrip("/")
 
 
 def _id(resource: Any) -> str:  # noqa: ANN401 - any resource of the SDK
@@ -76,7 +130,10 @@ def _id(resource: Any) -> str:  # noqa: ANN401 - any resource of the SDK
 
 def _error_message(response: Response) -> str:
     if response.status_code == HTTPStatus.NOT_ACCEPTABLE:
-        return f"The compute service does not support microversion {MICROVERSION}; it is not Covey."
+        return (
+            f"The compute service does not support microversion {MICROVERSION}; it is not Covey, and the catalogue has "
+            f"no service of type {SERVICE_TYPE}."
+        )
     try:
         faults = list(response.json().values())
     except (ValueError, AttributeError):

@@ -2,34 +2,31 @@
 
 Two plugins cannot define the same command: cliff uses the later one and warns at every command. So this plugin hooks
 into the stock command, by cliff's entry point of that name. Requests that the stock client supports stay with it, at
-the user's microversion.
+the user's microversion. Where compute is Nova, other requests create the group in both services, under one uuid.
 """
 
 from argparse import ArgumentParser, Namespace
 
 from cliff.command import Command
-from cliff.hooks import CommandHook
 
+from covey.client import nova_groups
 from covey.client.commands import KINDS, Record, add_policies, add_rules, api_of, record, shown
+from covey.client.stock_hooks import StockHook
 
 
-class SeveralPolicies(CommandHook):
+class SeveralPolicies(StockHook):
     """A hook of the stock command."""
+
+    epilog = (
+        "With Covey, --policy may be repeated and may name a scope. Example: openstack server group create"
+        " --policy anti-affinity:rack --policy soft-affinity:switch --rule max_server_per_rack=2 web"
+    )
 
     def __init__(self, command: Command) -> None:
         super().__init__(command)
         self._stock_parser = command.get_parser
         # cliff calls a hook's get_parser() before the command adds its options, too early to change one of them.
         command.get_parser = self._parser  # type: ignore[method-assign]
-
-    def get_parser(self, parser: ArgumentParser) -> ArgumentParser:
-        return parser
-
-    def get_epilog(self) -> str:
-        return (
-            "With Covey, --policy may be repeated and may name a scope. Example: openstack server group create"
-            " --policy anti-affinity:rack --policy soft-affinity:switch --rule max_server_per_rack=2 web"
-        )
 
     def before(self, parsed_args: Namespace) -> Namespace:
         policies = parsed_args.policy or [KINDS[0]]
@@ -38,9 +35,6 @@ class SeveralPolicies(CommandHook):
         else:
             self.cmd.take_action = self._create  # type: ignore[method-assign]
         return parsed_args
-
-    def after(self, parsed_args: Namespace, return_code: int) -> int:  # noqa: ARG002
-        return return_code
 
     def _parser(self, prog_name: str) -> ArgumentParser:
         parser = self._stock_parser(prog_name)
@@ -54,6 +48,8 @@ class SeveralPolicies(CommandHook):
         return parser
 
     def _create(self, parsed_args: Namespace) -> Record:
-        group = {"name": parsed_args.name, "policies": parsed_args.policy, "rules": parsed_args.rules}
-        created = api_of(self.cmd.app).post("os-server-groups", body={"server_group": group})
-        return record(shown(created["server_group"]))
+        api, name, policies, rules = api_of(self.cmd.app), parsed_args.name, parsed_args.policy, parsed_args.rules
+        if api.is_beside_nova:
+            return record(shown(nova_groups.create(api, name, policies, rules)))
+        group = {"name": name, "policies": policies, "rules": rules}
+        return record(shown(api.post(nova_groups.URL, body={"server_group": group})["server_group"]))

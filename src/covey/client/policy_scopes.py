@@ -5,7 +5,7 @@ from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
 from openstack.exceptions import SDKException
 from osc_lib.exceptions import CommandError
 
-from covey.client.api import Json
+from covey.client.api import Api, Json
 from covey.client.commands import Command, Lister, Record, ShowOne, Table, record, table
 
 URL = "os-policy-scopes"
@@ -41,12 +41,19 @@ class CreatePolicyScope(ShowOne):
 class ListPolicyScope(Lister):
     """List policy scopes.
 
-    Example: openstack policy scope list
+    Example: openstack policy scope list --as-project demo
     """
 
-    def take_action(self, parsed_args: Namespace) -> Table:  # noqa: ARG002
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        return _as_project(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: Namespace) -> Table:
         columns = {"ID": "id", "Name": "name"} | {flag.replace("_", " ").title(): flag for flag in FLAGS}
-        return table(columns, self.api.get(URL)["policy_scopes"])
+        scopes = self.api.get(URL, **_tenant(self.api, parsed_args))["policy_scopes"]
+        if parsed_args.as_project is not None:
+            columns["Identifiers"] = "identifiers"
+            scopes = [scope | {"identifiers": _identifiers(scope)} for scope in scopes]
+        return table(columns, scopes)
 
 
 class ShowPolicyScope(ShowOne):
@@ -56,17 +63,10 @@ class ShowPolicyScope(ShowOne):
     """
 
     def get_parser(self, prog_name: str) -> ArgumentParser:
-        parser = _for_one_scope(super().get_parser(prog_name))
-        parser.add_argument(
-            "--as-project",
-            metavar="<project>",
-            help="also show identifiers as this project sees them (name or ID; administrators only)",
-        )
-        return parser
+        return _as_project(_for_one_scope(super().get_parser(prog_name)))
 
     def take_action(self, parsed_args: Namespace) -> Record:
-        project = parsed_args.as_project
-        query = {} if project is None else {"as_tenant_id": self.api.project(project)}
+        query = _tenant(self.api, parsed_args)
         return record(self.api.get(URL, parsed_args.scope, **query)["policy_scope"])
 
 
@@ -146,8 +146,12 @@ class AddAggregate(ShowOne):
         return parser
 
     def take_action(self, parsed_args: Namespace) -> Record:
-        body = {self.action: {"aggregate": self.api.aggregate(parsed_args.aggregate)}}
+        body = {self.action: self.parameters(parsed_args)}
         return record(self.api.post(URL, parsed_args.scope, "action", body=body)["policy_scope"])
+
+    def parameters(self, parsed_args: Namespace) -> Json:
+        """Return the parameters of the action."""
+        return {"aggregate": self.api.aggregate(parsed_args.aggregate)}
 
 
 class RemoveAggregate(AddAggregate):
@@ -157,6 +161,15 @@ class RemoveAggregate(AddAggregate):
     """
 
     action = "remove_aggregate"
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        parser = super().get_parser(prog_name)
+        help_text = "remove it although policies of server groups name it; the audit reports these groups"
+        parser.add_argument("--force", action="store_true", help=help_text)
+        return parser
+
+    def parameters(self, parsed_args: Namespace) -> Json:
+        return super().parameters(parsed_args) | ({"force": True} if parsed_args.force else {})
 
 
 def _for_one_scope(parser: ArgumentParser) -> ArgumentParser:
@@ -177,3 +190,23 @@ def _change(command: Command, scope: str, changes: Json) -> None:
     if not changes:
         raise CommandError("Nothing to change: give at least one option.")
     command.api.put(URL, scope, body={"policy_scope": changes})
+
+
+def _as_project(parser: ArgumentParser) -> ArgumentParser:
+    parser.add_argument(
+        "--as-project",
+        metavar="<project>",
+        help="also show identifiers as this project sees them (name or ID; administrators only)",
+    )
+    return parser
+
+
+def _tenant(api: Api, parsed_args: Namespace) -> dict[str, str]:
+    project = parsed_args.as_project
+    return {} if project is None else {"as_tenant_id": api.project(project)}
+
+
+def _identifiers(scope: Json) -> list[str]:
+    """Return the identifiers that a project sees of a scope's domains; none if the scope keeps them from tenants."""
+    shown = (domain.get("obfuscated_group_id") for domain in scope["aggregates"])
+    return [identifier for identifier in shown if identifier is not None]

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 
 from osc_lib.exceptions import CommandError
 
+from covey.client import nova_groups
 from covey.client.api import Api, Json
 from covey.client.commands import (
     Command,
@@ -24,7 +25,7 @@ POLL_INTERVAL_S = 1.0
 RUNNING, DONE = "running", "done"
 
 
-class SetServerGroup(Command):
+class SetServerGroup(ShowOne):
     """Change a server group. Members that violate a new policy are not moved; the audit lists them.
 
     Example: openstack server group set web --policy anti-affinity:rack --rule max_server_per_rack=2
@@ -39,12 +40,17 @@ class SetServerGroup(Command):
         rules.add_argument("--no-rule", action="store_const", const={}, dest="rules", help="remove all rules")
         return parser
 
-    def take_action(self, parsed_args: Namespace) -> None:
+    def take_action(self, parsed_args: Namespace) -> Record:
         given = {"name": parsed_args.name, "policies": parsed_args.policy, "rules": parsed_args.rules}
         changes = {field: value for field, value in given.items() if value is not None}
         if not changes:
             raise CommandError("Nothing to change: give at least one option.")
-        self.api.put("os-server-groups", self.api.group(parsed_args.group), body={"server_group": changes})
+        changed = self.api.put(nova_groups.URL, self.api.group(parsed_args.group), body={"server_group": changes})
+        group = changed["server_group"]
+        stricter = nova_groups.stricter_policy(self.api, group) if self.api.is_beside_nova else None
+        if stricter is not None:
+            self.log.warning("Nova still holds the group to %s, which no service can change there.", stricter)
+        return record(shown(group))
 
 
 class AddServer(ShowOne):
@@ -92,12 +98,29 @@ class AuditServerGroup(Lister):
 
     def take_action(self, parsed_args: Namespace) -> Table:
         query = {"violations": "true"} if parsed_args.violations else {}
-        document = self.api.get("os-server-groups", self.api.group(parsed_args.group), "audit", **query)
+        group = self.api.group(parsed_args.group)
+        document = self.api.get("os-server-groups", group, "audit", **query)
+        if parsed_args.formatter == "table":  # other formats are for programs
+            self.app.stdout.write(_headline(self.api.get("os-server-groups", group)["server_group"]))
         audit = document["server_group_policy_audit"]
         if not parsed_args.violations:
             return table({"Server ID": "instance_id", "Placements": "placements"}, audit["members"])
         fields = ("policy", "scope", "domain", "members", "soft", "reason")
         return table({field.title(): field for field in fields}, audit["violations"])
+
+
+class EvacuateServerGroup(Lister):
+    """Evacuate the members of a group that are on hosts which are down.
+
+    Example: openstack server group evacuate web
+    """
+
+    def get_parser(self, prog_name: str) -> ArgumentParser:
+        return for_one_group(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: Namespace) -> Table:
+        outcomes = self.api.act(parsed_args.group, "evacuate", {})["evacuations"]
+        return table({"Server ID": "instance_id", "Accepted": "accepted", "Reason": "reason"}, outcomes)
 
 
 class PreviewServerGroup(ShowOne):
@@ -183,6 +206,7 @@ def _for_new_members(parser: ArgumentParser) -> ArgumentParser:
     for_one_group(parser)
     parser.add_argument("--flavor", metavar="<flavor>", required=True, help="flavor of the servers (name or ID)")
     parser.add_argument("--image", metavar="<image>", help="image of the servers (name or ID)")
+    parser.add_argument("--availability-zone", metavar="<zone>", help="availability zone of the servers")
     return parser
 
 
@@ -190,7 +214,15 @@ def _template(api: Api, parsed_args: Namespace) -> Json:
     template = {"flavor": api.flavor(parsed_args.flavor)}
     if parsed_args.image is not None:
         template["image"] = api.image(parsed_args.image)
+    if parsed_args.availability_zone is not None:
+        template["availability_zone"] = parsed_args.availability_zone
     return template
+
+
+def _headline(group: Json) -> str:
+    """Return a line with the name, the policies and the rules of a group."""
+    rules = "".join(f"; {name}={limit}" for name, limit in group["rules"].items())
+    return f"{group['name']}: {', '.join(group['policies'])}{rules}\n"
 
 
 def _latest(api: Api, group: str) -> Json:

@@ -27,7 +27,6 @@ _MAX_NUMBER_LENGTH = 100
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RANGE = re.compile(r"\[[0-9]+-[0-9]+\]")
 _TAG = "tag:yaml.org,2002:"
-_MERGE = _TAG + "merge"
 _RESOLVER = Resolver()
 _NUMBERS = SafeConstructor()
 
@@ -164,8 +163,7 @@ class _Composer:
 
     def _alias(self, event: yaml.AliasEvent) -> Node:
         if event.anchor not in self._anchors:
-            message = f"alias *{event.anchor} names no anchor that is complete before it"
-            raise UnreadableError(_start(event), message)
+            raise UnreadableError(_start(event), f"alias *{event.anchor} names no anchor that is complete before it")
         node, size = self._anchors[event.anchor]
         self._size += size
         self._aliased += size

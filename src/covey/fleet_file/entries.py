@@ -11,12 +11,14 @@ from covey.fleet_file.names import (
     domain_error,
     expand_names,
     host_error,
+    resource_class_error,
     trait_error,
     zone_error,
 )
 from covey.fleet_file.problems import Path, Plain, quoted
-from covey.fleet_file.schema import AggregateDoc, FlavorDoc, HostDoc, ImageDoc, OneOrMore, ScopeDoc
+from covey.fleet_file.schema import AggregateDoc, FlavorDoc, HostDoc, ImageDoc, InventoryDoc, OneOrMore, ScopeDoc
 from covey.model.fleet_file import FlavorEntry, HostEntry, ImageEntry, ScopeEntry
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, Inventory
 
 HOST_SCOPE = "host"
 _RESERVED_METADATA = {"availability_zone": "zone", "policy_scope": "scope"}
@@ -37,6 +39,7 @@ class HostGroup:
 def read_host(doc: HostDoc, path: Path, room: int, problems: ProblemCollector) -> HostGroup:
     """Read an entry under `hosts`, which may define at most `room` hosts."""
     _check_traits(doc.get("traits", []), (*path, "traits"), problems)
+    _check_inventories(doc.get("inventories", {}), (*path, "inventories"), problems)
     size = count_names(doc["name"], (*path, "name"), problems)
     if size > room:
         problems.at((*path, "name"), f"brings the file to more than {MAX_NAMES:,} hosts")
@@ -89,10 +92,19 @@ def _hosts(doc: HostDoc, group: HostGroup) -> tuple[HostEntry, ...]:
     sizes = int(doc["vcpus"]), int(doc["memory_mb"]), int(doc["disk_gb"])
     ratios = {resource: float(ratio) for resource, ratio in doc.get("ratios", {}).items()}
     traits = frozenset(doc.get("traits", []))
+    inventories = (
+        {name: _inventory(each) for name, each in doc["inventories"].items()} if "inventories" in doc else None
+    )
     zones: list[str | None] = [zone.text for zone in group.zones] or [None] * len(group.names)
     return tuple(
         HostEntry(
-            name.text, *sizes, ratios, zone, traits, {scope: names[i].text for scope, names in group.domains.items()}
+            name.text,
+            *sizes,
+            ratios,
+            zone,
+            traits,
+            {scope: names[i].text for scope, names in group.domains.items()},
+            inventories,
         )
         for i, (name, zone) in enumerate(zip(group.names, zones, strict=True))
     )
@@ -113,6 +125,32 @@ def _check_traits(traits: list[str], path: Path, problems: ProblemCollector) -> 
     for index, trait in enumerate(traits):
         if fault := trait_error(trait):
             problems.at((*path, index), fault)
+
+
+def _check_inventories(inventories: dict[str, InventoryDoc], path: Path, problems: ProblemCollector) -> None:
+    for name, doc in inventories.items():
+        if fault := resource_class_error(name):
+            problems.at_key((*path, name), fault)
+        inventory = _inventory(doc)
+        if inventory.reserved > inventory.total:
+            problems.at((*path, name, "reserved"), f"must not exceed the total of {inventory.total}")
+        if inventory.units.min_unit > inventory.units.max_unit:
+            problems.at((*path, name, "min_unit"), f"must not exceed the max_unit of {inventory.units.max_unit}")
+
+
+def _inventory(doc: InventoryDoc) -> Inventory:
+    default = NO_UNIT_LIMITS
+    units = (
+        doc.get("min_unit", default.min_unit),
+        doc.get("max_unit", default.max_unit),
+        doc.get("step_size", default.step_size),
+    )
+    return Inventory(
+        int(doc["total"]),
+        int(doc.get("reserved", 0)),
+        float(doc.get("allocation_ratio", 1.0)),
+        units=AllocationUnits(*map(int, units)),
+    )
 
 
 def _texts(values: dict[str, Plain], path: Path, problems: ProblemCollector) -> dict[str, str]:

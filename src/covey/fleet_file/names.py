@@ -13,6 +13,7 @@ import os_traits
 from covey.fleet_file.document import ProblemCollector
 from covey.fleet_file.problems import Path, did_you_mean, quoted
 from covey.fleet_file.schema import NAME, OneOrMore, is_name
+from covey.model.vocabulary import CUSTOM_NAME, STANDARD_CLASSES
 
 MAX_NAMES = 1_000_000
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
@@ -21,6 +22,7 @@ _HOST_NAME = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 _CUSTOM_TRAIT = re.compile(r"CUSTOM_[A-Z0-9_]+")
 _MAX_TRAIT_LENGTH = 255
 _STANDARD_TRAITS = frozenset(os_traits.get_traits())
+_SIZES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 Rule: TypeAlias = Callable[[str], str]
 """Returns the error of a name; an empty text for a valid one."""
@@ -66,27 +68,22 @@ def _split(pattern: str) -> tuple[list[str], list[_Range]]:
     parts = _BRACKETS.split(pattern)
     texts, bounds = parts[::2], parts[1::2]
     if any("[" in text or "]" in text for text in texts):
-        msg = f"a bracket in {quoted(pattern)} has no partner; write a range as in node-[01-12]"
-        raise RangeError(msg)
+        raise RangeError(f"a bracket in {quoted(pattern)} has no partner; write a range as in node-[01-12]")
     ranges = [_range(text) for text in bounds]
     if prod(map(len, ranges)) > MAX_NAMES:
-        msg = f"{quoted(pattern)} makes more than {MAX_NAMES:,} names"
-        raise RangeError(msg)
+        raise RangeError(f"{quoted(pattern)} makes more than {MAX_NAMES:,} names")
     return texts, ranges
 
 
 def _range(text: str) -> _Range:
     match = _BOUNDS.fullmatch(text)
     if match is None:
-        msg = f"{quoted(f'[{text}]')} is not a range; write two whole numbers, as in [01-12]"
-        raise RangeError(msg)
+        raise RangeError(f"{quoted(f'[{text}]')} is not a range; write two whole numbers, as in [01-12]")
     first, last = match.groups()
     if int(first) > int(last):
-        msg = f"{quoted(f'[{text}]')} runs backwards; write the smaller number first"
-        raise RangeError(msg)
+        raise RangeError(f"{quoted(f'[{text}]')} runs backwards; write the smaller number first")
     if len(first) != len(last) and (len(first) > len(last) or last.startswith("0")):
-        msg = f"{quoted(f'[{text}]')} pads its two numbers differently; write both with as many digits"
-        raise RangeError(msg)
+        raise RangeError(f"{quoted(f'[{text}]')} pads its two numbers differently; write both with as many digits")
     return _Range(int(first), int(last), width=len(first))
 
 
@@ -126,6 +123,18 @@ def trait_error(trait: str) -> str:
         return f"{quoted(trait)} must be CUSTOM_, then A to Z, 0 to 9 and '_', {_MAX_TRAIT_LENGTH} characters at most"
     hint = did_you_mean(trait, _STANDARD_TRAITS) or "; a trait of your own starts with CUSTOM_"
     return f"{quoted(trait)} is not a standard trait{hint}"
+
+
+def resource_class_error(name: str) -> str:
+    """Return the error of a resource class under `inventories`."""
+    if name in _SIZES:
+        return f"{name} is set by the key '{_SIZES[name]}:'"
+    if name in STANDARD_CLASSES or CUSTOM_NAME.fullmatch(name):
+        return ""
+    if CUSTOM_NAME.fullmatch(name.upper()):
+        return f"{quoted(name)} is not a resource class; did you mean '{name.upper()}'?"
+    hint = did_you_mean(name, STANDARD_CLASSES) or "; a class of your own starts with CUSTOM_"
+    return f"{quoted(name)} is not a resource class{hint}"
 
 
 def count_names(value: OneOrMore, path: Path, problems: ProblemCollector) -> int:

@@ -9,6 +9,7 @@ import yaml
 
 from covey.fleet_file.problems import Plain
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, HostEntry, ImageEntry, ScopeEntry
+from covey.model.inventory import NO_UNIT_LIMITS, Inventory
 
 Entry: TypeAlias = dict[str, Plain]
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})", re.DOTALL)
@@ -74,7 +75,20 @@ def _host(run: Sequence[HostEntry]) -> Entry:
         "traits": list[Plain](sorted(host.traits)),
         "domains": dict(host.domains),
     }
-    return {key: value for key, value in entry.items() if value not in (None, [], {})}
+    entry = {key: value for key, value in entry.items() if value not in (None, [], {})}
+    if host.inventories is not None:
+        entry["inventories"] = {name: _inventory(each) for name, each in host.inventories.items()}
+    return entry
+
+
+def _inventory(inventory: Inventory) -> Entry:
+    entry: Entry = {
+        "reserved": inventory.reserved,
+        **inventory.units._asdict(),
+        "allocation_ratio": inventory.allocation_ratio,
+    }
+    default: Entry = {"reserved": 0, **NO_UNIT_LIMITS._asdict(), "allocation_ratio": 1.0}
+    return {"total": inventory.total, **{key: value for key, value in entry.items() if value != default[key]}}
 
 
 def _range(first: str, size: int) -> str:

@@ -35,6 +35,18 @@ class HostDoc(TypedDict):
     zone: NotRequired[OneOrMore]
     traits: NotRequired[list[str]]
     domains: NotRequired[dict[str, OneOrMore]]
+    inventories: NotRequired[dict[str, "InventoryDoc"]]
+
+
+class InventoryDoc(TypedDict):
+    """The inventory of one resource class."""
+
+    total: float
+    reserved: NotRequired[float]
+    min_unit: NotRequired[float]
+    max_unit: NotRequired[float]
+    step_size: NotRequired[float]
+    allocation_ratio: NotRequired[float]
 
 
 class ScopeDoc(TypedDict):
@@ -148,6 +160,19 @@ HOST = _mapping(
         "type": "object",
         "description": "a mapping of scopes to domains",
         "additionalProperties": ONE_OR_MORE,
+    },
+    inventories={
+        "type": "object",
+        "description": "a mapping of resource classes to inventories",
+        "additionalProperties": _mapping(
+            ("total",),
+            total=_whole_number(1),
+            reserved=_whole_number(0),
+            min_unit=_whole_number(1),
+            max_unit=_whole_number(1),
+            step_size=_whole_number(1),
+            allocation_ratio=RATIO,
+        ),
     },
 )
 SCOPE = _mapping(("name",), name=SCOPE_NAME, allow_identifiers=SWITCH, obfuscate_identifiers=SWITCH)

@@ -1,11 +1,16 @@
 """Actors, the targets that they act on, and access rules."""
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from covey.model.errors import Forbidden
 from covey.model.ids import ProjectId, UserId
+
+V = TypeVar("V")
 
 # Each role implies the roles after it, as in Keystone.
 IMPLIED_ROLES = {"admin": ("manager", "member", "reader"), "manager": ("member", "reader"), "member": ("reader",)}
+OPERATORS = ProjectId("")  # owns what belongs to no project; no actor has this project
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +18,22 @@ class Actor:
     """An authenticated user, acting for a project."""
 
     user_id: UserId
-    project_id: ProjectId
+    project_id: ProjectId | None  # None: the token is for a domain or for the system
     roles: frozenset[str]
     user_name: str = ""
     project_name: str = ""
     system_scoped: bool = False  # the token is for the whole system, not for a project
+
+    def __post_init__(self) -> None:
+        if self.project_id == OPERATORS:
+            raise ValueError("an actor without a project has the project None")
+
+    @property
+    def own_project(self) -> ProjectId:
+        """The project that owns what the actor creates. Raises Forbidden for an actor without one."""
+        if self.project_id is None:
+            raise Forbidden("The token is not for a project. Send a project-scoped one.")
+        return self.project_id
 
 
 def with_implied_roles(roles: frozenset[str]) -> frozenset[str]:
@@ -32,6 +48,14 @@ class Target:
     project_id: str | None = None
     user_id: str | None = None
     scope_name: str | None = None  # of a policy scope
+
+
+@dataclass(frozen=True, slots=True)
+class Restricted(Generic[V]):
+    """A record of the catalogue, and the projects that may use it; None means all."""
+
+    record: V
+    projects: frozenset[ProjectId] | None = None
 
 
 @dataclass(frozen=True, slots=True)

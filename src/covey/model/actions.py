@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
+from covey.model.resources import quota_size
 
 UNDER_WAY = ("preparing", "finished")  # the statuses in which a migration holds allocations
 
@@ -64,18 +65,28 @@ class Migration:
     created_at: datetime
     updated_at: datetime
     id: int = 0
+    abort: bool = False  # its end was requested
 
     @property
     def upsize_delta(self) -> tuple[int, int]:
         """Cores and MB of memory by which the new flavor exceeds the old one. Quotas count the larger of both."""
-        old, new = self.old_flavor, self.new_flavor
-        return max(0, new.vcpus - old.vcpus), max(0, new.memory_mb - old.memory_mb)
+        return _excess(quota_size(self.new_flavor), quota_size(self.old_flavor))
 
     @property
     def downsize_delta(self) -> tuple[int, int]:
         """Cores and MB of memory by which the old flavor exceeds the new one."""
-        old, new = self.old_flavor, self.new_flavor
-        return max(0, old.vcpus - new.vcpus), max(0, old.memory_mb - new.memory_mb)
+        return _excess(quota_size(self.old_flavor), quota_size(self.new_flavor))
+
+    @property
+    def charged(self) -> tuple[int, int]:
+        """Cores and MB of memory that the server uses of the quota until the migration is confirmed or reverted."""
+        (old_cores, old_ram), (cores, ram) = quota_size(self.old_flavor), quota_size(self.new_flavor)
+        return max(old_cores, cores), max(old_ram, ram)
+
+
+def _excess(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    (cores, ram), (other_cores, other_ram) = one, other
+    return max(0, cores - other_cores), max(0, ram - other_ram)
 
 
 @dataclass(frozen=True, slots=True)

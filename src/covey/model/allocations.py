@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from covey.model.ids import GroupId
 from covey.model.providers import InventoryRecord
 
 INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"  # the consumer types that the Compute API creates
@@ -68,6 +69,7 @@ class LockedRows:
     providers: Mapping[str, int]  # ids by uuid of the requested providers that exist
     inventories: Mapping[int, Mapping[str, InventoryRecord]]  # their inventories, by provider id
     exceeding: Sequence[tuple[int, str, int]] = ()  # amounts added in the same round trip that exceed the capacity
+    groups: frozenset[GroupId] = frozenset()  # to which consumers belong
 
 
 @dataclass(frozen=True, slots=True)

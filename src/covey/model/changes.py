@@ -1,9 +1,9 @@
 """Changes of the fleet since a reader's cursor."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from covey.model.resources import Resources, server_resources
+from covey.model.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,28 +21,12 @@ class Cursor:
     floor: int = 0  # rows up to here have transaction ids of another server: the database was restored from a dump
     server: str = ""  # when the database server started: another server may reuse transaction ids
 
-    def is_older_than(self, other: "Cursor") -> bool:
-        """Return whether the snapshot was taken before the other one, on the same server."""
-        if self.xmax != other.xmax:
-            return self.xmax < other.xmax
-        return len(self.in_progress) > len(other.in_progress) or self.seq < other.seq
 
-
-@dataclass(frozen=True, slots=True)
-class UsageChange:
+class UsageChange(NamedTuple):
     """The change of a provider's usage. Negative amounts are released resources."""
 
-    host_id: int
-    vcpus: int
-    memory_mb: int
-    disk_gb: int
-    others: tuple[tuple[str, int], ...] = ()  # (resource class, amount)
-
-    @property
-    def amounts(self) -> Resources:
-        """The amounts by resource class."""
-        own = server_resources(self.vcpus, self.memory_mb, self.disk_gb)
-        return Resources({**own, **dict(self.others)}) if self.others else own
+    provider: int
+    amounts: Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +40,19 @@ class StructuralChange:
 
 
 @dataclass(frozen=True, slots=True)
+class CatalogueChange:
+    """The flavors and images that one transaction changed or deleted, by id."""
+
+    flavors: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Changes by other writers. If the log is not `intact`, some are missing: the reader must load everything."""
 
     cursor: Cursor
     uses: tuple[UsageChange, ...] = ()
     structure: tuple[StructuralChange, ...] = ()  # in the order of their commits
+    catalogue: tuple[CatalogueChange, ...] = ()
     intact: bool = True
-
-
-def is_chain(changes: Iterable[StructuralChange], before: str, after: str) -> bool:
-    """Return whether the changes lead from one topology token to the other, without a gap."""
-    for change in changes:
-        if change.previous != before:
-            return False
-        before = change.token
-    return before == after

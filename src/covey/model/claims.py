@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from uuid import UUID
 
 from covey.model.errors import CoveyError
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, ProjectId, ServerId, UserId
-from covey.model.resources import Resources
-from covey.model.servers import Details, HostRequirements, PlacementRequest, Server
+from covey.model.resources import ResourceRequest, Resources
+from covey.model.servers import BootData, Details, HostRequirements, PlacementRequest, Server
 
 IdempotencyKey = tuple[ProjectId, str]
 """A project, and its own name for a request."""
@@ -27,9 +26,11 @@ class ResolvedRequest:
     """What the references in a request stand for."""
 
     flavor: Flavor
+    resources: ResourceRequest
     placement: PlacementRequest
     requirements: HostRequirements
     refusal: str | None = None  # why no host can take the servers, where that is known before planning
+    versions: tuple[int, int] | None = None  # of flavor and image, if they are cached and may be outdated
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class ServerRequest:
     user_id: UserId
     name: str
     flavor_ref: str
-    image_ref: str | None
+    image_ref: str | None  # the image that the server boots, also from a volume
     details: Details
     request_id: str
     now: datetime
@@ -59,19 +60,12 @@ class ServerRequest:
     count: int = 1
     minimum: int = 1
     tags: frozenset[str] = frozenset()
-    idempotency_key: str | None = None
+    boot: BootData | None = None
+    key: IdempotencyKey | None = None  # if the client sent one
     fingerprint: str = ""  # of the body: a key belongs to one request
+    volume_backed: bool = False  # the server boots from a volume, so it shows no image
     names_and_metadata: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of each server, where they differ
     resolved: ResolvedRequest | None = None
-
-    @property
-    def key(self) -> IdempotencyKey | None:
-        """The idempotency key, if the client sent one."""
-        return None if self.idempotency_key is None else (self.project_id, self.idempotency_key)
-
-    def server_id(self, number: int) -> ServerId:
-        """Return the id of the server with this number in the batch; the first is 0."""
-        return self.first_id if number == 0 else ServerId(str(UUID(int=UUID(self.first_id).int + number)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +75,7 @@ class NewServer:
     server: Server
     request_id: str
     allocations: Allocations = field(default_factory=dict)
+    boot: BootData | None = None
 
 
 @dataclass(slots=True)
@@ -88,7 +83,8 @@ class Plan:
     """What one transaction writes for several requests, and the outcome of each request."""
 
     outcomes: list[list[Server] | CoveyError] = field(default_factory=list)  # in the order of the requests
-    new_servers: list[NewServer] = field(default_factory=list)
+    placed: list[NewServer] = field(default_factory=list)
+    failed: list[NewServer] = field(default_factory=list)  # without a host
     taken: list[tuple[Sequence[int], Resources]] = field(default_factory=list)  # room taken from the fleet in memory
     groups: dict[GroupId, GroupState] = field(default_factory=dict)  # as the plan leaves them
     limits: dict[ProjectId, tuple[int, int, int]] = field(
@@ -99,10 +95,5 @@ class Plan:
 
     @property
     def servers(self) -> list[Server]:
-        """All new servers, in the order of the requests."""
-        return [new.server for new in self.new_servers]
-
-    @property
-    def placed(self) -> list[NewServer]:
-        """The new servers that have a host."""
-        return [new for new in self.new_servers if new.server.host_id is not None]
+        """All new servers."""
+        return [new.server for new in (*self.placed, *self.failed)]

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from covey.model.ids import HostId
+from covey.model.instance_refusals import InstanceRefusal
 
 
 class CoveyError(Exception):
@@ -44,6 +45,22 @@ class ConcurrentUpdate(Conflict):
 
 class TransactionConflict(ConcurrentUpdate):
     """Two transactions conflicted in the database, and this one was rolled back; an immediate retry may succeed."""
+
+
+class PolicyViolation(Conflict):
+    """The allocations would violate a hard policy of the consumer's server group; the message says which and why."""
+
+    code = "policy_violation"
+
+    def __init__(self, message: str, refusal: InstanceRefusal) -> None:
+        super().__init__(message)
+        self.refusal = refusal
+
+
+class ReadOnly(Conflict):
+    """The object belongs to another service, such as Nova; the message says where to change it."""
+
+    code = "read_only"
 
 
 class DuplicateName(Conflict):
@@ -116,6 +133,17 @@ class Busy(CoveyError):
 
     code = "busy"
 
+    def __init__(self, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class OutdatedRequest(Busy):
+    """Internal: the cached flavor or image of a request has changed, so they are read from the database."""
+
+    def __init__(self) -> None:
+        super().__init__("The flavor or the image changed under this request. Try again in a moment.")
+
 
 class StaleClaim(CoveyError):
     """Internal: a chosen host lost its free capacity before the claim, so the scheduler decides again."""
@@ -133,8 +161,39 @@ class DriverFault(CoveyError):
     code = "driver_fault"
 
 
-class OperationInProgress(DriverFault):
+class HostDown(DriverFault):
+    """Internal: the agent of a host does not answer, and has not begun the operation or can't complete it."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"The agent of {host} is down.")
+
+
+class OperationAborted(DriverFault):
+    """Internal: an operation ended because a user asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__("The operation was aborted.")
+
+
+class TooLarge(Invalid):
+    """A JSON body is longer than `[api] max_body_bytes`, or image data exceeds the project's quota."""
+
+    code = "too_large"
+
+
+class LeaseLost(CoveyError):
+    """Internal: a worker outlived its lease of a job, so another worker may carry the job out."""
+
+    code = "lease_lost"
+
+    def __init__(self, subject: str, epoch: int) -> None:
+        super().__init__(f"The lease {epoch} of the job for {subject} has ended.")
+
+
+class OperationInProgress(CoveyError):
     """Internal: a driver operation has not finished; check again after `after_s` seconds."""
+
+    code = "operation_in_progress"
 
     def __init__(self, after_s: float) -> None:
         super().__init__(f"The operation is in progress; check again in {after_s:g} seconds.")

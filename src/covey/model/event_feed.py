@@ -44,6 +44,7 @@ class Backlog:
 
     jobs: int
     overdue: int  # jobs
+    parked: int  # jobs that failed too often
     oldest_due_at: datetime | None
     notifications: int
 

@@ -1,6 +1,7 @@
 """Exports the state of the service as a fleet file. Applying the exported file changes nothing."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from covey.model.aggregates import Aggregate
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, HostEntry, ImageEntry, ScopeEntry
@@ -54,6 +55,7 @@ def _host(host: Host, zone: str | None, domains: Mapping[str, str], defaults: Ra
         zone,
         host.traits,
         domains,
+        {kind: replace(i, used=0) for kind, i in sorted(host.inventories.items()) if kind not in inventories} or None,
     )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from covey.model.inventory import Inventory
+
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
@@ -18,6 +20,8 @@ class HostEntry:
     traits: frozenset[str] = frozenset()
     domains: Mapping[str, str] = field(default_factory=dict)
     """Domain name by scope name; a host is in at most one domain of a scope."""
+    inventories: Mapping[str, Inventory] | None = None
+    """Inventories of further resource classes; None leaves those of the host unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

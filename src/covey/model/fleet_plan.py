@@ -9,11 +9,12 @@ from covey.model.fleet_file import FleetFile, HostEntry, ImageEntry, ScopeEntry
 from covey.model.hosts import Host
 from covey.model.ids import FlavorId
 from covey.model.images import Image
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.inventory import NO_UNIT_LIMITS, Inventory, ResourceClass
+from covey.model.resources import class_position
 from covey.model.scopes import Scope
 
 Ratios = Mapping[ResourceClass, float]
-Inventories = Mapping[ResourceClass, Inventory]
+Inventories = Mapping[str, Inventory]  # by resource class
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +108,18 @@ def desired_aggregates(file: FleetFile) -> dict[str, DesiredAggregate]:
     return found
 
 
-def inventories(entry: HostEntry, defaults: Ratios) -> dict[ResourceClass, Inventory]:
+def inventories(entry: HostEntry, defaults: Ratios) -> dict[str, Inventory]:
     """Return the inventories of a host of the file."""
     totals = {
         ResourceClass.VCPU: entry.vcpus,
         ResourceClass.MEMORY_MB: entry.memory_mb,
         ResourceClass.DISK_GB: entry.disk_gb,
     }
-    return {
-        kind: Inventory(total, allocation_ratio=entry.ratios.get(kind, defaults[kind]))
+    sizes = {
+        str(kind): Inventory(total, allocation_ratio=entry.ratios.get(kind, defaults[kind]))
         for kind, total in totals.items()
     }
+    return sizes | dict(entry.inventories or {})
 
 
 def _plan_scopes(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:
@@ -142,15 +144,30 @@ def _plan_hosts(file: FleetFile, state: FleetState, defaults: Ratios, plan: Flee
         if host is None:
             plan.new_hosts.append((entry, desired))
             continue
-        # A fleet file sets neither the reserved nor the used amount.
-        kept = {
-            kind: replace(i, reserved=_current_inventory(host, kind).reserved, used=_current_inventory(host, kind).used)
-            for kind, i in desired.items()
-        }
+        kept = _kept(entry, desired, host.inventories)
         if kept != host.inventories:
             plan.changed_hosts.append((host, kept))
         plan.new_traits += [(host.name, trait) for trait in sorted(entry.traits - host.traits)]
         plan.removed_traits += [(host.name, trait) for trait in sorted(host.traits - entry.traits)]
+
+
+def _kept(entry: HostEntry, desired: Inventories, current: Inventories) -> dict[str, Inventory]:
+    """Return the inventories that a host has after the file is applied.
+
+    A file sets no used amounts. Of VCPU, MEMORY_MB and DISK_GB it sets neither reserved amounts nor allocation units,
+    and a size of 0 requires no inventory.
+    """
+    kept = dict(current) if entry.inventories is None else {}
+    for kind, inventory in desired.items():
+        has = current.get(kind)
+        if kind in set(ResourceClass):
+            if has is not None:
+                kept[kind] = replace(inventory, reserved=has.reserved, used=has.used, units=has.units)
+            elif inventory.total:
+                kept[kind] = inventory
+        else:
+            kept[kind] = inventory if has is None else replace(inventory, used=has.used)
+    return kept
 
 
 def _plan_aggregates(file: FleetFile, state: FleetState, plan: FleetPlan) -> None:
@@ -236,7 +253,9 @@ def describe(plan: FleetPlan) -> Iterator[str]:
     """Yield one line for each change: + adds, ~ changes, - removes."""
     yield from (f"+ scope {entry.name}" for entry in plan.new_scopes)
     yield from (f"~ scope {old.name}: {_difference(old, new)}" for old, new in plan.changed_scopes)
-    yield from (f"+ host {e.name}: {e.vcpus} vcpus, {e.memory_mb} MB, {e.disk_gb} GB" for e, _ in plan.new_hosts)
+    for e, _ in plan.new_hosts:
+        others = "".join(f", {kind} {_inventory(each)}" for kind, each in (e.inventories or {}).items())
+        yield f"+ host {e.name}: {e.vcpus} vcpus, {e.memory_mb} MB, {e.disk_gb} GB{others}"
     yield from (f"~ host {host.name}: {_capacity(host.inventories, new)}" for host, new in plan.changed_hosts)
     yield from (f"+ trait {trait} on host {host}" for host, trait in plan.new_traits)
     yield from (f"- trait {trait} on host {host}" for host, trait in plan.removed_traits)
@@ -256,10 +275,6 @@ def describe(plan: FleetPlan) -> Iterator[str]:
         yield from (f"- {section.name.removesuffix('s')} {item.name}" for item in getattr(plan.removed, section.name))
 
 
-def _current_inventory(host: Host, kind: ResourceClass) -> Inventory:
-    return host.inventories.get(kind, Inventory(0))
-
-
 def _metadata_changes(current: Mapping[str, str], desired: Mapping[str, str] | None) -> dict[str, str | None]:
     if desired is None:
         return {}
@@ -275,14 +290,22 @@ def _title(desired: DesiredAggregate) -> str:
 
 def _capacity(old: Inventories, new: Inventories) -> str:
     return ", ".join(
-        f"{kind} {_inventory(old[kind]) if kind in old else 'none'} -> {_inventory(i)}"
-        for kind, i in new.items()
-        if old.get(kind) != i
+        f"{kind} {_inventory(old.get(kind))} -> {_inventory(new.get(kind))}"
+        for kind in sorted(old.keys() | new.keys(), key=class_position)
+        if old.get(kind) != new.get(kind)
     )
 
 
-def _inventory(inventory: Inventory) -> str:
-    return f"{inventory.total} (x{inventory.allocation_ratio:g})"
+def _inventory(inventory: Inventory | None) -> str:
+    if inventory is None:
+        return "none"
+    details = [f"x{inventory.allocation_ratio:g}"]
+    if inventory.reserved:
+        details.append(f"{inventory.reserved} reserved")
+    if inventory.units != NO_UNIT_LIMITS:
+        units = inventory.units
+        details.append(f"{units.min_unit} to {units.max_unit} by {units.step_size}")
+    return f"{inventory.total} ({', '.join(details)})"
 
 
 def _difference(old: object, new: object) -> str:

@@ -1,9 +1,10 @@
 """Server groups and their policies."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum, auto
+from itertools import combinations
 
 from covey.model.errors import Invalid
 from covey.model.ids import GroupId, ProjectId, ScopeId, ServerId, UserId
@@ -101,7 +102,7 @@ class Group:
     @property
     def rules(self) -> dict[str, int]:
         """The rules that a tenant set, by name, and any limit other than one."""
-        return {rule_name(policy): policy.limit for policy in self.policies if policy.has_rule}
+        return rules_of(self.policies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,16 @@ class GroupView:
     policies: tuple[GroupPolicy, ...] = ()
     places: Mapping[int, int] = field(default_factory=dict)  # never changed in place: the fleet caches it by identity
     movers: tuple[tuple[int, int], ...] = ()  # the two hosts of each member that moves
+    leaves: int | None = None  # the host that the server leaves, if it is a member that moves; it holds no place here
+    lost: frozenset[int] = frozenset()  # hosts that are down, whose members leave too: they keep no domain together
+
+
+NO_GROUP = GroupView()
+
+
+def rules_of(policies: Iterable[GroupPolicy]) -> dict[str, int]:
+    """Return the rules of some policies, by name."""
+    return {rule_name(policy): policy.limit for policy in policies if policy.has_rule}
 
 
 def rule_name(policy: GroupPolicy) -> str:
@@ -123,6 +134,9 @@ def rule_name(policy: GroupPolicy) -> str:
 
 def with_rules(policies: tuple[GroupPolicy, ...], rules: Mapping[str, int]) -> tuple[GroupPolicy, ...]:
     """Return the policies with the limits that the rules set. Raises Invalid for a rule without a policy."""
+    for name, limit in rules.items():
+        if limit < 1:
+            raise Invalid(f"The rule {name} is {limit}; it must be at least 1.")
     limits = dict(rules)
     limited = tuple(
         replace(policy, limit=limits.pop(rule_name(policy)), limited=True)
@@ -174,14 +188,36 @@ class GroupState:
 
 def check_policies(policies: Sequence[GroupPolicy], display: Callable[[GroupPolicy], object] = str) -> None:
     """Raise Invalid for two policies that repeat or contradict each other; `display` renders a policy."""
-    seen: dict[tuple[Direction, ScopeRef, str | None], GroupPolicy] = {}
-    for policy in policies:
-        direction, place = policy.kind.direction, (policy.scope, policy.target)
-        same = seen.get((direction, *place))
-        if same is not None:
-            both = f"{display(same)} and {display(policy)}"
-            raise Invalid(f"The policies {both} repeat each other; keep one.")
-        seen[direction, *place] = policy
-        opposite = seen.get((Direction.GATHER if direction is Direction.SPREAD else Direction.SPREAD, *place))
-        if opposite and policy.target is None and not policy.kind.is_soft and not opposite.kind.is_soft:
-            raise Invalid(f"The policies {display(opposite)} and {display(policy)} contradict each other; keep one.")
+    for one, other in combinations(policies, 2):
+        problem = _conflict(one, other) if one.scope == other.scope else None
+        if problem is not None:
+            named = f"The policies {display(one)} and {display(other)}"
+            raise Invalid(f"{named} {problem} each other; keep one{_alternative(one, other)}.")
+
+
+def _conflict(one: GroupPolicy, other: GroupPolicy) -> str | None:
+    """Return what is wrong with two policies of one scope, if anything."""
+    both_hard = not one.kind.is_soft and not other.kind.is_soft
+    same_direction = one.kind.direction is other.kind.direction
+    if one.target == other.target:
+        if not same_direction:
+            return "contradict" if both_hard else None
+        return None if _is_limited_spread(one, other) else "repeat"
+    gather = same_direction and one.kind.direction is Direction.GATHER
+    if both_hard and gather and one.target is not None and other.target is not None:
+        return "contradict"  # a host is in one domain of a scope at most
+    return None
+
+
+def _alternative(one: GroupPolicy, other: GroupPolicy) -> str:
+    """Return what else makes two policies that conflict acceptable: a limit with an even spread below it."""
+    spreads = all(each.kind.direction is Direction.SPREAD and each.target is None for each in (one, other))
+    if spreads and one.kind.is_soft is not other.kind.is_soft:
+        return f", or set the rule {rule_name(one)} to more than 1"
+    return ""
+
+
+def _is_limited_spread(one: GroupPolicy, other: GroupPolicy) -> bool:
+    """Return whether one policy is a limit above one, and the other an even spread below that limit."""
+    hard, soft = (one, other) if other.kind.is_soft else (other, one)
+    return soft.kind.is_soft and not hard.kind.is_soft and hard.limit > 1

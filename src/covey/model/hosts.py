@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from covey.model.ids import HostId
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.inventory import Inventory
 
 COMPUTE_BINARY = "nova-compute"  # the binary of the compute service that represents a host
 
@@ -17,7 +17,7 @@ class NewHost:
 
     uuid: str
     name: str
-    inventories: Mapping[ResourceClass, Inventory]
+    inventories: Mapping[str, Inventory]  # by resource class
     traits: frozenset[str] = frozenset()
 
 
@@ -33,13 +33,14 @@ class Host:
     disabled_reason: str | None
     forced_down: bool
     updated_at: datetime
-    inventories: Mapping[ResourceClass, Inventory] = field(default_factory=dict)
+    inventories: Mapping[str, Inventory] = field(default_factory=dict)  # by resource class
     traits: frozenset[str] = frozenset()
+    agent_down: bool = False  # it has an agent, which does not report up
 
     @property
     def up(self) -> bool:
-        """Whether the host is reachable; only `forced_down` makes it unreachable."""
-        return not self.forced_down
+        """Whether the host is reachable: no operator forced it down, and its agent, if it has one, reports up."""
+        return not (self.forced_down or self.agent_down)
 
 
 class HostUsage(NamedTuple):
@@ -78,9 +79,10 @@ class HostSummary(NamedTuple):
     disabled_reason: str | None
     forced_down: bool
     updated_at: datetime
+    agent_down: bool = False
     usage: HostUsage = HostUsage(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
     @property
     def up(self) -> bool:
-        """Whether the host is reachable; only `forced_down` makes it unreachable."""
-        return not self.forced_down
+        """Whether the host is reachable: no operator forced it down, and its agent, if it has one, reports up."""
+        return not (self.forced_down or self.agent_down)

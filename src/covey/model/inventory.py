@@ -1,6 +1,6 @@
 """Resource classes of hosts, their inventories, and how capacity is computed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ class Inventory:
     reserved: int = 0
     allocation_ratio: float = 1.0
     used: int = 0
-    units: AllocationUnits = field(default=NO_UNIT_LIMITS, compare=False)  # set through the Placement API only
+    units: AllocationUnits = NO_UNIT_LIMITS
 
     @property
     def capacity(self) -> int:

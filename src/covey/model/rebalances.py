@@ -26,6 +26,15 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedMove:
+    """A move that failed. No instance of Nova goes to that host again: Covey does not know all of Nova's filters."""
+
+    server_id: str
+    destination: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rebalance:
     """The steps in their order: the first `done` ones have ended, and the next one may be running."""
 
@@ -41,7 +50,9 @@ class Rebalance:
     done: int = 0
     under_way: bool = False
     plans: int = 1  # made since the last step ended: the fleet changes while servers move
-    reason: str | None = None  # why it was cancelled or failed
+    reason: str | None = None  # why it failed, or waits
+    failed: tuple[FailedMove, ...] = ()
+    max_moves: int | None = None  # in all, if a tenant started it
 
     @property
     def next(self) -> Step | None:

@@ -1,9 +1,29 @@
-"""Resources: an amount for each resource class, as one value."""
+"""Resources: an amount for each resource class, as one value; and the resources that a flavor requests.
 
-from collections.abc import Iterator, Mapping
+A flavor requests resources by its size, and by extra specs as Nova documents them:
+- `resources:CLASS=N` sets one amount, in place of what the size gives; 0 requests none of the class.
+- `resourcesSUFFIX:CLASS=N` and `traitSUFFIX:NAME=required|forbidden` form a granular group: one provider serves it all.
+- `group_policy=none|isolate` says whether one provider may serve several granular groups.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
+from covey.model.errors import Invalid
+from covey.model.extra_specs import reject_unsupported
+from covey.model.flavors import Flavor
 from covey.model.inventory import ResourceClass
+from covey.model.providers import MAX_INT
+
+_RESOURCES = re.compile(r"resources([a-zA-Z0-9_-]{0,64}):(.*)", re.DOTALL)
+_TRAIT = re.compile(r"trait([a-zA-Z0-9_-]{0,64}):(.*)", re.DOTALL)
+_NAME = re.compile(r"[A-Z0-9_]{1,255}")
+_GROUP_POLICIES = {"none": False, "isolate": True}
+_DEDICATED = "PCPU"  # a core as well
+_TRAIT_VALUES = ("required", "forbidden")
 
 _FIRST = {str(kind): position for position, kind in enumerate(ResourceClass)}
 
@@ -57,3 +77,138 @@ def server_resources(vcpus: int, memory_mb: int, disk_gb: int) -> Resources:
 def class_position(name: str) -> tuple[int, str]:
     """Return a key that sorts VCPU, MEMORY_MB and DISK_GB first, then the others by name."""
     return _FIRST.get(name, len(_FIRST)), name
+
+
+@dataclass(frozen=True, slots=True)
+class GranularGroup:
+    """Resources and traits that one provider serves."""
+
+    suffix: str
+    resources: Resources
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequest:
+    """What one server needs. The providers of a host's tree serve the amounts together, and each group alone."""
+
+    amounts: Resources
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+    groups: tuple[GranularGroup, ...] = ()
+    isolate: bool = False
+
+    @property
+    def total(self) -> Resources:
+        """The amounts of all groups together."""
+        return total_of(self.amounts, self.groups)
+
+
+def total_of(amounts: Resources, groups: Collection[GranularGroup]) -> Resources:
+    """Return the sum of amounts and of the resources of granular groups."""
+    if not groups:
+        return amounts
+    total = Counter(dict(amounts))
+    for group in groups:
+        total.update(dict(group.resources))
+    return Resources(total)
+
+
+def resource_request(flavor: Flavor) -> ResourceRequest:
+    """Return what a server of the flavor needs. Raises Invalid for an extra spec that Covey cannot follow."""
+    specs = tuple(flavor.extra_specs.items())
+    return _request(flavor.vcpus, flavor.memory_mb, server_disk_gb(flavor), specs)
+
+
+def quota_size(flavor: Flavor) -> tuple[int, int]:
+    """Return the cores and the MB of memory that a server of the flavor uses of its project's quota: what it claims.
+
+    A flavor that Covey cannot follow counts by its size: a server of it may be older than the extra spec's rule.
+    """
+    if not flavor.extra_specs:
+        return flavor.vcpus, flavor.memory_mb
+    try:
+        total = resource_request(flavor).total
+    except Invalid:
+        return flavor.vcpus, flavor.memory_mb
+    return total.get(ResourceClass.VCPU, 0) + total.get(_DEDICATED, 0), total.get(ResourceClass.MEMORY_MB, 0)
+
+
+def server_disk_gb(flavor: Flavor) -> int:
+    """Return the disk of a server: root disk, ephemeral disk and swap."""
+    return flavor.disk_gb + flavor.ephemeral_gb + -(-flavor.swap_mb // 1024)
+
+
+def check_spec(key: str, value: str) -> None:
+    """Raise Invalid for an extra spec whose key or value is malformed."""
+    if found := _RESOURCES.fullmatch(key):
+        _check_name(key, found[2], "a resource class such as CUSTOM_GPU")
+        _amount(key, value)
+    elif found := _TRAIT.fullmatch(key):
+        _check_name(key, found[2], "a trait such as HW_CPU_X86_AVX2")
+        if value not in _TRAIT_VALUES:
+            raise Invalid(f"The extra spec {key} is {value!r}; it must be required or forbidden.")
+    elif key == "group_policy" and value not in _GROUP_POLICIES:
+        raise Invalid(f"The extra spec group_policy is {value!r}; it must be none or isolate.")
+
+
+@lru_cache(maxsize=4096)
+def _request(vcpus: int, memory_mb: int, disk_gb: int, specs: tuple[tuple[str, str], ...]) -> ResourceRequest:
+    size = {ResourceClass.VCPU: vcpus, ResourceClass.MEMORY_MB: memory_mb, ResourceClass.DISK_GB: disk_gb}
+    parts: dict[str, _Part] = {"": _Part({str(name): amount for name, amount in size.items()})}
+    for key, value in specs:
+        check_spec(key, value)
+        if found := _RESOURCES.fullmatch(key):
+            parts.setdefault(found[1], _Part()).resources[found[2]] = _amount(key, value)
+        elif found := _TRAIT.fullmatch(key):
+            part = parts.setdefault(found[1], _Part())
+            (part.required if value == "required" else part.forbidden).add(found[2])
+        else:
+            reject_unsupported(key, value)
+    common = parts.pop("")
+    groups = tuple(_group(suffix, part) for suffix, part in sorted(parts.items()))
+    policy = dict(specs).get("group_policy")
+    if len(groups) > 1 and policy is None:
+        raise Invalid(
+            "The flavor has several groups of numbered resources; its extra spec group_policy must say "
+            "whether one provider may serve several of them (none or isolate)."
+        )
+    amounts = Resources(common.resources)
+    if not amounts and not groups:
+        raise Invalid("The flavor requests no resources: its size and its extra specs are zero.")
+    return ResourceRequest(
+        amounts,
+        frozenset(common.required),
+        frozenset(common.forbidden),
+        groups,
+        policy is not None and _GROUP_POLICIES[policy],
+    )
+
+
+@dataclass(slots=True)
+class _Part:
+    resources: dict[str, int] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+    forbidden: set[str] = field(default_factory=set)
+
+
+def _group(suffix: str, part: _Part) -> GranularGroup:
+    resources = Resources(part.resources)
+    if not resources:
+        raise Invalid(
+            f"The flavor has trait{suffix} extra specs but no resources{suffix}; add the resources whose "
+            "provider must have the traits."
+        )
+    return GranularGroup(suffix, resources, frozenset(part.required), frozenset(part.forbidden))
+
+
+def _amount(key: str, value: str) -> int:
+    if not value.isdecimal() or int(value) > MAX_INT:
+        raise Invalid(f"The extra spec {key} is {value!r}; it must be a whole number from 0 to {MAX_INT}.")
+    return int(value)
+
+
+def _check_name(key: str, name: str, example: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise Invalid(f"The extra spec {key} does not name {example}.")

@@ -46,10 +46,17 @@ class Power(StrEnum):
 
     NONE = "none"
     RUNNING = "running"
+    PAUSED = "paused"
     SHUTDOWN = "shutdown"
+    CRASHED = "crashed"
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the server ended, or was stopped."""
+        return self in {Power.SHUTDOWN, Power.CRASHED}
 
 
-POWER_STATES = {Power.NONE: 0, Power.RUNNING: 1, Power.SHUTDOWN: 4}
+POWER_STATES = {Power.NONE: 0, Power.RUNNING: 1, Power.PAUSED: 3, Power.SHUTDOWN: 4, Power.CRASHED: 6}
 """The number of each power state in Nova's API and in the database."""
 
 
@@ -136,6 +143,7 @@ class HostRequirements:
     forbidden_traits: frozenset[str] = frozenset()
     only_hosts: frozenset[HostId] | None = None
     ignored_hosts: frozenset[HostId] = frozenset()  # hosts to avoid
+    ignores_isolation: bool = False  # aggregates of other projects, or with required traits, admit it
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +155,7 @@ class Details:
     hostname: str | None = None
     key_name: str | None = None
     config_drive: str = ""
+    disk_config: str = "MANUAL"
     access_ipv4: str = ""
     access_ipv6: str = ""
     locked: bool = False
@@ -159,6 +168,15 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
+class BootData:
+    """What a guest gets at its first boot: user data, in base64, and the public key of its owner."""
+
+    user_data: str | None = None
+    key_name: str | None = None
+    public_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementRecord:
     """How the scheduler placed a server. With the seed, the decision can be reproduced."""
 
@@ -167,6 +185,7 @@ class PlacementRecord:
     hosts: int = 0  # hosts in the fleet
     attempts: int = 1
     avoid: tuple[HostId, ...] = ()  # hosts where its build failed
+    data_host: str | None = None  # of a shelved server: the host that has its data
 
 
 class ServerName(NamedTuple):

@@ -1,7 +1,7 @@
 """What follows a commit: jobs to carry out, and notifications to publish."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -17,18 +17,38 @@ class JobKind(StrEnum):
     UNSHELVE = "unshelve"
     POWER = "power"
     REBALANCE = "rebalance"
+    DRAIN = "drain"
+    COMPUTE_SERVICES = "compute_services"
     CLUSTER_ACTION = "cluster"
+    EVACUATE_HOST = "evacuate_host"
+
+
+FIRST_EPOCH = 1
+"""The epoch of a server's first lease, which its claim writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A unit of work for a worker. Carrying it out twice is harmless."""
+    """A unit of work that a worker has leased.
 
-    id: int
+    The epoch grows with each lease of a subject's jobs. A host that has seen a larger one rejects the worker.
+    """
+
     kind: JobKind
-    subject_id: str  # of a server, a rebalance or a cluster action, by kind
-    arguments: Mapping[str, object]
-    attempts: int = 0
+    subject_id: str  # of a server, a rebalance, a drain, a cluster action or a host, by kind
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    epoch: int = FIRST_EPOCH
+    attempts: int = 1  # with this one
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedJob:
+    """A job that failed so often that no worker takes it."""
+
+    kind: str
+    subject_id: str
+    attempts: int
+    error: str
 
 
 @dataclass(frozen=True, slots=True)

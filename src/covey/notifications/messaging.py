@@ -23,6 +23,8 @@ _TOPIC = "versioned_notifications"
 _ENVELOPE = 2.0  # the version of the message format; the 2 of messagingv2
 _NAMESPACE = uuid.UUID("5c1c7f0e-4f0b-4be2-9a8a-0c6d1f6f3f52")
 _TIMEOUT_S = 2.0
+_POOL = "covey"  # a queue of its own: other listeners of the topic get every notification as well
+_MIRRORED = r"^(aggregate|flavor|instance|server_group|service)\.(?!exists$)"  # instance.exists is an audit
 
 
 class Messaging:
@@ -57,6 +59,32 @@ class Messaging:
             raise Unavailable("The message broker did not answer in time.") from error
         except Exception as error:  # each broker's client has its own errors
             raise Unavailable(f"The message broker does not answer: {error}") from error
+
+
+class _Listener:
+    """Calls a function for each notification of something that is mirrored. Its payload is not read: Nova is."""
+
+    filter_rule = oslo_messaging.NotificationFilter(event_type=_MIRRORED)
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+
+    def info(self, *_: object) -> None:
+        """Called by oslo.messaging."""
+        self._changed()
+
+    error = info
+
+
+def listen(conf: cfg.ConfigOpts, changed: Callable[[], None]) -> None:
+    """Call a function, in another thread, for each change that Nova notifies of. Raises Invalid, as Messaging does.
+
+    The broker need not answer yet: oslo.messaging connects again by itself.
+    """
+    target = oslo_messaging.Target(exchange=_EXCHANGE, topic=_TOPIC)
+    oslo_messaging.get_notification_listener(
+        _transport(conf), [target], [_Listener(changed)], executor="threading", pool=_POOL
+    ).start()
 
 
 class TimedCalls:

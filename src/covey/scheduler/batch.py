@@ -12,17 +12,20 @@ and the path above it. The result is exact: the top of the heaps is the best of 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.scheduler.batch_classes import classify
 from covey.scheduler.batch_search import MAX_STEPS, search
 from covey.scheduler.batch_state import BatchState, DomainState, PolicyDomains
-from covey.scheduler.constraints.room import count_fits
 from covey.scheduler.fleet import Fleet, Rows
 from covey.scheduler.policies import hard_policies, soft_policies
 from covey.scheduler.policies.protocol import BatchCost
 from covey.scheduler.ranking import Ranking
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import count_fits
 from covey.scheduler.tie_breaking import TieBreaker
+
+Most = NDArray[np.int64] | None
 
 
 class Choice(NamedTuple):
@@ -32,15 +35,18 @@ class Choice(NamedTuple):
     proved: bool  # no more fit, up to the count; False if the search stopped at its limit
 
 
-def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> Choice:
-    """Return a row for each server that fits, up to the request's count; `rows` are the candidates for the first."""
-    state = _initial_state(spec, fleet, rows, tie_breaker)
+def choose(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker, most: Most = None) -> Choice:
+    """Return a row for each server that fits, up to the request's count; `rows` are the candidates for the first.
+
+    `most` is how many servers each row of the fleet takes at most, where that is known besides its columns.
+    """
+    state = _initial_state(spec, fleet, rows, tie_breaker, most)
     if state.affinity_domains and spec.count > 1:
-        state = _initial_state(spec, fleet, rows[_where_most_fit(state, spec.count)], tie_breaker)
+        state = _initial_state(spec, fleet, rows[_where_most_fit(state, spec.count)], tie_breaker, most)
     chosen = _place_in_turn(spec, fleet, state, tie_breaker)
     if len(chosen) == spec.count or len(state.limits) <= 1:  # limits that cannot cross: no order places more
         return Choice(chosen, proved=True)
-    return _search(spec, fleet, rows, tie_breaker, chosen)
+    return _search(spec, fleet, rows, tie_breaker, most, chosen)
 
 
 def _place_in_turn(spec: RequestSpec, fleet: Fleet, state: BatchState, tie_breaker: TieBreaker) -> list[int]:
@@ -55,12 +61,14 @@ def _place_in_turn(spec: RequestSpec, fleet: Fleet, state: BatchState, tie_break
     return chosen
 
 
-def _search(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker, placed: list[int]) -> Choice:
+def _search(
+    spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker, most: Most, placed: list[int]
+) -> Choice:
     """Search for more servers than were placed in turn.
 
     The search decides how many servers each host class takes; they are then placed in turn within these numbers.
     """
-    state = _initial_state(spec, fleet, rows, tie_breaker)
+    state = _initial_state(spec, fleet, rows, tie_breaker, most)
     classes = classify(state, spec.count)
     counts = np.zeros_like(classes.room)
     np.add.at(counts, classes.of[np.searchsorted(rows, placed)], 1)
@@ -69,17 +77,20 @@ def _search(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker
     if found.counts.sum() == len(placed):
         return Choice(placed, found.proved)
     inside = found.counts[classes.of] > 0
-    state = _initial_state(spec, fleet, rows[inside], tie_breaker)
+    state = _initial_state(spec, fleet, rows[inside], tie_breaker, most)
     used = np.flatnonzero(found.counts)
     limits = [DomainState(left=number) for number in found.counts[used].tolist()]
     state.limits, state.affinity_domains = [PolicyDomains(np.searchsorted(used, classes.of[inside]), limits)], []
     return Choice(_place_in_turn(spec, fleet, state, tie_breaker), found.proved)
 
 
-def _initial_state(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker) -> BatchState:
+def _initial_state(spec: RequestSpec, fleet: Fleet, rows: Rows, tie_breaker: TieBreaker, most: Most) -> BatchState:
     value = np.zeros(rows.size, dtype=np.complex128)
     value.imag = fleet.weight[rows]
-    state = BatchState(rows, tie_breaker.keys(fleet.ids[rows]), count_fits(spec, fleet)[rows], value)
+    fits = count_fits(spec, fleet)[rows]
+    if most is not None:
+        fits = np.minimum(fits, most[rows])
+    state = BatchState(rows, tie_breaker.keys(fleet.ids[rows]), fits, value)
     if spec.forced:
         return state
     for hard, policy in hard_policies(spec.group):

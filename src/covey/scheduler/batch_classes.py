@@ -4,18 +4,16 @@ A *home* is a choice of affinity domains: all servers of a batch are in one home
 A *chain* is a set of anti-affinity limits whose scopes nest, such as rack and row.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from covey.scheduler.batch_state import BatchState, PolicyDomains
+from covey.scheduler.columns import number_combinations
 
 Numbers = NDArray[np.intp]
 Amounts = NDArray[np.int64]
-
-_MAX_TABLE = 2**18  # entries that cost less than sorting the hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Limit:
 
     def only(self, classes: Numbers) -> "Limit":
         """Return the limits of these classes."""
-        part = _renumber(self.part[classes])
+        part = number_combinations([self.part[classes]], len(classes))
         first = _first(part)
         return Limit(part, self.left[self.part[classes[first]]], first)
 
@@ -64,8 +62,8 @@ class HostClasses:
 
 def classify(state: BatchState, count: int) -> HostClasses:
     """Return the classes of the candidates, for a batch of `count` servers."""
-    home_of = _number(state.affinity_domains, state.rows.size)
-    of = _number([home_of, *(limit.of for limit in state.limits)], state.rows.size)
+    home_of = number_combinations(state.affinity_domains, state.rows.size)
+    of = number_combinations([home_of, *(limit.of for limit in state.limits)], state.rows.size)
     first = _first(of)
     home, room = home_of[first], sum_by_key(of, np.minimum(state.fits, count))
     limits = [_limit(policy, policy.of[first], home) for policy in state.limits]
@@ -79,24 +77,6 @@ def sum_by_key(keys: Numbers, amounts: Amounts) -> Amounts:
     return sums
 
 
-def _number(columns: Iterable[Numbers], size: int) -> Numbers:
-    """Number the combinations of values that occur in the columns, from zero."""
-    numbers = np.zeros(size, dtype=np.intp)
-    for column in columns:
-        numbers = _renumber(numbers * (int(column.max()) + 1) + column)
-    return numbers
-
-
-def _renumber(keys: Numbers) -> Numbers:
-    """Number the values that occur, from zero, in their order."""
-    size = int(keys.max()) + 1
-    if size > _MAX_TABLE:
-        return np.unique(keys, return_inverse=True)[1]
-    occurs = np.zeros(size, dtype=np.intp)
-    occurs[keys] = 1
-    return (np.cumsum(occurs) - 1)[keys]  # without sorting
-
-
 def _first(numbers: Numbers) -> Numbers:
     """Return the first position of each number; every number from zero occurs."""
     first = np.empty(int(numbers.max()) + 1, dtype=np.intp)
@@ -105,7 +85,7 @@ def _first(numbers: Numbers) -> Numbers:
 
 
 def _limit(policy: PolicyDomains, domain: Numbers, home: Numbers) -> Limit:
-    part = _number([home, domain], home.size)
+    part = number_combinations([home, domain], home.size)
     first = _first(part)
     left = np.array([policy.domains[number].left for number in domain[first].tolist()], dtype=np.int64)
     return Limit(part, left, first)

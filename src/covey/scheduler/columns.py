@@ -1,17 +1,29 @@
-"""Columns: NumPy arrays with an entry for each row of the fleet. A changed column is a new array."""
+"""Columns and overlays: the values of a fleet that its versions share.
 
-from collections.abc import Mapping
+A column is a NumPy array with an entry for each row; a changed column is a new array. An overlay is a large dict of
+which each version has its own, without a copy for each change.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T", bound=np.generic)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 Mask = NDArray[np.bool_]
 Column = NDArray[np.float64]
 Rows = NDArray[np.intp]
+ALL = slice(None)  # all rows
 
-_FEW = 8  # candidates are few below one host in eight
+_MAX_CHANGES = 1024  # of an overlay
+_BLOCK = 256  # rows
+_SAMPLE = 8  # blocks
+_MAX_TABLE = 2**18  # entries that cost less than sorting the rows
+_LARGE = 2**15  # rows; a look at each row of a shorter column is faster
 
 
 def extended(column: NDArray[T], size: int, fill: int = 0) -> NDArray[T]:
@@ -41,11 +53,144 @@ def highest(scores: Column, candidates: Mask) -> Mask:
     return mask
 
 
-def best_rows(scores: Column, candidates: Mask) -> Rows:
-    """Return the rows of the candidates with the highest score; where they are few, look at those alone."""
-    if np.count_nonzero(candidates) * _FEW > candidates.size:
-        return np.flatnonzero(highest(scores, candidates))
-    rows = np.flatnonzero(candidates)
-    among = scores[rows]
-    best: Rows = rows[among == among.max()]
-    return best
+def number_combinations(columns: Iterable[NDArray[np.int64] | Mask], size: int) -> Rows:
+    """Number the combinations of values that occur in the columns, from zero; no value is negative."""
+    numbers, most = np.zeros(size, dtype=np.intp), 1
+    for column in columns if size else ():
+        more = int(column.max()) + 1
+        if most * more > _MAX_TABLE:  # keep the numbers small
+            numbers = _renumber(numbers)
+            most = int(numbers.max()) + 1
+        numbers, most = numbers * more + column, most * more
+    return _renumber(numbers) if size else numbers
+
+
+def _renumber(keys: Rows) -> Rows:
+    """Number the values that occur, from zero, in their order."""
+    size = int(keys.max()) + 1
+    if size > _MAX_TABLE:
+        return np.unique(keys, return_inverse=True)[1]
+    occurs = np.zeros(size, dtype=np.intp)
+    occurs[keys] = 1
+    return (np.cumsum(occurs) - 1)[keys]  # without sorting
+
+
+def groups_of(keys: NDArray[np.intp], rows: Rows) -> Iterator[tuple[int, Rows]]:
+    """Yield each key of the rows with the rows that have it; `keys` has an entry for each of the rows."""
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-2)) if rows.size else keys
+    return zip(keys[order[starts]].tolist(), np.split(rows[order], starts[1:]) if rows.size else [], strict=True)
+
+
+class Peaks:
+    """The highest score of each block of a column: the best candidate is found without a look at every row."""
+
+    def __init__(self, scores: Column) -> None:
+        self._starts = np.arange(0, scores.size, _BLOCK)
+        self._peaks = np.maximum.reduceat(scores, self._starts) if scores.size else scores.copy()
+
+    def copy(self) -> "Peaks":
+        """Return the same peaks, which are updated independently."""
+        other = copy(self)
+        other._peaks = self._peaks.copy()  # noqa: SLF001 -- the same class
+        return other
+
+    def update(self, scores: Column, row: int) -> None:
+        """Follow a change of one row's score."""
+        block = row // _BLOCK
+        self._peaks[block] = scores[block * _BLOCK : (block + 1) * _BLOCK].max()
+
+    def update_many(self, scores: Column, rows: Rows) -> None:
+        """Follow a change of the scores of these rows."""
+        blocks = np.unique(rows // _BLOCK)
+        self._peaks[blocks] = scores[np.minimum(_rows_of(blocks), scores.size - 1)].max(axis=1)
+
+    def pick(self, scores: Column, candidates: Mask, number: int) -> int:
+        """Return one of the candidates with the highest score: by `number`, modulo how many they are.
+
+        There is at least one candidate.
+        """
+        if scores.size < _LARGE:
+            return _nth(highest(scores, candidates), number)
+        peaks = np.where(np.logical_or.reduceat(candidates, self._starts), self._peaks, -np.inf)
+        bound = peaks.max()
+        rows = _rows_of(np.flatnonzero(peaks == bound)[:_SAMPLE]).ravel()
+        rows = rows[rows < scores.size]
+        best = scores[rows[candidates[rows]]].max()
+        if best < bound:  # the peaks are no candidates: only blocks with higher ones may have a better candidate
+            part = _span(peaks > best)
+            best = max(best, np.where(candidates[part], scores[part], -np.inf).max())
+        part = _span(peaks >= best)
+        return int(part.start) + _nth((scores[part] == best) & candidates[part], number)
+
+
+def _rows_of(blocks: Rows) -> Rows:
+    """Return the rows of each block; those of the last one may exceed the column."""
+    rows: Rows = blocks[:, None] * _BLOCK + np.arange(_BLOCK)
+    return rows
+
+
+def _span(blocks: Mask) -> slice:
+    """Return the rows from the first of the blocks to the last one."""
+    return slice(int(blocks.argmax()) * _BLOCK, (blocks.size - int(blocks[::-1].argmax())) * _BLOCK)
+
+
+def _nth(mask: Mask, number: int) -> int:
+    """Return one row of the mask, by `number`, modulo how many they are."""
+    start, end = 0, mask.size
+    if mask.size >= _LARGE:  # to count is faster than to list the rows, so halve the mask
+        number %= int(np.count_nonzero(mask))
+        while end - start > _BLOCK:
+            middle = (start + end) // 2
+            before = int(np.count_nonzero(mask[start:middle]))
+            start, end, number = (start, middle, number) if number < before else (middle, end, number - before)
+    rows = np.flatnonzero(mask[start:end])
+    return start + int(rows[number % rows.size])
+
+
+class Overlay(Mapping[K, V]):
+    """An immutable mapping: a base that versions share, and the few changes since. Many changes make a new base."""
+
+    __slots__ = ("_base", "_changes")
+
+    def __init__(self, base: dict[K, V], changes: dict[K, V | None] | None = None) -> None:
+        self._base = base
+        self._changes = {} if changes is None else changes  # None for a key that is gone
+
+    def __getitem__(self, key: K) -> V:
+        value = self._changes[key] if key in self._changes else self._base[key]
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._merged())
+
+    def __len__(self) -> int:
+        return len(self._merged())
+
+    def values_of(self, keys: Iterable[K]) -> list[V]:
+        """Return the values of those of the keys that are there, in their order."""
+        base, changes = self._base, self._changes
+        if changes:
+            found = (changes[key] if key in changes else base.get(key) for key in keys)
+            return [value for value in found if value is not None]
+        return [value for key in keys if (value := base.get(key)) is not None]
+
+    def changed(self, changes: Mapping[K, V | None]) -> "Overlay[K, V]":
+        """Return the mapping with other values; None removes a key."""
+        if not changes:
+            return self
+        other = Overlay(self._base, {**self._changes, **changes})
+        return other if len(other._changes) <= _MAX_CHANGES else Overlay(other._merged())
+
+    def _merged(self) -> dict[K, V]:
+        if not self._changes:
+            return self._base
+        merged = self._base.copy()
+        for key, value in self._changes.items():
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = value
+        return merged

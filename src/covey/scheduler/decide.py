@@ -1,20 +1,23 @@
 """The scheduler's pipeline: filter the hosts, rank the candidates, choose. Equal inputs give equal decisions."""
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.model.claims import Allocations
 from covey.model.ids import HostId
 from covey.model.resources import Resources
 from covey.scheduler import batch
 from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, WITHOUT_GROUP, Constraint
-from covey.scheduler.fleet import Fleet, Mask, Rows, best_rows
+from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import soft_policies
 from covey.scheduler.request_spec import RequestSpec
-from covey.scheduler.serving import allocations_on, needs_providers
-from covey.scheduler.tie_breaking import TieBreaker, pick
+from covey.scheduler.room import needs_providers
+from covey.scheduler.serving import TreeSearch
+from covey.scheduler.tie_breaking import SPLITMIX, TieBreaker
 
 _MAX_STATIC_MASKS = 256
 
@@ -28,11 +31,13 @@ class Decision:
     candidates: int  # hosts that admit the first server
     seed: int
     proved: bool = True  # no more servers fit, up to the count; False if the search stopped at its limit
-    served: tuple[Allocations, ...] | None = None  # by several providers, for each chosen host; None: by the host alone
+    served: tuple[Allocations, ...] | None = None  # of each fitting server, by provider; None: by its host alone
 
     def allocations(self, amounts: Resources) -> Iterable[Allocations]:
-        """Return what each server takes of each provider; of its host these amounts, if that serves it alone."""
-        return ({host: amounts} for host in self.chosen) if self.served is None else self.served
+        """Return what each chosen server takes of each provider; of its host these amounts, if that serves it alone."""
+        if self.served is None:
+            return ({host: amounts} for host in self.chosen)
+        return self.served[: len(self.chosen)]
 
 
 def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decision:
@@ -42,47 +47,90 @@ def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decis
     """
     mask = allowed_hosts(spec, fleet)
     candidates = int(np.count_nonzero(mask))
-    chosen, proved = list[int](), True
     if candidates and needs_providers(spec, fleet, mask):
-        return _one_by_one(spec, fleet, candidates, seed)
-    if candidates and spec.count == 1 and subset == 1:
-        chosen = [pick(_best(spec, fleet, mask), seed)]
-    elif candidates:
-        chosen, proved = batch.choose(spec, fleet, np.flatnonzero(mask), TieBreaker(seed, subset))
+        return _decide_in_trees(spec, fleet, mask, seed, subset)
+    chosen, proved = _choose(spec, fleet, mask, seed, subset) if candidates else (list[int](), True)
     hosts = tuple(HostId(host) for host in fleet.ids[chosen].tolist()) if chosen else ()
     return Decision(hosts if len(hosts) >= spec.minimum else (), hosts, candidates, seed, proved)
 
 
-def _one_by_one(spec: RequestSpec, fleet: Fleet, candidates: int, seed: int) -> Decision:
-    """Decide servers that several providers may serve: each on what the ones before it left."""
-    left, places = fleet.copy(), dict(spec.group.places)
-    hosts, served = list[HostId](), list[Allocations]()
-    while len(hosts) < spec.count:
-        one = replace(spec, count=1, minimum=1, group=replace(spec.group, places=dict(places)))
-        found = _served_best(one, left, seed + len(hosts))
-        if found is None:
+def _choose(
+    spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, subset: int, most: NDArray[np.int64] | None = None
+) -> tuple[list[int], bool]:
+    """Return a row for each server that fits by the columns, and whether it is proved that no more do.
+
+    `most` is how many servers each row takes at most, where that is known besides its columns.
+    """
+    if spec.count == 1 and subset == 1:
+        return [_best(spec, fleet, mask, seed)], True
+    return batch.choose(spec, fleet, np.flatnonzero(mask), TieBreaker(seed, subset), most)
+
+
+@dataclass(slots=True)
+class _Served:
+    """Servers that several providers may serve together, and whether no placement serves more of them."""
+
+    hosts: list[HostId] = field(default_factory=list)
+    allocations: list[Allocations] = field(default_factory=list)
+    proved: bool = True
+
+
+def _decide_in_trees(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, subset: int) -> Decision:
+    """Decide servers that several providers may serve together.
+
+    The columns say how many servers a tree serves at most. Where it serves fewer, the rest is decided again without it.
+    If that places fewer servers than requested, all of them are decided again, with what the searches have shown, and
+    at last without the hosts that took what trees share.
+    """
+    search, best = TreeSearch(spec, fleet), _Served()
+    while len(best.hosts) < spec.count and not search.budget.spent:
+        known = search.findings
+        served = _serve_in_turn(spec, fleet, mask, seed, subset, search)
+        if len(served.hosts) >= len(best.hosts):
+            best = served
+        if served.proved or search.findings == known:
             break
-        row, allocations = found
-        left.take_all(allocations.items())
-        hosts.append(HostId(int(fleet.ids[row])))
-        served.append(allocations)
-        places[hosts[-1]] = places.get(hosts[-1], 0) + 1
-    enough = len(hosts) >= spec.minimum
-    chosen = tuple(hosts) if enough else ()
-    return Decision(chosen, tuple(hosts), candidates, seed, served=tuple(served) if enough else ())
+    if len(best.hosts) < spec.count and not search.exact:
+        own = mask & ~_borrowers(best, fleet)
+        again = _serve_in_turn(spec, fleet, own, seed, subset, TreeSearch(spec, fleet, search.budget))
+        best = again if len(again.hosts) > len(best.hosts) else best
+    proved = len(best.hosts) == spec.count or (best.proved and search.exact and not search.budget.spent)
+    hosts = tuple(best.hosts)
+    chosen = hosts if len(hosts) >= spec.minimum else ()
+    return Decision(chosen, hosts, int(np.count_nonzero(mask)), seed, proved, tuple(best.allocations))
 
 
-def _served_best(spec: RequestSpec, fleet: Fleet, seed: int) -> tuple[int, Allocations] | None:
-    """Return the best host whose providers serve the server together, and what it takes of each."""
-    mask = allowed_hosts(spec, fleet)
-    while mask.any():
-        row = pick(_best(spec, fleet, mask), seed)
-        allocations = allocations_on(spec, fleet, row)
-        if allocations is not None:
-            return row, allocations
-        mask = mask.copy()
-        mask[row] = False
-    return None
+def _borrowers(served: _Served, fleet: Fleet) -> Mask:
+    """Return the hosts with a server that another tree's provider serves: other hosts may lack what they took."""
+    mask = np.zeros(len(fleet), dtype=np.bool_)
+    for host, allocations in zip(served.hosts, served.allocations, strict=True):
+        row = fleet.row_of[host]
+        mask[row] |= (fleet.root[fleet.rows(allocations)] != row).any()
+    return mask
+
+
+def _serve_in_turn(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, subset: int, search: TreeSearch) -> _Served:
+    """Choose hosts and serve servers on them. Where some are not served, the rest is decided beside the others."""
+    left = fleet if spec.count == 1 else fleet.copy()
+    served, rest, held = _Served(), spec, np.zeros(len(fleet), dtype=np.int64)
+    mask, alone = mask & (search.most > 0), True
+    while mask.any() and not search.budget.spent:
+        rows, no_more = _choose(rest, left, mask, seed + len(served.hosts), subset, search.most - held)
+        found = search.serve(left, rows, held)
+        served.hosts += map(HostId, fleet.ids[found.rows].tolist())
+        served.allocations += found.allocations
+        np.add.at(held, found.rows, 1)
+        alone = alone and not (found.full and served.hosts)
+        served.proved = alone and (no_more or bool(found.full))
+        if len(served.hosts) == spec.count or not found.full:
+            break
+        if found.rows:
+            places = Counter(spec.group.places) + Counter(served.hosts)
+            rest = replace(spec, count=spec.count - len(served.hosts), group=replace(spec.group, places=places))
+            mask = mask & allowed_hosts(rest, left)
+        mask[found.full] = False
+        mask &= search.most > held
+    return served
 
 
 def allowed_hosts(spec: RequestSpec, fleet: Fleet) -> Mask:
@@ -97,12 +145,21 @@ def allowed_hosts(spec: RequestSpec, fleet: Fleet) -> Mask:
     return mask
 
 
-def _best(spec: RequestSpec, fleet: Fleet, mask: Mask) -> Rows:
-    """Return the candidates that rank first: by the soft policies in their order, then by the weighers."""
+def _best(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int) -> int:
+    """Return a candidate that ranks first: by the soft policies in their order, by the weighers, then by the seed."""
     if spec.group.policies:
         for kind, policy in soft_policies(spec.group):
             mask = kind.best(policy, spec.group, fleet, mask)
-    return best_rows(fleet.weight, mask)
+    return fleet.inventories.heaviest(mask, _hash_seed(seed))
+
+
+def _hash_seed(seed: int) -> int:
+    """Return what tie_breaking.hash_ids returns for id 1, without the cost of a column."""
+    step, first, second = SPLITMIX
+    mixed = (1 + seed) * step % 2**64
+    mixed = (mixed ^ mixed >> 30) * first % 2**64
+    mixed = (mixed ^ mixed >> 27) * second % 2**64
+    return mixed ^ mixed >> 31
 
 
 def _static_mask(spec: RequestSpec, fleet: Fleet) -> Mask:

@@ -1,16 +1,15 @@
 """Domains: which domain of a scope each host is in."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.model.fleet_records import HostRecord
-from covey.scheduler.columns import Column, Mask, Rows, highest, with_values
+from covey.model.fleet_records import AggregateRecord, HostRecord
+from covey.scheduler.columns import Column, Mask, Overlay, Rows, highest, with_values
 from covey.scheduler.labels import Labels
-from covey.scheduler.overlays import Overlay
 
 T = TypeVar("T", bound=np.generic)
 
@@ -28,11 +27,21 @@ class Domains:
     _find: Callable[[str], int | None]
     _runs: tuple[Rows, Rows, Rows] | None = None  # domain, length and start of each run of neighbours in one domain
     _is_host: bool = False  # the host scope: each row is its own domain
+    several: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # the domains of each ambiguous row
 
     def number(self, name: str) -> int:
         """Return the number of the domain with a real identifier; one that no host has if the domain does not exist."""
         number = self._find(name)
         return NO_DOMAIN - 1 if number is None else number
+
+    def of_row(self, row: int) -> tuple[int, ...]:
+        """Return the domains of one host: none, one, or several if it is ambiguous."""
+        number = int(self.of_host[row])
+        return (number,) if number != NO_DOMAIN else self.several.get(row, ())
+
+    def exists(self, name: str) -> bool:
+        """Return whether a domain has this real identifier."""
+        return self._find(name) is not None
 
     def per_host(self, of_domain: NDArray[T]) -> NDArray[T]:
         """Turn a value for each domain, with one for NO_DOMAIN at the end, into a value for each host."""
@@ -64,14 +73,17 @@ class Domains:
             of_host=of_host,
             ambiguous=with_values(self.ambiguous, ambiguous, size),
             _runs=self._runs if of_host is self.of_host else _runs(of_host),
+            several={row: domains for row, domains in self.several.items() if row not in found}
+            | {row: tuple(domains) for row, domains in found.items() if len(domains) > 1},
         )
 
 
 @dataclass(frozen=True, slots=True)
 class HostNames(Sequence[str]):
-    """The name of the host of each row; empty for other rows."""
+    """The name of each row: of a host, or of a resource provider that is no host of Covey's."""
 
     _hosts: Mapping[int, HostRecord]
+    _providers: Mapping[int, str]
     _size: int
 
     @overload
@@ -82,14 +94,14 @@ class HostNames(Sequence[str]):
 
     def __getitem__(self, row: int | slice) -> str | list[str]:
         if isinstance(row, slice):
-            return [self._hosts[each].name for each in range(*row.indices(self._size))]
-        return self._hosts[row].name
+            return [self[each] for each in range(*row.indices(self._size))]
+        return self._hosts[row].name or self._providers.get(row, "")
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[str]:
-        return (self._hosts[row].name for row in range(self._size))
+        return (self[row] for row in range(self._size))
 
 
 def host_domains(names: HostNames, row_of_name: Overlay[str, int]) -> Domains:
@@ -98,11 +110,29 @@ def host_domains(names: HostNames, row_of_name: Overlay[str, int]) -> Domains:
     return Domains(rows, np.zeros(rows.size, dtype=np.bool_), names, row_of_name.get, _is_host=True)
 
 
-def scope_domains(aggregates: Sequence[int], hosts: Labels[int]) -> Domains:
-    """Return the domains that these aggregates are; `hosts` has the aggregates of each host."""
-    of_host, ambiguous = hosts.positions(aggregates)
-    names = tuple(map(str, aggregates))
-    return Domains(of_host, ambiguous, names, {name: i for i, name in enumerate(names)}.get, _runs(of_host))
+def scope_domains(
+    aggregates: Sequence[AggregateRecord], hosts: Labels[int], providers: Labels[str], is_host: Mask
+) -> Domains:
+    """Return the domains that these aggregates are.
+
+    `hosts` has the aggregates of each host, and `providers` the placement aggregates of each provider. A provider that
+    is no host of Covey's, such as a compute node of Nova, is in a domain whose uuid is among its placement aggregates.
+    """
+    ids, uuids = [each.id for each in aggregates], [each.uuid for each in aggregates]
+    of_host, ambiguous = hosts.positions(ids)
+    of_provider, ambiguous_provider = providers.positions(uuids)
+    of_host, ambiguous = np.where(is_host, of_host, of_provider), np.where(is_host, ambiguous, ambiguous_provider)
+    names = tuple(map(str, ids))
+    position: dict[int | str, int] = {
+        **{key: i for i, key in enumerate(ids)},
+        **{key: i for i, key in enumerate(uuids)},
+    }
+    several = {
+        row: tuple(sorted(position[each] for each in (hosts if is_host[row] else providers)[row] if each in position))
+        for row in np.flatnonzero(ambiguous).tolist()
+    }
+    find = {name: i for i, name in enumerate(names)}.get
+    return Domains(of_host, ambiguous, names, find, _runs(of_host), several=several)
 
 
 def _runs(of_host: Rows) -> tuple[Rows, Rows, Rows] | None:

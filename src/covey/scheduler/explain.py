@@ -11,8 +11,12 @@ from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, Constraint
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import APART, NOT_TOGETHER, needs_providers
+from covey.scheduler.serving import TreeSearch, not_together
 
 NO_VALID_HOST = "No valid host was found."
+_NOT_SEARCHED = "may have providers that serve it together", "may have providers that serve it together"
+_PERHAPS = "its resource providers may serve the request together; the search stopped at its limit"
 _MORE_MAY_FIT = "; the search for other placements stopped at its limit, more may fit"
 
 
@@ -48,7 +52,8 @@ class Explanation:
 def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = (), *, proved: bool = True) -> Explanation:
     """Explain why no host admits another server of the request, after those of its batch that were placed.
 
-    `proved` is that of the decision: another placement of the batch may fit more servers if it is False.
+    `proved` is that of the decision: another placement of the batch may fit more servers if it is False. The
+    explanation is not proved either if it could not search all provider trees.
     """
     spec, fleet = _after_placing(spec, fleet, placed)
     remaining = fleet.is_host.copy()
@@ -61,6 +66,12 @@ def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = (), *,
         if rejected.any():
             found += [reason for reason in constraint.reasons(spec, fleet, rejected) if reason.count]
             remaining &= column
+    if needs_providers(spec, fleet, remaining):
+        searched = not_together(spec, fleet, remaining)
+        found += [Reason(searched.never, *NOT_TOGETHER), Reason(searched.unknown, *_NOT_SEARCHED)]
+        found = [reason for reason in found if reason.count]
+        all_counted = spec.count == 1 and sum(reason.count for reason in found) == fleet.host_rows.size
+        proved = (proved or all_counted) and not searched.unknown.any()
     found.sort(key=lambda reason: -reason.count)
     return Explanation(fleet.host_rows.size, tuple(found), len(placed), spec.count, proved)
 
@@ -98,17 +109,20 @@ class NoHost(CoveyError):
 
 def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
     """Return for each host, by name, the first reason that rules it out; None if it is suitable."""
-    names = fleet.names
-    reasons: dict[str, str | None] = dict.fromkeys(map(names.__getitem__, fleet.host_rows.tolist()))
+    reasons = np.full(len(fleet), None, dtype=object)
     remaining = fleet.is_host.copy()
     for constraint in _constraints(spec):
         column = constraint.allows(spec, fleet)
         if column is None:
             continue
-        for row in np.flatnonzero(remaining & ~column).tolist():
-            reasons[names[row]] = constraint.explain_host(spec, fleet, row)
+        for rows, sentence in constraint.explain_hosts(spec, fleet, np.flatnonzero(remaining & ~column)):
+            reasons[rows] = sentence
         remaining &= column
-    return reasons
+    if needs_providers(spec, fleet, remaining):
+        searched = not_together(spec, fleet, remaining)
+        reasons[searched.never], reasons[searched.unknown] = APART, _PERHAPS
+    names = (host.name for host in fleet.hosts.values_of(fleet.host_rows.tolist()))
+    return dict(zip(names, reasons[fleet.host_rows].tolist(), strict=True))
 
 
 def _constraints(spec: RequestSpec) -> tuple[Constraint, ...]:
@@ -121,7 +135,10 @@ def _after_placing(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...]) 
         return spec, fleet
     later = fleet.copy()
     places = dict(spec.group.places)
-    later.take_for(placed, spec.amounts)
+    if needs_providers(spec, fleet, fleet.mask_of(placed)):
+        TreeSearch(spec, fleet).serve(later, fleet.rows(placed).tolist(), np.zeros(len(fleet), dtype=np.int64))
+    else:
+        later.take_for(placed, spec.amounts)
     for host in placed:
         places[host] = places.get(host, 0) + 1
     return replace(spec, group=replace(spec.group, places=places)), later

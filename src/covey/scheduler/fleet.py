@@ -12,13 +12,12 @@ from covey.model.ids import HostId, ScopeId
 from covey.model.providers import ProviderRecord
 from covey.model.resources import Resources
 from covey.model.servers import HostRequirements
-from covey.scheduler.columns import Column, Mask, Rows, best_rows, highest
+from covey.scheduler.columns import Column, Mask, Overlay, Rows, highest
 from covey.scheduler.domains import NO_DOMAIN, Domains, HostNames, host_domains, scope_domains
 from covey.scheduler.inventories import RESOURCES, UNLIMITED, Inventories, Weights
 from covey.scheduler.labels import Labels
-from covey.scheduler.mending import mended
-from covey.scheduler.overlays import Overlay
-from covey.scheduler.provider_trees import NO_PROVIDER, ProviderTrees
+from covey.scheduler.provider_trees import NO_PROVIDER, ClassProviders, ProviderTrees
+from covey.scheduler.structure_changes import with_changed_structure
 
 __all__ = [
     "NO_DOMAIN",
@@ -30,7 +29,6 @@ __all__ = [
     "Mask",
     "Rows",
     "Weights",
-    "best_rows",
     "counts_by_domain",
     "highest",
     "places_by_row",
@@ -70,6 +68,8 @@ class Fleet:
         self.traits = Labels(record.traits for record in records)
         self.member_of = Labels(record.aggregates for record in records)  # placement aggregates, by uuid
         by_row = [known.get(HostId(record.id), NO_HOST) for record in records]
+        others = (row for row, host in enumerate(by_row) if host is NO_HOST)
+        self.provider_names = Overlay({row: records[row].name for row in others})  # of providers that are no hosts
         self.hosts = Overlay(dict(enumerate(by_row)))  # by row; NO_HOST where a row is none
         self.row_of_name = Overlay({host.name: row for row, host in enumerate(by_row) if host is not NO_HOST})
         self.is_host = _mask(host is not NO_HOST for host in by_row)
@@ -88,7 +88,7 @@ class Fleet:
 
     def changed(self, change: FleetChange) -> "Fleet":
         """Return the fleet after a change of structure. Use stays, except of inventories that are new."""
-        return mended(self, change)
+        return with_changed_structure(self, change)
 
     def copy(self) -> "Fleet":
         """Return a fleet of the same structure whose use changes independently."""
@@ -96,12 +96,21 @@ class Fleet:
         other.inventories = self.inventories.copy()
         other.static_masks = dict(self.static_masks)
         other.known_domains = dict(self.known_domains)
+        other._class_providers = dict(self._class_providers)  # noqa: SLF001 -- the same class
+        return other
+
+    def with_disabled(self, hosts: Iterable[HostId]) -> "Fleet":
+        """Return a copy on which these hosts are disabled."""
+        other = self.copy()
+        other.enabled = self.enabled & ~self.mask_of(hosts)
+        other.reset()
         return other
 
     def reset(self) -> None:
         """Drop what was derived from columns that have changed."""
         self.static_masks = {}
         self.latest_places = None, _NO_PLACES
+        self._class_providers: dict[str, ClassProviders] = {}
         for name in ("available", "host_rows", "zones"):
             self.__dict__.pop(name, None)
 
@@ -128,7 +137,7 @@ class Fleet:
     @property
     def names(self) -> HostNames:
         """The names of hosts, by row."""
-        return HostNames(self.hosts, len(self))
+        return HostNames(self.hosts, self.provider_names, len(self))
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -142,6 +151,15 @@ class Fleet:
     @property
     def weight(self) -> Column:
         return self.inventories.weight
+
+    def class_providers(self, name: str) -> ClassProviders:
+        """Return the providers of trees that have an inventory of a class."""
+        found = self._class_providers.get(name)
+        if found is None:
+            line = self.inventories.classes.get(name)
+            exists = np.zeros(len(self), dtype=np.bool_) if line is None else self.inventories.exists[line]
+            found = self._class_providers[name] = self.trees.anchored.with_inventory(exists)
+        return found
 
     def fits(self, amounts: Resources) -> Mask:
         """Return the rows that have room for the amounts and allow their sizes."""
@@ -188,6 +206,11 @@ class Fleet:
         mask[self.rows(hosts)] = True
         return mask
 
+    def is_up(self, host: HostId) -> bool:
+        """Return whether the fleet has the host, and it is up."""
+        row = self.row_of.get(host)
+        return row is not None and bool(self.up[row])
+
     def domains(self, scope: ScopeId | None) -> Domains:
         """Return the domains of a scope; None is the host scope, in which each host is a domain."""
         found = self.known_domains.get(scope)
@@ -198,8 +221,8 @@ class Fleet:
     def _find_domains(self, scope: ScopeId | None) -> Domains:
         if scope is None:
             return host_domains(self.names, self.row_of_name)
-        ids = [aggregate.id for aggregate in self.aggregates.values() if aggregate.scope == scope]
-        return scope_domains(ids, self.in_aggregates)
+        aggregates = [aggregate for aggregate in self.aggregates.values() if aggregate.scope == scope]
+        return scope_domains(aggregates, self.in_aggregates, self.member_of, self.is_host)
 
     def _rows_of(self, ids: Iterable[int | None]) -> Rows:
         rows = self.row_of
@@ -223,9 +246,17 @@ def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArra
 
 
 def counts_by_domain(domains: Domains, fleet: Fleet, places: Mapping[int, int]) -> NDArray[np.int64]:
-    """Return how many members of a group hold a place in each domain; the last entry counts hosts in no domain."""
+    """Return how many members of a group hold a place in each domain; the last entry counts hosts in no domain.
+
+    A member on an ambiguous host counts in each of its domains.
+    """
     counts = np.zeros(len(domains.names) + 1, dtype=np.int64)
     if places:
         rows, numbers = places_by_row(fleet, places)
         np.add.at(counts, domains.of_host[rows], numbers)
+        if domains.several:
+            for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+                several = domains.several.get(row, ())
+                counts[[*several]] += number
+                counts[NO_DOMAIN] -= number if several else 0
     return counts

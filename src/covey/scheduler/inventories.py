@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
 from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.model.resources import Resources
-from covey.scheduler.columns import Column, Mask, Rows, extended
+from covey.scheduler.columns import Column, Mask, Peaks, Rows, extended
 
 IntMatrix = NDArray[np.int64]
 
@@ -59,6 +59,7 @@ class Inventories:
         free = self.free[:, row]
         free -= self._vector(amounts) * self.exists[:, row]
         self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
+        self._peaks.update(self.weight, row)
         if self._sizes:
             self._fits[:, row] = (free >= self._amounts).all(axis=1)
             if self._sizes_allowed is not None:
@@ -78,10 +79,15 @@ class Inventories:
                 np.subtract.at(self.free[line], rows, taken)
         free = self.free[:, rows]
         self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
+        self._peaks.update_many(self.weight, rows)
         if self._sizes:
             self._fits[:, rows] = (free[None] >= self._amounts[:, :, None]).all(axis=1)
             if self._sizes_allowed is not None:
                 self._fits[:, rows] &= self._sizes_allowed[:, rows]
+
+    def heaviest(self, candidates: Mask, number: int) -> int:
+        """Return one of the candidates with the highest weight: by `number`, modulo how many they are."""
+        return self._peaks.pick(self.weight, candidates, number)
 
     def fits(self, amounts: Resources) -> Mask:
         """Return the rows that have room for the amounts and allow their sizes; cached, and kept up to date."""
@@ -121,11 +127,15 @@ class Inventories:
 
     def count_fits(self, amounts: Resources) -> NDArray[np.int64]:
         """Return how many servers of this size each row has room for."""
+        most, allowed = self.count_multiples(amounts), self.allows_sizes(amounts)
+        return most if allowed is None else np.where(allowed, most, 0)
+
+    def count_multiples(self, amounts: Resources) -> NDArray[np.int64]:
+        """Return how many times each row has these amounts, whatever allocation sizes it allows."""
         most = np.full(self.weight.size, UNLIMITED, dtype=np.int64)
         for name, amount in amounts.items():
             np.minimum(most, np.maximum(self.free_of(name), 0) // amount, out=most)
-        allowed = self.allows_sizes(amounts)
-        return most if allowed is None else np.where(allowed, most, 0)
+        return most
 
     def weight_after(self, amounts: Resources) -> Callable[[int, int], float]:
         """Return a function from (row, times) to the row's weight after it took the amounts so many times."""
@@ -136,7 +146,17 @@ class Inventories:
             left = free(0, row) - vcpus * times, free(1, row) - memory_mb * times, free(2, row) - disk_gb * times
             return weigh(*left)
 
-        return weight
+        has = self.exists[: len(RESOURCES)]
+        if has.all():
+            return weight
+
+        def weight_of_own(row: int, times: int) -> float:
+            """Another provider serves what the row has no inventory of."""
+            left = (free(line, row) - each * times * has.item(line, row) for line, each in enumerate(taken))
+            return weigh(*left)
+
+        taken = vcpus, memory_mb, disk_gb
+        return weight_of_own
 
     def equal(self, row: int, record: ProviderRecord) -> bool:
         """Return whether a row has the inventories of a record, whatever their use."""
@@ -152,6 +172,7 @@ class Inventories:
         other = copy(self)
         other.free, other.weight, other._fits = self.free.copy(), self.weight.copy(), self._fits.copy()  # noqa: SLF001
         other._sizes, other._vectors = dict(self._sizes), dict(self._vectors)  # noqa: SLF001 -- the same class
+        other._peaks = self._peaks.copy()  # noqa: SLF001
         return other
 
     def changed(
@@ -171,6 +192,7 @@ class Inventories:
         other.exists, other.capacity = self.exists[:, order], self.capacity[:, order]
         other.free, other.weight = self.free[:, order], self.weight[order]
         other.units = {line: units[:, order] for line, units in self.units.items()}
+        other._peaks = Peaks(other.weight)  # noqa: SLF001 -- the same class
         other._forget_sizes()  # noqa: SLF001 -- the same class
         return other
 
@@ -264,6 +286,7 @@ class Inventories:
         multipliers = (self._weights.cpu, self._weights.ram, self._weights.disk)
         self._per_unit = tuple(weight / float(most) for weight, most in zip(multipliers, largest, strict=True))
         self.weight = self._weigh(*self.free[: len(RESOURCES)])
+        self._peaks = Peaks(self.weight)
         self._forget_sizes()
 
     def _weigh(self, vcpus: Any, memory_mb: Any, disk_gb: Any) -> Any:  # noqa: ANN401 -- numbers or columns

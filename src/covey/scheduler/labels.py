@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from covey.scheduler.columns import Mask, Rows, with_values
+from covey.scheduler.columns import ALL, Mask, Rows, groups_of, with_values
 
 L = TypeVar("L", bound=Hashable)
 
@@ -40,21 +40,21 @@ class Labels(Generic[L]):
         present = np.flatnonzero(np.bincount(self._of_row)).tolist()
         return iter(frozenset[L]().union(*(self._sets[number] for number in present)))
 
-    def any_of(self, labels: Iterable[L]) -> Mask:
-        """Return the rows that have at least one of the labels."""
+    def any_of(self, labels: Iterable[L], rows: Rows | slice = ALL) -> Mask:
+        """Return which of the rows have at least one of the labels."""
         numbers = [number for label in labels for number in self._with.get(label, ())]
         if not numbers:
-            return np.zeros(self._of_row.size, dtype=np.bool_)
+            return np.zeros(self._size(rows), dtype=np.bool_)
         table = np.zeros(len(self._sets), dtype=np.bool_)
         table[numbers] = True
-        mask: Mask = table[self._of_row]
+        mask: Mask = table[self._of_row[rows]]
         return mask
 
-    def one_of_each(self, sets: Iterable[Iterable[L]]) -> Mask:
-        """Return the rows that have at least one label of each set."""
-        mask = np.ones(self._of_row.size, dtype=np.bool_)
+    def one_of_each(self, sets: Iterable[Iterable[L]], rows: Rows | slice = ALL) -> Mask:
+        """Return which of the rows have at least one label of each set."""
+        mask = np.ones(self._size(rows), dtype=np.bool_)
         for labels in sets:
-            mask &= self.any_of(labels)
+            mask &= self.any_of(labels, rows)
         return mask
 
     def all_of(self, labels: Iterable[L]) -> Mask:
@@ -74,6 +74,10 @@ class Labels(Generic[L]):
         table[several] = -1
         return table[self._of_row], several[self._of_row]
 
+    def groups(self, rows: Rows) -> Iterator[tuple[frozenset[L], Rows]]:
+        """Yield each set of labels that one of the rows has, with the rows that have it."""
+        return ((self._sets[number], same) for number, same in groups_of(self._of_row[rows], rows))
+
     def changed(self, sets: Mapping[int, frozenset[L]], size: int) -> "Labels[L]":
         """Return the column with other sets, by row, and without labels in new rows; itself if nothing changes."""
         none = self._number(frozenset()) if size > self._of_row.size else 0
@@ -92,6 +96,9 @@ class Labels(Generic[L]):
         other = copy(self)
         other._of_row = self._of_row[order]  # noqa: SLF001 -- the same class
         return other
+
+    def _size(self, rows: Rows | slice) -> int:
+        return (self._of_row[rows] if isinstance(rows, slice) else rows).size
 
     def _number(self, labels: frozenset[L]) -> int:
         number = self._numbers.get(labels)

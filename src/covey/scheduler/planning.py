@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from covey.model.claims import Allocations, Answer, IdempotencyKey, NewServer, Plan, ResolvedRequest, ServerRequest
-from covey.model.errors import Conflict, CoveyError, Invalid, OverQuota
-from covey.model.groups import GroupState
+from covey.model.errors import Conflict, CoveyError, Invalid, OutdatedRequest, OverQuota
+from covey.model.groups import NO_GROUP, GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
-from covey.model.resources import Resources
+from covey.model.resources import Resources, quota_size
 from covey.model.servers import (
     Details,
     Fault,
@@ -40,6 +41,8 @@ class PlanningContext:
     answers: Mapping[IdempotencyKey, Answer | None] = field(default_factory=dict)  # None where the key is new
     answered: Mapping[str, Server] = field(default_factory=dict)  # servers that stored answers name, by id
     avoid: frozenset[HostId] = frozenset()  # hosts that proved full when an earlier attempt claimed room there
+    max_members: int = UNLIMITED  # of a group, of all users together
+    outdated: frozenset[ServerId] = frozenset()  # requests, by first id, whose flavor or image changed since
 
 
 def plan(
@@ -51,24 +54,29 @@ def plan(
     all_or_nothing: bool = False,
     faults: Mapping[ServerId, Fault] = NO_FAULTS,
 ) -> Plan:
-    """Decide each request after the ones before it, and take the room of its servers from the fleet.
+    """Decide each request after the ones before it. The fleet is unchanged; take_room takes what the plan needs.
 
-    The plan lists the room that it took, for return_room. A request that fails has an error as its outcome; it is
-    NoHost if no host admits its servers. With all_or_nothing the first error is raised instead, and the fleet is as it
-    was. A request with a fault, by the id of its first server, is not decided: its servers are in ERROR.
+    A request that fails has an error as its outcome; it is NoHost if no host admits its servers. With all_or_nothing
+    the first error is raised instead. A request with a fault, by the id of its first server, is not decided: its
+    servers are in ERROR.
     """
     planner = _Planner(context, fleet, faults, subset, all_or_nothing)
     try:
         for request in requests:
             planner.add(request)
-    except BaseException:
-        return_room(fleet, planner.plan)
-        raise
+    finally:
+        return_room(fleet, planner.plan)  # taken so that each request saw the servers of those before it
     return planner.finish()
 
 
+def take_room(fleet: Fleet, planned: Plan) -> None:
+    """Take the room of a plan from the fleet."""
+    for hosts, amounts in planned.taken:
+        fleet.take_for(hosts, amounts)
+
+
 def return_room(fleet: Fleet, abandoned: Plan) -> None:
-    """Return to the fleet the room that a plan took."""
+    """Return to the fleet the room of a plan."""
     for hosts, amounts in abandoned.taken:
         fleet.take_for(hosts, amounts * -1)
 
@@ -77,6 +85,19 @@ def reject_unknown_zone(requirements: HostRequirements, fleet: Fleet) -> None:
     """Raise Invalid for an availability zone without hosts."""
     if requirements.zone is not None and requirements.zone not in fleet.zones:
         raise Invalid("The requested availability zone is not available")
+
+
+def reject_much_metadata(items: int, limits: Mapping[str, int]) -> None:
+    """Raise OverQuota, in Nova's words, for more items of metadata than a server may have."""
+    if items > limits["metadata_items"] != UNLIMITED:
+        raise OverQuota(f"Maximum number of metadata items exceeds {limits['metadata_items']}")
+
+
+def reject_large_group(state: GroupState, joining: int, maximum: int) -> None:
+    """Raise OverQuota if a group would have more members than any group may have."""
+    members = sum(state.users.values())
+    if maximum != UNLIMITED and members + joining > maximum:
+        raise OverQuota(f"Quota exceeded, too many servers in group: it has {members} members; the limit is {maximum}.")
 
 
 class _Planner:
@@ -123,6 +144,8 @@ class _Planner:
         answered = self._answered(request)
         if answered is not None:
             return answered
+        if request.first_id in self._context.outdated:
+            raise OutdatedRequest
         resolved, fleet = request.resolved, self._fleet
         assert resolved is not None, "a request is resolved before it is planned"
         if request.first_id in self._faults:
@@ -158,8 +181,8 @@ class _Planner:
             return None
         fingerprint, ids = answer
         if fingerprint != request.fingerprint:
-            raise Conflict(f"The idempotency key {request.idempotency_key} was used for another request.")
-        planned: dict[str, Server] = {new.server.id: new.server for new in self.plan.new_servers}
+            raise Conflict(f"The idempotency key {request.key[1]} was used for another request.")
+        planned: dict[str, Server] = {server.id: server for server in self.plan.servers}
         known = {**self._context.answered, **planned}
         return [known[server] for server in ids if server in known]
 
@@ -176,23 +199,35 @@ class _Planner:
         requirements, forced = resolved.requirements, resolved.placement.forced
         if self._context.avoid and not forced:
             requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | self._context.avoid)
-        spec = RequestSpec.for_flavor(resolved.flavor, requirements, state.view() if state else None, forced=forced)
-        count = self._within_quota(request, resolved, state)
-        return spec if count == 1 else replace(spec, count=count, minimum=request.minimum)
+        requested = resolved.resources
+        return RequestSpec(
+            requested.amounts,
+            count=self._within_quota(request, resolved, state),
+            minimum=request.minimum,
+            requirements=requirements,
+            group=NO_GROUP if state is None else state.view(),
+            forced=forced,
+            granular=requested.groups,
+            isolate=requested.isolate,
+        )
 
     def _within_quota(self, request: ServerRequest, resolved: ResolvedRequest, state: GroupState | None) -> int:
         """Return how many servers the quota allows, up to the count and down to the minimum. Raises OverQuota."""
         limits = self._context.limits[request.project_id]
+        for _, metadata in request.names_and_metadata or (("", request.details.metadata),):
+            reject_much_metadata(len(metadata), limits)
         members = limits["server_group_members"]
         if state is not None and members != UNLIMITED and state.users.get(request.user_id, 0) + request.count > members:
             raise OverQuota("Quota exceeded, too many servers in group")
-        count, flavor = request.count, resolved.flavor
+        if state is not None:
+            reject_large_group(state, request.count, self._context.max_members)
+        count = request.count
         used_by_project = self._usage.get(request.project_id)
         if used_by_project is None:
             return count
-        for resource, used, size in zip(COUNTED, used_by_project, (1, flavor.vcpus, flavor.memory_mb), strict=True):
+        for resource, used, size in zip(COUNTED, used_by_project, (1, *quota_size(resolved.flavor)), strict=True):
             limit = limits[resource]
-            if limit == UNLIMITED:
+            if limit == UNLIMITED or not size:
                 continue
             fits = (limit - used) // size
             if fits < request.minimum:
@@ -222,7 +257,7 @@ class _Planner:
             host = None if host_id is None else self._fleet.hosts[self._fleet.row_of[host_id]]
             name, details = _name_and_details(request, number, len(hosts))
             server = Server(
-                id=request.server_id(number),
+                id=_server_id(request, number),
                 name=name,
                 project_id=request.project_id,
                 user_id=request.user_id,
@@ -249,17 +284,25 @@ class _Planner:
         self, request: ServerRequest, servers: list[Server], allocations: Iterable[Allocations] = ()
     ) -> list[Server]:
         held = allocations or [NOTHING] * len(servers)
-        self.plan.new_servers += [
-            NewServer(server, request.request_id, each) for server, each in zip(servers, held, strict=True)
+        new = [
+            NewServer(server, request.request_id, each, request.boot)
+            for server, each in zip(servers, held, strict=True)
         ]
+        if servers[0].host_id is None:
+            self.plan.failed += new
+        else:
+            self.plan.placed += new
         if request.key is not None:
             self.plan.answers[request.key] = request.fingerprint, [server.id for server in servers]
         used = self._usage.get(request.project_id)
         if used is not None:
-            flavor = servers[0].flavor
-            for i, size in enumerate((1, flavor.vcpus, flavor.memory_mb)):
+            for i, size in enumerate((1, *quota_size(servers[0].flavor))):
                 used[i] += size * len(servers)
         return servers
+
+
+def _server_id(request: ServerRequest, number: int) -> ServerId:
+    return request.first_id if number == 0 else ServerId(str(UUID(int=UUID(request.first_id).int + number)))
 
 
 def _name_and_details(request: ServerRequest, number: int, total: int) -> tuple[str, Details]:

@@ -1,15 +1,34 @@
 """Provider trees: which providers serve an allocation candidate together, in one tree or by sharing with it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.scheduler.columns import Mask, Rows
 from covey.scheduler.labels import Labels
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 NO_PROVIDER = -1  # the parent row of a root
+
+
+@dataclass(frozen=True, slots=True)
+class ClassProviders:
+    """The providers of trees that have an inventory of one resource class, sorted by tree."""
+
+    provider: Rows
+    tree: Rows  # its number
+    trees: int
+    one_each: bool  # every tree has exactly one
+
+    def trees_with(self, able: Mask) -> Mask:
+        """Return the trees in which one of the providers is able."""
+        if self.one_each:
+            return able
+        mask = np.zeros(self.trees, dtype=np.bool_)
+        mask[self.tree[able]] = True
+        return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +39,41 @@ class AnchoredProviders:
     anchor: Rows  # the root of the tree
     foreign: Mask  # the provider is in another tree, and shares with this one
     starts: Rows  # the first row of each tree
+
+    roots: Rows  # the root of each tree
+
+    def sums(self, values: NDArray[np.int64] | Mask) -> NDArray[np.int64]:
+        """Return the sum over the rows of each tree."""
+        if not self.starts.size:
+            return np.zeros(0, dtype=np.int64)
+        running = np.cumsum(values, dtype=np.int64)  # much faster than np.add.reduceat
+        sums = np.empty(self.starts.size, dtype=np.int64)
+        before = running[self.starts[1:] - 1]
+        sums[:-1], sums[-1] = before, running[-1]
+        sums[1:] -= before
+        return sums
+
+    def part(self, number: int) -> slice:
+        """Return the rows of one tree."""
+        last = number + 1 == self.starts.size
+        return slice(self.starts.item(number), None if last else self.starts.item(number + 1))
+
+    def part_of(self, root: int) -> slice:
+        """Return the rows of the tree with this root; none if there is no such tree."""
+        number = int(np.searchsorted(self.roots, root))
+        found = number < self.roots.size and self.roots[number] == root
+        return self.part(number) if found else slice(0, 0)
+
+    def with_inventory(self, exists: Mask) -> ClassProviders:
+        """Return the providers that have an inventory of a class."""
+        number = self.starts.size
+        has = exists[self.provider]
+        tree = np.repeat(np.arange(number), np.diff(self.starts, append=self.provider.size))[has]
+        return ClassProviders(self.provider[has], tree, number, np.array_equal(tree, np.arange(number)))
+
+    def only(self, part: slice) -> "AnchoredProviders":
+        """Return some of the rows; `starts` and `roots` stay as they are."""
+        return replace(self, provider=self.provider[part], anchor=self.anchor[part], foreign=self.foreign[part])
 
 
 @dataclass(frozen=True)
@@ -44,16 +98,22 @@ class ProviderTrees:
         if not anchored.starts.size:
             return rows
         found = rows.copy()
-        found[anchored.anchor[anchored.starts]] |= np.logical_or.reduceat(rows[anchored.provider], anchored.starts)
+        found[anchored.roots] |= anchored.sums(rows[anchored.provider]) > 0
         return found
 
     @cached_property
     def standalone(self) -> Mask:
         """Trees of one provider that neither share with another tree nor use a sharing provider."""
         mask: Mask = (np.bincount(self.root, minlength=self.root.size) == 1)[self.root] & self.present
-        sharing, trees = self._shared
-        mask[sharing] = False
-        mask[trees] = False  # other rows are not standalone either
+        mask[self.shared] = False
+        mask[self._shared[1]] = False  # other rows are not standalone either
+        return mask
+
+    @cached_property
+    def shared(self) -> Mask:
+        """The providers that share with another tree."""
+        mask = np.zeros(self.root.size, dtype=np.bool_)
+        mask[self._shared[0]] = True
         return mask
 
     @cached_property
@@ -67,7 +127,7 @@ class ProviderTrees:
         order = np.argsort(anchor, kind="stable")
         provider, anchor, foreign = provider[order], anchor[order], foreign[order]
         starts = np.flatnonzero(np.diff(anchor, prepend=NO_PROVIDER))
-        return AnchoredProviders(provider, anchor, foreign, starts)
+        return AnchoredProviders(provider, anchor, foreign, starts, anchor[starts])
 
     @cached_property
     def _shared(self) -> tuple[Rows, Rows]:

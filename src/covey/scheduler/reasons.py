@@ -1,10 +1,14 @@
 """Reasons: why hosts were ruled out, counted."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from covey.scheduler.columns import Mask
+from covey.scheduler.columns import Mask, Rows
+
+Sentences = Iterable[tuple[Rows, str]]
+"""Hosts, each with the sentence that explains them to an administrator."""
 
 
 @dataclass(frozen=True, slots=True)

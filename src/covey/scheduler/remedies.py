@@ -10,6 +10,7 @@ from covey.scheduler.decide import allowed_hosts, decide
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import hard_policies
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import largest_free
 
 _MAX_NAMES = 3  # of hosts
 _MB_IN_GB = 1024
@@ -52,7 +53,7 @@ def _smaller(spec: RequestSpec, fleet: Fleet) -> list[_Change]:
     found: list[tuple[float, _Change]] = []
     for name, amount in spec.amounts.items():
         open_hosts = allowed_hosts(replace(spec, amounts=spec.amounts.without(name)), fleet)
-        most = int(fleet.inventories.free_of(name)[open_hosts].max(initial=0))
+        most = int(largest_free(fleet, name)[open_hosts].max(initial=0))
         if 0 < most < amount:
             smaller = replace(spec, amounts=spec.amounts.with_amount(name, most))
             found.append((most / amount, _Change(f"with {_less(amount - most, name)}", smaller, fleet)))

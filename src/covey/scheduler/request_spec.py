@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from covey.model.flavor_requests import GranularGroup, resource_request, total_of
 from covey.model.flavors import Flavor
-from covey.model.groups import GroupView
-from covey.model.resources import Resources
+from covey.model.groups import NO_GROUP, GroupView
+from covey.model.resources import GranularGroup, Resources, resource_request, total_of
 from covey.model.servers import HostRequirements
 
 __all__ = ["HostRequirements", "RequestSpec"]
@@ -19,8 +18,8 @@ class RequestSpec:
     count: int = 1
     minimum: int = 1
     requirements: HostRequirements = field(default_factory=HostRequirements)
-    group: GroupView = field(default_factory=GroupView)
-    forced: bool = False  # an operator forces the host: only its room is checked
+    group: GroupView = NO_GROUP
+    forced: bool = False  # an operator forces the host: its room and isolation are checked
     granular: tuple[GranularGroup, ...] = ()  # of one server, each of which one provider serves
     isolate: bool = False  # no provider serves two granular groups
 
@@ -33,7 +32,7 @@ class RequestSpec:
         return cls(
             requested.amounts,
             requirements=requirements,
-            group=group or GroupView(),
+            group=group or NO_GROUP,
             forced=forced,
             granular=requested.groups,
             isolate=requested.isolate,

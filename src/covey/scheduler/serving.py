@@ -1,88 +1,234 @@
-"""Serving: which resource providers serve a server on a host: the host alone, or others of its tree as well.
-
-Most hosts serve all resources alone. A host with nested or sharing providers may serve some by them, and one server is
-then allocated on several providers. Whether a tree has a provider for each need is a column; the combination is
-searched for the chosen host only.
-"""
+"""Serving: which resource providers serve a server on a chosen host: the host alone, or others of its tree as well."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.model.claims import Allocations
 from covey.model.resources import Resources
 from covey.scheduler.candidates.flat import serves_alone
-from covey.scheduler.candidates.queries import CandidateQuery, RequestGroup
-from covey.scheduler.candidates.trees import first_choice, needs_of, searchable_trees
-from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.candidates.tree_kinds import kinds_of_trees
+from covey.scheduler.candidates.trees import ResourceNeed, first_choice
+from covey.scheduler.columns import Rows
+from covey.scheduler.fleet import UNLIMITED, Fleet, Mask
+from covey.scheduler.max_flow import Budget
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import query_of, served_alone
+
+MAX_STEPS = 30_000  # of the searches of a decision: about 30 ms, with the fleet locked
+_STEPS_PER_SERVER, _STEPS_PER_FAILURE = 100, 200
+_STEPS_TOGETHER, _MAX_TOGETHER = 2_000, 8  # of a search for several servers on one host, and how many they are
+_MAX_ORDERS = 8  # in which hosts that share providers are served
+
+Served = list[Allocations]
 
 
-def has_room(spec: RequestSpec, fleet: Fleet) -> Mask:
-    """Return the hosts that have room for one server. In a tree, each need has a provider; they may not combine."""
-    alone = served_alone(spec, fleet)
-    anchored = fleet.trees.anchored
-    if not anchored.starts.size:
-        return alone
-    query = _query(spec)
-    roots = anchored.anchor[anchored.starts[searchable_trees(query, fleet, needs_of(query, fleet))]]
-    room = alone.copy()
-    room[roots] = True
-    return room
+@dataclass(slots=True)
+class ServedServers:
+    """The row of each server that is served, what it takes of each provider, and the rows that serve no more."""
+
+    rows: list[int] = field(default_factory=list)
+    allocations: Served = field(default_factory=list)
+    full: list[int] = field(default_factory=list)
 
 
-def served_alone(spec: RequestSpec, fleet: Fleet) -> Mask:
-    """Return the hosts that serve one server without other providers."""
-    if spec.granular:
-        return serves_alone(_query(spec), fleet)
-    alone = fleet.fits(spec.amounts)
-    required = spec.requirements.required_traits
-    if required and not spec.forced and fleet.trees.anchored.starts.size:
-        alone = alone & fleet.traits.all_of(required)  # a trait of a provider that serves nothing does not count
-    return alone
+class TreeSearch:
+    """The searches of one decision for the providers of its servers.
+
+    `most` is how many servers each row serves at most, where that is fewer than its columns say. It is `exact` unless
+    other servers held what the row lacked, or the search for another server was too long.
+    """
+
+    def __init__(self, spec: RequestSpec, fleet: Fleet, budget: Budget | None = None) -> None:
+        self.budget = budget or search_budget(spec.count)
+        self.most = np.full(len(fleet), UNLIMITED, dtype=np.int64)
+        self.exact = True
+        self.findings = 0  # grows whenever `most` changes
+        self._spec, self._fleet = spec, fleet
+        self._kinds: Rows | None = None
+
+    def serve(self, left: Fleet, rows: Sequence[int], held: NDArray[np.int64]) -> ServedServers:
+        """Serve a server on each of the rows, which may repeat, as far as the providers allow and the budget lasts.
+
+        `held` is how many servers each row has already. The servers take their room of the fleet that is left, unless
+        the request is for one: then none follows.
+        """
+        by_row, full = self._in_good_order(left, Counter(rows), held)
+        served = ServedServers(full=full)
+        nexts = {row: iter(found) for row, found in by_row.items()}
+        for row in rows:
+            allocations = next(nexts[row], None)
+            if allocations is not None:
+                served.rows.append(row)
+                served.allocations.append(allocations)
+        return served
+
+    def _in_good_order(
+        self, left: Fleet, wanted: Mapping[int, int], held: NDArray[np.int64]
+    ) -> tuple[dict[int, Served], list[int]]:
+        """Serve hosts with few providers first. Those that lack what others took are served before them next."""
+        sharing = {row for row in wanted if _shares(left, row)} if left.trees.shared.any() else set()
+        order = sorted(wanted, key=lambda row: _size(left, row)) if sharing else [*wanted]
+        for more_orders in reversed(range(_MAX_ORDERS)):
+            by_row, complete = dict[int, Served](), dict[int, bool]()
+            for row in order:
+                by_row[row], complete[row] = self._serve_on(left, row, wanted[row])
+            full = [row for row in order if len(by_row[row]) < wanted[row]]
+            late = [row for row in full if row in sharing and row != order[0]]
+            if not late or not more_orders or self.budget.spent:
+                break
+            for found in by_row.values():
+                self._take(left, found, -1)
+            order = [*late, *(row for row in order if row not in late)]
+        for row in full:
+            self._note(row, len(by_row[row]), held.item(row), complete=complete[row])
+        return by_row, full
+
+    def _serve_on(self, left: Fleet, row: int, number: int) -> tuple[Served, bool]:
+        """Serve up to so many servers on one row. Return also whether the row certainly serves no more of them."""
+        found: Served = []
+        while len(found) < number and self.most[row] and not self.budget.spent:
+            allocations = allocations_on(self._spec, left, row, self.budget)
+            if allocations is None:
+                self.budget.left -= _STEPS_PER_FAILURE
+                break
+            more = [allocations] * min(number - len(found), _multiples(allocations, left))
+            self._take(left, more)
+            found += more
+        if found and len(found) < number and not self.budget.spent:
+            return self._together(left, row, found, number)
+        return found, not self.budget.spent
+
+    def _together(self, left: Fleet, row: int, found: Served, number: int) -> tuple[Served, bool]:
+        """Search for more servers than were served one after another: each may take what another one needs."""
+        self._take(left, found, -1)
+        complete = False
+        while len(found) < min(number, _MAX_TOGETHER):
+            budget = Budget(min(_STEPS_TOGETHER, self.budget.left))
+            self.budget.left -= budget.left
+            more = _several_on(self._spec, left, row, budget, len(found) + 1)
+            self.budget.left += max(0, budget.left)
+            if more is None:
+                complete = not budget.spent
+                break
+            found = more
+        self._take(left, found)
+        return found, complete
+
+    def _take(self, left: Fleet, served: Served, times: int = 1) -> None:
+        if self._spec.count > 1:
+            left.take_all((row, amounts * times) for allocations in served for row, amounts in allocations.items())
+
+    def _note(self, row: int, served: int, held: int, *, complete: bool) -> None:
+        """Note that a row serves no more than these servers and those that it held."""
+        self.findings += served + held < self.most[row]
+        shares = _shares(self._fleet, row)
+        if not served and not held and self.most[row]:
+            alone = allocations_on(self._spec, self._fleet, row, self.budget) if shares else None
+            if alone is None and not self.budget.spent:
+                self.most[self._alike(row)] = 0
+                return
+        if served + held < self.most[row]:
+            self.exact = self.exact and complete and not shares and not held
+        self.most[row] = min(self.most[row], served + held)
+
+    def _alike(self, row: int) -> Rows:
+        """Return the roots of the trees that serve one server if the tree of this root does."""
+        roots = self._fleet.trees.anchored.roots
+        if self._kinds is None:
+            self._kinds = kinds_of_trees(query_of(self._spec), self._fleet)
+        found: Rows = roots[self._kinds == self._kinds[np.searchsorted(roots, row)]]
+        return found
 
 
-def allocations_on(spec: RequestSpec, fleet: Fleet, row: int) -> Allocations | None:
+class NotTogether(NamedTuple):
+    """Hosts whose providers have room for a server, but do not serve it together."""
+
+    never: Mask
+    unknown: Mask  # the search stopped at its limit
+
+
+def not_together(spec: RequestSpec, fleet: Fleet, among: Mask) -> NotTogether:
+    """Search all trees among these hosts for providers that serve one server: a search for each kind of tree."""
+    found = NotTogether(np.zeros_like(among), np.zeros_like(among))
+    roots, doubtful = fleet.trees.anchored.roots, among & ~served_alone(spec, fleet)
+    places = np.flatnonzero(doubtful[roots])
+    if not places.size:
+        return found
+    kinds = kinds_of_trees(query_of(spec), fleet)[places]
+    _, first, kind_of, number = np.unique(kinds, return_index=True, return_inverse=True, return_counts=True)
+    budget, serves, known = search_budget(1), np.zeros(first.size, dtype=np.bool_), np.zeros(first.size, dtype=np.bool_)
+    for kind in np.argsort(-number, kind="stable").tolist():  # the most frequent ones first
+        serves[kind] = allocations_on(spec, fleet, roots.item(places[first[kind]]), budget) is not None
+        known[kind] = serves[kind] or not budget.spent
+        budget.left -= _STEPS_PER_FAILURE
+        if budget.spent:
+            break
+    found.never[roots[places]] = (known & ~serves)[kind_of]
+    found.unknown[roots[places]] = ~known[kind_of]
+    return found
+
+
+def search_budget(count: int) -> Budget:
+    """Return the steps that the search for the providers of so many servers may take."""
+    return Budget(MAX_STEPS + _STEPS_PER_SERVER * count)
+
+
+def allocations_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget) -> Allocations | None:
     """Return what one server takes of each provider, on the host of a row; None if they cannot serve it together."""
-    if served_alone(spec, fleet)[row]:
+    if _serves_alone_at(spec, fleet, row):
         return {int(fleet.ids[row]): spec.total}
-    found = first_choice(_query(spec), fleet, row)
+    found = _several_on(spec, fleet, row, budget, 1)
+    return found[0] if found else None
+
+
+def _several_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget, servers: int) -> Served | None:
+    """Return what each of some servers takes, if the providers of one tree serve them all."""
+    found = first_choice(query_of(spec), fleet, row, budget, servers)
     if found is None:
         return None
+    taken = list(zip(*found, strict=True))
+    length = len(taken) // servers
+    return [_allocations(fleet, taken[start : start + length]) for start in range(0, len(taken), length)]
+
+
+def _allocations(fleet: Fleet, served: Iterable[tuple[int, ResourceNeed]]) -> Allocations:
     taken: dict[int, Counter[str]] = {}
-    for provider, need in zip(*found, strict=True):
+    for provider, need in served:
         if need.resources:
             taken.setdefault(int(fleet.ids[provider]), Counter()).update(need.resources)
     return {provider: Resources(amounts) for provider, amounts in taken.items()}
 
 
-def needs_providers(spec: RequestSpec, fleet: Fleet, candidates: Mask) -> bool:
-    """Return whether a candidate may need several providers, or several groups, so that each server is searched."""
+def _serves_alone_at(spec: RequestSpec, fleet: Fleet, row: int) -> bool:
+    """Return `served_alone` for one row."""
     if spec.granular:
-        return True
-    return bool(fleet.trees.anchored.starts.size) and bool((candidates & ~served_alone(spec, fleet)).any())
+        return bool(serves_alone(query_of(spec), fleet, np.array([row], dtype=np.intp))[0])
+    required = frozenset[str]() if spec.forced else spec.requirements.required_traits
+    return bool(fleet.fits(spec.amounts)[row]) and required <= fleet.traits[row]
 
 
-def lacks_class(fleet: Fleet, name: str, amount: int) -> Mask:
-    """Return the hosts on which no provider has this amount free."""
-    return ~fleet.trees.with_any(np.asarray(fleet.inventories.free_of(name) >= amount))
-
-
-def _query(spec: RequestSpec) -> CandidateQuery:
-    nothing: frozenset[str] = frozenset()
-    required = nothing if spec.forced else spec.requirements.required_traits
-    forbidden = nothing if spec.forced else spec.requirements.forbidden_traits
-    common = RequestGroup(
-        resources=spec.amounts, required=tuple(frozenset({name}) for name in sorted(required)), forbidden=forbidden
+def _multiples(allocations: Allocations, fleet: Fleet) -> int:
+    """Return how many times the providers have room for these allocations."""
+    free, classes = fleet.free, fleet.inventories.classes
+    multiples = (
+        int(free[classes[name], fleet.row_of[provider]]) // amount
+        for provider, amounts in allocations.items()
+        for name, amount in amounts.items()
     )
-    granular = (
-        RequestGroup(
-            group.suffix,
-            group.resources,
-            tuple(frozenset({name}) for name in sorted(group.required)),
-            group.forbidden,
-        )
-        for group in spec.granular
-    )
-    groups = (common, *granular) if spec.amounts else tuple(granular)
-    return CandidateQuery(groups, isolate=spec.isolate)
+    return min(multiples, default=UNLIMITED)  # a server may take nothing
+
+
+def _shares(fleet: Fleet, row: int) -> bool:
+    """Return whether trees compete for a provider that may serve a server on this row."""
+    anchored = fleet.trees.anchored
+    return bool(fleet.trees.shared[anchored.provider[anchored.part_of(row)]].any())
+
+
+def _size(fleet: Fleet, row: int) -> int:
+    """Return how many providers may serve a server on this row."""
+    return fleet.trees.anchored.provider[fleet.trees.anchored.part_of(row)].size

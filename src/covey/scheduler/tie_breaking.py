@@ -5,12 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.scheduler.fleet import Rows
-
-# SplitMix64
-_STEP, _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-_ALL = 2**64 - 1
+SPLITMIX = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+"""The constants of the SplitMix64 generator."""
+_STEP, _MIX_1, _MIX_2 = map(np.uint64, SPLITMIX)
 
 TieKeys = NDArray[np.uint16]
 
@@ -22,19 +19,6 @@ def hash_ids(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
         mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
         mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX_2
         return mixed ^ (mixed >> np.uint64(31))
-
-
-def pick(rows: Rows, seed: int) -> int:
-    """Return one of the rows, each with the same probability."""
-    return int(rows[0]) if rows.size == 1 else int(rows[_hash_seed(seed) % rows.size])
-
-
-def _hash_seed(seed: int) -> int:
-    """Return the hash of id 1, without the cost of a column."""
-    mixed = (1 + seed) * int(_STEP) & _ALL
-    mixed = (mixed ^ mixed >> 30) * int(_MIX_1) & _ALL
-    mixed = (mixed ^ mixed >> 27) * int(_MIX_2) & _ALL
-    return mixed ^ mixed >> 31
 
 
 @dataclass(frozen=True, slots=True)

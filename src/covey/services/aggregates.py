@@ -7,8 +7,9 @@ from covey.model.access import Actor
 from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.ids import AggregateId, HostId
+from covey.model.nova import NovaKind
 from covey.ports import Access, Clock, NewUuid
-from covey.services.domains import add_to_scope, get_scope_by_name, reject_second_domain
+from covey.services.domains import add_to_scope, get_scope_by_name, reject_second_domain, reject_targeted
 from covey.storage.store import Store, Transaction
 
 _RULE, _SCOPE_RULE = "os_compute_api:os-aggregates:", "os_compute_api:os-policy-scopes:"
@@ -62,17 +63,21 @@ class Aggregates:
                 self._set_zone(tx, found, change.zone, "update")
             return get_aggregate(tx, found.id)
 
-    def delete(self, actor: Actor, aggregate: int) -> None:
-        """Raises NotFound, and Invalid while the aggregate has hosts."""
+    def delete(self, actor: Actor, aggregate: int, *, force: bool = False) -> None:
+        """Raises NotFound, Invalid while it has hosts, and Conflict while hard policies name it, unless `force`."""
         self.access.require(actor, f"{_RULE}delete")
         with self.store.write() as tx:
             found = get_aggregate(tx, aggregate, lock=True)
             if found.hosts:
                 raise Invalid(f"Cannot remove host from aggregate {found.id}. Reason: Host aggregate is not empty.")
+            reject_targeted(tx, found, force=force)
             tx.aggregates.delete(found.id)
 
     def set_metadata(self, actor: Actor, aggregate: int, changes: Mapping[str, str | None]) -> Aggregate:
-        """Merge the changes; None removes a key. availability_zone sets the zone, policy_scope the scope."""
+        """Merge the changes; None removes a key. availability_zone sets the zone, policy_scope the scope.
+
+        Raises Conflict for another scope while hard policies name the aggregate.
+        """
         self.access.require(actor, f"{_RULE}set_metadata")
         with self.store.write() as tx:
             found = get_aggregate(tx, aggregate, lock=True)
@@ -113,7 +118,7 @@ class Aggregates:
             return get_aggregate(tx, found.id)
 
     def cache_images(self, actor: Actor, aggregate: int, images: tuple[str, ...]) -> None:
-        """Validate the images and do nothing else: Covey stores no image data to cache."""
+        """Validate the images and do nothing else: hosts have no cache of images."""
         self.access.require(actor, "compute:aggregates:images")
         with self.store.read() as tx:
             get_aggregate(tx, aggregate)
@@ -138,6 +143,7 @@ class Aggregates:
         if name == aggregate.scope_name:
             return
         self.access.require(actor, f"{_SCOPE_RULE}{'remove' if name is None else 'add'}_aggregate")
+        reject_targeted(tx, aggregate)
         if name is None:
             tx.aggregates.set_scope(aggregate.id, None, self.clock())
         else:
@@ -145,13 +151,15 @@ class Aggregates:
 
 
 def get_aggregate(tx: Transaction, aggregate: int | str, *, lock: bool = False) -> Aggregate:
-    """Return the aggregate with this id or uuid. Raises NotFound."""
+    """Return the aggregate with this id or uuid; with `lock`, for a change. Raises NotFound, ReadOnly."""
     if isinstance(aggregate, str):
         found = tx.aggregates.by_uuid(aggregate, lock=lock)
     else:
         found = tx.aggregates.by_id(aggregate, lock=lock) if 0 < aggregate <= _MAX_ID else None
     if found is None:
         raise NotFound(f"Aggregate {aggregate} could not be found.")
+    if lock:
+        tx.nova_mirror.reject(NovaKind.AGGREGATE, found.uuid, found.name)
     return found
 
 

@@ -1,18 +1,19 @@
 """Audits: the domains of a group's members in the scopes of its policies, and the violated policies."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from covey.model.access import Actor
-from covey.model.groups import Group, ScopeRef
-from covey.model.ids import GroupId, HostId, ServerId
+from covey.model.clustering.policies.affinity import affinity_properties, is_drs_host
+from covey.model.groups import HOST, Group, ScopeRef
+from covey.model.ids import GroupId, HostId
 from covey.ports import Access
 from covey.scheduler.fleet import NO_DOMAIN, Fleet
-from covey.scheduler.violations import Violation, violations
+from covey.scheduler.violations import Violation, audit
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, obfuscation_for
-from covey.storage.store import Store
+from covey.storage.store import Store, Transaction
 
 MemberDomains = Mapping[str, str | None]  # domain identifier by scope name; None without a host or domain
 
@@ -22,7 +23,7 @@ class Audit:
     """An audited group. `violations` contain real identifiers; show them through `obfuscation`."""
 
     group_id: GroupId
-    members: Sequence[tuple[ServerId, MemberDomains]]
+    members: Sequence[tuple[str, MemberDomains]]
     violations: Sequence[Violation]
     obfuscation: Obfuscation
 
@@ -41,12 +42,54 @@ class Audits:
         with self.store.read() as tx:
             found = self.groups.get_authorized(tx, actor, group, "audit")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
-            hosts = tx.groups.places(found.id)
+            places = tx.groups.places([found.id])
             fleet = self.live.read(tx).fleet
+            violated = find_violations(tx, [found], places, fleet)[found.id]
+        hosts = places[found.id]
         domains = domains_of_hosts(hosts.values(), scopes_of(found), fleet, obfuscation)
         members = list(zip(hosts, domains, strict=True))
-        placed = {str(server): host for server, host in hosts.items() if host is not None}
-        return Audit(found.id, members, violations(found.policies, placed, fleet), obfuscation)
+        return Audit(found.id, members, violated, obfuscation)
+
+
+def find_violations(
+    tx: Transaction, groups: Sequence[Group], places: Mapping[GroupId, Mapping[str, HostId | None]], fleet: Fleet
+) -> dict[GroupId, list[Violation]]:
+    """Return the violations of groups, given the hosts of all their members, whichever service runs them."""
+    found = {group.id: audit(group.policies, places[group.id], fleet) for group in groups}
+    suspects = {
+        group: places[group].values() for group, violated in found.items() if any(map(_names_drs_host, violated))
+    }
+    exempt = drs_hosts_of(tx, suspects, fleet)
+    policies = {group.id: group.policies for group in groups}
+    return found | {group: audit(policies[group], places[group], fleet, hosts) for group, hosts in exempt.items()}
+
+
+def _names_drs_host(violation: Violation) -> bool:
+    return violation.policy.scope == HOST and is_drs_host(violation.domain or "")
+
+
+def drs_hosts_of(
+    tx: Transaction, hosts: Mapping[GroupId, Iterable[HostId | None]], fleet: Fleet
+) -> dict[GroupId, frozenset[HostId]]:
+    """Return the hosts of groups with the DRS extension that are vSphere clusters with DRS.
+
+    Such a host is many machines, over which DRS spreads the servers, so two members there need not share one.
+    """
+    found = {group: drs_hosts(each, fleet) for group, each in hosts.items()}
+    with_policy = _with_drs_policy(tx, [group for group, drs in found.items() if drs])
+    return {group: found[group] for group in with_policy}
+
+
+def drs_hosts(hosts: Iterable[HostId | None], fleet: Fleet) -> frozenset[HostId]:
+    """Return those of the hosts that are vSphere clusters with DRS."""
+    known = {host for host in hosts if host is not None and host in fleet.row_of}
+    return frozenset(host for host in known if is_drs_host(fleet.names[fleet.row_of[host]]))
+
+
+def _with_drs_policy(tx: Transaction, groups: Collection[GroupId]) -> set[GroupId]:
+    bindings = tx.clustering.bindings.using_groups(groups) if groups else []
+    with_drs = (each for each in bindings if affinity_properties(each.policy)["enable_drs_extension"])
+    return {GroupId(each.group_id) for each in with_drs if each.group_id is not None}
 
 
 def scopes_of(group: Group) -> list[ScopeRef]:

@@ -2,22 +2,31 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import structlog
 
 from covey.model.actions import ActionEvent
-from covey.model.errors import DriverFault, NoValidHost, OperationInProgress, StaleClaim, TransactionConflict
+from covey.model.errors import (
+    CoveyError,
+    DriverFault,
+    LeaseLost,
+    NoValidHost,
+    OperationInProgress,
+    StaleClaim,
+    TransactionConflict,
+)
 from covey.model.groups import GroupState
 from covey.model.ids import HostId, ServerId
+from covey.model.resources import quota_size
 from covey.model.servers import Fault, FaultKind, Server, Task, VmState
 from covey.model.work import Job, JobKind
 from covey.ports import Clock, Driver
 from covey.scheduler.explain import NO_VALID_HOST, Explanation, NoHost
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import HostRequirements
+from covey.services.call_pool import CallPool
 from covey.services.destinations import Destination, Destinations
 from covey.services.notifications import NotificationEmitter
 from covey.storage.store import Store, Transaction
@@ -38,94 +47,115 @@ class Builds:
     requirements: Callable[[Server], HostRequirements]
     notifications: NotificationEmitter
     attempts: int = 3
+    pool: CallPool = field(default_factory=CallPool)
+    spawn_all: Callable[[Sequence[tuple[Server, str, int]]], Sequence[CoveyError | None]] | None = None
+    """Of a driver that takes many calls at once; None if the pool makes them one by one."""
 
     def spawn(self, jobs: Sequence[Job]) -> None:
         """Spawn the servers of these jobs that still wait for it."""
         with self.store.read() as tx:
-            found = tx.servers.by_ids([ServerId(job.subject_id) for job in jobs])
-        waiting = [server for server in found if _is_waiting(server)]
-        obsolete = {job.subject_id for job in jobs} - {server.id for server in waiting}
+            found = {server.id: server for server in tx.servers.by_ids([ServerId(job.subject_id) for job in jobs])}
+        waiting, obsolete = [], []
+        for job in jobs:
+            server = found.get(ServerId(job.subject_id))
+            if server is not None and _is_waiting(server):
+                waiting.append((job, server))
+            else:
+                obsolete.append(job)
         if obsolete:
             with self.store.write() as tx:
-                tx.work.finish(JobKind.SPAWN, sorted(obsolete))
+                tx.work.done(obsolete)
         self.start(waiting)
 
-    def start(self, servers: Sequence[Server]) -> None:
+    def start(self, claimed: Sequence[tuple[Job, Server]]) -> None:
         """Spawn claimed servers. A server that has moved on since is left alone."""
-        started: list[Server] = []
-        failed: list[tuple[Server, DriverFault]] = []
-        for server in servers:
-            assert server.host_name is not None
-            try:
-                self.driver.spawn(server, server.host_name)
-            except OperationInProgress as slow:
-                self._postpone(server, slow.after_s)
-            except DriverFault as fault:
-                failed.append((server, fault))
-            else:
-                started.append(server)
+        started, failed, postponed = [], [], []
+        for (job, server), outcome in zip(claimed, self._spawn_all(claimed), strict=True):
+            if outcome is None:
+                started.append((job, server))
+            elif isinstance(outcome, OperationInProgress):
+                postponed.append((job, outcome.after_s))
+            elif isinstance(outcome, DriverFault):
+                failed.append((job, server, outcome))
         self._activate(started)
-        for server, error in failed:
-            self._reschedule(server, error)
+        self._postpone(postponed)
+        for job, server, fault in failed:
+            self._reschedule(job, server, fault)
+
+    def _postpone(self, postponed: Sequence[tuple[Job, float]]) -> None:
+        """Make jobs whose servers still start due later, so that the worker carries out others first."""
+        if postponed:
+            with self.store.write() as tx:
+                for after_s in {after_s for _, after_s in postponed}:
+                    tx.work.postpone([job for job, seconds in postponed if seconds == after_s], after_s)
+
+    def _spawn_all(self, claimed: Sequence[tuple[Job, Server]]) -> Sequence[CoveyError | None]:
+        """Return what keeps each server from running, or None."""
+        if self.spawn_all is None:
+            return self.pool.map(self._spawn, claimed)
+        return self.spawn_all([(server, server.host_name or "", job.epoch) for job, server in claimed])
+
+    def _spawn(self, claimed: tuple[Job, Server]) -> DriverFault | LeaseLost | OperationInProgress | None:
+        """Return what keeps it from running, or None. Another worker has the job of a lost lease."""
+        job, server = claimed
+        assert server.host_name is not None
+        try:
+            self.driver.spawn(server, server.host_name, job.epoch)
+        except (DriverFault, LeaseLost, OperationInProgress) as obstacle:
+            return obstacle
+        return None
 
     def destroy(self, job: Job) -> None:
-        """Destroy a server on its hosts, and delete it. Raises DriverFault."""
+        """Destroy a server on its hosts, and delete it. Raises DriverFault, OperationInProgress."""
         with self.store.read() as tx:
             server = tx.servers.by_id(job.subject_id)
-        self._destroy_on_hosts(server)
-        with self.store.write() as tx:
-            self._delete(tx, ServerId(job.subject_id))
-            tx.work.done([job.id])
-
-    def _destroy_on_hosts(self, server: Server | None) -> None:
         if server is not None:
-            for host in filter(None, (server.host_name, server.migration_host_name)):
-                self.driver.destroy(server, host)
-
-    def _postpone(self, server: Server, after_s: float) -> None:
-        """Make the job due later, so that the worker carries out others first."""
+            # The source of a migration first: what it still sends must not arrive after the destination is done.
+            hosts = dict.fromkeys((server.host_name, server.migration_host_name, server.placement.data_host))
+            for host in filter(None, hosts):
+                self.driver.destroy(server, host, job.epoch)
         with self.store.write() as tx:
-            tx.work.finish(JobKind.SPAWN, [server.id])
-            tx.work.add(JobKind.SPAWN, server.id, self.clock() + timedelta(seconds=after_s))
+            if tx.work.complete(job):
+                self._delete(tx, ServerId(job.subject_id))
 
-    def _activate(self, started: Sequence[Server]) -> None:
+    def _activate(self, started: Sequence[tuple[Job, Server]]) -> None:
         if not started:
             return
-        now = self.clock()
+        now, servers = self.clock(), [server for _, server in started]
         with self.store.write() as tx:
-            running = tx.servers.activate(started, now)
+            running = tx.servers.activate(servers, now)
             tx.actions.finish_all(sorted(running), "create", ActionEvent(_BUILD, now, now, "Success"))
-            tx.work.finish(JobKind.SPAWN, sorted(running))  # a server that was rescheduled since has another job
-            self.notifications.create_ended(tx, [server for server in started if server.id in running])
+            tx.work.done([job for job, _ in started])
+            self.notifications.create_ended(tx, [server for server in servers if server.id in running])
         if len(running) < len(started):
-            self._destroy_misplaced([server for server in started if server.id not in running])
+            self._destroy_misplaced([(job, server) for job, server in started if server.id not in running])
 
-    def _destroy_misplaced(self, started: Sequence[Server]) -> None:
+    def _destroy_misplaced(self, started: Sequence[tuple[Job, Server]]) -> None:
         """Destroy servers on hosts that they left, by deletion or rescheduling, while they were spawned."""
         with self.store.read() as tx:
-            places = {server.id: server.host_id for server in tx.servers.by_ids([server.id for server in started])}
-        for server in started:
+            places = {server.id: server.host_id for server in tx.servers.by_ids([server.id for _, server in started])}
+        for job, server in started:
             if places.get(server.id) != server.host_id and server.host_name is not None:
-                with suppress(DriverFault):
-                    self.driver.destroy(server, server.host_name)
+                with suppress(DriverFault, LeaseLost, OperationInProgress):
+                    self.driver.destroy(server, server.host_name, job.epoch)
 
-    def _reschedule(self, server: Server, fault: DriverFault) -> None:
+    def _reschedule(self, job: Job, server: Server, fault: DriverFault) -> None:
         """Claim another host, without those that failed; or put the server into ERROR with the reason."""
         for _ in range(self.attempts):
             try:
                 with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
-                    self._retry(tx, server, fault)
+                    self._retry(tx, job, server, fault)
                     return
             except NoHost as refused:  # explained while no lock is held
                 refusal = refused.explain(self.destinations.tenant_message)
                 with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
-                    self._give_up(tx, server, refusal)
+                    self._give_up(tx, job, server, refusal)
                     return
 
-    def _retry(self, tx: Transaction, failed: Server, fault: DriverFault) -> None:
+    def _retry(self, tx: Transaction, job: Job, failed: Server, fault: DriverFault) -> None:
         """Raises NoHost if no other host admits the server."""
         tx.topology.hold()  # before all rows, as every claim
-        server, group = self._lock_waiting(tx, failed)
+        server, group = self._lock_waiting(tx, job, failed)
         if server is None or server.host_id is None:
             return
         avoid = (*server.placement.avoid, server.host_id)
@@ -138,19 +168,22 @@ class Builds:
         requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | frozenset(avoid))
         # Before the release: a wait for the fleet must not hold inventory rows that others wait for.
         destination = self.destinations.select(server, group, requirements)
-        tx.work.finish(JobKind.SPAWN, [server.id])
         self.destinations.bump_group(tx, server.group_id)
         self._claim(tx, server, destination, avoid)
 
-    def _give_up(self, tx: Transaction, failed: Server, refusal: NoValidHost) -> None:
-        server, _ = self._lock_waiting(tx, failed)
+    def _give_up(self, tx: Transaction, job: Job, failed: Server, refusal: NoValidHost) -> None:
+        server, _ = self._lock_waiting(tx, job, failed)
         if server is not None:
             self._fail(tx, server, refusal)
 
-    def _lock_waiting(self, tx: Transaction, failed: Server) -> tuple[Server | None, GroupState | None]:
-        """Lock a server that still waits to be spawned on the host where it failed; None if it has moved on."""
+    def _lock_waiting(self, tx: Transaction, job: Job, failed: Server) -> tuple[Server | None, GroupState | None]:
+        """Lock a server that still waits to be spawned on the host where it failed, and end its job.
+
+        Return None if the server has moved on, or another worker has the job.
+        """
         server, group = self.destinations.lock(tx, failed.id)
-        if server is None or not _is_waiting(server) or server.host_id is None or server.host_id != failed.host_id:
+        is_ours = tx.work.complete(job)
+        if server is None or not is_ours or not _is_waiting(server) or server.host_id != failed.host_id:
             return None, None
         return server, group
 
@@ -161,12 +194,11 @@ class Builds:
             server.placement, seed=destination.seed, candidates=destination.candidates, avoid=avoid, attempts=tries
         )
         tx.servers.update(replace(server, host_id=destination.host_id, placement=placement, updated_at=now))
-        tx.work.add(JobKind.SPAWN, server.id, now)
+        tx.work.add(JobKind.SPAWN, server.id)
 
     def _fail(self, tx: Transaction, server: Server, refusal: NoValidHost) -> None:
         """Put the server into ERROR, without a host and without its group."""
         now = self.clock()
-        tx.work.finish(JobKind.SPAWN, [server.id])
         self.destinations.bump_group(tx, server.group_id)
         self.destinations.release(tx, server.id)
         log.warning("build.failed", server=server.id, reason=refusal.details)
@@ -182,11 +214,13 @@ class Builds:
             return
         moves = tx.migrations.find(server=server.id, statuses=("preparing", "finished"))
         self.destinations.release(tx, server.id, *(move.uuid for move in moves))
-        cores, ram = server.flavor.vcpus, server.flavor.memory_mb
+        cores, ram = quota_size(server.flavor)
         for move in moves:
             tx.migrations.set_status(move.uuid, "deleted", self.clock())
-            cores, ram = move.old_flavor.vcpus + move.upsize_delta[0], move.old_flavor.memory_mb + move.upsize_delta[1]
-        tx.servers.delete([server.id])
+            cores, ram = move.charged
+        now = self.clock()
+        tx.actions.finish(server.id, "delete", ActionEvent("compute_terminate_instance", now, now, "Success"))
+        tx.servers.delete(server, now)
         tx.claims.add_usage(server.project_id, -1, -cores, -ram)
         self.destinations.bump_group(tx, server.group_id)
         tx.work.drop(server.id)

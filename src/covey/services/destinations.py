@@ -1,18 +1,20 @@
 """Destinations of existing servers: select a host, claim it, release it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from covey.model.changes import UsageChange
 from covey.model.claims import Allocations
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.servers import Server
 from covey.scheduler.decide import decide
+from covey.scheduler.departures import with_followers, without
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
-from covey.services.live_fleet import LiveFleet
-from covey.storage.claims import usage_change
+from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.storage.store import Store, Transaction
 
 
@@ -38,6 +40,12 @@ class Destinations:
     new_seed: Callable[[], int]
     tenant_message: Callable[[Explanation], str]  # of an explanation
     subset: int = 1
+    planned: FleetSnapshot | None = None  # a private copy, from which several claims of one transaction take room
+
+    def planning(self) -> "Destinations":
+        """Return the same for several claims of one transaction, each decided with those before it."""
+        with self.store.read() as read_tx:
+            return replace(self, planned=self.live.read(read_tx))
 
     def lock(self, tx: Transaction, server: ServerId) -> tuple[Server | None, GroupState | None]:
         """Lock a server and its group, in the one lock order: the group first. Return None for a missing server."""
@@ -59,28 +67,48 @@ class Destinations:
         *,
         flavor: Flavor | None = None,
         forced: bool = False,
+        evacuating: bool = False,
+        leaving: frozenset[HostId] = frozenset(),
     ) -> Destination:
-        """Select a host by the present policies; the server never counts against itself. Raises NoHost."""
-        view = GroupView() if group is None else _without(group.view(), server)
+        """Select a host by the present policies; the server never counts against itself. Raises NoHost.
+
+        The server does not have to stay with members on hosts that are `leaving`, or down if it is evacuated. Hard
+        affinity gets a host with room for them as well, if there is one, so that they can follow.
+        """
+        view = GroupView() if group is None else without(group.view(), server.host_id, server.migration_host_id)
         spec = RequestSpec.for_flavor(flavor or server.flavor, requirements, view, forced=forced)
-        # A transaction of its own: the caller's changes are not committed yet.
-        with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
+        with self._snapshot() as snapshot:
+            if evacuating:
+                leaving = frozenset(HostId(host) for host in view.places if not snapshot.fleet.is_up(HostId(host)))
+            if leaving and view.policies:
+                spec = with_followers(spec, leaving)
             decision = decide(spec, snapshot.fleet, self.new_seed(), self.subset)
             if not decision.chosen:
-                raise NoHost(spec, snapshot.fleet.copy())
+                raise NoHost(spec, snapshot.fleet.copy(), proved=decision.proved)
             host = decision.chosen[0]
             name = snapshot.fleet.names[snapshot.fleet.row_of[host]]
-        (allocations,) = decision.allocations(spec.amounts)
+        allocations = next(iter(decision.allocations(spec.amounts)))
         hosts = snapshot.fleet.host_rows.size
         return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[FleetSnapshot]:
+        if self.planned is not None:
+            yield self.planned
+            return
+        # A transaction of its own: the caller's changes are not committed yet.
+        with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
+            yield snapshot
 
     def claim(self, tx: Transaction, consumer: str, destination: Destination) -> None:
         """Claim resources for an existing consumer. Raises StaleClaim, also at the commit."""
         tx.topology.require(destination.token)
-        uses = [usage_change(provider, amounts) for provider, amounts in destination.allocations.items()]
+        uses = [UsageChange(*use) for use in destination.allocations.items()]
         tx.claims.take(uses)
         tx.claims.allocate(consumer, destination.allocations)
         tx.changes.add_uses(uses)
+        if self.planned is not None:
+            self.planned.fleet.take_all(destination.allocations.items())
 
     def move_claim(self, tx: Transaction, consumer: str, destination: Destination) -> None:
         """Claim resources in exchange for the consumer's present allocations. Raises StaleClaim, also at the commit."""
@@ -95,16 +123,3 @@ class Destinations:
         """Mark that a member's host changed, so that cached states of the group are reloaded."""
         if group is not None:
             tx.groups.bump([group])
-
-
-def _without(view: GroupView, server: Server) -> GroupView:
-    places = dict(view.places)
-    for host in (server.host_id, server.migration_host_id):
-        if host is not None and host in places:
-            places[host] -= 1
-            if not places[host]:
-                del places[host]
-    movers = list(view.movers)
-    if server.host_id is not None and server.migration_host_id is not None:
-        movers.remove((server.host_id, server.migration_host_id))
-    return replace(view, places=places, movers=tuple(movers))

@@ -1,13 +1,17 @@
 """Aggregates as domains: an aggregate is in at most one scope, and a host in at most one domain of a scope."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from covey.model.aggregates import Aggregate
+from covey.model.compute_nodes import ComputeNode
 from covey.model.errors import Conflict, Forbidden, Invalid
 from covey.model.ids import HostId, ScopeId
-from covey.model.scopes import IMPLICIT_SCOPE, Scope
+from covey.model.scopes import IMPLICIT_SCOPE, DomainProblems, Scope, find_domain_problems
 from covey.storage.store import Transaction
+
+_MAX_NAMES = 3  # in one message
 
 
 def add_to_scope(tx: Transaction, aggregate: Aggregate, scope: Scope, now: datetime) -> None:
@@ -17,9 +21,36 @@ def add_to_scope(tx: Transaction, aggregate: Aggregate, scope: Scope, now: datet
     """
     reject_implicit(scope)
     reject_second_domain(tx, aggregate, scope.id, scope.name, tx.aggregates.host_ids(aggregate.id))
+    tx.topology.begin_change()  # a claim waits for a group, and a change of the group's policies for the scope
     if tx.scopes.lock(scope.id) is None:
         raise Conflict(f"Policy scope {scope.name} was deleted by another request.")
     tx.aggregates.set_scope(aggregate.id, scope.id, now)
+
+
+def reject_targeted(tx: Transaction, aggregate: Aggregate, *, force: bool = False) -> None:
+    """Raise Conflict while a hard policy of a server group names the aggregate, whose row the caller has locked.
+
+    Without the domain, `affinity` could never be satisfied, and `anti-affinity` would allow what it forbids. With
+    `force` the audit and `covey status` report these groups. The hosts and the scope stay locked, in the common order,
+    so no group begins to name the aggregate.
+    """
+    if aggregate.scope is None or force:
+        return
+    tx.aggregates.lock_hosts(tx.aggregates.host_ids(aggregate.id))
+    tx.topology.begin_change()
+    tx.scopes.lock(aggregate.scope)
+    groups = tx.scopes.groups_targeting(aggregate.scope, aggregate.id)
+    if groups:
+        raise Conflict(
+            f"The aggregate {aggregate.name} can't leave the policy scope {aggregate.scope_name} while policies of the "
+            f"server groups {list_names(groups)} name it. Change these groups first, or force the removal."
+        )
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return some of the names, and the number of the others."""
+    rest = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def reject_second_domain(
@@ -38,6 +69,21 @@ def reject_second_domain(
             f"Host {host} is already in aggregate {other} of the scope {scope_name}, "
             f"so it can't be added to aggregate {aggregate.name}: a host is in at most one domain of a scope.{more}"
         )
+
+
+def check_domains(
+    tx: Transaction, hosts: Iterable[str], nodes: Iterable[ComputeNode], aggregates: Iterable[Aggregate]
+) -> list[DomainProblems]:
+    """Return the hosts, by name, that are not in exactly one domain of each scope that has domains or is in use.
+
+    Compute nodes count as hosts if the mirror of Nova has them.
+    """
+    nodes_in = tx.compute_nodes.names_in_aggregates()
+    aggregates = [replace(each, hosts=(*each.hosts, *nodes_in.get(each.uuid, ()))) for each in aggregates]
+    names = [*hosts, *(node.name for node in nodes if node.is_mirrored)]
+    checked = {aggregate.scope for aggregate in aggregates} | tx.scopes.in_use()
+    problems = [find_domain_problems(each, names, aggregates) for each in tx.scopes.all() if each.id in checked]
+    return [problem for problem in problems if problem.no_domain or problem.ambiguous]
 
 
 def reject_implicit(scope: Scope) -> None:

@@ -6,6 +6,7 @@ from covey.model.access import Actor
 from covey.model.errors import Invalid
 from covey.model.groups import GroupView
 from covey.model.ids import GroupId, ProjectId
+from covey.model.nova import NovaKind
 from covey.model.servers import PlacementRequest, Server
 from covey.ports import Access
 from covey.scheduler.constraints.static import forbidden_aggregates
@@ -13,6 +14,7 @@ from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.live_fleet import LiveFleet
+from covey.services.nova_plans import NovaPlan
 from covey.services.servers import Servers, image_traits
 from covey.storage.store import Store
 
@@ -55,7 +57,10 @@ class Explanations:
     servers: Servers
 
     def explain(self, actor: Actor, request: ExplainRequest) -> PlacementExplanation:
-        """Raises Forbidden, and Invalid for an unknown flavor, image or group."""
+        """Raises Forbidden, and Invalid for an unknown flavor, image or group.
+
+        Members of a group of Nova go to the compute nodes that are mirrored.
+        """
         self.access.require(actor, "covey:placement:explain")
         flavor = self.servers.flavor_for(actor, request.flavor)
         image = self.servers.image_for(actor, request.image)
@@ -63,7 +68,7 @@ class Explanations:
         placement = PlacementRequest(
             zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden_traits
         )
-        project = ProjectId(request.project_id or actor.project_id)
+        project = ProjectId(request.project_id or actor.own_project)
         requirements = self.servers.requirements_for(project, flavor, placement)
         with self.store.read() as tx:
             view = GroupView()
@@ -74,6 +79,8 @@ class Explanations:
                 view = tx.groups.states({GroupId(group.id): group.version})[group.id].view()
             spec = RequestSpec.for_flavor(flavor, requirements, view)
             fleet = self.live.read(tx).fleet
+            if request.group is not None and tx.nova_mirror.owns(NovaKind.GROUP, request.group):
+                fleet = NovaPlan.read(tx, fleet).alone()
         return PlacementExplanation(explain(spec, fleet).sentence(), host_reasons(spec, fleet), _query(spec, fleet))
 
     def query_for(self, actor: Actor, server: Server) -> PlacementQuery | None:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from covey.model.access import Actor, Target
+from covey.model.access import Actor, Restricted, Target
 from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import ProjectId
+from covey.model.nova import NovaKind
 from covey.ports import Access, Clock
 from covey.storage.store import Store, Transaction
 
@@ -40,20 +41,29 @@ class Flavors:
         markers = FlavorFilter(is_public=None)
         if not self._is_admin(actor):
             # Tenants see the flavors that they may use: public ones, and private ones with access.
-            filters = replace(filters, is_public=None, visible_to=actor.project_id)
-            markers = replace(markers, visible_to=actor.project_id)
+            public = True if actor.project_id is None else None
+            filters = replace(filters, is_public=public, visible_to=actor.project_id)
+            markers = replace(markers, is_public=public, visible_to=actor.project_id)
         with self.store.read() as tx:
             found = tx.flavors.find(filters, query.sort_key, descending=query.descending)
             if query.marker is not None:  # the marker need not match the filters
                 everything = tx.flavors.find(markers, query.sort_key, descending=query.descending)
                 later = {flavor.id for flavor in _after(everything, query.marker)}
                 found = [flavor for flavor in found if flavor.id in later]
-        return found[: query.limit], len(found) > query.limit
+        return found[: query.limit], 0 < query.limit < len(found)
 
     def get(self, actor: Actor, flavor: str) -> Flavor:
         """Raises NotFound, also for a private flavor without access."""
+        found = self.load(flavor)
+        if found.projects is None or actor.project_id in found.projects or self._is_admin(actor):
+            return found.record
+        raise _not_found(flavor)
+
+    def load(self, flavor: str) -> Restricted[Flavor]:
+        """Return a flavor and the projects that may use it. Raises NotFound."""
         with self.store.read() as tx:
-            return self._get_visible(tx, actor, flavor)
+            found = _get_flavor(tx, flavor)
+            return Restricted(found, None if found.is_public else frozenset(tx.flavors.access(found.id)))
 
     def create(self, actor: Actor, new: Flavor) -> Flavor:
         """Raises Conflict when the id or the name is taken."""
@@ -66,14 +76,14 @@ class Flavors:
         """Set the description, the only attribute of a flavor that can change. Raises NotFound."""
         self.access.require(actor, f"{_MANAGE}:update")
         with self.store.write() as tx:
-            changed = replace(_get_flavor(tx, flavor), description=description)
+            changed = replace(_get_own(tx, flavor), description=description)
             tx.flavors.update(changed, self.clock())
         return changed
 
     def delete(self, actor: Actor, flavor: str) -> None:
         self.access.require(actor, f"{_MANAGE}:delete")
         with self.store.write() as tx:
-            tx.flavors.delete(_get_flavor(tx, flavor).id)
+            tx.flavors.delete(_get_own(tx, flavor).id)
 
     def can_see_specs(self, actor: Actor) -> bool:
         """Return whether the actor may see extra specs."""
@@ -92,12 +102,12 @@ class Flavors:
         """Add or replace extra specs. Raises NotFound."""
         self.access.require(actor, f"{_SPECS}:{rule}")
         with self.store.write() as tx:
-            tx.flavors.set_specs(_get_flavor(tx, flavor).id, specs)
+            tx.flavors.set_specs(_get_own(tx, flavor).id, specs)
 
     def delete_spec(self, actor: Actor, flavor: str, key: str) -> None:
         self.access.require(actor, f"{_SPECS}:delete")
         with self.store.write() as tx:
-            found = _get_flavor(tx, flavor)
+            found = _get_own(tx, flavor)
             _spec(found, key)
             tx.flavors.set_specs(found.id, {key: None})
 
@@ -114,7 +124,7 @@ class Flavors:
         """Raises NotFound, and Conflict for a public flavor or a project that already has access."""
         self.access.require(actor, f"{_ACCESS}:add_tenant_access")
         with self.store.write() as tx:
-            found = _get_flavor(tx, flavor)
+            found = _get_own(tx, flavor)
             if found.is_public:
                 raise Conflict("Can not add access to a public flavor.")
             tx.flavors.add_access(found.id, project)
@@ -124,24 +134,25 @@ class Flavors:
         """Raises NotFound, also when the project has no access."""
         self.access.require(actor, f"{_ACCESS}:remove_tenant_access")
         with self.store.write() as tx:
-            found = _get_flavor(tx, flavor)
+            found = _get_own(tx, flavor)
             tx.flavors.remove_access(found.id, project)
             return list(tx.flavors.access(found.id))
 
     def _is_admin(self, actor: Actor) -> bool:
         return self.access.allows(actor, "context_is_admin")
 
-    def _get_visible(self, tx: Transaction, actor: Actor, flavor: str) -> Flavor:
-        found = _get_flavor(tx, flavor)
-        if found.is_public or self._is_admin(actor) or actor.project_id in tx.flavors.access(found.id):
-            return found
-        raise _not_found(flavor)
-
 
 def _get_flavor(tx: Transaction, flavor: str) -> Flavor:
     found = tx.flavors.by_id(flavor)
     if found is None:
         raise _not_found(flavor)
+    return found
+
+
+def _get_own(tx: Transaction, flavor: str) -> Flavor:
+    """Return a flavor for a change. Raises NotFound, ReadOnly."""
+    found = _get_flavor(tx, flavor)
+    tx.nova_mirror.reject(NovaKind.FLAVOR, found.id, found.name)
     return found
 
 

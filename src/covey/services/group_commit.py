@@ -40,12 +40,15 @@ class GroupCommit(Generic[Q, A]):
         *,
         request_slots: RequestSlots,
         largest: int = 64,
+        gather_s: Callable[[], float] | None = None,
     ) -> None:
+        """Every leader waits for further requests for `gather_s`; by default briefly, and only in a busy time."""
         self._answer = answer
         self._has_leader = False
         self._is_busy = False  # the last batch had several requests
         self._slots = request_slots
         self._largest = largest
+        self._gather_s = gather_s or self._brief_gather_s
         self._lock = threading.Lock()
         self._waiting: list[_Entry[Q, A]] = []  # the leader, or the next one, comes first
 
@@ -65,8 +68,8 @@ class GroupCommit(Generic[Q, A]):
         return entry.answer  # type: ignore[return-value]
 
     def _lead(self) -> None:
-        if self._is_busy and len(self._waiting) < _ENOUGH:
-            time.sleep(_GATHER_DELAY_S)
+        if delay_s := self._gather_s():
+            time.sleep(delay_s)
         with self._lock:
             self._is_busy = len(self._waiting) > 1
             batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
@@ -76,6 +79,9 @@ class GroupCommit(Generic[Q, A]):
             self._has_leader = bool(next_leader)
         for entry in (*next_leader, *batch[1:]):
             self._slots.wake(entry.waiter)
+
+    def _brief_gather_s(self) -> float:
+        return _GATHER_DELAY_S if self._is_busy and len(self._waiting) < _ENOUGH else 0.0
 
     def _settle(self, batch: Sequence[_Entry[Q, A]]) -> None:
         answers: Sequence[A | BaseException]

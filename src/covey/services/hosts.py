@@ -72,7 +72,7 @@ class Hosts:
                 after = found.id
             limit = None if query.limit is None else query.limit + 1
             hosts = tx.host_summaries.find(after=after, limit=limit, name_has=query.name_has, usage=usage)
-        return HostPage(hosts[: query.limit], more=query.limit is not None and len(hosts) > query.limit)
+        return HostPage(hosts[: query.limit], more=query.limit is not None and 0 < query.limit < len(hosts))
 
     def hypervisor(self, actor: Actor, key: str, rule: str = "show") -> HostSummary:
         """Return one host with its usage, by its uuid or numeric id. Raises NotFound."""

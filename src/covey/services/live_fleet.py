@@ -1,27 +1,33 @@
 """The fleet in memory: one copy for the process, kept up to date by the change log."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
+from covey.model.access import Restricted
 from covey.model.changes import Changes, Cursor
 from covey.model.claims import Plan
 from covey.model.errors import Unavailable
+from covey.model.flavors import Flavor
 from covey.model.fleet_records import AggregateRecord, FleetChange, HostRecord
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId
+from covey.model.images import Image
 from covey.model.providers import ProviderRecord
 from covey.ports import NewUuid
+from covey.request_slots import slot_released, time_left
 from covey.scheduler.fleet import Fleet, Weights
 from covey.scheduler.planning import return_room
 from covey.services import gc_tuning
 from covey.storage.store import Store, Transaction
 
+V = TypeVar("V")
 R = TypeVar("R", ProviderRecord, HostRecord, AggregateRecord)
 
 _MAX_CACHED_GROUPS = 20_000
+_MAX_RECORDS = 10_000  # flavors, and images
 _FEW = 16  # changed providers; more than a quarter of a larger fleet is loaded with all others
 
 
@@ -39,6 +45,48 @@ class FleetSnapshot:
     def token(self) -> str:
         """The topology token of the fleet's structure."""
         return self.cursor.token
+
+
+class RecordCache(Generic[V]):
+    """Records of the catalogue, each until the change log says that it changed.
+
+    A version counts the changes that this process has read. A record read at version 7 is current until a change of it
+    gets a higher one. A change that was committed is in the log before the next plan, so no plan uses an older record.
+    """
+
+    def __init__(self) -> None:
+        self._version = 0
+        self._unknown_before = 0  # changes up to here may be unknown
+        self._changed: dict[str, int] = {}
+        self._records: dict[str, tuple[int, V]] = {}
+
+    def get(self, key: str, load: Callable[[str], V]) -> tuple[int, V]:
+        """Return the record and the version at which it was read. Errors are not kept."""
+        found = self._records.get(key)
+        if found is None or not self.is_current(key, found[0]):
+            if len(self._records) >= _MAX_RECORDS:
+                self._records = {}
+            version = self._version  # before the look-up, which may see later changes as well
+            found = self._records[key] = version, load(key)
+        return found
+
+    def is_current(self, key: str, version: int) -> bool:
+        """Return whether no change of the record is known that came after this version."""
+        return version >= self._changed.get(key, self._unknown_before)
+
+    def mark_changed(self, keys: Iterable[str]) -> None:
+        """Outdate these records."""
+        for key in keys:
+            self._version += 1
+            self._changed[key] = self._version
+            self._records.pop(key, None)
+        if len(self._changed) > _MAX_RECORDS:
+            self.mark_all_changed()
+
+    def mark_all_changed(self) -> None:
+        """Outdate all records: changes of them may be missing."""
+        self._version += 1
+        self._unknown_before, self._changed, self._records = self._version, {}, {}
 
 
 class LiveFleet:
@@ -64,6 +112,8 @@ class LiveFleet:
         self._snapshot: FleetSnapshot | None = None
         self._known: Fleet | None = None  # the fleet of the last snapshot, which may be outdated
         self._groups: dict[GroupId, GroupState] = {}
+        self.flavors = RecordCache[Restricted[Flavor]]()
+        self.images = RecordCache[Restricted[Image]]()
 
     def warm_up(self) -> None:
         """Load the fleet before the first request needs it. Does nothing while the database does not answer."""
@@ -73,7 +123,7 @@ class LiveFleet:
     @contextmanager
     def fresh(self, tx: Transaction) -> Iterator[FleetSnapshot]:
         """Yield the fleet as this transaction sees it, or newer, and keep other threads from it."""
-        with self._lock:
+        with self._exclusive():
             yield self._refreshed(tx)
 
     def read(self, tx: Transaction) -> FleetSnapshot:
@@ -121,6 +171,18 @@ class LiveFleet:
             self._groups = {}
         self._groups.update(states)
 
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Hold the lock, for which a request waits without its slot. Raises Unavailable after its deadline."""
+        if not self._lock.acquire(blocking=False):
+            with slot_released():
+                if not self._lock.acquire(timeout=min(max(0, time_left()), threading.TIMEOUT_MAX)):
+                    raise Unavailable("The fleet is being loaded. Try again in a moment.")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def _refreshed(self, tx: Transaction) -> FleetSnapshot:
         snapshot, self._snapshot = self._snapshot, None  # back in place once everything below has succeeded
         if snapshot is not None and snapshot.lost_connections != self._store.lost_connections:
@@ -131,40 +193,47 @@ class LiveFleet:
         if snapshot is None or changes is None or not changes.intact:
             snapshot = self._load()
         else:
-            snapshot.fleet.take_all((use.host_id, use.amounts) for use in changes.uses)
-            snapshot.suspects.difference_update(HostId(use.host_id) for use in changes.uses)
+            snapshot.fleet.take_all(changes.uses)
+            snapshot.suspects.difference_update(HostId(use.provider) for use in changes.uses)
             snapshot.cursor = changes.cursor
+            for change in changes.catalogue:
+                self.flavors.mark_changed(change.flavors)
+                self.images.mark_changed(change.images)
         self._snapshot, self._known = snapshot, snapshot.fleet
         return snapshot
 
     def _change_structure(self, snapshot: FleetSnapshot) -> Changes | None:
         """Read what the log says has changed, and change the fleet's columns. Return None if a load is cheaper.
 
-        The log is read again in the snapshot of the rows, so that the use of a new inventory counts once.
+        The log is read again in the snapshot of the rows, so that the use of a new inventory counts once. Threads that
+        wait for the fleet may have all connections of the pool, so this takes the reserved one.
         """
-        with self._store.read() as tx:
+        with self._store.read(reserved=True) as tx:
             changes = tx.changes.since(snapshot.cursor, snapshot.tag)
             providers = {provider for change in changes.structure for provider in change.providers}
             if not changes.intact or len(providers) > max(_FEW, len(snapshot.fleet) // 4):
                 return None
             aggregates = {aggregate for change in changes.structure for aggregate in change.aggregates}
-            change = FleetChange(
-                _by_id(providers, tx.providers.records(providers)),
-                _by_id(providers, tx.hosts.records(providers)),
-                _by_id(aggregates, self._admitting(tx.aggregates.records(aggregates))),
-            )
+            found = tx.fleet_records.of(providers, aggregates)
+        change = FleetChange(
+            _by_id(providers, found.providers),
+            _by_id(providers, found.hosts),
+            _by_id(aggregates, self._admitting(found.aggregates)),
+        )
         # Use that the log reports comes first: a new inventory has its use in the row.
-        snapshot.fleet.take_all((use.host_id, use.amounts) for use in changes.uses)
+        snapshot.fleet.take_all(changes.uses)
         snapshot.fleet = snapshot.fleet.changed(change)
         snapshot.suspects.clear()
         return replace(changes, uses=())
 
     def _load(self) -> FleetSnapshot:
         self._groups = {}
+        self.flavors.mark_all_changed()
+        self.images.mark_all_changed()
         lost_connections = self._store.lost_connections
-        with self._store.read() as tx:
+        with self._store.read(long=True, reserved=True) as tx:
             cursor = tx.changes.begin()
-            providers, hosts, aggregates = tx.providers.records(), tx.hosts.records(), tx.aggregates.records()
+            providers, hosts, aggregates = tx.fleet_records.all()
         fleet = Fleet(providers, hosts, self._admitting(aggregates), self._weights, self._default_zone)
         gc_tuning.freeze(len(fleet))
         return FleetSnapshot(fleet, self._new_tag(), cursor, lost_connections)

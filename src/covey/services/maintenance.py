@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,6 +16,12 @@ log = structlog.get_logger()
 _INTERVAL = timedelta(seconds=60)
 CHANGES_KEPT = timedelta(minutes=40)  # a process that was idle for longer loads the whole fleet again
 _MARK_INTERVAL = CHANGES_KEPT / 8
+DELETED_KEPT = timedelta(days=30)  # the instance actions of a deleted server
+KEYS_KEPT = timedelta(hours=24)  # idempotency keys, since their first use
+REFUSALS_KEPT = timedelta(days=30)  # of instances that another service schedules
+CALLS_KEPT_S = 600.0  # of a request, which waits for seconds only
+_MAX_REFUSALS = 10_000
+_BATCHES = 20  # of deletions from the history of clusters, in one run
 _ENGINES_KEPT = timedelta(hours=1)  # since their last heartbeat
 
 
@@ -24,6 +31,10 @@ class Maintenance:
 
     store: Store
     clock: Clock
+    report_parked: Callable[[int], None] = lambda _: None  # receives the number of parked jobs
+    report_nova_read: Callable[[datetime], None] = lambda _: None  # receives the time of the last reading of Nova
+    history_kept: timedelta = timedelta(days=30)  # actions on clusters, and events
+    max_history: int = 100_000  # of a project
     _due_at: datetime | None = None
     _marks: deque[tuple[datetime, tuple[int, int]]] = field(default_factory=deque)  # in the change log, at past times
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -37,11 +48,27 @@ class Maintenance:
             with self.store.write() as tx:
                 tx.changes.delete_foreign()
                 self._trim_change_log(tx, now)
+                tx.servers.forget_deleted(now - DELETED_KEPT)
+                tx.keys.purge(now - KEYS_KEPT)
+                tx.images.end_lost_uploads()
+                tx.agent_calls.delete_lost(CALLS_KEPT_S)
+                tx.instance_refusals.trim(now - REFUSALS_KEPT, _MAX_REFUSALS)
                 tx.clustering.engines.delete_older(now - _ENGINES_KEPT)
-                unknown = tx.work.unknown_kinds()
+                unknown, parked = tx.work.unknown_kinds(), tx.work.count_parked()
+                nova = tx.nova_mirror.state()
+            self._trim_history(now)
+            self.report_parked(parked)
+            if nova is not None and nova.read_at is not None:
+                self.report_nova_read(nova.read_at)
             for kind, count in unknown.items():
                 log.warning("work.unknown_kind", kind=kind, jobs=count)
             self._due_at = now + _INTERVAL
+
+    def _trim_history(self, now: datetime) -> None:
+        for _ in range(_BATCHES):
+            with self.store.write() as tx:
+                if not tx.clustering.history.trim(now - self.history_kept, self.max_history):
+                    return
 
     def _trim_change_log(self, tx: Transaction, now: datetime) -> None:
         """Delete old rows of the fleet's change log. A reader that missed some notices, and loads the fleet again."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.actions import ActionEvent, Migration, MoveKind
+from covey.model.agents import Agent
 from covey.model.errors import (
     Busy,
     Conflict,
@@ -19,8 +20,9 @@ from covey.model.errors import (
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
 from covey.model.hosts import Host
-from covey.model.ids import ProjectId, ServerId
+from covey.model.ids import HostId, ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
+from covey.model.resources import quota_size
 from covey.model.servers import Server, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
@@ -54,14 +56,16 @@ _TASK = {
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """A requested move. A forced one ignores group policies."""
+    """A requested move. A forced one ignores group policies, but no isolation unless an option says so."""
 
     kind: MoveKind
     request_id: str
     host: str | None = None
     forced: bool = False
     flavor: Flavor | None = None
+    disk_config: str | None = None
     stopped: bool = False  # an evacuated server stays stopped on its new host
+    leaving: frozenset[HostId] = frozenset()  # hosts that the members of its group leave as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +90,11 @@ class Moves:
         self._authorize(actor, server, rule, request)
         for _ in range(self.attempts):
             try:
-                with suppress(StaleClaim, TransactionConflict), self._transaction() as tx:
-                    self._begin(tx, actor, ServerId(server), request)
+                with suppress(StaleClaim, TransactionConflict), self.transaction() as tx:
+                    self.begin_in(tx, actor, ServerId(server), request)
                     return
             except NoHost as refused:
-                refusal = refused.explain(self.destinations.tenant_message)
-                self._log_refusal(actor, ServerId(server), request, refusal)
-                raise refusal from None
+                raise self.explain(actor, ServerId(server), request, refused) from None
         raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     def confirm(self, actor: Actor, server: str, request_id: str) -> None:
@@ -121,7 +123,7 @@ class Moves:
             move = self._finished_move(tx, found)
             tx.actions.add(found, "revertResize", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.RESIZE_REVERTING, updated_at=now))
-            tx.work.add(JobKind.REVERT, found.id, now, {"migration": move.uuid})
+            tx.work.add(JobKind.REVERT, found.id, {"migration": move.uuid})
 
     def shelve(self, actor: Actor, server: str, request_id: str) -> None:
         """Shelve a server: it leaves its host, and keeps its group. Raises NotFound, Forbidden, Conflict."""
@@ -132,7 +134,7 @@ class Moves:
             require_state(found, "shelve", *_AT_REST)
             tx.actions.add(found, "shelve", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.SHELVING_OFFLOADING, updated_at=now))
-            tx.work.add(JobKind.SHELVE, found.id, now)
+            tx.work.add(JobKind.SHELVE, found.id)
 
     def offload(self, actor: Actor, server: str) -> None:
         """Do nothing: a shelve offloads at once. Raises NotFound, Forbidden, and Conflict unless it is shelved."""
@@ -152,17 +154,15 @@ class Moves:
         self._authorize(actor, server, rule, request)
         for _ in range(self.attempts):
             try:
-                with suppress(StaleClaim, TransactionConflict), self._transaction() as tx:
+                with suppress(StaleClaim, TransactionConflict), self.transaction() as tx:
                     self._unshelve(tx, actor, server, request, zone, unpin=unpin)
                     return
             except NoHost as refused:
-                refusal = refused.explain(self.destinations.tenant_message)
-                self._log_refusal(actor, ServerId(server), request, refusal, "unshelve")
-                raise refusal from None
+                raise self.explain(actor, ServerId(server), request, refused, "unshelve") from None
         raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     @contextmanager
-    def _transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> Iterator[Transaction]:
         """Begin a transaction under which the topology cannot change."""
         with self.store.write() as tx:
             tx.topology.hold()
@@ -188,9 +188,13 @@ class Moves:
         )
         self.destinations.bump_group(tx, found.group_id)
         tx.actions.add(found, "unshelve", request.request_id, actor, now)
-        tx.work.add(JobKind.UNSHELVE, found.id, now)
+        tx.work.add(JobKind.UNSHELVE, found.id)
 
-    def _begin(self, tx: Transaction, actor: Actor, server: ServerId, request: MoveRequest) -> None:
+    def begin_in(self, tx: Transaction, actor: Actor, server: ServerId, request: MoveRequest) -> None:
+        """Begin a move that the actor is allowed to make, in the caller's `transaction`.
+
+        Raises NoHost, NotFound, Conflict, Invalid, OverQuota before it writes, and StaleClaim.
+        """
         found, group = self._lock(tx, actor, server, None)
         reject_locked(found, actor, self.access)
         require_state(found, _ON_THE_WIRE[request.kind], *_MOVABLE[request.kind])
@@ -201,7 +205,15 @@ class Moves:
             self._reject_over_quota(tx, found, request.flavor)
         requested = self._requested_host(tx, request, found)
         requirements = self._requirements(found, request, requested)
-        destination = self.destinations.select(found, group, requirements, flavor=request.flavor, forced=request.forced)
+        destination = self.destinations.select(
+            found,
+            group,
+            requirements,
+            flavor=request.flavor,
+            forced=request.forced,
+            evacuating=request.kind is MoveKind.EVACUATION,
+            leaving=request.leaving,
+        )
         self._claim(tx, actor, found, source, destination, request)
 
     def _claim(
@@ -239,9 +251,11 @@ class Moves:
         moving = replace(
             server, migration_host_id=destination.host_id, task=_TASK[request.kind], placement=placement, updated_at=now
         )
+        if request.disk_config is not None:
+            moving = replace(moving, details=replace(server.details, disk_config=request.disk_config))
         tx.servers.update(moving)
         self.destinations.bump_group(tx, server.group_id)
-        tx.work.add(JobKind.MOVE, server.id, now, {"migration": move.uuid, "stopped": request.stopped})
+        tx.work.add(JobKind.MOVE, server.id, {"migration": move.uuid, "stopped": request.stopped})
 
     def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
         with self.store.read() as tx:
@@ -261,10 +275,14 @@ class Moves:
     def _source(self, tx: Transaction, server: Server, request: MoveRequest) -> Host:
         if server.host_id is None:
             raise Conflict(f"Cannot '{_ON_THE_WIRE[request.kind]}' instance {server.id} while it has no host")
+        evacuates = request.kind is MoveKind.EVACUATION
+        agent = (
+            tx.agents.by_host_id(server.host_id, lock=True) if evacuates else None
+        )  # it does not return before the end
         source = tx.hosts.by_id(server.host_id)
         assert source is not None
-        if request.kind is MoveKind.EVACUATION and source.up:
-            raise Invalid(f"Compute service of {source.name} is still in use.")
+        if evacuates:
+            _reject_living(source, agent)
         return source
 
     def _requested_host(self, tx: Transaction, request: MoveRequest, server: Server) -> Host | None:
@@ -285,7 +303,12 @@ class Moves:
         requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
         only = requirements.only_hosts if requested is None else frozenset({requested.id})
-        return replace(requirements, only_hosts=only, ignored_hosts=requirements.ignored_hosts | here)
+        return replace(
+            requirements,
+            only_hosts=only,
+            ignored_hosts=requirements.ignored_hosts | here | request.leaving,
+            ignores_isolation=request.forced and not self.servers.isolate_forced_hosts,
+        )
 
     def _finished_move(self, tx: Transaction, server: Server) -> Migration:
         found = tx.migrations.find(server=server.id, statuses=("finished",))
@@ -302,10 +325,9 @@ class Moves:
     def _reject_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
         limits = self.limits(tx, server.project_id)
         _, cores, ram = tx.claims.usage(server.project_id)  # not locked: _charge_quota checks again
-        for name, used, more in (
-            ("cores", cores, flavor.vcpus - server.flavor.vcpus),
-            ("ram", ram, flavor.memory_mb - server.flavor.memory_mb),
-        ):
+        present, wanted = quota_size(server.flavor), quota_size(flavor)
+        for name, used, has, needs in zip(("cores", "ram"), (cores, ram), present, wanted, strict=True):
+            more = needs - has
             if more > 0 and limits[name] != UNLIMITED and used + more > limits[name]:
                 raise OverQuota(
                     f"Quota exceeded for {name}: Requested {more}, but already used {used} of {limits[name]} {name}"
@@ -321,10 +343,11 @@ class Moves:
             if more and limits[name] != UNLIMITED and used > limits[name]:
                 raise StaleClaim(frozenset())
 
-    def _log_refusal(
-        self, actor: Actor, server: ServerId, request: MoveRequest, refusal: NoValidHost, action: str | None = None
-    ) -> None:
-        """Record a refused move, with its counted reasons, in the server's action log."""
+    def explain(
+        self, actor: Actor, server: ServerId, request: MoveRequest, refused: NoHost, action: str | None = None
+    ) -> NoValidHost:
+        """Return a refusal with its counted reasons, which it records in the server's action log."""
+        refusal = refused.explain(self.destinations.tenant_message)
         now, verb = self.clock(), action or ACTION[request.kind]
         with self.store.write() as tx:
             found = tx.servers.by_id(server)
@@ -332,6 +355,7 @@ class Moves:
                 tx.actions.add(found, verb, request.request_id, actor, now)
                 event = ActionEvent("conductor_schedule", now, now, "Error", refusal.message, refusal.details)
                 tx.actions.finish(server, verb, event)
+        return refusal
 
 
 def release_quota(tx: Transaction, server: Server, amounts: tuple[int, int]) -> None:
@@ -341,10 +365,21 @@ def release_quota(tx: Transaction, server: Server, amounts: tuple[int, int]) -> 
         tx.claims.add_usage(server.project_id, 0, -cores, -ram)
 
 
+def _reject_living(source: Host, agent: Agent | None) -> None:
+    """Raise Invalid for a host that may still run its servers, which would then run twice."""
+    if source.up:
+        raise Invalid(f"Compute service of {source.name} is still in use.")
+    if agent is not None and not agent.may_be_evacuated:
+        raise Invalid(
+            f"Host {source.name} may still run its servers: its agent does not report, but it is not fenced. Force the "
+            "host down once it is off."
+        )
+
+
 def _reject_same_flavor(server: Server, flavor: Flavor) -> None:
     if flavor.id == server.flavor.id:
         raise Invalid("When resizing, instances must change flavor!")
 
 
 def _at_rest(server: Server) -> VmState:
-    return VmState.STOPPED if server.power == "shutdown" else VmState.ACTIVE
+    return VmState.STOPPED if server.power.is_off else VmState.ACTIVE

@@ -7,8 +7,9 @@ from enum import StrEnum
 
 from covey.model.actions import MoveKind
 from covey.model.flavors import Flavor
-from covey.model.groups import Group
-from covey.model.ids import GroupId, ServerId
+from covey.model.groups import Group, rules_of
+from covey.model.hosts import COMPUTE_BINARY, Host
+from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.servers import Fault, Power, Server, VmState
 from covey.ports import Clock
 from covey.storage.store import Transaction
@@ -29,8 +30,8 @@ class Event(StrEnum):
     """A group was deleted; `members` are its last ones. The servers remain."""
 
     MEMBER_ADDED = "server_group.add_member"
-    """A server joined a group. A request for several servers emits one for each, after all `instance.create.start`;
-    `members` grows from one to the next."""
+    """A server joined a group. A request for several servers emits one for each, after all `instance.create.start`, and
+    so does a cluster whose servers join the group of its affinity policy; `members` grows from one to the next."""
 
     MEMBER_REMOVED = "server_group.remove_member"
     """A server was removed from a group and stays on its host. A deleted server emits `instance.delete.end` only."""
@@ -62,6 +63,10 @@ class Event(StrEnum):
     """An evacuated server is on its new host. As in Nova, that is the end of a rebuild, with the payload of
     rebuilds."""
 
+    SERVICE_UPDATED = "service.update"
+    """The agent of a host reports up, or reports no more. Besides Nova's fields the payload has `state`: `up` or
+    `down`."""
+
 
 Emitted = tuple[Event, Payload]
 
@@ -71,7 +76,7 @@ MOVED = {
     MoveKind.LIVE_MIGRATION: Event.LIVE_MIGRATED,
     MoveKind.EVACUATION: Event.EVACUATED,
 }
-_POWER = {Power.NONE: "pending", Power.RUNNING: "running", Power.SHUTDOWN: "shutdown"}
+_POWER = {power: "pending" if power is Power.NONE else power.value for power in Power}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,11 @@ class NotificationEmitter:
         """Emit a change of a group or of its members."""
         if self.enabled:
             self._add(tx, [(event, group_payload(group))])
+
+    def members_added(self, tx: Transaction, group: Group, added: Sequence[ServerId]) -> None:
+        """Emit each of several new members of a group; `group` has all of them."""
+        if self.enabled:
+            self._add(tx, _additions(group, added))
 
     def create_started(self, tx: Transaction, servers: Sequence[Server]) -> None:
         """Emit the start or the failure of each new server, after their rows are written; then each new member."""
@@ -115,6 +125,11 @@ class NotificationEmitter:
         if self.enabled and (moved := tx.servers.by_id(server)) is not None:
             self._add(tx, [(event, self._rebuilt(moved) if event is Event.EVACUATED else self._acted(moved))])
 
+    def host_changed(self, tx: Transaction, host: HostId) -> None:
+        """Emit another state of a host's compute service."""
+        if self.enabled and (found := tx.hosts.by_id(host)) is not None:
+            self._add(tx, [(Event.SERVICE_UPDATED, service_payload(found, self.zone))])
+
     def _add(self, tx: Transaction, emitted: Sequence[Emitted]) -> None:
         tx.outbox.add(emitted, self.clock())
 
@@ -140,19 +155,40 @@ class NotificationEmitter:
 
 
 def group_payload(group: Group) -> Payload:
-    """Return a group's payload, for operators: its policies name real domains. Rule values are text, as in Nova."""
+    """Return a group's payload, for operators: its policies name real domains. `policy` is the first one."""
+    first = group.policies[:1]
+    policy: Payload = {"name": "".join(map(str, first)), "rules": rules_of(first)}
     data: Payload = {
         "uuid": group.id,
         "name": group.name,
         "user_id": group.user_id,
         "project_id": group.project_id,
         "policies": [str(policy) for policy in group.policies],
-        "policy": str(group.policies[0]) if group.policies else None,
-        "rules": {name: str(limit) for name, limit in group.rules.items()},
+        "policy": _versioned("ServerGroupPolicyPayload", "1.0", policy) if first else None,
+        "rules": group.rules,
         "members": list(group.members),
         "hosts": None,
     }
-    return _versioned("ServerGroupPayload", "1.1", data)
+    return _versioned("ServerGroupPayload", "2.0", data)
+
+
+def service_payload(host: Host, zone: str) -> Payload:
+    """Return the payload of a host's compute service."""
+    data: Payload = {
+        "uuid": host.uuid,
+        "host": host.name,
+        "binary": COMPUTE_BINARY,
+        "topic": "compute",
+        "report_count": 0,
+        "disabled": host.disabled,
+        "disabled_reason": host.disabled_reason,
+        "availability_zone": host.zone or zone,
+        "forced_down": host.forced_down,
+        "last_seen_up": None,
+        "version": 0,
+        "state": "up" if host.up else "down",
+    }
+    return _versioned("ServiceStatusPayload", "1.1", data)
 
 
 def server_data(server: Server, zone: str, deleted_at: datetime | None = None) -> Payload:
@@ -204,14 +240,13 @@ def _joined(tx: Transaction, servers: Sequence[Server]) -> list[Emitted]:
     for server in servers:
         if server.group_id is not None:
             new.setdefault(server.group_id, []).append(server.id)
-    emitted: list[Emitted] = []
-    for group in tx.groups.by_ids(list(new)):
-        ids = new[group.id]
-        before = tuple(member for member in group.members if member not in set(ids))
-        for number in range(1, len(ids) + 1):
-            then = replace(group, members=(*before, *ids[:number]))
-            emitted.append((Event.MEMBER_ADDED, group_payload(then)))
-    return emitted
+    return [each for group in tx.groups.by_ids(list(new)) for each in _additions(group, new[group.id])]
+
+
+def _additions(group: Group, added: Sequence[ServerId]) -> list[Emitted]:
+    before = tuple(member for member in group.members if member not in set(added))
+    steps = (replace(group, members=(*before, *added[:number])) for number in range(1, len(added) + 1))
+    return [(Event.MEMBER_ADDED, group_payload(then)) for then in steps]
 
 
 def _flavor(flavor: Flavor) -> Payload:

@@ -22,7 +22,7 @@ class Obfuscation:
     """
 
     sees_all: bool
-    project_id: ProjectId
+    project_id: ProjectId | None
     scopes: Mapping[ScopeId, Scope]
     _temporary: dict[tuple[ScopeId | None, str], str] = field(default_factory=dict)
 
@@ -32,14 +32,26 @@ class Obfuscation:
         if self.sees_all:
             return identifier
         if known is None or not known.allow_identifiers:
-            return self._temporary.setdefault((scope.id, identifier), str(uuid.uuid4()))
+            return self._temporary_identifier(scope.id, identifier)
         return self.stable_identifier(known, identifier)
 
     def stable_identifier(self, scope: Scope, identifier: str) -> str:
         """Return the identifier that the caller may store and use in later requests."""
         if self.sees_all or (scope.allow_identifiers and not scope.obfuscate_identifiers):
             return identifier
+        if self.project_id is None:
+            return self._temporary_identifier(scope.id, identifier)
         return obfuscated_identifier(scope.namespace_uuid, self.project_id, identifier)
+
+    def accepted_identifiers(self, scope: Scope, identifier: str) -> set[str]:
+        """Return what the caller may send for a domain, in lower case: what it sees, and its project's surrogate."""
+        accepted = {self.stable_identifier(scope, identifier).lower()}
+        if scope.obfuscate_identifiers and self.project_id is not None:
+            accepted.add(obfuscated_identifier(scope.namespace_uuid, self.project_id, identifier))
+        return accepted
+
+    def _temporary_identifier(self, scope: ScopeId | None, identifier: str) -> str:
+        return self._temporary.setdefault((scope, identifier), str(uuid.uuid4()))
 
     def obfuscate_policy(self, policy: GroupPolicy) -> GroupPolicy:
         """Return the policy with the caller's identifier of its target."""
@@ -54,7 +66,7 @@ class Obfuscation:
         return replace(group, policies=tuple(self.obfuscate_policy(policy) for policy in group.policies))
 
 
-def obfuscation_for(tx: Transaction, access: Access, actor: Actor, project: ProjectId) -> Obfuscation:
+def obfuscation_for(tx: Transaction, access: Access, actor: Actor, project: ProjectId | None) -> Obfuscation:
     """Return the obfuscation that applies to the actor for groups of a project."""
     sees_all = access.allows(actor, _SEE_REAL_IDENTIFIERS)
     return Obfuscation(sees_all, project, {scope.id: scope for scope in tx.scopes.all()})

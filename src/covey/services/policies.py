@@ -59,7 +59,7 @@ class PolicyParser:
     def _domain(self, scope: Scope, given: str) -> str:
         """Return the real identifier of the domain for the caller's identifier. Raises Invalid."""
         for real in map(str, self.tx.scopes.domains(scope.id)):
-            if given == self.obfuscation.stable_identifier(scope, real):
+            if given.lower() in self.obfuscation.accepted_identifiers(scope, real):
                 return real
         raise Invalid(
             f"The policy scope {scope.name!r} has no domain {given!r}; "

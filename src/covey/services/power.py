@@ -1,5 +1,6 @@
-"""Power and locks: start, stop, reboot, lock, and reset of the state by an operator."""
+"""Power and locks: start, stop, reboot, lock, reset of the state by an operator, and actions without effect."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
@@ -53,6 +54,22 @@ class Power:
 
         self.servers.change(actor, server, f"{_RULE}os-admin-actions:reset_state", change)
 
+    def restore(self, actor: Actor, server: str) -> None:
+        """Raise Conflict: a deleted server is gone, so no server is in a state to be restored."""
+        self._require_unlocked(
+            actor, server, "os-deferred-delete:restore", lambda found: require_state(found, "restore")
+        )
+
+    def inject_network_info(self, actor: Actor, server: str) -> None:
+        """Do nothing to a server, which has no networks. Raises Conflict for a locked one."""
+        self._require_unlocked(actor, server, "os-admin-actions:inject_network_info", lambda _: None)
+
+    def _require_unlocked(self, actor: Actor, server: str, rule: str, check: Callable[[Server], None]) -> None:
+        with self.store.read_once() as tx:
+            found = self.servers.get_authorized(tx, actor, server, _RULE + rule)
+        reject_locked(found, actor, self.access)
+        check(found)
+
     def _begin(
         self, actor: Actor, server: str, rule: str, verb: str, request_id: str, task: Task, *states: VmState
     ) -> None:
@@ -63,7 +80,7 @@ class Power:
             require_state(found, verb, *states)
             tx.servers.update(replace(found, task=task, updated_at=now))
             tx.actions.add(found, verb, request_id, actor, now)
-            tx.work.add(JobKind.POWER, found.id, now, {"verb": verb})
+            tx.work.add(JobKind.POWER, found.id, {"verb": verb})
 
     def _set_lock(self, actor: Actor, server: str, rule: str, *, locked: bool, reason: str | None) -> None:
         operator = self.access.allows(actor, f"{_RULE}os-lock-server:unlock:unlock_override")

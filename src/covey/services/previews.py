@@ -4,22 +4,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
-from covey.model.groups import Group
+from covey.model.flavors import Flavor
+from covey.model.groups import Group, GroupState
+from covey.model.ids import HostId
+from covey.model.nova import NovaKind
+from covey.model.quotas import QuotaUse
+from covey.model.resources import quota_size
 from covey.model.servers import PlacementRequest
 from covey.ports import Access
 from covey.scheduler.decide import Decision, decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
-from covey.scheduler.planning import reject_unknown_zone
+from covey.scheduler.planning import COUNTED, reject_unknown_zone
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.audits import MemberDomains, domains_of_hosts, scopes_of
 from covey.services.groups import Groups
 from covey.services.live_fleet import LiveFleet
+from covey.services.nova_plans import NovaPlan
 from covey.services.obfuscation import obfuscation_for
+from covey.services.quotas import Quotas
 from covey.services.servers import Servers, image_traits, reject_small_flavor
 from covey.storage.store import Store, Transaction
 
 MAX_COUNT = 10_000  # servers in one preview; also used to find how many fit
+_EXPLAIN = "covey:placement:explain"
+_QUOTA = "The quota leaves {} more servers of this flavor."
+_MEMBERS = "server_group_members"
 _SEED = 0  # equal requests get equal answers as long as the fleet does not change
 
 
@@ -41,7 +51,7 @@ class Preview:
     requested: int
     placements: Sequence[MemberDomains]
     reason: str | None
-    proved: bool  # no more fit, up to the requested number; False if the search stopped at its limit
+    at_least: bool  # more may fit: all did, the quota allows no more, or the search or the answer is not exact
 
     @property
     def fits(self) -> int:
@@ -57,34 +67,98 @@ class Previews:
     groups: Groups
     servers: Servers
     live: LiveFleet
+    quotas: Quotas
     tenant_message: Callable[[Explanation], str]
+    operator_message: Callable[[Explanation], str]
+    exact: bool  # whether tenants see numbers of hosts
 
-    def preview(self, actor: Actor, group: str, request: PreviewRequest) -> Preview:
-        """Raises NotFound for an unknown group, Invalid for an unknown flavor, image or zone."""
+    def preview(
+        self, actor: Actor, group: str, request: PreviewRequest, quota_in_nova: Callable[[], QuotaUse]
+    ) -> Preview:
+        """Raises NotFound for an unknown group, Invalid for an unknown flavor, image or zone.
+
+        A tenant's preview has no more servers than the tenant's quota leaves; that of a group of Nova is Nova's quota.
+        The members of such a group go to the compute nodes that are mirrored. Raises what `quota_in_nova` raises.
+        """
         flavor = self.servers.flavor_for(actor, request.flavor)
         image = self.servers.image_for(actor, request.image)
         reject_small_flavor(flavor, image)
         required, forbidden = image_traits(image)
+        operator = self.access.allows(actor, _EXPLAIN)
+        with self.store.read() as tx:
+            of_nova = tx.nova_mirror.owns(NovaKind.GROUP, self.groups.get_authorized(tx, actor, group, "preview").id)
+        quota = quota_in_nova() if of_nova and not operator else None  # without a transaction: it asks Nova
         with self.store.read() as tx:
             found = self.groups.get_authorized(tx, actor, group, "preview")
             placement = PlacementRequest(
                 zone=request.zone, image_required_traits=required, image_forbidden_traits=forbidden
             )
             requirements = self.servers.requirements_for(found.project_id, flavor, placement)
-            view = tx.groups.states({found.id: found.version})[found.id].view()
-            spec = replace(RequestSpec.for_flavor(flavor, requirements, view), count=request.count)
-            return self._decide(tx, actor, found, spec)
+            state = tx.groups.states({found.id: found.version})[found.id]
+            left = None if operator else (quota or self._quota(tx, actor, found, state)).left_for(_sizes(flavor))
+            spec = RequestSpec.for_flavor(flavor, requirements, state.view())
+            fleet = self.live.read(tx).fleet
+            if of_nova:
+                fleet = NovaPlan.read(tx, fleet).alone()
+            reject_unknown_zone(requirements, fleet)
+            obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
+        left = MAX_COUNT if left is None else min(left, MAX_COUNT)
+        if operator or self.exact:
+            chosen, at_least, reason = self._decide(spec, fleet, request.count, left, operator=operator)
+        else:
+            chosen, at_least, reason = self._decide_coarsely(spec, fleet, request.count, left)
+        placements = list(domains_of_hosts(chosen, scopes_of(found), fleet, obfuscation))
+        return Preview(found, request.count, placements, reason, at_least)
 
-    def _decide(self, tx: Transaction, actor: Actor, group: Group, spec: RequestSpec) -> Preview:
-        obfuscation = obfuscation_for(tx, self.access, actor, group.project_id)
-        fleet = self.live.read(tx).fleet
-        reject_unknown_zone(spec.requirements, fleet)
+    def _quota(self, tx: Transaction, actor: Actor, group: Group, state: GroupState) -> QuotaUse:
+        used = dict(zip(COUNTED, tx.claims.usage(group.project_id), strict=True))
+        return QuotaUse(
+            self.quotas.limits_in(tx, group.project_id), used | {_MEMBERS: state.users.get(actor.user_id, 0)}
+        )
+
+    def _decide(
+        self, spec: RequestSpec, fleet: Fleet, requested: int, left: int, *, operator: bool
+    ) -> tuple[Sequence[HostId], bool, str | None]:
+        """Return the hosts to show, whether more may fit, and why no more are shown."""
+        spec = replace(spec, count=min(requested, left))
+        if not spec.count:
+            return (), True, _QUOTA.format(0)
         decision = decide(spec, fleet, _SEED)
-        reason = self._reason(spec, fleet, decision) if len(decision.chosen) < spec.count else None
-        placements = list(domains_of_hosts(decision.chosen, scopes_of(group), fleet, obfuscation))
-        return Preview(group, spec.count, placements, reason, decision.proved)
+        fits = len(decision.chosen)
+        if fits == spec.count:
+            return decision.chosen, True, None if fits == requested else _QUOTA.format(fits)
+        message = self.operator_message if operator else self.tenant_message
+        return decision.chosen, not decision.proved, message(_explained(spec, fleet, decision, requested))
 
-    def _reason(self, spec: RequestSpec, fleet: Fleet, decision: Decision) -> str:
-        """Return why one more server does not fit; without the number that did fit if the caller set no count."""
-        why = explain(spec, fleet, decision.chosen, proved=decision.proved)
-        return self.tenant_message(replace(why, placed=0) if spec.count == MAX_COUNT else why)
+    def _decide_coarsely(
+        self, spec: RequestSpec, fleet: Fleet, requested: int, left: int
+    ) -> tuple[Sequence[HostId], bool, str | None]:
+        """Return the same for a tenant who sees no numbers of hosts: no count tells more than the headroom does.
+
+        So the scheduler is asked for all that the quota leaves, whatever was requested, and the result is rounded.
+        """
+        shown, reason = min(requested, left), None if requested <= left else _QUOTA.format(left)
+        if not shown:
+            return (), True, reason
+        spec = replace(spec, count=left)
+        decision = decide(spec, fleet, _SEED)
+        fits = _rounded(len(decision.chosen)) if len(decision.chosen) < spec.count else spec.count
+        if fits < shown:
+            shown, reason = fits, self.tenant_message(_explained(spec, fleet, decision, requested))
+        chosen = decide(replace(spec, count=shown), fleet, _SEED).chosen if shown else ()
+        return chosen, True, reason
+
+
+def _explained(spec: RequestSpec, fleet: Fleet, decision: Decision, requested: int) -> Explanation:
+    why = explain(spec, fleet, decision.chosen, proved=decision.proved)
+    return replace(why, placed=0) if requested == MAX_COUNT else why  # the caller set no count
+
+
+def _sizes(flavor: Flavor) -> dict[str, int]:
+    """Return what one more member of the flavor takes of each quota."""
+    return dict(zip(COUNTED, (1, *quota_size(flavor)), strict=True)) | {_MEMBERS: 1}
+
+
+def _rounded(number: int) -> int:
+    """Return the power of two at or below the number: it seldom moves when another project boots a server."""
+    return 1 << (number.bit_length() - 1) if number else 0

@@ -48,6 +48,7 @@ class Quotas:
         self.access.require(actor, f"{_SETS}update", Target(project_id=project))
         with self.store.write() as tx:
             if not force:
+                tx.topology.begin_change()  # a claim holds the token from its look at the limits to its commit
                 _reject_below_usage(self._quotas(tx, project), limits)
             tx.quotas.set_for_project(project, limits)
             return self._quotas(tx, project)
@@ -76,7 +77,7 @@ class Quotas:
         if project is not None:
             self.access.require(actor, "os_compute_api:limits:other_project", Target(project_id=project))
         with self.store.read() as tx:
-            return self._quotas(tx, project or actor.project_id)
+            return self._quotas(tx, project or actor.own_project)
 
     def limits_in(self, tx: Transaction, project: ProjectId) -> dict[str, int]:
         """Return a project's limits, read in the caller's transaction."""

@@ -12,12 +12,11 @@ from covey.model.ids import ProjectId, ScopeId
 from covey.model.scopes import IMPLICIT_SCOPE, Scope, obfuscated_identifier
 from covey.ports import Access, Clock, NewUuid
 from covey.services.aggregates import get_aggregate
-from covey.services.domains import add_to_scope, reject_implicit
+from covey.services.domains import add_to_scope, list_names, reject_implicit, reject_targeted
 from covey.services.obfuscation import Obfuscation, obfuscation_for
 from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:os-policy-scopes:"
-_MAX_NAMES = 3  # names of users of a scope in an error message
 _BATCH = 1000  # group rows to lock in one transaction
 
 
@@ -129,7 +128,7 @@ class Scopes:
                 "server groups": [str(group) for group in tx.scopes.groups(scope.id)],
                 "aggregates": [aggregate.name for aggregate in tx.aggregates.in_scope(scope.id)],
             }
-            reasons = [f"the {what} {_list_names(names)}" for what, names in users.items() if names]
+            reasons = [f"the {what} {list_names(names)}" for what, names in users.items() if names]
             if reasons:
                 raise Conflict(
                     f"The policy scope {scope.name} can't be deleted while it is used by {' and '.join(reasons)}."
@@ -150,14 +149,18 @@ class Scopes:
                 add_to_scope(tx, found, scope, self.clock())
             return self._visible_scope(tx, actor, scope)
 
-    def remove_aggregate(self, actor: Actor, key: str, aggregate: int | str) -> VisibleScope:
-        """Raises NotFound, also when the aggregate is not in the scope, and Forbidden for the implicit scope."""
+    def remove_aggregate(self, actor: Actor, key: str, aggregate: int | str, *, force: bool = False) -> VisibleScope:
+        """Raises NotFound, also when the aggregate is not in the scope, and Forbidden for the implicit scope.
+
+        Raises Conflict while hard policies name the aggregate, unless `force`.
+        """
         self.access.require(actor, f"{_RULE}remove_aggregate")
         with self.store.write() as tx:
             scope = _get_changeable(tx, key)
             found = get_aggregate(tx, aggregate, lock=True)
             if found.scope != scope.id:
                 raise NotFound(f"Aggregate {found.name} is not in the scope {scope.name}.")
+            reject_targeted(tx, found, force=force)
             tx.aggregates.set_scope(found.id, None, self.clock())
             return self._visible_scope(tx, actor, scope)
 
@@ -207,7 +210,12 @@ def _visible(
 
 
 def _obfuscated(scope: Scope, tenant: ProjectId | None, identifier: str) -> str | None:
-    return None if tenant is None else obfuscated_identifier(scope.namespace_uuid, tenant, identifier)
+    """Return the identifier that the tenant sees; None where the scope does not allow identifiers."""
+    if tenant is None or not scope.allow_identifiers:
+        return None
+    return (
+        obfuscated_identifier(scope.namespace_uuid, tenant, identifier) if scope.obfuscate_identifiers else identifier
+    )
 
 
 def _sorted(identifiers: Iterable[str]) -> list[str]:
@@ -245,8 +253,3 @@ def _lock(tx: Transaction, scope: Scope) -> Scope:
 def _reject_implicit_name(name: str) -> None:
     if name == IMPLICIT_SCOPE.name:
         raise Conflict(f"A policy scope named {name} exists already: it is built in.")
-
-
-def _list_names(names: Sequence[str]) -> str:
-    rest = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")

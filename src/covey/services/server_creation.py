@@ -4,8 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
 
 from covey.model.claims import Plan, ServerRequest
 from covey.model.errors import Busy, CoveyError, StaleClaim, TransactionConflict, Unavailable
@@ -15,7 +14,7 @@ from covey.model.quotas import UNLIMITED
 from covey.model.servers import Fault, FaultKind, Server
 from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation, NoHost
-from covey.scheduler.planning import COUNTED, PlanningContext, plan
+from covey.scheduler.planning import COUNTED, PlanningContext, plan, take_room
 from covey.services.group_commit import GroupCommit
 from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.services.notifications import NotificationEmitter
@@ -37,27 +36,22 @@ class LocalQueue:
     workers: int = 0
     _waiting: deque[tuple[float, Server]] = field(default_factory=deque)
 
-    def due(self, now: datetime) -> datetime:
-        """Return when the jobs of the next claim are due for other processes."""
-        return now + timedelta(seconds=self.lease_s) if self._has_room() else now
+    def lease(self) -> float:
+        """Return for how long the next claim leases its jobs to this process; 0 if any process may take them."""
+        return self.lease_s if self.workers > 0 and len(self._waiting) < _MAX_WAITING else 0
 
-    def put(self, servers: Sequence[Server], *, due: datetime, now: datetime) -> None:
-        """Queue claimed servers whose jobs are due for other processes at `due`."""
-        if due > now:
-            until = time.monotonic() + self.lease_s / 2  # the other half is for starting it
-            self._waiting.extend((until, server) for server in servers)
+    def put(self, servers: Sequence[Server], since: float) -> None:
+        """Queue servers whose jobs are leased to this process, since then by the monotonic clock."""
+        self._waiting.extend((since, server) for server in servers)
 
-    def take(self, limit: int) -> list[Server]:
-        """Return servers to start now, up to `limit`."""
-        taken: list[Server] = []
+    def take(self, limit: int) -> list[tuple[float, Server]]:
+        """Return servers to start now, up to `limit`, and since when each is leased."""
+        taken: list[tuple[float, Server]] = []
         while self._waiting and len(taken) < limit:
-            until, server = self._waiting.popleft()
-            if time.monotonic() < until:
-                taken.append(server)
+            since, server = self._waiting.popleft()
+            if time.monotonic() < since + self.lease_s / 2:  # the other half is for starting it
+                taken.append((since, server))
         return taken
-
-    def _has_room(self) -> bool:
-        return self.workers > 0 and len(self._waiting) < _MAX_WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +78,7 @@ class ServerCreation:
     local_queue: LocalQueue
     subset: int = 1
     attempts: int = 8
+    max_group_members: int = UNLIMITED
     request_slots: RequestSlots = field(default_factory=RequestSlots)
     claim_conflict: Callable[[], None] = lambda: None
     _group_commit: GroupCommit[ServerRequest, list[Server]] = field(init=False)
@@ -133,7 +128,7 @@ class ServerCreation:
         for _ in range(self.attempts):
             with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
                 planned = plan(requests, self._read(tx, requests, frozenset()), refusals[0].fleet, faults=faults)
-                tx.claims.commit(planned, ANY_WRITER, requests[0].now, None)
+                tx.claims.commit(planned, ANY_WRITER, 0, None)
                 if self.notifications.enabled:
                     self.notifications.create_started(tx, planned.servers)
                 return planned.outcomes
@@ -156,21 +151,23 @@ class ServerCreation:
     def _attempt(
         self, requests: Sequence[ServerRequest], avoid: frozenset[HostId], *, all_or_nothing: bool
     ) -> Iterator[Attempt]:
-        now, planned, snapshot = requests[0].now, Plan(), None
+        planned, snapshot = Plan(), None
+        since, lease_s = time.monotonic(), self.local_queue.lease()
         try:
             with self.store.write() as tx:
                 context = self._read(tx, requests, avoid)
                 with self.live.fresh(tx) as snapshot:
+                    outdated = self._outdated(requests)
                     planned = plan(
                         requests,
-                        context,
+                        replace(context, outdated=outdated) if outdated else context,
                         snapshot.fleet,
                         subset=self.subset,
                         all_or_nothing=all_or_nothing,
                     )
+                    take_room(snapshot.fleet, planned)
                     tag, token = snapshot.tag, snapshot.token
-                due = self.local_queue.due(now)
-                version = tx.claims.commit(planned, tag, due, token)
+                version = tx.claims.commit(planned, tag, lease_s, token)
                 if self.notifications.enabled:
                     self.notifications.create_started(tx, planned.servers)
                 yield Attempt(tx, planned)
@@ -180,7 +177,8 @@ class ServerCreation:
             raise
         grown = {new.server.group_id for new in planned.placed}
         self.live.cache_groups({g: s.at(version) if g in grown else s for g, s in planned.groups.items()})
-        self.local_queue.put([new.server for new in planned.placed], due=due, now=now)
+        if lease_s:
+            self.local_queue.put([new.server for new in planned.placed], since)
 
     def _read(self, tx: Transaction, requests: Sequence[ServerRequest], avoid: frozenset[HostId]) -> PlanningContext:
         """Lock the groups and read all that the plan depends on."""
@@ -204,6 +202,21 @@ class ServerCreation:
             answers=answers,
             answered={server.id: server for server in tx.servers.by_ids(answered)} if answered else {},
             avoid=avoid,
+            max_members=self.max_group_members,
+        )
+
+    def _outdated(self, requests: Sequence[ServerRequest]) -> frozenset[ServerId]:
+        """Return the first ids of the requests whose flavor or image changed since they were read."""
+        flavors, images = self.live.flavors, self.live.images
+        return frozenset(
+            request.first_id
+            for request in requests
+            if request.resolved is not None
+            and request.resolved.versions is not None
+            and not (
+                flavors.is_current(request.flavor_ref, request.resolved.versions[0])
+                and (request.image_ref is None or images.is_current(request.image_ref, request.resolved.versions[1]))
+            )
         )
 
     def _group_states(self, tx: Transaction, versions: Mapping[GroupId, int]) -> dict[GroupId, GroupState]:

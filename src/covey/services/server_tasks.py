@@ -8,7 +8,7 @@ from typing import ParamSpec
 import structlog
 
 from covey.model.actions import ActionEvent, Migration, MoveKind
-from covey.model.errors import DriverFault
+from covey.model.errors import DriverFault, OperationAborted
 from covey.model.ids import ServerId
 from covey.model.servers import Power, Server, Task, VmState
 from covey.model.work import Job
@@ -39,9 +39,8 @@ class ServerTasks:
         """Move a server to the host that was claimed for it."""
         server, move = self._under_way(job, "preparing")
         fault: DriverFault | None = None
-        if server is not None and move is not None and server.migration_host_name is not None:
-            live = move.kind is MoveKind.LIVE_MIGRATION
-            fault = _fault_of(self.driver.move, server, move.source, server.migration_host_name, live=live)
+        if server is not None and move is not None and server.migration_host_name is not None and _may_move(server):
+            fault = self._carry(server, move, server.migration_host_name, job)
         complete = partial(self._complete_move, stopped=bool(job.arguments.get("stopped")))
         self._finish_move(job, "preparing", complete if fault is None else partial(self._fail_move, fault))
 
@@ -49,24 +48,24 @@ class ServerTasks:
         """Move a server back to the host that it had before its move."""
         server, move = self._under_way(job, "finished")
         fault: DriverFault | None = None
-        if server is not None and move is not None and server.host_name is not None:
-            fault = _fault_of(self.driver.move, server, server.host_name, move.source, live=False)
+        if server is not None and move is not None and server.host_name is not None and _may_move(server):
+            smaller = replace(server, flavor=move.old_flavor)
+            fault = _fault_of(self.driver.move, smaller, server.host_name, move.source, job.epoch, live=False)
         self._finish_move(
             job, "finished", self._complete_revert if fault is None else partial(self._fail_revert, fault)
         )
 
     def shelve(self, job: Job) -> None:
-        """Destroy a server on its host, and keep its record."""
+        """Take a server off its host, and keep its data."""
         with self.store.read() as tx:
             current = tx.servers.by_id(job.subject_id)
         fault: DriverFault | None = None
         if current is not None and current.task is Task.SHELVING_OFFLOADING and current.host_name is not None:
-            fault = _fault_of(self.driver.destroy, current, current.host_name)
+            fault = _fault_of(self.driver.detach, current, current.host_name, job.epoch)
         now = self.clock()
         with self.store.write() as tx:
             server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
-            tx.work.done([job.id])
-            if server is None or server.task is not Task.SHELVING_OFFLOADING:
+            if not tx.work.complete(job) or server is None or server.task is not Task.SHELVING_OFFLOADING:
                 return
             if fault is not None:
                 self._fail_action(tx, server, "shelve", fault)
@@ -79,6 +78,7 @@ class ServerTasks:
                     vm_state=VmState.SHELVED_OFFLOADED,
                     task=None,
                     power=Power.SHUTDOWN,
+                    placement=replace(server.placement, data_host=server.host_name),
                     updated_at=now,
                 )
             )
@@ -91,15 +91,18 @@ class ServerTasks:
             current = tx.servers.by_id(job.subject_id)
         fault: DriverFault | None = None
         if current is not None and current.task is Task.UNSHELVING and current.host_name is not None:
-            fault = _fault_of(self.driver.spawn, current, current.host_name)
+            fault = _fault_of(self.driver.spawn, current, current.host_name, job.epoch)
         now = self.clock()
         with self.store.write() as tx:
             server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
-            tx.work.done([job.id])
-            if server is None or server.task is not Task.UNSHELVING:
+            tx.agent_calls.keep_epoch(job.subject_id)
+            if not tx.work.complete(job) or server is None or server.task is not Task.UNSHELVING:
                 return
             event = ActionEvent("compute_unshelve_instance", now, now, "Success")
-            changed = replace(server, vm_state=VmState.ACTIVE, task=None, power=Power.RUNNING, updated_at=now)
+            placement = replace(server.placement, data_host=None)
+            changed = replace(
+                server, vm_state=VmState.ACTIVE, task=None, power=Power.RUNNING, placement=placement, updated_at=now
+            )
             if fault is not None:
                 self.destinations.release(tx, server.id)
                 changed = replace(server, host_id=None, task=None, updated_at=now)
@@ -115,12 +118,13 @@ class ServerTasks:
         verb = str(job.arguments["verb"])
         fault: DriverFault | None = None
         if current is not None and current.host_name is not None and current.task in _POWER_TASKS:
-            fault = _fault_of(self.driver.power, current, current.host_name, verb)
+            step = "reboot_hard" if current.task is Task.REBOOTING_HARD else verb
+            fault = _fault_of(self.driver.power, current, current.host_name, step, job.epoch)
         now = self.clock()
         with self.store.write() as tx:
             server = tx.servers.by_id(job.subject_id, lock=True)
-            tx.work.done([job.id])
-            if server is None or server.task not in _POWER_TASKS:
+            tx.agent_calls.keep_epoch(job.subject_id)
+            if not tx.work.complete(job) or server is None or server.task not in _POWER_TASKS:
                 return
             if fault is not None:
                 self._fail_action(tx, server, verb, fault)
@@ -141,12 +145,23 @@ class ServerTasks:
         with self.store.read() as tx:
             return tx.servers.by_id(job.subject_id), _move_of(tx, job, status)
 
+    def _carry(self, server: Server, move: Migration, destination: str, job: Job) -> DriverFault | None:
+        """Return why the server does not arrive, or None."""
+        moved = replace(server, flavor=move.new_flavor)
+        if move.kind is MoveKind.EVACUATION:
+            moved = replace(moved, power=Power.SHUTDOWN if job.arguments.get("stopped") else server.power)
+            return _fault_of(self.driver.evacuate, moved, move.source, destination, job.epoch)
+        if move.abort and self.driver.abort(moved, move.source, destination, job.epoch):
+            return OperationAborted()
+        live = move.kind is MoveKind.LIVE_MIGRATION
+        return _fault_of(self.driver.move, moved, move.source, destination, job.epoch, live=live)
+
     def _finish_move(self, job: Job, status: str, finish: Callable[[Transaction, Server, Migration], None]) -> None:
         with self.store.write() as tx:
             server, _ = self.destinations.lock(tx, ServerId(job.subject_id))
             move = _move_of(tx, job, status)
-            tx.work.done([job.id])
-            if server is None or move is None or server.task is Task.DELETING:
+            tx.agent_calls.keep_epoch(job.subject_id)
+            if not tx.work.complete(job) or server is None or move is None or server.task is Task.DELETING:
                 return
             finish(tx, server, move)
             self.destinations.bump_group(tx, server.group_id)
@@ -167,7 +182,7 @@ class ServerTasks:
         if move.kind in _WITHOUT_CONFIRMATION:
             self.destinations.release(tx, move.uuid)
             power = Power.SHUTDOWN if stopped else server.power
-            state = VmState.STOPPED if power is Power.SHUTDOWN else VmState.ACTIVE
+            state = VmState.STOPPED if power.is_off else VmState.ACTIVE
             arrived = replace(arrived, migration_host_id=None, vm_state=state, power=power, fault=None)
             tx.migrations.set_status(move.uuid, "completed", now)
         else:
@@ -181,7 +196,8 @@ class ServerTasks:
         now = self.clock()
         log.warning("move.failed", server=server.id, reason=fault.message)
         self._restore_allocations(tx, server, move)
-        tx.migrations.set_status(move.uuid, "error", now)
+        aborted = isinstance(fault, OperationAborted)
+        tx.migrations.set_status(move.uuid, "cancelled" if aborted else "error", now)
         tx.servers.update(replace(server, migration_host_id=None, task=None, updated_at=now))
         event = ActionEvent(
             f"compute_{move.kind}", now, now, "Error", "The move failed; the server stays on its host.", fault.message
@@ -212,7 +228,7 @@ class ServerTasks:
         now = self.clock()
         self._restore_allocations(tx, server, move)
         tx.migrations.set_status(move.uuid, "reverted", now)
-        state = VmState.STOPPED if server.power is Power.SHUTDOWN else VmState.ACTIVE
+        state = VmState.STOPPED if server.power.is_off else VmState.ACTIVE
         back = replace(
             server,
             host_id=server.migration_host_id,
@@ -231,12 +247,16 @@ _POWER_TASKS = {Task.POWERING_OFF, Task.POWERING_ON, Task.REBOOTING, Task.REBOOT
 
 
 def _fault_of(step: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> DriverFault | None:
-    """Return the step's DriverFault, or None."""
+    """Return the step's DriverFault, or None. Raises OperationInProgress."""
     try:
         step(*args, **kwargs)
     except DriverFault as fault:
         return fault
     return None
+
+
+def _may_move(server: Server) -> bool:
+    return server.task is not Task.DELETING
 
 
 def _move_of(tx: Transaction, job: Job, status: str) -> Migration | None:

@@ -1,54 +1,35 @@
 """Servers: create, list, show, update, delete."""
 
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from covey.model.access import Actor, Target
+from covey.model.access import Actor, Restricted, Target
 from covey.model.claims import ResolvedRequest, ServerRequest
-from covey.model.errors import Conflict, Invalid, NotFound
-from covey.model.flavor_requests import resource_request
+from covey.model.errors import Conflict, Invalid, NotFound, OutdatedRequest
 from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ProjectId
 from covey.model.images import Image
-from covey.model.servers import PlacementRequest, Server, ServerFilter, ServerName, Task, VmState
+from covey.model.keypairs import KeyPair
+from covey.model.resources import resource_request
+from covey.model.servers import BootData, PlacementRequest, Server, ServerFilter, ServerName, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock
+from covey.scheduler.planning import reject_much_metadata
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.flavors import Flavors
 from covey.services.images import Images
+from covey.services.instances import reject_instance
+from covey.services.quotas import Quotas
 from covey.services.server_creation import ServerCreation
 from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:servers:"
+_NO_IMAGE = "Can not find requested image"
 _NO_HOST = HostId(0)  # stands for a forced host that does not exist; the fault of the server names it
 
-
-K = TypeVar("K")
 V = TypeVar("V")
-_CACHE_SIZE = 10_000
-
-
-class TtlCache(Generic[K, V]):
-    """Keeps the results of look-ups for a short time. Errors are not kept."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._entries: dict[K, tuple[float, V]] = {}
-
-    def get(self, key: K, look_up: Callable[[], V]) -> V:
-        """Return the cached value, or look it up."""
-        now = time.monotonic()
-        entry = self._entries.get(key)
-        if entry is not None and now < entry[0]:
-            return entry[1]
-        value = look_up()
-        if len(self._entries) >= _CACHE_SIZE:
-            self._entries = {}
-        self._entries[key] = (now + self._seconds, value)
-        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +42,15 @@ class Servers:
     server_creation: ServerCreation
     flavors: Flavors
     images: Images
-    recent_flavors: TtlCache[tuple[str, str], Flavor]
-    recent_images: TtlCache[tuple[str, str], Image]
+    quotas: Quotas
+    isolate_forced_hosts: bool = True  # a forced host is in no aggregate that is closed to the server
+    boots_image_data: bool = False  # by the hosts; otherwise records of the catalogue do
 
     def create(self, actor: Actor, request: ServerRequest) -> list[Server]:
         """Return the new servers. Raises Invalid, Forbidden, OverQuota, Conflict, Busy."""
-        return self.server_creation.create(self._resolve(actor, request))
+        with suppress(OutdatedRequest):
+            return self.server_creation.create(self._resolve_cached(actor, request))
+        return self.server_creation.create(self._resolve(actor, request, cached=False))
 
     def creating(
         self, actor: Actor, requests: Sequence[ServerRequest]
@@ -75,24 +59,47 @@ class Servers:
 
         Raises NoValidHost when one of the servers has no host, and all that create raises.
         """
-        return self.server_creation.creating([self._resolve(actor, request) for request in requests])
+        return self.server_creation.creating([self._resolve(actor, request, cached=False) for request in requests])
 
-    def _resolve(self, actor: Actor, request: ServerRequest) -> ServerRequest:
-        """Return the request with what its references stand for. Raises Forbidden, Invalid."""
+    def _resolve_cached(self, actor: Actor, request: ServerRequest) -> ServerRequest:
+        """Resolve a request by cached records. What they refuse is decided by the stored ones: no plan follows."""
+        with suppress(Invalid):
+            return self._resolve(actor, request)
+        return self._resolve(actor, request, cached=False)
+
+    def _resolve(self, actor: Actor, request: ServerRequest, *, cached: bool = True) -> ServerRequest:
+        """Return the request with what its references stand for. Raises Forbidden, Invalid.
+
+        Cached flavors and images may be outdated, which the plan finds out: OutdatedRequest.
+        """
         own = Target(project_id=actor.project_id, user_id=actor.user_id)
         self.access.require(actor, f"{_RULE}create", own)
         if request.forced_host is not None:
             self.access.require(actor, f"{_RULE}create:forced_host", own)
         if request.requested_host is not None:
             self.access.require(actor, "compute:servers:create:requested_destination", own)
-        flavor, image = self.flavor_for(actor, request.flavor_ref), self.image_for(actor, request.image_ref)
-        reject_small_flavor(flavor, image)
+        versions: tuple[int, int] | None = None
+        if cached:
+            flavor_version, flavor = self._cached_flavor(actor, request.flavor_ref)
+            image_version, image = self._cached_image(actor, request.image_ref)
+            versions = flavor_version, image_version
+        else:
+            flavor, image = self.flavor_for(actor, request.flavor_ref), self.image_for(actor, request.image_ref)
+        if self.boots_image_data:
+            _reject_without_data(image, cached=cached)
+        reject_small_flavor(flavor, image, volume_backed=request.volume_backed)
+        if request.details.key_name is not None:
+            key = self._key_pair(actor, request.details.key_name)
+            boot = replace(request.boot or BootData(), key_name=key.name, public_key=key.public_key)
+            request = replace(request, boot=boot)
         placement = self._placement(request, image)
         resolved = ResolvedRequest(
             flavor,
+            resource_request(flavor),
             placement,
-            self.requirements_for(actor.project_id, flavor, placement),
+            self.requirements_for(request.project_id, flavor, placement),
             f"No such host - host: {request.forced_host} node: None " if _NO_HOST in placement.hosts else None,
+            versions,
         )
         if image is None or not image.properties:
             return replace(request, resolved=resolved)
@@ -102,16 +109,27 @@ class Servers:
     def find(self, actor: Actor, filters: ServerFilter, all_projects: bool) -> list[Server]:  # noqa: FBT001
         """Return a page of servers of the project, or of all projects. Raises Invalid, Forbidden."""
         filters = self._visible(actor, filters, "detail", all_projects=all_projects)
-        with self.store.read() as tx:
-            _require_marker(tx, filters)
+        with self._page(filters) as tx:
             return tx.servers.find(filters)
 
     def find_names(self, actor: Actor, filters: ServerFilter, all_projects: bool) -> list[ServerName]:  # noqa: FBT001
         """Return the same page without details."""
         filters = self._visible(actor, filters, "index", all_projects=all_projects)
-        with self.store.read() as tx:
-            _require_marker(tx, filters)
+        with self._page(filters) as tx:
             return tx.servers.find_names(filters)
+
+    @contextmanager
+    def _page(self, filters: ServerFilter) -> Iterator[Transaction]:
+        """Read a page by one statement; after a marker, by two that see the same rows. Raises Invalid."""
+        if not filters.after:
+            with self.store.read_once() as tx:
+                yield tx
+            return
+        with self.store.read() as tx:
+            marker = tx.servers.by_id(filters.after)
+            if marker is None or filters.project_id not in {None, marker.project_id}:
+                raise Invalid(f"marker [{filters.after}] not found")
+            yield tx
 
     def _visible(self, actor: Actor, filters: ServerFilter, rule: str, *, all_projects: bool) -> ServerFilter:
         """Return the filters, limited to what the actor may list. Raises Forbidden."""
@@ -119,7 +137,7 @@ class Servers:
         if all_projects:
             self.access.require(actor, f"{_RULE}{rule}:get_all_tenants", Target(project_id=actor.project_id))
         else:
-            filters = replace(filters, project_id=actor.project_id)
+            filters = replace(filters, project_id=actor.own_project)
         if filters.host is not None and not self.access.allows(actor, f"{_RULE}allow_all_filters"):
             filters = replace(filters, host=None)  # a tenant's filter by host is ignored, as Nova does
         return filters
@@ -132,35 +150,41 @@ class Servers:
     def change(
         self, actor: Actor, server: str, rule: str, change: Callable[[Server], Server], *, check_lock: bool = False
     ) -> Server:
-        """Store what `change` returns for the server, and return it. Raises Conflict if a lock forbids that."""
+        """Store what `change` returns for the server, and return it.
+
+        Raises Conflict if a lock forbids that, OverQuota for too much metadata.
+        """
         with self.store.write() as tx:
             found = self.get_authorized(tx, actor, server, rule, lock=True)
             if check_lock:
                 reject_locked(found, actor, self.access)
             changed = replace(change(found), updated_at=self.clock())
+            if len(changed.details.metadata) > len(found.details.metadata):
+                limits = self.quotas.limits_in(tx, found.project_id)
+                reject_much_metadata(len(changed.details.metadata), limits)
             tx.servers.update(changed)
             if changed.tags != found.tags:
                 tx.servers.set_tags(found.id, changed.tags)
         return changed
 
-    def delete(self, actor: Actor, server: str, request_id: str) -> None:
+    def delete(self, actor: Actor, server: str, request_id: str, rule: str = f"{_RULE}delete") -> None:
         """Begin to delete a server; a worker removes it from its host. Raises NotFound, Conflict for a locked one."""
         now = self.clock()
         with self.store.write() as tx:
-            found = self.get_authorized(tx, actor, server, f"{_RULE}delete", lock=True)
+            found = self.get_authorized(tx, actor, server, rule, lock=True)
             reject_locked(found, actor, self.access)
             if found.task is Task.DELETING:
                 return
             tx.servers.update(replace(found, task=Task.DELETING, updated_at=now))
             tx.actions.add(found, "delete", request_id, actor, now)
-            tx.work.drop(found.id)
-            tx.work.add(JobKind.DESTROY, found.id, now)
+            tx.work.drop_waiting(found.id)  # one that a worker carries out ends first
+            tx.work.add(JobKind.DESTROY, found.id)
 
     def requirements_for(self, project: ProjectId, flavor: Flavor, request: PlacementRequest) -> HostRequirements:
         """Return what a server requires of any host, whatever the host's use and the server's group."""
         only: frozenset[HostId] | None = frozenset(request.hosts) if request.hosts else None
         if request.same_host:
-            near = self._hosts_of(request.same_host)
+            near = self._hosts_of(request.same_host, project)
             only = near if only is None else only & near
         return HostRequirements(
             project_id=project,
@@ -168,45 +192,78 @@ class Servers:
             required_traits=required_traits(flavor, request),
             forbidden_traits=resource_request(flavor).forbidden | frozenset(request.image_forbidden_traits),
             only_hosts=only,
-            ignored_hosts=self._hosts_of(request.different_host),
+            ignored_hosts=self._hosts_of(request.different_host, project),
+            ignores_isolation=request.forced and not self.isolate_forced_hosts,
         )
 
     def get_authorized(self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False) -> Server:
-        """Return a server that the actor may see. Raises NotFound for any other, Forbidden if the rule refuses."""
+        """Return a server that the actor may see.
+
+        Raises NotFound for any other, Forbidden if the rule refuses, ReadOnly for a change of an instance of Nova.
+        """
         found = tx.servers.by_id(server, lock=lock)
         target = None if found is None else Target(project_id=found.project_id, user_id=found.user_id)
         if found is None or target is None or not self.access.allows(actor, f"{_RULE}show", target):
+            if found is None and lock:
+                reject_instance(tx, self.access, actor, server)
             raise NotFound(f"Instance {server} could not be found.")
-        self.access.require(actor, rule, target)
+        if rule != f"{_RULE}show":
+            self.access.require(actor, rule, target)
         return found
 
-    def _hosts_of(self, servers: tuple[str, ...]) -> frozenset[HostId]:
+    def _key_pair(self, actor: Actor, name: str) -> KeyPair:
+        with self.store.read_once() as tx:
+            found = tx.key_pairs.by_name(actor.user_id, name)
+        if found is None:
+            raise Invalid("Invalid key_name provided.")
+        return found
+
+    def _hosts_of(self, servers: tuple[str, ...], project: ProjectId) -> frozenset[HostId]:
+        """Return the hosts of those of the servers that the project owns; any other is like one that does not exist."""
         if not servers:
             return frozenset()
         with self.store.read() as tx:
-            found = tx.servers.find(ServerFilter(ids=servers))
+            found = tx.servers.find(ServerFilter(ids=servers, project_id=project))
         return frozenset(server.host_id for server in found if server.host_id is not None)
 
     def flavor_for(self, actor: Actor, flavor: str) -> Flavor:
         """Return a flavor that the actor may use. Raises Invalid for any other."""
-        try:
-            return self.recent_flavors.get((actor.project_id, flavor), lambda: self.flavors.get(actor, flavor))
-        except NotFound as error:
-            raise Invalid(error.message) from error
+        with _as_invalid():
+            return self.flavors.get(actor, flavor)
 
     def image_for(self, actor: Actor, image: str | None) -> Image | None:
         """Return an image that the actor may use. Raises Invalid for any other."""
+        with _as_invalid(_NO_IMAGE):
+            return None if image is None else self.images.get(actor, image)
+
+    def _cached_flavor(self, actor: Actor, flavor: str) -> tuple[int, Flavor]:
+        """Return the version and the record of a flavor, as `flavor_for` does."""
+        with _as_invalid():
+            version, found = self.server_creation.live.flavors.get(flavor, self.flavors.load)
+        if not self._may_use(actor, found, "context_is_admin"):
+            raise Invalid(f"Flavor {flavor} could not be found.")
+        return version, found.record
+
+    def _cached_image(self, actor: Actor, image: str | None) -> tuple[int, Image | None]:
+        """Return the version and the record of an image, as `image_for` does."""
         if image is None:
-            return None
-        try:
-            return self.recent_images.get((actor.project_id, image), lambda: self.images.get(actor, image))
-        except NotFound as error:
-            raise Invalid("Can not find requested image") from error
+            return 0, None
+        self.access.require(actor, "image:get_image")
+        with _as_invalid(_NO_IMAGE):
+            version, found = self.server_creation.live.images.get(image, self.images.load)
+        if not self._may_use(actor, found, "image:any_project"):
+            raise Invalid(_NO_IMAGE)
+        return version, found.record
+
+    def _may_use(self, actor: Actor, found: Restricted[V], any_project: str) -> bool:
+        """Return whether a record of the catalogue is for the actor's project, or the actor for any project."""
+        projects = found.projects
+        return projects is None or actor.project_id in projects or self.access.allows(actor, any_project)
 
     def _placement(self, request: ServerRequest, image: Image | None) -> PlacementRequest:
         required, forbidden = image_traits(image)
         return PlacementRequest(
-            image_id=request.image_ref,
+            image_id=None if request.volume_backed else request.image_ref,
             zone=request.zone,
             hosts=self._destination(request),
             forced=request.forced_host is not None,
@@ -230,10 +287,13 @@ class Servers:
         return (_NO_HOST,)
 
 
-def _require_marker(tx: Transaction, filters: ServerFilter) -> None:
-    marker = None if filters.after is None else tx.servers.by_id(filters.after)
-    if filters.after and (marker is None or filters.project_id not in {None, marker.project_id}):
-        raise Invalid(f"marker [{filters.after}] not found")
+@contextmanager
+def _as_invalid(message: str | None = None) -> Iterator[None]:
+    """Raise Invalid for what is not found: the path exists, but the body refers to nothing."""
+    try:
+        yield
+    except NotFound as error:
+        raise Invalid(message or error.message) from error
 
 
 def reject_locked(server: Server, actor: Actor, access: Access) -> None:
@@ -242,12 +302,18 @@ def reject_locked(server: Server, actor: Actor, access: Access) -> None:
         raise Conflict(f"Instance {server.id} is locked")
 
 
-def reject_small_flavor(flavor: Flavor, image: Image | None) -> None:
-    """Raise Invalid, in Nova's words, for a flavor below the image's minimum. A disk of 0 has any size."""
+def reject_small_flavor(flavor: Flavor, image: Image | None, *, volume_backed: bool = False) -> None:
+    """Raise Invalid, in Nova's words, for a flavor below the image's minimum. A disk of 0 or a volume fits."""
     if image is not None and flavor.memory_mb < image.min_ram_mb:
         raise Invalid("Flavor's memory is too small for requested image.")
-    if image is not None and 0 < flavor.disk_gb < image.min_disk_gb:
+    if image is not None and not volume_backed and 0 < flavor.disk_gb < image.min_disk_gb:
         raise Invalid("Flavor's disk is too small for requested image.")
+
+
+def _reject_without_data(image: Image | None, *, cached: bool) -> None:
+    """Raise Invalid, in Nova's words, for an image without data; OutdatedRequest if a cached record says so."""
+    if image is not None and image.sha512 is None:
+        raise OutdatedRequest if cached else Invalid(f"Image {image.id} is not active.")
 
 
 def require_state(server: Server, action: str, *allowed: VmState) -> None:

@@ -1,15 +1,19 @@
 """The simulated cloud: the fleet's columns, groups and servers, and the operations on them."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
 import numpy as np
 
+from covey.model.claims import Allocations
 from covey.model.errors import Invalid
 from covey.model.fleet_records import FleetChange, HostRecord
 from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
-from covey.model.resources import Resources, server_resources
+from covey.model.providers import ProviderRecord
+from covey.model.resources import GranularGroup, Resources, server_resources
 from covey.scheduler.decide import Decision, decide
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.simulation.events import Boot, Grow
@@ -25,8 +29,8 @@ class PlacedServer:
     """A server that has a host."""
 
     row: int
-    amounts: Resources
-    requirements: HostRequirements
+    request: RequestSpec  # without its group
+    held: Allocations | None  # by provider; None if its host alone serves it
     group: str | None = None
     member: int = 0  # its number in the member table, with a group
 
@@ -39,7 +43,7 @@ class Group:
     view: GroupView
     desired: int = 0
     requested: int = 0  # servers in total, including deleted ones
-    latest: tuple[Resources, HostRequirements] | None = None  # the template of growth
+    latest: RequestSpec | None = None  # the template of growth
 
 
 @dataclass(slots=True)
@@ -75,11 +79,12 @@ class SimulatedCloud:
         for name, policies in start.groups.items():
             self._add_group(name, policies)
         for server in start.servers:
-            self._place(server.name, self.fleet.row_of[server.host], server.amounts, server.requirements, server.group)
+            row = self.fleet.row_of[server.host]
+            self._add(server.name, PlacedServer(row, server.request, server.held, server.group))
             if server.group is not None:
                 group = self.groups[server.group]
                 group.desired, group.requested = group.desired + 1, group.requested + 1
-                group.latest = server.amounts, server.requirements
+                group.latest = server.request
 
     def boot(self, boot: Boot, seed: int) -> None:
         """Create servers. Raises Invalid for a name that exists, a zone without hosts, and invalid policies."""
@@ -89,9 +94,7 @@ class SimulatedCloud:
         if boot.group is not None and boot.group not in self.groups:
             self._add_group(boot.group, self.start.policies(boot.policies, boot.rules))
         names = [boot.name] if boot.count == 1 else [f"{boot.name}-{n + 1}" for n in range(boot.count)]
-        requirements = HostRequirements(zone=boot.zone, required_traits=frozenset(boot.traits))
-        amounts = server_resources(boot.vcpus, boot.memory_mb, boot.disk_gb)
-        self._boot(names, amounts, requirements, boot.group, boot.minimum, seed)
+        self._boot(names, _request(boot), boot.group, boot.minimum, seed)
 
     def grow(self, grow: Grow, seed: int) -> None:
         """Add servers to a group. Raises Invalid for a group that never had a server."""
@@ -99,7 +102,7 @@ class SimulatedCloud:
         if group is None or group.latest is None:
             raise Invalid(f"The group {grow.group} cannot grow: no earlier boot names it.")
         names = [f"{grow.group}/{group.requested + n + 1}" for n in range(grow.count)]
-        self._boot(names, *group.latest, grow.group, 1, seed)
+        self._boot(names, group.latest, grow.group, 1, seed)
 
     def delete(self, name: str) -> None:
         """Delete a server. Raises Invalid for one that does not exist."""
@@ -137,7 +140,8 @@ class SimulatedCloud:
             server = self._remove(name)
             if not self._move(name, server, seed):
                 self.counts.stuck += 1
-                self._place(name, server.row, server.amounts, server.requirements, server.group, take=True)
+                self._take(server)
+                self._add(name, server)
 
     def add_hosts(self, count: int, scope: str) -> None:
         """Add hosts to each domain of a scope, each a copy of the domain's first. Raises Invalid."""
@@ -147,22 +151,15 @@ class SimulatedCloud:
             for domain in ids & host.aggregates:
                 first.setdefault(domain, host)
         copied = [first[domain] for domain in sorted(first) for _ in range(count)]
-        providers = {provider.id: provider for provider in self.start.providers}
-        last = int(self.fleet.ids.max())
-        hosts = {
-            last + n: replace(host, id=HostId(last + n), name=f"added-{n}", enabled=True, up=True)
-            for n, host in enumerate(copied, start=1)
-        }
-        added = {
-            new: replace(
-                providers[old.id],
-                id=new,
-                uuid=hosts[new].name,
-                name=hosts[new].name,
-                inventories={name: replace(has, used=0) for name, has in providers[old.id].inventories.items()},
-            )
-            for new, old in zip(hosts, copied, strict=True)
-        }
+        trees: dict[int, list[ProviderRecord]] = defaultdict(list)
+        for provider in sorted(self.start.providers, key=lambda provider: provider.id):
+            trees[provider.root_id or provider.id].append(provider)
+        hosts, added = dict[int, HostRecord](), dict[int, ProviderRecord]()
+        for number, host in enumerate(copied, start=1):
+            tree = _copied(trees[host.id], int(self.fleet.ids.max()) + len(added) + 1, f"added-{number}")
+            added |= {provider.id: provider for provider in tree}
+            new = HostId(tree[0].id)
+            hosts[new] = replace(host, id=new, name=tree[0].name, enabled=True, up=True)
         self.start = replace(
             self.start, providers=[*self.start.providers, *added.values()], hosts=[*self.start.hosts, *hosts.values()]
         )
@@ -178,8 +175,7 @@ class SimulatedCloud:
     def _boot(
         self,
         names: Sequence[str],
-        amounts: Resources,
-        requirements: HostRequirements,
+        request: RequestSpec,
         group: str | None,
         minimum: int,
         seed: int,
@@ -190,11 +186,12 @@ class SimulatedCloud:
         if group is not None:
             target = self.groups[group]
             target.desired, target.requested = target.desired + len(names), target.requested + len(names)
-            target.latest = amounts, requirements
-        spec = RequestSpec(amounts, len(names), minimum, requirements, self._view(group))
+            target.latest = request
+        spec = replace(request, count=len(names), minimum=minimum, group=self._view(group))
         decision = self._decide(spec, seed)
-        for name, host in zip(names, decision.chosen, strict=False):
-            self._place(name, self.fleet.row_of[host], amounts, requirements, group, take=True)
+        for name, server in zip(names, self._placed(decision, request, group), strict=False):
+            self._take(server)
+            self._add(name, server)
         placed = len(decision.chosen)
         self.counts.requested += len(names)
         self.counts.placed += placed
@@ -204,16 +201,21 @@ class SimulatedCloud:
 
     def _move(self, name: str, server: PlacedServer, seed: int) -> bool:
         """Place a removed server on another host. Return False if no host is valid."""
-        spec = RequestSpec(server.amounts, requirements=server.requirements, group=self._view(server.group))
+        spec = replace(server.request, group=self._view(server.group))
         decision = self._decide(spec, seed + server.row)
         if not decision.chosen:
             self._refuse(spec, decision, server.group, 1)
             return False
-        self._place(
-            name, self.fleet.row_of[decision.chosen[0]], server.amounts, server.requirements, server.group, take=True
-        )
+        (moved,) = self._placed(decision, server.request, server.group)
+        self._take(moved)
+        self._add(name, moved)
         self.counts.moved += 1
         return True
+
+    def _placed(self, decision: Decision, request: RequestSpec, group: str | None) -> Iterator[PlacedServer]:
+        held = decision.served or repeat(None)
+        for host, each in zip(decision.chosen, held, strict=False):
+            yield PlacedServer(self.fleet.row_of[host], request, each, group)
 
     def _decide(self, spec: RequestSpec, seed: int) -> Decision:
         before = self._clock()
@@ -233,9 +235,10 @@ class SimulatedCloud:
 
     def highest_usage(self) -> float:
         """Return the used share of the fleet's scarcest resource, over available hosts."""
-        rows = np.flatnonzero(self.fleet.available)
+        rows = np.flatnonzero(self.fleet.available[self.fleet.root])
         capacity, free = self.fleet.capacity[:, rows].sum(axis=1), self.fleet.free[:, rows].sum(axis=1)
-        return float(np.max(1 - free / np.maximum(capacity, 1), initial=0.0))
+        has = capacity > 0
+        return float(np.max(1 - free[has] / capacity[has], initial=0.0))
 
     def _view(self, group: str | None) -> GroupView:
         return GroupView() if group is None else self.groups[group].view
@@ -243,29 +246,25 @@ class SimulatedCloud:
     def _add_group(self, name: str, policies: tuple[GroupPolicy, ...]) -> None:
         self.groups[name] = Group(len(self.groups), GroupView(policies))
 
-    def _place(
-        self,
-        name: str,
-        row: int,
-        amounts: Resources,
-        requirements: HostRequirements,
-        group: str | None,
-        *,
-        take: bool = False,
-    ) -> None:
-        if take:
-            self.fleet.take(row, amounts)
-        member = 0
-        if group is not None:
-            member = self.member_table.add(self.groups[group].number, row)
-            self._count(group, row, 1)
-        self.servers[name] = PlacedServer(row, amounts, requirements, group, member)
-        self._names_by_row.setdefault(row, {})[name] = None
+    def _take(self, server: PlacedServer, times: int = 1) -> None:
+        """Take the room of a server from the fleet, or return it."""
+        if server.held is None:
+            self.fleet.take(server.row, server.request.total * times)
+        else:
+            self.fleet.take_all((provider, amounts * times) for provider, amounts in server.held.items())
+
+    def _add(self, name: str, server: PlacedServer) -> None:
+        """Add a server that has its room."""
+        if server.group is not None:
+            server.member = self.member_table.add(self.groups[server.group].number, server.row)
+            self._count(server.group, server.row, 1)
+        self.servers[name] = server
+        self._names_by_row.setdefault(server.row, {})[name] = None
 
     def _remove(self, name: str) -> PlacedServer:
         server = self.servers.pop(name)
         del self._names_by_row[server.row][name]
-        self.fleet.take(server.row, server.amounts * -1)
+        self._take(server, -1)
         if server.group is not None:
             self.member_table.remove(server.member)
             self._count(server.group, server.row, -1)
@@ -291,3 +290,42 @@ class SimulatedCloud:
             replace(h, enabled=h.enabled if enabled is None else enabled, up=h.up if up is None else up) for h in hosts
         )
         self.fleet = self.fleet.changed(FleetChange(hosts={host.id: host for host in changed}))
+
+
+def _request(boot: Boot) -> RequestSpec:
+    """Return what one server of a boot asks of a host."""
+    amounts = server_resources(boot.vcpus, boot.memory_mb, boot.disk_gb)
+    if boot.resources:
+        amounts = Resources({**amounts, **boot.resources})
+    return RequestSpec(
+        amounts,
+        requirements=HostRequirements(
+            zone=boot.zone,
+            required_traits=frozenset(boot.traits),
+            forbidden_traits=frozenset(boot.forbidden_traits),
+        ),
+        granular=tuple(
+            GranularGroup(
+                str(number), Resources(each.resources), frozenset(each.traits), frozenset(each.forbidden_traits)
+            )
+            for number, each in enumerate(boot.granular, start=1)
+        ),
+        isolate=boot.isolate,
+    )
+
+
+def _copied(tree: Sequence[ProviderRecord], first_id: int, name: str) -> list[ProviderRecord]:
+    """Return an unused copy of a host's provider tree, whose root comes first, with ids from `first_id` on."""
+    ids = {provider.id: first_id + n for n, provider in enumerate(tree)}
+    return [
+        replace(
+            provider,
+            id=ids[provider.id],
+            uuid=name if provider.parent_id is None else f"{name}/{provider.name}",
+            name=name if provider.parent_id is None else f"{name}/{provider.name}",
+            parent_id=None if provider.parent_id is None else ids[provider.parent_id],
+            root_id=None if provider.root_id is None else first_id,
+            inventories={kind: replace(has, used=0) for kind, has in provider.inventories.items()},
+        )
+        for provider in tree
+    ]

@@ -13,6 +13,14 @@ _Name = Annotated[str, msgspec.Meta(min_length=1)]
 _KINDS = ("boot", "grow", "delete", "fail", "recover")
 
 
+class Granular(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Resources that one provider of the host's tree serves."""
+
+    resources: Mapping[str, _Amount]
+    traits: tuple[str, ...] = ()
+    forbidden_traits: tuple[str, ...] = ()
+
+
 class Boot(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Create servers. The first boot of a group creates it, with these policies and rules."""
 
@@ -27,6 +35,10 @@ class Boot(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     rules: Mapping[str, Annotated[int, msgspec.Meta(ge=1)]] = {}
     zone: str | None = None
     traits: tuple[str, ...] = ()
+    resources: Mapping[str, _Amount] = {}  # of further resource classes
+    forbidden_traits: tuple[str, ...] = ()
+    granular: tuple[Granular, ...] = ()
+    isolate: bool = False  # no provider serves two of the granular groups
 
 
 class Grow(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -79,5 +91,8 @@ def _check(event: Event, position: str) -> None:
         raise Invalid(f"{position}: `minimum` must not exceed `count`.")
     if boot.group is None and (boot.policies or boot.rules):
         raise Invalid(f"{position}: `policies` and `rules` require a `group`.")
-    if not (boot.vcpus or boot.memory_mb or boot.disk_gb):
-        raise Invalid(f"{position}: at least one of `vcpus`, `memory_mb` and `disk_gb` must be greater than 0.")
+    if not (boot.vcpus or boot.memory_mb or boot.disk_gb or any(boot.resources.values()) or boot.granular):
+        raise Invalid(
+            f"{position}: at least one of `vcpus`, `memory_mb`, `disk_gb` and `resources` must be greater than 0, "
+            "or `granular` be given."
+        )

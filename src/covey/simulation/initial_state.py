@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from covey.model.claims import Allocations
 from covey.model.errors import Invalid
 from covey.model.fleet_records import AggregateRecord, HostRecord
 from covey.model.groups import HOST, GroupPolicy, PolicyKind, ScopeRef, check_policies, with_rules
 from covey.model.ids import HostId, ScopeId
 from covey.model.providers import ProviderRecord
-from covey.model.resources import Resources
+from covey.model.resources import GranularGroup, Resources, total_of
 from covey.scheduler.fleet import Fleet, Weights
-from covey.scheduler.request_spec import HostRequirements
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 
 NO_REQUIREMENTS, DEFAULT_WEIGHTS = HostRequirements(), Weights()
 
@@ -20,10 +21,18 @@ _WITH_TARGET = 3  # parts of a policy
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size of server, and its required traits."""
+    """A size of server, with the traits and the granular groups that it asks for."""
 
     amounts: Resources
     traits: tuple[str, ...] = ()
+    forbidden_traits: tuple[str, ...] = ()
+    granular: tuple[GranularGroup, ...] = ()
+    isolate: bool = False
+
+    @property
+    def total(self) -> Resources:
+        """All that one server takes."""
+        return total_of(self.amounts, self.granular)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,14 @@ class RunningServer:
     amounts: Resources
     requirements: HostRequirements = NO_REQUIREMENTS
     group: str | None = None
+    held: Allocations | None = None  # by provider; None if its host alone serves it
+    granular: tuple[GranularGroup, ...] = ()
+    isolate: bool = False
+
+    @property
+    def request(self) -> RequestSpec:
+        """What it asks of a host, without its group."""
+        return RequestSpec(self.amounts, requirements=self.requirements, granular=self.granular, isolate=self.isolate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,7 @@ class InitialState:
     weights: Weights = DEFAULT_WEIGHTS
     default_zone: str = "nova"
     subset: int = 1
+    notes: tuple[str, ...] = ()  # what the simulation leaves out
 
     def fleet(self) -> Fleet:
         """Return the hosts in columns."""

@@ -12,6 +12,7 @@ from covey.scheduler.explain import explain
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import NOT_TOGETHER
 
 _LIMIT = re.compile(r"hold \d+ of")
 
@@ -32,6 +33,8 @@ def leading_reason(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] =
         if column is not None:
             reasons += constraint.reasons(spec, fleet, remaining & ~column)
             remaining = remaining & column
+    if remaining.any():  # their providers have room, and do not combine
+        reasons.append(Reason(remaining, *NOT_TOGETHER))
     return _most_frequent(reasons)
 
 

@@ -12,7 +12,7 @@ from covey.scheduler.violations import violations
 from covey.simulation.cloud import Clock, Counts, SimulatedCloud
 from covey.simulation.events import Event
 from covey.simulation.initial_state import InitialState
-from covey.simulation.metrics import History, MetricsRecorder
+from covey.simulation.metrics import History, MetricsRecorder, classes_of
 from covey.simulation.what_ifs import WhatIf
 
 SAMPLES = 200  # of the metrics, in a run
@@ -55,7 +55,9 @@ class Replay:
     ) -> Outcome:
         """Replay all events, and apply the what-ifs after the share `at` of them. Raises Invalid."""
         cloud = SimulatedCloud(self.start, self.clock)
-        recorder = MetricsRecorder((HOST.name, *self.start.scopes), tuple(sorted(cloud.fleet.zones)))
+        recorder = MetricsRecorder(
+            (HOST.name, *self.start.scopes), tuple(sorted(cloud.fleet.zones)), classes_of(cloud.fleet)
+        )
         recorder.sample(cloud, 0.0)
         change_at = int(len(self.stream) * at) if what_ifs else -1
         every, now = max(1, len(self.stream) // SAMPLES), 0.0

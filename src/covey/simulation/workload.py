@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from covey.model.errors import Invalid
 from covey.model.groups import HOST
 from covey.scheduler.fleet import RESOURCES
-from covey.simulation.events import Boot, Event, Grow
+from covey.simulation.events import Boot, Event, Granular, Grow
 from covey.simulation.initial_state import InitialState
 
 DAY_S = 86_400
@@ -72,17 +72,19 @@ def generate(start: InitialState, workload: Workload, seed: int) -> list[Event]:
 
 def _weights(start: InitialState) -> NDArray[np.float64]:
     """Return the probabilities of sizes; larger ones are rarer."""
-    order = np.argsort(np.argsort([size.amounts.get("MEMORY_MB", 0) for size in start.sizes], kind="stable"))
+    order = np.argsort(np.argsort([size.total.get("MEMORY_MB", 0) for size in start.sizes], kind="stable"))
     weights = 1.0 / (1.0 + order)
     return np.asarray(weights / weights.sum())
 
 
 def _servers_to_fill(start: InitialState, weights: NDArray[np.float64], churn: float) -> int:
     """Return a number of servers that slightly exceeds the free capacity."""
-    sizes = [[size.amounts.get(name, 0) for name in RESOURCES] for size in start.sizes]
-    mean, fleet = weights @ np.array(sizes, dtype=np.float64), start.fleet()
-    free = fleet.free[: len(RESOURCES), fleet.host_rows].sum(axis=1)
-    return int(_FILL * (free[mean > 0] / mean[mean > 0]).min() / (1 - churn / 2))
+    names = [name for name in RESOURCES if any(name in size.total for size in start.sizes)]
+    names = names or sorted({name for size in start.sizes for name in size.total})  # few hosts may have these
+    fleet, sizes = start.fleet(), [[size.total.get(name, 0) for name in names] for size in start.sizes]
+    served = fleet.is_host[fleet.root]
+    free = np.array([fleet.inventories.free_of(name)[served].sum() for name in names])
+    return int(_FILL * (free / (weights @ np.array(sizes, dtype=np.float64))).min() / (1 - churn / 2))
 
 
 def _read(texts: Sequence[str]) -> tuple[tuple[str, ...], dict[str, int]]:
@@ -159,11 +161,17 @@ class _Stream:
         leaving = self.rng.random(single) < self.workload.churn
         size = self.start.sizes[flavor]
         vcpus, memory_mb, disk_gb = (size.amounts.get(name, 0) for name in RESOURCES)
+        others = {name: amount for name, amount in size.amounts.items() if name not in RESOURCES}
         group = name if policies else None
+        granular = tuple(
+            Granular(dict(each.resources), tuple(sorted(each.required)), tuple(sorted(each.forbidden)))
+            for each in size.granular
+        )
+        asked = size.traits, others, size.forbidden_traits, granular, size.isolate
         found: list[Event] = []
         for n, (at, goes, until) in enumerate(zip(times.tolist(), leaving.tolist(), leaves.tolist(), strict=True)):
             server = f"{name}-{n + 1}"
-            boot = Boot(server, vcpus, memory_mb, disk_gb, 1, 1, group, policies, rules, zone, size.traits)
+            boot = Boot(server, vcpus, memory_mb, disk_gb, 1, 1, group, policies, rules, zone, *asked)
             found.append(Event(at, boot))
             if goes:
                 found.append(Event(until, delete=server))

@@ -6,7 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy import func, insert, select, update
 
-from covey.model.access import Actor
+from covey.model.access import OPERATORS, Actor
 from covey.model.actions import Action, ActionEvent, LogPage, Migration, MigrationFilter, MoveKind
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
@@ -18,7 +18,7 @@ _FINISH_ALL = "UPDATE instance_actions SET events = ?, updated_at = ? WHERE serv
 
 
 class Actions:
-    """The action log of each server; deleted with the server."""
+    """The action log of each server; kept for a while after the server is deleted."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -30,7 +30,7 @@ class Actions:
             "action": action,
             "request_id": request_id,
             "user_id": actor.user_id,
-            "project_id": actor.project_id,
+            "project_id": actor.project_id or OPERATORS,
             "started_at": now,
             "updated_at": now,
             "events": "[]",
@@ -122,6 +122,10 @@ class Migrations:
         condition = migrations.c.uuid == uuid
         self._connection.execute(update(migrations).where(condition).values(status=status, updated_at=now))
 
+    def request_abort(self, uuid: str) -> None:
+        """Store that a migration is to end; its job finds it."""
+        self._connection.execute(update(migrations).where(migrations.c.uuid == uuid).values(abort=True))
+
     def find(self, *, server: str | None = None, statuses: Sequence[str] | None = None) -> list[Migration]:
         """Return migrations, newest first."""
         query = select(migrations).order_by(migrations.c.id.desc())
@@ -150,9 +154,12 @@ class Migrations:
         rows = _page(select(migrations).where(sa.true(), *tests), migrations, filters.page, after)
         return [_migration(row) for row in self._connection.execute(rows)]
 
-    def id_of(self, uuid: str) -> int | None:
-        """Return the id of a migration, or None."""
-        found: int | None = self._connection.execute(select(migrations.c.id).where(migrations.c.uuid == uuid)).scalar()
+    def id_of(self, uuid: str, project: str | None) -> int | None:
+        """Return the id of a migration of the project, or of any for None; None if there is no such migration."""
+        query = select(migrations.c.id).where(migrations.c.uuid == uuid)
+        if project is not None:
+            query = query.where(migrations.c.project_id == project)
+        found: int | None = self._connection.execute(query).scalar()
         return found
 
 
@@ -184,4 +191,5 @@ def _migration(row: sa.Row[tuple[object, ...]]) -> Migration:
         new_flavor=load(row.new_flavor, Flavor),
         created_at=row.created_at,
         updated_at=row.updated_at,
+        abort=row.abort,
     )

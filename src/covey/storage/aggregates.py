@@ -1,23 +1,21 @@
 """Aggregates with their metadata and hosts, and the zones that they give to hosts."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from covey.model.aggregates import Aggregate, required_traits, reserved_projects
+from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict
-from covey.model.fleet_records import AggregateRecord
 from covey.model.ids import AggregateId, HostId, ScopeId
 from covey.storage import provider_aggregates
+from covey.storage.changes import Topology
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.rows import in_chunks
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
 from covey.storage.tables import instance_group_policy_scopes as scopes
-from covey.storage.topology import Topology
 
 _ROWS = select(
     aggregates.c.id,
@@ -28,7 +26,6 @@ _ROWS = select(
     aggregates.c.created_at,
     aggregates.c.updated_at,
 ).order_by(aggregates.c.id)
-_RECORDS = select(aggregates.c.id, aggregates.c.uuid, aggregates.c.scope_id).order_by(aggregates.c.id)
 _METADATA = select(aggregate_metadata).order_by(aggregate_metadata.c.key)
 _HOSTS = (
     select(aggregate_hosts.c.aggregate_id, hosts.c.name)
@@ -96,8 +93,8 @@ _SET_HOST_ZONES = (
 class Aggregates:
     """Every aggregate.
 
-    A change of hosts locks the aggregates' rows first, then the hosts' rows, each by id. This one lock order
-    prevents deadlocks, and what is read after the locks still holds at commit.
+    A change of hosts locks the aggregates' rows first, then the hosts' rows, each by id, and then takes the topology
+    token. This one lock order prevents deadlocks, and what is read after the locks still holds at commit.
     """
 
     def __init__(self, connection: sa.Connection, topology: Topology) -> None:
@@ -106,19 +103,6 @@ class Aggregates:
 
     def all(self) -> list[Aggregate]:
         return self._load(sa.true())
-
-    def records(self, ids: Collection[int] | None = None) -> list[AggregateRecord]:
-        """Return the scheduler's records of all aggregates, or of those of the ids that exist."""
-        if ids is None:
-            return self._records(_RECORDS, _METADATA)
-        return [
-            record
-            for batch in in_chunks(sorted(ids))
-            for record in self._records(
-                _RECORDS.where(aggregates.c.id.in_(batch)),
-                _METADATA.where(aggregate_metadata.c.aggregate_id.in_(batch)),
-            )
-        ]
 
     def by_id(self, aggregate: int, *, lock: bool = False) -> Aggregate | None:
         """Return an aggregate or None; `lock` locks its row for a change."""
@@ -154,6 +138,7 @@ class Aggregates:
     def set_zone(self, aggregate: AggregateId, zone: str | None, now: datetime) -> None:
         """Set or remove the zone of the aggregate and its hosts."""
         members = self._lock_with_hosts(aggregate)
+        self._topology.begin_change(members)
         self._update(aggregate, zone=zone, updated_at=now)
         condition = aggregate_hosts.c.aggregate_id == aggregate
         self._connection.execute(update(aggregate_hosts).where(condition).values(zone=zone))
@@ -187,6 +172,7 @@ class Aggregates:
                 Conflict("A host is already in that aggregate, or in another domain of its scope.")
             ):
                 self._connection.execute(_ADD_HOST, [{"to": a, "host": h} for a, h in pairs])
+            self._topology.begin_change(host for _, host in pairs)
             provider_aggregates.add_hosts(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
@@ -194,11 +180,13 @@ class Aggregates:
         if pairs:
             self._lock_pairs(pairs)
             self._connection.execute(_REMOVE_HOST, [{"from_": a, "host": h} for a, h in pairs])
+            self._topology.begin_change(host for _, host in pairs)
             provider_aggregates.remove_hosts(self._connection, pairs)
             self._changed_hosts(pairs, now)
 
     def delete(self, aggregate: AggregateId) -> None:
         """Delete an aggregate without hosts."""
+        self._topology.begin_change()
         left = provider_aggregates.remove_aggregate(self._connection, aggregate)
         self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
         self._topology.changed(providers=left, aggregates=[aggregate])
@@ -210,11 +198,17 @@ class Aggregates:
     def sync_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
         """Add the hosts' providers to the hosts' aggregates."""
         if pairs:
+            self._topology.begin_change()
             provider_aggregates.add_hosts(self._connection, pairs)
             self._topology.changed(providers=[host for _, host in pairs])
 
     def host_ids(self, aggregate: AggregateId) -> list[HostId]:
         return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": aggregate}).scalars()]
+
+    def lock(self, ids: Iterable[AggregateId]) -> None:
+        """Lock aggregates' rows, by id."""
+        for batch in in_chunks(sorted(set(ids))):
+            self._connection.execute(_LOCK, {"aggregates": batch})
 
     def lock_hosts(self, ids: Iterable[HostId]) -> None:
         """Lock the hosts' rows, by id."""
@@ -241,14 +235,13 @@ class Aggregates:
 
     def _lock_with_hosts(self, aggregate: AggregateId) -> list[HostId]:
         """Lock an aggregate, then all its hosts; membership cannot change until the commit."""
-        self._connection.execute(_LOCK, {"aggregates": [aggregate]})
+        self.lock([aggregate])
         members = self.host_ids(aggregate)
         self.lock_hosts(members)
         return members
 
     def _lock_pairs(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
-        for batch in in_chunks(sorted({aggregate for aggregate, _ in pairs})):
-            self._connection.execute(_LOCK, {"aggregates": batch})
+        self.lock(aggregate for aggregate, _ in pairs)
         self.lock_hosts(host for _, host in pairs)
 
     def _changed_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
@@ -264,15 +257,6 @@ class Aggregates:
 
     def _update(self, aggregate: AggregateId, **values: object) -> None:
         self._connection.execute(update(aggregates).where(aggregates.c.id == aggregate).values(**values))
-
-    def _records(self, rows: sa.Select[Any], metadata: sa.Select[Any]) -> list[AggregateRecord]:
-        pairs: dict[int, dict[str, str]] = defaultdict(dict)
-        for row in self._connection.execute(metadata):
-            pairs[row.aggregate_id][row.key] = row.value
-        return [
-            AggregateRecord(each, uuid, scope, reserved_projects(pairs[each]), required_traits(pairs[each]))
-            for each, uuid, scope in self._connection.execute(rows)
-        ]
 
     def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Aggregate]:
         query = _ROWS.where(condition)

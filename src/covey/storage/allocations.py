@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import and_, delete, func, select
+from sqlalchemy import and_, func, select
 
 from covey.model.actions import UNDER_WAY
 from covey.model.allocations import (
@@ -18,12 +19,19 @@ from covey.model.allocations import (
     LockedRows,
     Usage,
 )
+from covey.model.changes import UsageChange
+from covey.model.claims import Allocations as HeldAllocations
 from covey.model.errors import TransactionConflict
+from covey.model.ids import GroupId
+from covey.model.resources import Resources
 from covey.storage.changes import FleetChanges
-from covey.storage.claims import Amount, Claims, usage_change
+from covey.storage.claims import Amount, Claims
+from covey.storage.group_consumers import GROUP_OF_CONSUMER
 from covey.storage.inventories import COLUMNS, by_provider
 from covey.storage.rows import execute, insert_rows, pipeline
 from covey.storage.tables import allocations, consumers, hosts, migrations, resource_providers, servers
+
+_BATCH = 10_000  # consumers in one statement
 
 _ENSURE = """
     INSERT INTO consumers (uuid, project_id, user_id, consumer_type, generation) VALUES (?, ?, ?, ?, 0)
@@ -36,6 +44,7 @@ _OR_COUNT_WRITE = """
         generation = consumers.generation + 1, updated_at = excluded.updated_at
     RETURNING uuid, generation - 1
 """
+_AND_GROUP = f"{_OR_COUNT_WRITE.rstrip()}, {GROUP_OF_CONSUMER}"
 _NAMED = "SELECT id FROM resource_providers WHERE uuid IN ?"
 _NAMED_OR_HELD = f"""
     SELECT id FROM resource_providers WHERE id IN
@@ -57,6 +66,7 @@ _CONSUMERS = select(
     consumers.c.generation,
     consumers.c.updated_at,
 ).order_by(consumers.c.uuid)
+_DELETE_CONSUMERS = f"DELETE FROM consumers WHERE uuid IN ? RETURNING uuid, {GROUP_OF_CONSUMER}"  # noqa: S608
 _DELETE = "DELETE FROM allocations WHERE consumer_uuid IN ? RETURNING consumer_uuid, provider_id, resource_class, used"
 _ALLOCATIONS = (
     select(allocations, resource_providers.c.uuid, resource_providers.c.generation)
@@ -93,9 +103,9 @@ class Allocations:
         """Return the consumers that have allocations, each with all of its allocations."""
         return self._load(consumers.c.uuid.in_(uuids), allocations.c.consumer_uuid.in_(uuids))
 
-    def of_provider(self, provider: int) -> list[ConsumerAllocations]:
-        """Return the consumers with allocations on the provider, and these allocations only."""
-        here = allocations.c.provider_id == provider
+    def of_providers(self, providers: Collection[int]) -> list[ConsumerAllocations]:
+        """Return the consumers with allocations on the providers, and these allocations only."""
+        here = allocations.c.provider_id.in_(providers)
         return self._load(consumers.c.uuid.in_(select(allocations.c.consumer_uuid).where(here)), here)
 
     def begin_replace(
@@ -113,7 +123,7 @@ class Allocations:
         named = sorted({provider for request in requests for provider in request.resources})
         emptied = [request.consumer for request in requests if not request.resources]
         with pipeline(self._connection):
-            generations = self._bump_generations(requests, now)
+            consumers_now = self._bump_generations(requests, now, _AND_GROUP)
             if emptied:
                 providers = execute(self._connection, _COUNT_ALL_WRITES, str(now), named, emptied)
             else:
@@ -121,8 +131,14 @@ class Allocations:
             inventory_rows = execute(self._connection, _INVENTORIES, named)
             old = self._delete([request for request in requests if not request.is_new])
             refused = self._add(new, amounts)
+        rows = [row for cursor in consumers_now for row in cursor.fetchall()]
         return LockedRows(
-            generations(), old(), dict(providers.fetchall()), by_provider(inventory_rows.fetchall()), refused()
+            {consumer: generation for consumer, generation, _ in rows},
+            old(),
+            dict(providers.fetchall()),
+            by_provider(inventory_rows.fetchall()),
+            refused(),
+            frozenset(GroupId(group) for *_, group in rows if group is not None),
         )
 
     def clear_consumers(
@@ -133,15 +149,14 @@ class Allocations:
         A missing consumer is created; its old generation is 0, which no other has.
         """
         with pipeline(self._connection):
-            generations, old = self._bump_generations(requests, now), self._delete(requests)
-        return generations(), old()
+            cursors, old = self._bump_generations(requests, now, _OR_COUNT_WRITE), self._delete(requests)
+        return dict(row for cursor in cursors for row in cursor.fetchall()), old()
 
-    def _bump_generations(self, requests: Sequence[AllocationRequest], now: datetime) -> Callable[[], dict[str, int]]:
+    def _bump_generations(self, requests: Sequence[AllocationRequest], now: datetime, then: str) -> list[Any]:
         rows = sorted(
             (request.consumer, request.project_id, request.user_id, request.kind, 1, str(now)) for request in requests
         )
-        cursors = insert_rows(self._connection, consumers, _CONSUMER, rows, _OR_COUNT_WRITE)
-        return lambda: dict(row for cursor in cursors for row in cursor.fetchall())
+        return insert_rows(self._connection, consumers, _CONSUMER, rows, then)
 
     def _delete(self, requests: Sequence[AllocationRequest]) -> Callable[[], list[Allocation]]:
         cursor = execute(self._connection, _DELETE, [request.consumer for request in requests]) if requests else None
@@ -171,6 +186,17 @@ class Allocations:
         query = select(allocations).where(allocations.c.consumer_uuid.in_(uuids))
         return [Allocation(*row) for row in self._connection.execute(query)]
 
+    def held_by(self, uuids: Sequence[str]) -> dict[str, HeldAllocations]:
+        """Return what each of these consumers holds of each provider."""
+        held: dict[str, dict[int, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+        for start in range(0, len(uuids), _BATCH):
+            for each in self.of_consumers(uuids[start : start + _BATCH]):
+                held[each.consumer][each.provider_id][each.resource_class] = each.used
+        return {
+            consumer: {provider: Resources(amounts) for provider, amounts in by_provider_id.items()}
+            for consumer, by_provider_id in held.items()
+        }
+
     def take(self, amounts: Sequence[Amount]) -> list[Amount]:
         """Take amounts, or release negative ones. Return those that exceed capacity."""
         with pipeline(self._connection):
@@ -199,13 +225,14 @@ class Allocations:
         for provider, kind, amount in taken:
             by_provider[provider][kind] = amount
         FleetChanges(self._connection).add_uses(
-            usage_change(provider, amounts) for provider, amounts in by_provider.items()
+            UsageChange(provider, Resources(amounts)) for provider, amounts in by_provider.items()
         )
         return refused
 
-    def delete_consumers(self, uuids: Collection[str]) -> None:
-        """Delete consumers and their allocations."""
-        self._connection.execute(delete(consumers).where(consumers.c.uuid.in_(uuids)))
+    def delete_consumers(self, uuids: Collection[str]) -> frozenset[GroupId]:
+        """Delete consumers and their allocations. Return the groups that they belong to."""
+        rows = execute(self._connection, _DELETE_CONSUMERS, sorted(uuids)).fetchall()
+        return frozenset(GroupId(group) for _, group in rows if group is not None)
 
     def usages(self, project: str, user: str | None) -> dict[str | None, Usage]:
         """Return the usage of a project, or of one user in it, by consumer type."""

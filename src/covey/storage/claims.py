@@ -2,24 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, select, update
 
+from covey.clock_and_ids import new_version, now
 from covey.model.changes import UsageChange
 from covey.model.claims import Allocations, NewServer, Plan
 from covey.model.errors import StaleClaim
-from covey.model.flavor_requests import server_disk_gb
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
-from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
+from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.model.providers import MAX_CAPACITY
 from covey.model.quotas import UNLIMITED
+from covey.model.resources import Resources, quota_size, server_disk_gb
 from covey.model.servers import POWER_STATES
-from covey.model.work import JobKind
-from covey.storage.changes import FleetChanges
-from covey.storage.groups import LOCK_GROUPS, new_version
+from covey.model.work import FIRST_EPOCH, JobKind
+from covey.ports import Clock
+from covey.storage.changes import FleetChanges, find_token, hold, reject_other
+from covey.storage.groups import LOCK_GROUPS
 from covey.storage.idempotency import IdempotencyKeys
 from covey.storage.rows import Row, as_array, driver, dump, execute, insert_rows, pipeline
 from covey.storage.tables import (
@@ -27,16 +29,15 @@ from covey.storage.tables import (
     consumers,
     instance_actions,
     instance_group_members,
+    server_boot_data,
     server_tags,
     servers,
     work,
 )
-from covey.storage.topology import find_token, hold, reject_other
 
 Amount = tuple[int, str, int]
 """A provider, one of its resource classes, and how much of it."""
 
-_CLASSES = tuple(str(kind) for kind in (ResourceClass.VCPU, ResourceClass.MEMORY_MB, ResourceClass.DISK_GB))
 _CAPACITY = f"CAST(FLOOR(LEAST((i.total - i.reserved) * i.allocation_ratio, {MAX_CAPACITY})) AS BIGINT)"
 
 # All claims lock rows in one order, so two claims cannot deadlock.
@@ -53,6 +54,12 @@ _TAKE_POSTGRESQL = f"""
     WHERE i.provider_id = w.provider_id AND i.resource_class = w.resource_class
       AND (w.n < 0 OR i.used + w.n <= {_CAPACITY})
     RETURNING i.provider_id, i.resource_class, i.min_unit, i.max_unit, i.step_size
+"""  # noqa: S608 -- nothing of a caller's is in it
+_ADD_SPAWNS_POSTGRESQL = f"""
+    INSERT INTO work (verb, server_id, arguments, epoch, due_at, leased_until)
+    SELECT '{JobKind.SPAWN}', s.id, '{{}}', %s, t.due, CASE WHEN t.lease > 0 THEN t.due END
+    FROM (SELECT COALESCE(%s::timestamp, timezone('utc', statement_timestamp())) + lease * interval '1 second' AS due,
+                 lease FROM (SELECT %s::float8 AS lease) AS l) AS t, unnest(%s::text[]) AS s(id)
 """  # noqa: S608 -- nothing of a caller's is in it
 _TAKE_SQLITE = """
     UPDATE inventories AS i SET used = i.used + w.n
@@ -103,6 +110,8 @@ _SERVER = (
     "flavor", "flavor_id", "request", "image_id", "details", "reservation_id", "locked",
     "vcpus", "memory_mb", "disk_gb", "fault", "decision", "created_at", "updated_at",
 )  # fmt: skip
+_BOOT_DATA = ("server_id", "user_data", "key_name", "public_key")
+_JOB = ("verb", "server_id", "arguments", "due_at", "leased_until", "epoch")
 _ACTION = (
     "server_id", "action", "request_id", "user_id", "project_id", "started_at", "updated_at", "message", "events",
 )  # fmt: skip
@@ -111,8 +120,9 @@ _ACTION = (
 class Claims:
     """Takes room and writes what belongs to it, in the caller's transaction."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, clock: Clock | None = None) -> None:
         self._connection = connection
+        self._clock = clock
         self._postgresql = connection.dialect.name == "postgresql"
 
     def lock_groups(
@@ -157,24 +167,24 @@ class Claims:
                 return raw.execute(_TAKE_POSTGRESQL, [as_array(column) for column in zip(*amounts, strict=True)])
             return raw.execute(_TAKE_SQLITE, (dump(amounts),))
 
-    def commit(self, plan: Plan, writer: str, due: datetime, token: str | None) -> int:
-        """Write the plan's servers with all that belongs to them; their jobs are due at that time.
+    def commit(self, plan: Plan, writer: str, lease_s: float, token: str | None) -> int:
+        """Write the plan's servers with all that belongs to them; their jobs are leased to the caller for that time.
 
         Return the new version of the groups that grew. Raises StaleClaim when a host has too little room, a project
         outgrew its quota, or the topology token is not the one that the plan stands on; the caller then rolls back.
         Every claim locks room before usage, so two claims cannot deadlock. The caller holds the token (lock_groups).
         """
         version = new_version()
-        placed = plan.placed
-        uses = [usage_change(provider, each) for new in placed for provider, each in new.allocations.items()]
+        placed, new_servers = plan.placed, [*plan.placed, *plan.failed]
+        uses = [UsageChange(*use) for new in placed for use in new.allocations.items()]
         amounts = _by_class(uses)
         with pipeline(self._connection):
             taken = self._take(amounts) if amounts else None
-            self._add_servers(plan.new_servers)
+            self._add_servers(new_servers)
             self._add_allocations(placed)
             self._add_members(placed, version)
-            self._add_work(placed, due)
-            added = self._add_usage(plan.new_servers)
+            self._add_work(placed, lease_s)
+            added = self._add_usage(new_servers)
             FleetChanges(self._connection).add_uses(uses, writer)
             present = find_token(self._connection) if placed and token is not None else None
         usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
@@ -224,7 +234,7 @@ class Claims:
     def relocate(self, consumer: str, held: Allocations) -> list[UsageChange]:
         """Return the room of a consumer and take other room for it, at once. Raises StaleClaim."""
         self._connection.execute(_COUNT_WRITE, {"of": consumer})
-        uses = [*self._returned(consumer), *(usage_change(provider, each) for provider, each in held.items())]
+        uses = [*self._returned(consumer), *(UsageChange(*use) for use in held.items())]
         self.take(uses)
         self._connection.execute(_DROP_ALLOCATIONS, {"consumer": consumer})
         self.allocate(consumer, held)
@@ -233,10 +243,8 @@ class Claims:
     def _returned(self, consumer: str) -> list[UsageChange]:
         held: dict[int, dict[str, int]] = defaultdict(dict)
         for row in self._connection.execute(_OF_CONSUMER, {"consumer": consumer}):
-            held[row.provider_id][row.resource_class] = row.used
-        return [
-            usage_change(host, {kind: -amount for kind, amount in amounts.items()}) for host, amounts in held.items()
-        ]
+            held[row.provider_id][row.resource_class] = -row.used
+        return [UsageChange(provider, Resources(amounts)) for provider, amounts in held.items()]
 
     def add_usage(self, project: str, instances: int, cores: int, ram: int) -> None:
         """Add to the usage of a project, or subtract from it."""
@@ -267,6 +275,12 @@ class Claims:
         insert_rows(self._connection, instance_actions, _ACTION, [_action_row(new) for new in new_servers])
         tags = [(new.server.id, tag) for new in new_servers for tag in sorted(new.server.tags)]
         insert_rows(self._connection, server_tags, ("server_id", "tag"), tags)
+        boot_data = [
+            (new.server.id, new.boot.user_data, new.boot.key_name, new.boot.public_key)
+            for new in new_servers
+            if new.boot is not None
+        ]
+        insert_rows(self._connection, server_boot_data, _BOOT_DATA, boot_data)
 
     def _add_allocations(self, placed: Sequence[NewServer]) -> None:
         rows: list[Row] = [(new.server.id, new.server.project_id, new.server.user_id, "INSTANCE", 1) for new in placed]
@@ -286,16 +300,26 @@ class Claims:
         if ids:
             execute(self._connection, "UPDATE instance_groups SET version = ? WHERE id IN ?", version, ids)
 
-    def _add_work(self, placed: Sequence[NewServer], due: datetime) -> None:
-        rows = [(JobKind.SPAWN, new.server.id, "{}", due) for new in placed]
-        insert_rows(self._connection, work, ("verb", "server_id", "arguments", "due_at"), rows)
+    def _add_work(self, placed: Sequence[NewServer], lease_s: float) -> None:
+        """Add the jobs that spawn the servers. Times are as in storage.work."""
+        if not placed:
+            return
+        ids, epoch = [new.server.id for new in placed], FIRST_EPOCH if lease_s else 0
+        if self._postgresql:
+            present = None if self._clock is None else self._clock()
+            with driver(self._connection) as raw:
+                raw.execute(_ADD_SPAWNS_POSTGRESQL, (epoch, present, lease_s, as_array(ids)))
+            return
+        due = (self._clock or now)() + timedelta(seconds=lease_s)
+        rows = [(JobKind.SPAWN, server, "{}", due, due if lease_s else None, epoch) for server in ids]
+        insert_rows(self._connection, work, _JOB, rows)
 
     def _add_usage(self, new_servers: Sequence[NewServer]) -> dict[str, Any]:
         """Return the driver's cursor for each project, with its usage after the claim."""
         sums: dict[str, list[int]] = {}
         for new in new_servers:
             total = sums.setdefault(new.server.project_id, [0, 0, 0])
-            for i, n in enumerate((1, new.server.flavor.vcpus, new.server.flavor.memory_mb)):
+            for i, n in enumerate((1, *quota_size(new.server.flavor))):
                 total[i] += n
         statement = _ADD_USAGE.format("%s" if self._postgresql else "?")
         with driver(self._connection) as raw:
@@ -323,10 +347,10 @@ def _reject_stale(amounts: Sequence[Amount], taken: Any, uses: Sequence[UsageCha
 def _reject_unallocatable(restricted: Mapping[tuple[int, str], AllocationUnits], uses: Sequence[UsageChange]) -> None:
     """Raise StaleClaim for hosts whose inventories do not allow the amount of one server."""
     rejected = {
-        HostId(use.host_id)
+        HostId(use.provider)
         for use in uses
         for kind, amount in use.amounts.items()
-        if amount > 0 and not restricted.get((use.host_id, kind), NO_UNIT_LIMITS).allow(amount)
+        if amount > 0 and not restricted.get((use.provider, kind), NO_UNIT_LIMITS).allow(amount)
     }
     if rejected:
         raise StaleClaim(frozenset(rejected))
@@ -335,20 +359,10 @@ def _reject_unallocatable(restricted: Mapping[tuple[int, str], AllocationUnits],
 def _by_class(uses: Iterable[UsageChange]) -> list[Amount]:
     """Return the sum for each inventory, in the order in which claims lock."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
-    for use in uses:
-        for kind, amount in zip(_CLASSES, (use.vcpus, use.memory_mb, use.disk_gb), strict=True):
-            if amount:
-                sums[use.host_id, kind] += amount
-        for kind, amount in use.others:
-            sums[use.host_id, kind] += amount
-    return [(host, kind, amount) for (host, kind), amount in sorted(sums.items()) if amount]
-
-
-def usage_change(provider: int, amounts: Mapping[str, int]) -> UsageChange:
-    """Return the change of a provider's use, for the change log."""
-    others = tuple((kind, amount) for kind, amount in amounts.items() if kind not in _CLASSES and amount)
-    vcpus, memory_mb, disk_gb = (amounts.get(kind, 0) for kind in _CLASSES)
-    return UsageChange(provider, vcpus, memory_mb, disk_gb, others)
+    for provider, amounts in uses:
+        for kind, amount in amounts.items():
+            sums[provider, kind] += amount
+    return [(provider, kind, amount) for (provider, kind), amount in sorted(sums.items()) if amount]
 
 
 def _server_row(new: NewServer) -> tuple[object, ...]:

@@ -14,9 +14,12 @@ from covey.storage.rows import execute
 from covey.storage.tables import (
     aggregates,
     cluster_actions,
+    drains,
     fleet_changes,
     instance_actions,
     instance_groups,
+    instance_refusals,
+    nova_sync,
     outbox,
     quota_usages,
     rebalances,
@@ -26,6 +29,7 @@ from covey.storage.tables import (
 
 _NEWEST = 200  # rows of tables that only grow
 _JOBS = 500
+_DRAINS = 20
 
 
 def _joined(*columns: Any) -> Any:  # noqa: ANN401 -- columns of any kind, as one text with dashes between
@@ -51,6 +55,7 @@ def _newest(query: Any, by: sa.Column[Any], most: int = _NEWEST) -> Any:  # noqa
 # An action on a server adds a row of instance_actions; a worker that finishes deletes a row of work.
 _did, _use, _groups = instance_actions.c, quota_usages.c, instance_groups.c
 _job, _repair, _action = work.c, rebalances.c, cluster_actions.c
+_drain, _refused = drains.c, instance_refusals.c
 _JOB_MARK = "job"
 _PRIME = 2**31 - 1  # versions are random: their sum would not fit, and the sum of remainders changes as well
 _MARKERS = sa.union_all(
@@ -62,6 +67,25 @@ _MARKERS = sa.union_all(
         func.coalesce(_joined(func.count(), func.max(aggregates.c.updated_at)), "none"),
         lasting=True,
     ).select_from(aggregates),  # their names, which the change log does not cover
+    _markers(
+        Subject.FLEET, sa.null(), sa.null(), func.coalesce(_joined(nova_sync.c.changed_at), "none"), lasting=True
+    ).select_from(nova_sync),
+    _newest(
+        _markers(
+            Subject.FLEET, sa.null(), sa.null(), _joined(_drain.id, _drain.status, _drain.updated_at), lasting=True
+        ),
+        _drain.created_at,
+        _DRAINS,
+    ),
+    _newest(
+        _markers(
+            Subject.SERVERS,
+            _groups.project_id,
+            _refused.instance_uuid,
+            _joined(sa.literal("refused"), _refused.instance_uuid, _refused.refused_at),
+        ).join_from(instance_refusals, instance_groups, _refused.group_id == _groups.id),
+        _refused.refused_at,
+    ),
     _newest(_markers(Subject.SERVERS, _did.project_id, _did.server_id, _joined(sa.literal("did"), _did.id)), _did.id),
     _newest(
         _markers(
@@ -98,20 +122,24 @@ _MARKERS = sa.union_all(
         ),
         _action.created_at,
     ),
+    _markers(
+        Subject.ACTIONS,
+        sa.null(),
+        sa.null(),
+        _joined(func.coalesce(sa.cast(nova_sync.c.read_at, sa.String), ""), func.coalesce(nova_sync.c.error, "")),
+        lasting=True,
+    ).select_from(nova_sync),
 )
 
 _PLACED = "SELECT s.host_id, s.id FROM servers s WHERE s.host_id IS NOT NULL{where}"
 _GROUPED = "SELECT m.server_id, m.group_id FROM instance_group_members m{where}"
 _NAMES = "SELECT id, name FROM instance_groups{where}"
 _AGGREGATES = "SELECT id, name FROM aggregates"
-_MEMBERS = """
-    SELECT m.group_id, m.server_id, s.host_id FROM instance_group_members m JOIN servers s ON s.id = m.server_id
-    WHERE m.group_id IN ?
-"""
 _BACKLOG = select(
     select(func.count()).select_from(work).scalar_subquery(),
     select(func.count()).select_from(work).where(work.c.due_at <= bindparam("now")).scalar_subquery(),
-    select(func.min(work.c.due_at)).scalar_subquery(),
+    select(func.count()).select_from(work).where(work.c.parked).scalar_subquery(),
+    select(func.min(work.c.due_at)).where(~work.c.parked).scalar_subquery(),
     select(func.count()).select_from(outbox).scalar_subquery(),
 )
 
@@ -154,17 +182,9 @@ class DashboardRows:
         found: list[tuple[AggregateId, str]] = execute(self._connection, _AGGREGATES).fetchall()
         return found
 
-    def members(self, groups: Sequence[GroupId]) -> Sequence[tuple[GroupId, ServerId, HostId | None]]:
-        """Return the members of some groups, with their hosts."""
-        found: list[tuple[GroupId, ServerId, HostId | None]] = []
-        if groups:
-            found = execute(self._connection, _MEMBERS, list(groups)).fetchall()
-        return found
-
     def backlog(self, now: datetime) -> Backlog:
         """Return the number of waiting jobs and notifications."""
-        jobs, overdue, oldest, notifications = self._connection.execute(_BACKLOG, {"now": now}).one()
-        return Backlog(jobs, overdue, oldest, notifications)
+        return Backlog(*self._connection.execute(_BACKLOG, {"now": now}).one())
 
     def _of(self, project: ProjectId | None, statement: str, where: str) -> Any:  # noqa: ANN401 -- the driver's rows
         query = statement.format(where="" if project is None else where)

@@ -3,8 +3,9 @@
 import sqlite3
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -17,26 +18,47 @@ from covey.model.errors import Invalid
 from covey.model.extras import requires
 
 if TYPE_CHECKING:
-    import psycopg
+    from covey.storage.postgresql import TimedConnection
 
 BUSY_TIMEOUT_S = 30
 _IDLE_S = 1.0
-_FROZEN_S = 60
+_PING_S = 2.0
+_GRACE_S = 3.0  # for the server's answer that a statement took too long
+_LONG_S = 60
 _CACHE_KIB = 16_384  # page cache of each SQLite connection
 _LOG_PAGES = 8_192  # 32 MiB of WAL before a checkpoint: hot pages are written back less often
 SUPPORTED = "Covey stores in SQLite (sqlite:///FILE) or PostgreSQL (postgresql://USER@HOST/NAME)"
 
 
-def connect(database: str, *, pool_size: int = 16) -> sa.Engine:
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How many seconds a process waits for the database; 0 is without a limit, for commands that take long."""
+
+    connect_s: int = 3
+    pool_s: float = 30.0  # for a free connection
+    lock_s: float = 0.0
+    statement_s: float = 0.0
+    idle_in_transaction_s: float = 60.0  # a process that is frozen in a transaction would keep its locks for ever
+
+
+def connect(database: str, *, pool_size: int = 16, limits: TimeLimits = TimeLimits()) -> sa.Engine:  # noqa: B008 -- frozen
     """Return an engine for a database URL. Raises Invalid for an unsupported URL."""
     url = _url(database)
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url, pool_size)
-    with requires("postgresql", "A PostgreSQL database"):
-        engine = sa.create_engine(url, pool_size=pool_size, max_overflow=0, pool_use_lifo=True)
-    event.listen(engine, "connect", _prepare_postgresql)
-    _ping_when_idle(engine)
-    return engine
+        made = _sqlite(url, pool_size, limits)
+    else:
+        with requires("postgresql", "A PostgreSQL database"):
+            made = _postgresql(url, pool_size, limits)
+    made.update_execution_options(covey_limits=limits)
+    return made
+
+
+def reserve(engine: sa.Engine) -> sa.Engine:
+    """Return an engine with one connection of its own to the same database, which no other thread takes."""
+    limits = engine.get_execution_options()["covey_limits"]
+    reserved = connect(engine.url.render_as_string(hide_password=False), pool_size=1, limits=limits)
+    event.listen(engine, "engine_disposed", lambda _: reserved.dispose())
+    return reserved
 
 
 def reader(engine: sa.Engine) -> sa.Engine:
@@ -53,9 +75,97 @@ def autocommitter(engine: sa.Engine) -> sa.Engine:
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
+class ReadConnections:
+    """Connections for single statements, without a transaction. Thread-safe.
+
+    To take one from the pool, and to put it back, costs more than a short statement. So a few stay out of the pool.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = autocommitter(engine)
+        self._may_die = engine.dialect.name == "postgresql"
+        self._most = engine.pool.size() // 4 if isinstance(engine.pool, sa.QueuePool) else 0
+        self._idle: list[tuple[sa.Connection, float]] = []  # the last one has the warmest cache
+        event.listen(engine, "engine_disposed", lambda _: self._close())
+
+    def take(self) -> sa.Connection:
+        """Return a connection for the caller alone, who puts it back; after an error of the database, closes it."""
+        try:
+            connection, used_at = self._idle.pop()
+        except IndexError:
+            return self._engine.connect()
+        if self._may_die and time.monotonic() - used_at >= _IDLE_S and not _answers(connection):
+            return self._engine.connect()
+        return connection
+
+    def put_back(self, connection: sa.Connection) -> None:
+        """Keep a connection for the next caller."""
+        if connection.in_transaction():
+            connection.rollback()
+        if len(self._idle) < self._most:
+            self._idle.append((connection, time.monotonic()))
+        else:
+            connection.close()
+
+    def _close(self) -> None:
+        while self._idle:
+            connection, _ = self._idle.pop()
+            connection.detach()  # the pool that it came from closes no more connections
+            connection.close()
+
+
+def _answers(connection: sa.Connection) -> bool:
+    """Ping a connection. SQLAlchemy drops a dead one, and all of the pool, which are as old."""
+    timed = _driver_connection(connection.connection.dbapi_connection)
+    limit_s, timed.answer_timeout_s = timed.answer_timeout_s, _PING_S
+    try:
+        connection.exec_driver_sql("SELECT 1")
+        connection.rollback()
+    except sa.exc.DBAPIError:
+        connection.close()
+        return False
+    timed.answer_timeout_s = limit_s
+    return True
+
+
 def writer(engine: sa.Engine) -> sa.Engine:
     """Return the engine for write transactions. On SQLite they take the write lock at their start."""
     return engine.execution_options(covey_writes=True)
+
+
+def allow_long_statements(connection: sa.Connection) -> None:
+    """Let the statements of this transaction take a minute each."""
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{_LONG_S}s'")
+        _driver_connection(connection.connection.dbapi_connection).answer_timeout_s = _LONG_S + _GRACE_S
+
+
+def end_frozen_sessions(connection: sa.Connection) -> None:
+    """End sessions whose clients stopped in the middle of a pipeline, for which PostgreSQL itself has no limit.
+
+    A client that reads slowly, such as a dump, is not frozen.
+    """
+    if connection.dialect.name != "sqlite":
+        connection.execute(_END_FROZEN)
+
+
+_END_FROZEN = sa.text("""
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND state = 'active'
+        AND backend_type = 'client backend' AND wait_event = 'ClientRead'
+        AND current_setting('idle_in_transaction_session_timeout') <> '0'
+        AND clock_timestamp() - state_change > current_setting('idle_in_transaction_session_timeout')::interval
+""")
+
+
+def is_writable(connection: sa.Connection) -> bool:
+    """Return False for a database that only reads, such as a standby in recovery."""
+    return connection.dialect.name == "sqlite" or bool(connection.scalar(_IS_WRITABLE))
+
+
+_IS_WRITABLE = sa.text(
+    "SELECT NOT pg_is_in_recovery() AND NOT current_setting('default_transaction_read_only')::boolean"
+)
 
 
 def without_secrets(url: URL) -> str:
@@ -79,43 +189,79 @@ def _url(database: str) -> URL:
             raise Invalid(f"The database {without_secrets(url)!r} is not supported. {SUPPORTED}.")
 
 
-def _prepare_postgresql(connection: "psycopg.Connection", _: object) -> None:
-    # A cached plan from when a table was small, even of a foreign key check, would scan the table for every row.
-    # A table without a usable index is still scanned.
-    connection.execute("SET enable_seqscan = off")
-    connection.execute("SET jit = off")  # the high cost of a disabled scan would trigger it
-    # A process that is frozen in a transaction would keep its locks, such as the topology token, for ever.
-    connection.execute(f"SET idle_in_transaction_session_timeout = '{_FROZEN_S}s'")
-    connection.commit()
+def _postgresql(url: URL, pool_size: int, limits: TimeLimits) -> sa.Engine:
+    from covey.storage import postgresql  # noqa: PLC0415 -- its driver is optional
+
+    reachable = {"connect_timeout": limits.connect_s, "tcp_user_timeout": 1000 * limits.connect_s}
+    engine = sa.create_engine(
+        url,
+        poolclass=postgresql.PatientPool,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=limits.pool_s,
+        pool_use_lifo=True,
+        connect_args={name: value for name, value in reachable.items() if name not in url.query},
+    )
+    settings = {
+        # A cached plan from when a table was small, even of a foreign key check, would scan the table for every row.
+        # A table without a usable index is still scanned.
+        "enable_seqscan": "off",
+        "jit": "off",  # the high cost of a disabled scan would trigger it
+        "lock_timeout": _milliseconds(limits.lock_s),
+        "statement_timeout": _milliseconds(limits.statement_s),
+        "idle_in_transaction_session_timeout": _milliseconds(limits.idle_in_transaction_s),
+    }
+    answer_timeout_s = limits.statement_s + _GRACE_S if limits.statement_s else float("inf")
+
+    def prepare(connection: "TimedConnection", _: object) -> None:
+        connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()).encode())
+        connection.commit()
+
+    event.listen(engine, "do_connect", lambda _, __, args, parameters: postgresql.connect(*args, **parameters))
+    event.listen(engine, "connect", prepare)
+    _check_when_used(engine, answer_timeout_s)
+    return engine
 
 
-def _ping_when_idle(engine: sa.Engine) -> None:
+def _milliseconds(seconds: float) -> str:
+    return str(round(1000 * seconds))
+
+
+def _check_when_used(engine: sa.Engine, answer_timeout_s: float) -> None:
     """Ping a connection that was idle for a while, since it may be dead. A ping at each use would cost a round trip."""
 
     def note_use(_: object, record: ConnectionPoolEntry) -> None:
         record.info["used_at"] = time.monotonic()
 
-    def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
-        if time.monotonic() - record.info.get("used_at", 0.0) < _IDLE_S:
-            return
-        try:
-            engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise sa.exc.InvalidatePoolError from error  # the others are as old
+    def check(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
+        timed = _driver_connection(connection)
+        if time.monotonic() - record.info.get("used_at", 0.0) >= _IDLE_S:
+            timed.answer_timeout_s = _PING_S
+            try:
+                engine.dialect.do_ping(connection)
+            except engine.dialect.loaded_dbapi.Error as error:
+                raise sa.exc.InvalidatePoolError from error  # the others are as old
+        timed.answer_timeout_s = answer_timeout_s
 
     event.listen(engine, "checkin", note_use)
-    event.listen(engine, "checkout", ping)
+    event.listen(engine, "checkout", check)
 
 
-def _sqlite(url: URL, pool_size: int) -> sa.Engine:
+def _driver_connection(connection: DBAPIConnection | None) -> "TimedConnection":
+    return cast("TimedConnection", connection)
+
+
+def _sqlite(url: URL, pool_size: int, limits: TimeLimits) -> sa.Engine:
     assert url.database is not None
     _create_private(Path(url.database))
+    busy_timeout_s = limits.lock_s or BUSY_TIMEOUT_S
     engine = sa.create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
+        pool_timeout=limits.pool_s,
         pool_use_lifo=True,  # the last connection has the warmest page cache
-        connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "cached_statements": 512},
+        connect_args={"timeout": busy_timeout_s, "isolation_level": None, "cached_statements": 512},
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

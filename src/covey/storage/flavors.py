@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import FlavorId, ProjectId
+from covey.storage.changes import FleetChanges
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.tables import flavor_access, flavor_extra_specs, flavors
 
@@ -79,9 +80,11 @@ class Flavors:
             self._connection.execute(
                 update(flavors).where(flavors.c.flavorid == flavor.id).values(**_row(flavor), updated_at=now)
             )
+        self._log_change(flavor.id)
 
     def delete(self, flavor: FlavorId) -> None:
         self._connection.execute(_DELETE, {"flavor": flavor})
+        self._log_change(flavor)
 
     def set_specs(self, flavor: FlavorId, changes: Mapping[str, str | None]) -> None:
         """Merge changes into the extra specs; None removes a key."""
@@ -89,6 +92,7 @@ class Flavors:
         if changes:
             self._connection.execute(_DROP_SPEC, [{"of": row, "gone": key} for key in changes])
         self._add_specs(row, {k: v for k, v in changes.items() if v is not None})
+        self._log_change(flavor)
 
     def access(self, flavor: FlavorId) -> list[ProjectId]:
         """Return the projects with access to a private flavor."""
@@ -100,12 +104,17 @@ class Flavors:
         with integrity_error_as(taken):
             values = {"flavor_id": self._row_id(flavor), "project_id": project}
             self._connection.execute(insert(flavor_access), values)
+        self._log_change(flavor)
 
     def remove_access(self, flavor: FlavorId, project: ProjectId) -> None:
         """Remove a project's access. Raises NotFound when it has none."""
         gone = self._connection.execute(_DROP_ACCESS, {"of": self._row_id(flavor), "project": project})
         if gone.rowcount == 0:
             raise NotFound(f"Flavor access not found for {flavor} / {project} combination.")
+        self._log_change(flavor)
+
+    def _log_change(self, flavor: FlavorId) -> None:
+        FleetChanges(self._connection).add_catalogue(flavors=[flavor])
 
     def _reject_taken(self, new: Sequence[Flavor]) -> None:
         """Raises Conflict that names the taken id or name, which the database's error does not."""

@@ -1,21 +1,23 @@
 """Server groups: their policies, their members, and the members' hosts."""
 
-import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
+from covey.clock_and_ids import new_version
 from covey.model.groups import HOST, Group, GroupPolicy, GroupState, PolicyKind, ScopeRef, rule_name
 from covey.model.ids import GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
-from covey.storage.rows import dump, execute, load
+from covey.storage.group_consumers import GroupConsumers
+from covey.storage.rows import dump, execute, insert_rows, load
+from covey.storage.tables import aggregates, servers
 from covey.storage.tables import instance_group_members as members
 from covey.storage.tables import instance_group_policies as policies
 from covey.storage.tables import instance_group_policy_scopes as scopes
 from covey.storage.tables import instance_groups as groups
-from covey.storage.tables import servers
 
 _IDS: sa.BindParameter[object] = bindparam("ids", expanding=True)
 LOCK_GROUPS = "SELECT id, version FROM instance_groups WHERE id IN ? ORDER BY id FOR UPDATE"
@@ -47,23 +49,30 @@ _MEMBERS = (
     .order_by(servers.c.created_at, servers.c.id)
 )
 _HOSTS = (
-    select(members.c.server_id, servers.c.host_id)
+    select(members.c.group_id, members.c.server_id, servers.c.host_id)
     .join_from(members, servers, members.c.server_id == servers.c.id)
-    .where(members.c.group_id == bindparam("group"))
+    .where(members.c.group_id.in_(_IDS))
     .order_by(servers.c.created_at, servers.c.id)
 )
 _ROWS = select(
     groups.c.id, groups.c.name, groups.c.project_id, groups.c.user_id, groups.c.version, groups.c.created_at
 ).order_by(groups.c.created_at, groups.c.id)
+_MISSING_DOMAINS = (
+    select(policies.c.group_id, scopes.c.name, policies.c.policy, policies.c.identifier)
+    .join_from(policies, scopes, policies.c.scope_id == scopes.c.id)
+    .where(
+        policies.c.identifier.is_not(None),
+        ~sa.exists().where(
+            aggregates.c.scope_id == policies.c.scope_id,
+            sa.cast(aggregates.c.id, sa.String) == policies.c.identifier,
+        ),
+    )
+    .order_by(policies.c.group_id, policies.c.position)
+)
 _BUMP = update(groups).where(groups.c.id.in_(_IDS)).values(version=bindparam("new"))
 _JOIN = insert(members)
 _LEAVE = delete(members).where(members.c.server_id.in_(_IDS))
 _OF_SERVER = select(members.c.group_id).where(members.c.server_id == bindparam("server"))
-
-
-def new_version() -> int:
-    """Return a version that no group had: a counter could repeat one after a failover that loses commits."""
-    return secrets.randbits(62)
 
 
 class Groups:
@@ -99,6 +108,29 @@ class Groups:
         self._connection.execute(insert(groups), values | {"created_at": group.created_at})
         self._add_policies(group.id, group.policies)
 
+    def add_all(self, new: Sequence[Group]) -> None:
+        """Add groups, except those that exist."""
+        rows = [(each.id, each.name, each.project_id, each.user_id, str(each.created_at)) for each in new]
+        columns = ("id", "name", "project_id", "user_id", "created_at")
+        cursors = insert_rows(self._connection, groups, columns, rows, " ON CONFLICT DO NOTHING RETURNING id")
+        added = {group for cursor in cursors for (group,) in cursor.fetchall()}
+        pairs = [
+            _policy_row(each.id, position, policy)
+            for each in new
+            if each.id in added
+            for position, policy in enumerate(each.policies)
+        ]
+        if pairs:
+            self._connection.execute(insert(policies), pairs)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all groups."""
+        return set(self._connection.execute(select(groups.c.id)).scalars())
+
+    def delete_all(self, ids: Sequence[GroupId]) -> None:
+        if ids:
+            execute(self._connection, "DELETE FROM instance_groups WHERE id IN ?", list(ids))
+
     def update(self, group: Group, now: datetime) -> None:
         """Store a group's name and policies."""
         condition = groups.c.id == group.id
@@ -108,6 +140,11 @@ class Groups:
 
     def delete(self, group: GroupId) -> None:
         self._connection.execute(delete(groups).where(groups.c.id == group))
+
+    def owners(self, ids: Collection[GroupId]) -> dict[GroupId, ProjectId]:
+        """Return the projects of those of the groups that exist."""
+        rows = self._connection.execute(_OWNERS, {"ids": list(ids)})
+        return {GroupId(group): ProjectId(project) for group, project in rows}
 
     def lock(self, ids: Iterable[GroupId]) -> dict[GroupId, int]:
         """Lock the groups' rows, by id. Return their versions."""
@@ -119,9 +156,15 @@ class Groups:
         }
 
     def states(self, versions: dict[GroupId, int]) -> dict[GroupId, GroupState]:
-        """Return the states of locked groups, for a decision."""
+        """Return the states of locked groups, for a decision: Covey's servers and the consumers of other services."""
         if not versions:
             return {}
+        places = GroupConsumers(self._connection).places(versions)
+        states = self.server_states(versions)
+        return {g: places[g].added_to(state) if g in places else state for g, state in states.items()}
+
+    def server_states(self, versions: dict[GroupId, int]) -> dict[GroupId, GroupState]:
+        """Return the states of locked groups by Covey's own servers alone."""
         ids = {"ids": list(versions)}
         places: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         users: dict[str, dict[UserId, int]] = defaultdict(lambda: defaultdict(int))
@@ -134,7 +177,7 @@ class Groups:
             if second is not None:
                 movers[group] += [(first, second)] * number
         found = self._policies(list(versions))
-        owners = {row.id: ProjectId(row.project_id) for row in self._connection.execute(_OWNERS, ids)}
+        owners = self.owners(versions)
         return {
             group: GroupState(
                 version, owners[group], found[group], dict(places[group]), dict(users[group]), tuple(movers[group])
@@ -142,9 +185,44 @@ class Groups:
             for group, version in versions.items()
         }
 
-    def places(self, group: GroupId) -> dict[ServerId, HostId | None]:
-        """Return each member's host, oldest first; None for a member without a host."""
-        return {ServerId(server): host for server, host in self._connection.execute(_HOSTS, {"group": group})}
+    def places(self, ids: Collection[GroupId]) -> dict[GroupId, dict[str, HostId | None]]:
+        """Return each member's host, for each group, oldest first; None for a member without a host.
+
+        Members that another service runs follow Covey's servers.
+        """
+        found: dict[GroupId, dict[str, HostId | None]] = {group: {} for group in ids}
+        if not ids:
+            return found
+        for group, server, host in self._connection.execute(_HOSTS, {"ids": [*ids]}):
+            found[group][server] = host
+        for group, member, host in self._places_of_instances(ids):
+            found[group][member] = host
+        return found
+
+    def with_instances(self, found: Sequence[Group]) -> list[Group]:
+        """Return groups with all their members: those that another service runs follow Covey's servers."""
+        instances: dict[GroupId, list[ServerId]] = defaultdict(list)
+        for group, member, _ in self._places_of_instances([each.id for each in found]):
+            instances[group].append(ServerId(member))
+        return [replace(each, members=(*each.members, *instances[each.id])) for each in found]
+
+    def _places_of_instances(self, ids: Collection[GroupId]) -> Iterator[tuple[GroupId, str, HostId | None]]:
+        """Yield the members that another service runs: those that have a host, and those that are mirrored."""
+        consumers = GroupConsumers(self._connection)
+        members = consumers.instances(ids) if ids else []
+        if not members:
+            return
+        hosts = {group: places.host_by_member() for group, places in consumers.places(ids).items()}
+        for member in members:
+            host = hosts.get(member.group, {}).get(member.id)
+            if host is not None or member.is_mirrored:
+                yield member.group, member.id, None if host is None else HostId(host)
+
+    def missing_domains(self, group: GroupId | None = None) -> list[tuple[GroupId, str]]:
+        """Return the policies of a group, or of all groups, whose domain does not exist: (group, policy)."""
+        query = _MISSING_DOMAINS if group is None else _MISSING_DOMAINS.where(policies.c.group_id == group)
+        rows = self._connection.execute(query)
+        return [(GroupId(found), f"{kind}:{scope}:{identifier}") for found, scope, kind, identifier in rows]
 
     def bump(self, ids: Iterable[GroupId]) -> None:
         """Bump the groups' versions, so that every process reloads their states."""
@@ -154,6 +232,10 @@ class Groups:
 
     def join(self, group: GroupId, server: ServerId) -> None:
         self._connection.execute(_JOIN, {"group_id": group, "server_id": server})
+
+    def join_all(self, group: GroupId, ids: Sequence[ServerId]) -> None:
+        if ids:
+            self._connection.execute(_JOIN, [{"group_id": group, "server_id": server} for server in ids])
 
     def leave(self, ids: Sequence[ServerId]) -> None:
         if ids:

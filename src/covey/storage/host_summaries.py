@@ -20,6 +20,7 @@ _SUMMARIES = (
         hosts.c.disabled_reason,
         hosts.c.forced_down,
         hosts.c.updated_at,
+        hosts.c.agent_down,
     )
     .join_from(hosts, resource_providers, hosts.c.id == resource_providers.c.id)
     .order_by(hosts.c.id)

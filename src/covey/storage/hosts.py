@@ -1,23 +1,21 @@
 """Hosts, with their inventories and traits."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from covey.model.errors import Conflict
-from covey.model.fleet_records import HostRecord
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
-from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
+from covey.model.inventory import AllocationUnits, Inventory
 from covey.storage import provider_aggregates
+from covey.storage.changes import Topology
 from covey.storage.integrity_errors import integrity_error_as
-from covey.storage.rows import driver, dump, execute, in_chunks
-from covey.storage.tables import aggregate_hosts, hosts, inventories, provider_traits, resource_providers
-from covey.storage.topology import Topology
+from covey.storage.rows import driver, dump, execute
+from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 from covey.storage.traits import Traits
 
 _HOSTS = select(
@@ -29,13 +27,9 @@ _HOSTS = select(
     hosts.c.disabled_reason,
     hosts.c.forced_down,
     hosts.c.updated_at,
+    hosts.c.agent_down,
 ).join_from(hosts, resource_providers, hosts.c.id == resource_providers.c.id)
-_RECORDS = select(hosts.c.id, hosts.c.name, ~hosts.c.disabled, ~hosts.c.forced_down, hosts.c.zone).order_by(hosts.c.id)
-# The database joins the ids: most hosts share their aggregates with others.
-_AGGREGATES = select(
-    aggregate_hosts.c.host_id, func.aggregate_strings(sa.cast(aggregate_hosts.c.aggregate_id, sa.Text), ",")
-).group_by(aggregate_hosts.c.host_id)
-_INVENTORIES = select(inventories).where(inventories.c.resource_class.in_(list(ResourceClass)))
+_INVENTORIES = select(inventories)
 _TRAITS = select(provider_traits)
 _ZONES = select(hosts.c.zone, func.min(sa.cast(hosts.c.disabled, sa.Integer))).group_by(hosts.c.zone)
 
@@ -43,27 +37,25 @@ _ADD_PROVIDER = insert(resource_providers).returning(resource_providers.c.id, so
 _ADD_HOST = insert(hosts)
 _ADD_INVENTORY = insert(inventories)
 _ADD_TRAIT = insert(provider_traits)
+_COLUMNS = (
+    "provider_id", "resource_class", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio"
+)  # fmt: skip
+_SET_COLUMNS = f"""
+    ON CONFLICT (provider_id, resource_class)
+    DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[2:])}
+"""
 # One statement, in the lock order of claims: a claim on one of the hosts waits for it, up to the commit.
-_SET_INVENTORIES_POSTGRESQL = """
-    WITH new AS MATERIALIZED (
-        SELECT r.* FROM json_to_recordset(%s::json) AS r(
-            provider_id int, resource_class text, total bigint, reserved bigint, allocation_ratio double precision
-        )
-    ), held AS MATERIALIZED (
-        SELECT i.provider_id, i.resource_class FROM inventories i JOIN new USING (provider_id, resource_class)
-        ORDER BY 1, 2 FOR UPDATE OF i
-    )
-    UPDATE inventories i SET total = n.total, reserved = n.reserved, allocation_ratio = n.allocation_ratio
-    FROM new n JOIN held USING (provider_id, resource_class)
-    WHERE i.provider_id = n.provider_id AND i.resource_class = n.resource_class
-"""
-_SET_INVENTORIES_SQLITE = """
-    UPDATE inventories AS i
-    SET total = n.value ->> 'total', reserved = n.value ->> 'reserved',
-        allocation_ratio = n.value ->> 'allocation_ratio'
-    FROM json_each(?) AS n
-    WHERE i.provider_id = n.value ->> 'provider_id' AND i.resource_class = n.value ->> 'resource_class'
-"""
+_SET_INVENTORIES_POSTGRESQL = f"""
+    INSERT INTO inventories ({", ".join(_COLUMNS)})
+    SELECT {", ".join(_COLUMNS)} FROM json_to_recordset(%s::json) AS r(
+        provider_id int, resource_class text, total bigint, reserved bigint, min_unit bigint, max_unit bigint,
+        step_size bigint, allocation_ratio double precision
+    ) ORDER BY 1, 2 {_SET_COLUMNS}
+"""  # noqa: S608 -- nothing of a caller's is in it
+_SET_INVENTORIES_SQLITE = f"""
+    INSERT INTO inventories ({", ".join(_COLUMNS)})
+    SELECT {", ".join(f"value ->> '{name}'" for name in _COLUMNS)} FROM json_each(?) WHERE true {_SET_COLUMNS}
+"""  # noqa: S608
 _DROP_TRAIT = delete(provider_traits).where(
     provider_traits.c.provider_id == bindparam("of"), provider_traits.c.trait == bindparam("gone")
 )
@@ -77,7 +69,20 @@ _SET_STATE = (
         updated_at=bindparam("now"),
     )
 )
-_HOLD = "SELECT id FROM hosts WHERE id IN ? ORDER BY id FOR UPDATE"
+_DISABLE = (
+    update(hosts)
+    .where(hosts.c.id.in_(bindparam("of", expanding=True)), hosts.c.disabled.is_(sa.false()))
+    .values(disabled=True, disabled_reason=bindparam("reason"), updated_at=bindparam("now"))
+    .returning(hosts.c.id, hosts.c.name)
+)
+_ENABLE = (
+    update(hosts)
+    .where(hosts.c.name.in_(bindparam("names", expanding=True)), hosts.c.disabled_reason == bindparam("reason"))
+    .values(disabled=False, disabled_reason=None, updated_at=bindparam("now"))
+    .returning(hosts.c.id)
+)
+_LOCK_AGENTS = "SELECT host_id FROM agents WHERE host_id IN ? ORDER BY host_id FOR UPDATE"
+_LOCK = "SELECT id FROM hosts WHERE id IN ? ORDER BY id FOR NO KEY UPDATE"
 _BELOW = "SELECT id FROM resource_providers WHERE root_id IN ?"
 _DELETE_BELOW = delete(resource_providers).where(resource_providers.c.root_id == bindparam("of"))
 _DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
@@ -99,18 +104,6 @@ class Hosts:
             page = page.where(hosts.c.name.icontains(name_has, autoescape=True))
         return self._load(page.limit(limit) if limit is not None else page)
 
-    def records(self, ids: Collection[int] | None = None) -> list[HostRecord]:
-        """Return the scheduler's records of all hosts, or of those of the ids that exist."""
-        if ids is None:
-            return self._records(_RECORDS, _AGGREGATES)
-        return [
-            record
-            for batch in in_chunks(sorted(ids))
-            for record in self._records(
-                _RECORDS.where(hosts.c.id.in_(batch)), _AGGREGATES.where(aggregate_hosts.c.host_id.in_(batch))
-            )
-        ]
-
     def by_id(self, host: int) -> Host | None:
         return self._one(hosts.c.id == host)
 
@@ -119,6 +112,10 @@ class Hosts:
 
     def by_name(self, name: str) -> Host | None:
         return self._one(hosts.c.name == name)
+
+    def by_names(self, names: Sequence[str]) -> list[Host]:
+        """Return the hosts of these names, by id."""
+        return self._load(select(hosts.c.id).where(hosts.c.name.in_(names))) if names else []
 
     def zones(self) -> list[tuple[str | None, bool]]:
         """Return each zone of the hosts (None: the default zone), and whether all its hosts are disabled."""
@@ -139,15 +136,15 @@ class Hosts:
         ]
         if rows:
             self._connection.execute(_ADD_INVENTORY, rows)
+        self._topology.added(ids)
         self.add_traits((i, trait) for i, h in zip(ids, new, strict=True) for trait in h.traits)
-        self._topology.changed(providers=ids)
 
-    def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[ResourceClass, Inventory]]]) -> None:
-        """Set inventories of hosts; their usage stays."""
+    def set_inventories(self, changes: Iterable[tuple[HostId, Mapping[str, Inventory]]]) -> None:
+        """Add or change inventories of hosts; their usage stays, and so do inventories of other classes."""
         changes = list(changes)
         rows = [_inventory_row(host, kind, has) for host, new in changes for kind, has in new.items()]
         if rows:
-            self._topology.begin_change()
+            self._topology.begin_change(host for host, _ in changes)
             provider_aggregates.bump_generations(self._connection, [host for host, _ in changes])
             postgresql = self._connection.dialect.name == "postgresql"
             with driver(self._connection) as raw:
@@ -157,14 +154,17 @@ class Hosts:
     def add_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
-            provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
+            # First: it waits for another transaction that adds the same trait.
             Traits(self._connection, self._topology).add_custom({trait for _, trait in pairs})
+            self._topology.begin_change(host for host, _ in pairs)
+            provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
             self._connection.execute(_ADD_TRAIT, [{"provider_id": host, "trait": trait} for host, trait in pairs])
             self._topology.changed(providers=[host for host, _ in pairs])
 
     def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
+            self._topology.begin_change(host for host, _ in pairs)
             provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
             self._connection.execute(_DROP_TRAIT, [{"of": host, "gone": trait} for host, trait in pairs])
             self._topology.changed(providers=[host for host, _ in pairs])
@@ -183,36 +183,41 @@ class Hosts:
         )
         self._topology.changed(providers=[host.id])
 
+    def disable(self, ids: Sequence[HostId], reason: str, now: datetime) -> list[str]:
+        """Disable those of the hosts that are enabled. Return their names."""
+        rows = self._connection.execute(_DISABLE, {"of": list(ids), "reason": reason, "now": now}).all()
+        if rows:
+            self._topology.changed(providers=sorted(row.id for row in rows))
+        return sorted(row.name for row in rows)
+
+    def enable(self, names: Sequence[str], reason: str, now: datetime) -> None:
+        """Enable those of the hosts that are disabled for this reason."""
+        if names:
+            ids = (
+                self._connection.execute(_ENABLE, {"names": list(names), "reason": reason, "now": now}).scalars().all()
+            )
+            if ids:
+                self._topology.changed(providers=sorted(ids))
+
     def delete(self, ids: Sequence[HostId]) -> None:
         """Delete hosts with their inventories, traits, aggregate memberships and child providers."""
-        if ids:  # the lock order is host, then provider, as in an aggregate change
-            execute(self._connection, _HOLD, sorted(ids)).fetchall()
+        if ids:
+            for lock in (_LOCK_AGENTS, _LOCK):  # claims do not wait for these
+                execute(self._connection, lock, sorted(ids)).fetchall()
+            self._topology.begin_change()
             below = [row[0] for row in execute(self._connection, _BELOW, sorted(ids)).fetchall()]
             self._connection.execute(_DELETE_BELOW, [{"of": host} for host in sorted(ids)])
             self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
             self._topology.changed(providers=[*ids, *below])
-
-    def _records(self, rows: sa.Select[Any], aggregates: sa.Select[Any]) -> list[HostRecord]:
-        none: frozenset[int] = frozenset()
-        sets: dict[str, frozenset[int]] = {}
-        found: dict[int, frozenset[int]] = {}
-        for host, joined in self._connection.execute(aggregates):
-            if joined not in sets:
-                sets[joined] = frozenset(map(int, joined.split(",")))
-            found[host] = sets[joined]
-        return [
-            HostRecord(host, name, enabled, up, zone, found.get(host, none))
-            for host, name, enabled, up, zone in self._connection.execute(rows)
-        ]
 
     def _one(self, condition: sa.ColumnElement[bool]) -> Host | None:
         found = self._load(select(hosts.c.id).where(condition))
         return found[0] if found else None
 
     def _load(self, page: sa.Select[tuple[int]]) -> list[Host]:
-        has: dict[int, dict[ResourceClass, Inventory]] = defaultdict(dict)
+        has: dict[int, dict[str, Inventory]] = defaultdict(dict)
         for row in self._connection.execute(_INVENTORIES.where(inventories.c.provider_id.in_(page))):
-            has[row.provider_id][ResourceClass(row.resource_class)] = Inventory(
+            has[row.provider_id][row.resource_class] = Inventory(
                 row.total,
                 row.reserved,
                 row.allocation_ratio,
@@ -223,14 +228,15 @@ class Hosts:
         for row in self._connection.execute(_TRAITS.where(provider_traits.c.provider_id.in_(page))):
             traits[row.provider_id].add(row.trait)
         rows = self._connection.execute(_HOSTS.where(hosts.c.id.in_(page)).order_by(hosts.c.id))
-        return [Host(*row, inventories=has[row.id], traits=frozenset(traits[row.id])) for row in rows]
+        return [Host(*row[:-1], has[row.id], frozenset(traits[row.id]), row.agent_down) for row in rows]
 
 
-def _inventory_row(host: HostId, kind: ResourceClass, has: Inventory) -> dict[str, object]:
+def _inventory_row(host: HostId, kind: str, has: Inventory) -> dict[str, object]:
     return {
         "provider_id": host,
-        "resource_class": kind,
+        "resource_class": str(kind),
         "total": has.total,
         "reserved": has.reserved,
+        **has.units._asdict(),
         "allocation_ratio": has.allocation_ratio,
     }

@@ -16,6 +16,7 @@ _KEY = (keys.c.project_id == bindparam("project")) & (keys.c.key == bindparam("n
 _READ = select(keys.c.fingerprint, keys.c.answer).where(_KEY)
 _ANSWER = update(keys).where(_KEY).values(fingerprint=bindparam("request"), answer=bindparam("servers"))
 _FORGET = delete(keys).where(_KEY)
+_PURGE = delete(keys).where(keys.c.created_at < bindparam("before"))
 _ADD = {
     "postgresql": postgresql.insert(keys).on_conflict_do_nothing(),
     "sqlite": sqlite.insert(keys).on_conflict_do_nothing(),
@@ -34,13 +35,16 @@ class IdempotencyKeys:
         A concurrent transaction that reserves one of the keys waits until this one ends. All transactions reserve
         in the order of the keys, so two cannot deadlock.
         """
-        answers: dict[IdempotencyKey, Answer | None] = {}
+        return {key: self._reserve(*key, now) for key in sorted(set(requested))}
+
+    def _reserve(self, project: ProjectId, key: str, now: datetime) -> Answer | None:
         statement = _ADD[self._connection.dialect.name].returning(keys.c.key)
-        for project, key in sorted(set(requested)):
-            values = {"project_id": project, "key": key, "fingerprint": "", "answer": "[]", "created_at": now}
-            is_new = self._connection.execute(statement, values).first() is not None
-            answers[project, key] = None if is_new else self._read(project, key)
-        return answers
+        values = {"project_id": project, "key": key, "fingerprint": "", "answer": "[]", "created_at": now}
+        while self._connection.execute(statement, values).first() is None:
+            answer = self._read(project, key)
+            if answer is not None:  # it is None if another transaction has just purged the key
+                return answer
+        return None
 
     def answer(self, answers: Mapping[IdempotencyKey, Answer]) -> None:
         """Store the answer to each of the reserved keys."""
@@ -58,6 +62,10 @@ class IdempotencyKeys:
         if unused:
             self._connection.execute(_FORGET, [{"project": project, "name": key} for project, key in unused])
 
-    def _read(self, project: ProjectId, key: str) -> Answer:
-        row = self._connection.execute(_READ, {"project": project, "name": key}).one()
-        return row.fingerprint, load(row.answer, list[str])
+    def purge(self, before: datetime) -> None:
+        """Delete the keys that are older."""
+        self._connection.execute(_PURGE, {"before": before})
+
+    def _read(self, project: ProjectId, key: str) -> Answer | None:
+        row = self._connection.execute(_READ, {"project": project, "name": key}).first()
+        return None if row is None else (row.fingerprint, load(row.answer, list[str]))

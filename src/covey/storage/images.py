@@ -1,7 +1,7 @@
 """The image catalogue: records, their properties and their tags."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -9,6 +9,9 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from covey.model.errors import Conflict
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
+from covey.ports import Clock
+from covey.storage.changes import FleetChanges
+from covey.storage.database_clock import DatabaseClock
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.matching import having_all
 from covey.storage.tables import image_properties, image_tags, images
@@ -18,14 +21,22 @@ _PROPERTIES = select(image_properties).order_by(image_properties.c.key)
 _TAGS = select(image_tags)
 _DROP_PROPERTIES = delete(image_properties).where(image_properties.c.image_id == bindparam("of"))
 _DROP_TAGS = delete(image_tags).where(image_tags.c.image_id == bindparam("of"))
+_DIGESTS = select(images.c.id, images.c.size_bytes, images.c.sha512, images.c.disk_format).where(
+    images.c.id.in_(bindparam("ids", expanding=True))
+)
+_COUNT = select(sa.func.count()).select_from(images).where(images.c.owner == bindparam("of"))
+_DATA_BYTES = select(sa.func.coalesce(sa.func.sum(images.c.size_bytes), 0)).where(
+    images.c.owner == bindparam("of"), images.c.sha512.is_not(None)
+)
 _DELETE = delete(images).where(images.c.id == bindparam("of"))
 
 
 class Images:
     """Every image record."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, clock: Clock | None = None) -> None:
         self._connection = connection
+        self._time = DatabaseClock(connection, clock).time
 
     def find(self, filters: ImageFilter) -> list[Image]:
         """Return the filtered images, in the filter's order, then by id."""
@@ -50,6 +61,45 @@ class Images:
         found = self._load(select(images.c.id).where(condition))
         return found[0] if found else None
 
+    def count(self, owner: ProjectId) -> int:
+        """Return how many images a project has."""
+        return self._connection.execute(_COUNT, {"of": owner}).scalar_one()
+
+    def digests(self, ids: Collection[str]) -> dict[str, tuple[int | None, str | None, str | None]]:
+        """Return the size, the SHA-512 and the disk format of those of the images that exist."""
+        rows = self._connection.execute(_DIGESTS, {"ids": list(ids)}) if ids else ()
+        return {image: (size, sha512, disk_format) for image, size, sha512, disk_format in rows}
+
+    def data_bytes(self, owner: ProjectId) -> int:
+        """Return the size of the uploaded data of a project's images."""
+        return int(self._connection.execute(_DATA_BYTES, {"of": owner}).scalar_one())
+
+    def begin_upload(self, image: ImageId, upload: str, lease_s: float) -> bool:
+        """Lease an image without data to an upload. Return False if it has data, or another upload has it."""
+        is_free = images.c.sha512.is_(None) & (images.c.upload_id.is_(None) | (images.c.upload_until <= self._time()))
+        status = sa.case((images.c.status == ImageStatus.QUEUED, ImageStatus.SAVING), else_=images.c.status)
+        lease = {"status": status, "upload_id": upload, "upload_until": self._time(lease_s)}
+        return self._connection.execute(update(images).where(images.c.id == image, is_free).values(lease)).rowcount == 1
+
+    def renew_upload(self, image: ImageId, upload: str, lease_s: float) -> bool:
+        """Renew the lease of an upload. Return False if another one has the image."""
+        own = (images.c.id == image) & (images.c.upload_id == upload)
+        renewed = update(images).where(own).values(upload_until=self._time(lease_s))
+        return self._connection.execute(renewed).rowcount == 1
+
+    def end_upload(self, image: ImageId, upload: str) -> bool:
+        """End the lease of an upload. Return False if another one has the image."""
+        return self._end_uploads((images.c.id == image) & (images.c.upload_id == upload)) == 1
+
+    def end_lost_uploads(self) -> int:
+        """End the uploads whose processes no longer renew their leases. Return their number."""
+        return self._end_uploads(images.c.upload_until <= self._time())
+
+    def _end_uploads(self, condition: sa.ColumnElement[bool]) -> int:
+        status = sa.case((images.c.status == ImageStatus.SAVING, ImageStatus.QUEUED), else_=images.c.status)
+        ended = update(images).where(condition).values(status=status, upload_id=None, upload_until=None)
+        return self._connection.execute(ended).rowcount
+
     def add(self, new: Sequence[Image]) -> None:
         """Add records, all or none. Raises Conflict when an id is taken."""
         if not new:
@@ -64,9 +114,11 @@ class Images:
         self._connection.execute(_DROP_PROPERTIES, {"of": image.id})
         self._connection.execute(_DROP_TAGS, {"of": image.id})
         self._add_details([image])
+        FleetChanges(self._connection).add_catalogue(images=[image.id])
 
     def delete(self, image: ImageId) -> None:
         self._connection.execute(_DELETE, {"of": image})
+        FleetChanges(self._connection).add_catalogue(images=[image])
 
     def _add_details(self, new: Sequence[Image]) -> None:
         properties = [{"image_id": i.id, "key": k, "value": v} for i in new for k, v in i.properties.items()]
@@ -98,6 +150,8 @@ class Images:
                 min_disk_gb=row.min_disk_gb,
                 min_ram_mb=row.min_ram_mb,
                 size_bytes=row.size_bytes,
+                md5=row.md5,
+                sha512=row.sha512,
                 protected=row.protected,
                 hidden=row.hidden,
                 tags=frozenset(tags[row.id]),
@@ -111,10 +165,11 @@ def _condition(filters: ImageFilter) -> sa.ColumnElement[bool]:
     tests: list[sa.ColumnElement[bool]] = []
     if filters.hidden is not None:
         tests.append(images.c.hidden == filters.hidden)
-    if filters.visible_to is not None:
+    if filters.visible_to is not None or filters.public_only:
         # Community images are usable by every project, but listed on request only.
         shown = {Visibility.PUBLIC, filters.visibility} & {Visibility.PUBLIC, Visibility.COMMUNITY}
-        tests.append((images.c.owner == filters.visible_to) | images.c.visibility.in_(shown))
+        own = sa.false() if filters.public_only else images.c.owner == filters.visible_to
+        tests.append(own | images.c.visibility.in_(shown))
     for column, values in (
         (images.c.id, filters.ids),
         (images.c.name, filters.names),
@@ -146,6 +201,8 @@ def _row(image: Image) -> dict[str, object]:
         "min_disk_gb": image.min_disk_gb,
         "min_ram_mb": image.min_ram_mb,
         "size_bytes": image.size_bytes,
+        "md5": image.md5,
+        "sha512": image.sha512,
         "protected": image.protected,
         "hidden": image.hidden,
         "created_at": image.created_at,

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, select
 
 from covey.model.providers import InventoryRecord
+from covey.storage.changes import Topology
 from covey.storage.tables import inventories
-from covey.storage.topology import Topology
 
 COLUMNS = (
     inventories.c.provider_id,

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, select
 
 from covey.model.ids import AggregateId, HostId
-from covey.storage.tables import aggregate_hosts, aggregates, hosts, provider_aggregates, resource_providers
+from covey.storage.rows import execute
+from covey.storage.tables import aggregate_hosts, aggregates, hosts, provider_aggregates
 
 _ADD = sa.text("""
     INSERT INTO provider_aggregates (provider_id, aggregate_uuid) SELECT :host, uuid FROM aggregates WHERE id = :of
@@ -39,11 +40,12 @@ _UNSYNCED = (
     )
     .order_by(aggregate_hosts.c.aggregate_id, aggregate_hosts.c.host_id)
 )
-_BUMP = (
-    update(resource_providers)
-    .where(resource_providers.c.id == bindparam("of"))
-    .values(generation=resource_providers.c.generation + 1)
-)
+_BUMP = """
+    WITH held AS MATERIALIZED (
+        SELECT id FROM resource_providers WHERE id IN ? ORDER BY id FOR NO KEY UPDATE
+    )
+    UPDATE resource_providers AS p SET generation = p.generation + 1 FROM held WHERE p.id = held.id
+"""
 
 Pairs = Sequence[tuple[AggregateId, HostId]]
 
@@ -71,9 +73,8 @@ def unsynced_hosts(connection: sa.Connection, aggregate: AggregateId | None = No
 
 def bump_generations(connection: sa.Connection, ids: Sequence[HostId]) -> None:
     """Bump the generation of each host's provider, so that a concurrent update of it conflicts."""
-    rows = [{"of": host} for host in sorted(set(ids))]
-    if rows:
-        connection.execute(_BUMP, rows)
+    if ids:
+        execute(connection, _BUMP, sorted(set(ids)))
 
 
 def _change(connection: sa.Connection, statement: sa.Executable, pairs: Pairs) -> None:

@@ -1,20 +1,18 @@
-"""Resource providers: their trees, their aggregates, and the records for allocation candidates."""
+"""Resource providers: their trees and their aggregates."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import and_, delete, func, insert, or_, select, update
 
 from covey.model.errors import DuplicateName
-from covey.model.providers import MAX_INT, Provider, ProviderFilter, ProviderRecord
+from covey.model.providers import MAX_INT, Provider, ProviderFilter
+from covey.storage.changes import Topology
 from covey.storage.integrity_errors import integrity_error_as
-from covey.storage.inventories import COLUMNS, by_provider
-from covey.storage.rows import execute, in_chunks, pipeline
+from covey.storage.rows import execute, pipeline
 from covey.storage.tables import hosts, inventories, provider_aggregates, provider_traits
 from covey.storage.tables import resource_providers as providers
-from covey.storage.topology import Topology
 
 _PARENT, _ROOT = providers.alias("parent"), providers.alias("root")
 _ROOT_ID = func.coalesce(providers.c.root_id, providers.c.id)
@@ -38,14 +36,6 @@ _ROWS = (
     )
     .order_by(providers.c.id)
 )
-_RECORDS = select(
-    providers.c.id,
-    providers.c.uuid,
-    providers.c.name,
-    providers.c.parent_id,
-    providers.c.root_id,
-    providers.c.generation,
-).order_by(providers.c.id)
 _BUMP = "UPDATE resource_providers SET generation = generation + ?, updated_at = ? WHERE id = ?"
 _ADD = insert(providers).returning(providers.c.id)
 _ADD_AGGREGATE = insert(provider_aggregates)
@@ -54,18 +44,12 @@ _ADD_AGGREGATE = insert(provider_aggregates)
 class Providers:
     """Every resource provider, hosts among them.
 
-    A change locks the provider's row first; several rows are locked by id.
+    A change takes the topology token, then locks the provider's row; several rows are locked by id.
     """
 
     def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection
         self._topology = topology
-
-    def records(self, ids: Collection[int] | None = None) -> list[ProviderRecord]:
-        """Return the scheduler's records of all providers, or of those of the ids that exist."""
-        if ids is None:
-            return self._records(None)
-        return [record for batch in in_chunks(sorted(ids)) for record in self._records(batch)]
 
     def find(self, filters: ProviderFilter) -> list[Provider]:
         """Return the filtered providers, oldest first."""
@@ -73,34 +57,49 @@ class Providers:
 
     def by_uuid(self, uuid: str, *, lock: bool = False) -> Provider | None:
         """Return a provider or None; `lock` locks its row for a change."""
+        if lock:
+            self._topology.begin_change()
         found = self._load(providers.c.uuid == uuid, lock=lock)
         return found[0] if found else None
 
     def lock(self, uuids: Collection[str], ids: Collection[int]) -> dict[str, Provider]:
-        """Lock the providers of these uuids and ids. Return those that exist, by uuid."""
+        """Lock the providers of these uuids and ids, as allocations do. Return those that exist, by uuid."""
         condition = or_(providers.c.uuid.in_(uuids), providers.c.id.in_(ids))
         return {provider.uuid: provider for provider in self._load(condition, lock=True)}
 
     def trees(self, roots: Collection[int], *, lock: bool = False) -> list[Provider]:
-        """Return every provider of these trees."""
+        """Return every provider of these trees; `lock` locks their rows for a change."""
+        if lock:
+            self._topology.begin_change()
         return self._load(_ROOT_ID.in_(roots), lock=lock)
+
+    def names_in_use(self, names: Collection[str]) -> list[str]:
+        """Return those of the names that a provider has, in order."""
+        found = execute(self._connection, "SELECT name FROM resource_providers WHERE name IN ?", list(names))
+        return sorted(name for (name,) in found.fetchall())
+
+    def exist(self) -> bool:
+        """Return whether there is any provider."""
+        return execute(self._connection, "SELECT 1 FROM resource_providers LIMIT 1").fetchone() is not None
 
     def has_children(self, provider: int) -> bool:
         children = select(providers.c.id).where(providers.c.parent_id == provider)
         return bool(self._connection.execute(select(children.exists())).scalar())
 
     def add(self, uuid: str, name: str, parent: Provider | None, now: datetime) -> None:
-        """Raises DuplicateName."""
+        """Add a provider below a parent, which the caller has locked. Raises DuplicateName."""
         row = {"uuid": uuid, "name": name, "created_at": now, "updated_at": now}
         tree = {"parent_id": parent.id, "root_id": parent.root_id} if parent else {}
         with integrity_error_as(DuplicateName(f"Conflicting resource provider name: {name} already exists.")):
             added = self._connection.execute(_ADD, row | tree).scalar_one()
         self._topology.changed(providers=[added])
 
-    def rename(self, provider: int, name: str, now: datetime) -> None:
-        """Raises DuplicateName."""
+    def rename(self, provider: Provider, name: str, now: datetime) -> None:
+        """Set the name, which may be the old one. Raises DuplicateName."""
         with integrity_error_as(DuplicateName(f"Conflicting resource provider {name} already exists.")):
-            self._update(provider, name=name, updated_at=now)
+            self._update(provider.id, name=name, updated_at=now)
+        if name != provider.name:
+            self._topology.changed(providers=[provider.id])
 
     def move(self, provider: int, parent: Provider | None, below: Sequence[int]) -> None:
         """Move a provider and its descendants below a parent, or make it a root."""
@@ -112,6 +111,7 @@ class Providers:
 
     def delete(self, provider: int) -> None:
         """Delete a provider without allocations, with its inventories, traits and aggregates."""
+        self._topology.begin_change()
         self._connection.execute(delete(providers).where(providers.c.id == provider))
         self._topology.changed(providers=[provider])
 
@@ -135,35 +135,6 @@ class Providers:
             self._connection.execute(_ADD_AGGREGATE, rows)
         self._topology.changed(providers=[provider])
 
-    def _records(self, ids: Sequence[int] | None) -> list[ProviderRecord]:
-        none: frozenset[str] = frozenset()
-        has = by_provider(self._connection.execute(_of(ids, select(*COLUMNS), inventories.c.provider_id)))
-        traits = self._sets(provider_traits.c.trait, ids)
-        aggregates = self._sets(provider_aggregates.c.aggregate_uuid, ids)
-        rows = self._connection.execute(_of(ids, _RECORDS, providers.c.id))
-        return [
-            ProviderRecord(
-                each,
-                uuid,
-                name,
-                parent,
-                root,
-                generation,
-                has[each],
-                traits.get(each, none),
-                aggregates.get(each, none),
-            )
-            for each, uuid, name, parent, root, generation in rows
-        ]
-
-    def _sets(self, names: sa.Column[str], ids: Sequence[int] | None) -> dict[int, frozenset[str]]:
-        """Return the names by provider. The database joins them: a provider has tens of names, most of them shared."""
-        provider = names.table.c.provider_id
-        joined = select(provider, func.aggregate_strings(names, ",")).group_by(provider)
-        rows = self._connection.execute(_of(ids, joined, provider))
-        sets: dict[str, frozenset[str]] = {}
-        return {key: sets.get(joined) or sets.setdefault(joined, frozenset(joined.split(","))) for key, joined in rows}
-
     def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Provider]:
         query = _ROWS.where(condition)
         if lock:  # rows that refer to the provider need not wait
@@ -172,11 +143,6 @@ class Providers:
 
     def _update(self, provider: int, **values: object) -> None:
         self._connection.execute(update(providers).where(providers.c.id == provider).values(**values))
-
-
-def _of(ids: Sequence[int] | None, query: sa.Select[Any], column: sa.Column[int]) -> sa.Select[Any]:
-    """Return the query for these ids, or for all."""
-    return query if ids is None else query.where(column.in_(ids))
 
 
 def _conditions(filters: ProviderFilter) -> Iterable[sa.ColumnElement[bool]]:

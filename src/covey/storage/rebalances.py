@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from covey.model.errors import Conflict
 from covey.model.ids import GroupId, ProjectId, UserId
-from covey.model.rebalances import Rebalance, RebalanceStatus, Step
+from covey.model.rebalances import FailedMove, Rebalance, RebalanceStatus, Step
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.rows import dump, load
 from covey.storage.tables import rebalances
@@ -19,6 +19,7 @@ _LATEST = (
     .order_by(rebalances.c.created_at.desc(), rebalances.c.id.desc())
     .limit(1)
 )
+_LATEST_WITH_MOVES = _LATEST.where(rebalances.c.plan != dump(()))
 
 
 class Rebalances:
@@ -33,6 +34,10 @@ class Rebalances:
     def latest(self, group: GroupId, *, lock: bool = False) -> Rebalance | None:
         """Return a group's newest rebalance, or None."""
         return self._one(_LATEST.with_for_update() if lock else _LATEST, group)
+
+    def latest_with_moves(self, group: GroupId) -> Rebalance | None:
+        """Return a group's newest rebalance that had something to move, or None."""
+        return self._one(_LATEST_WITH_MOVES, group)
 
     def add(self, new: Rebalance) -> None:
         """Add a rebalance. Raises Conflict while another one of the group runs."""
@@ -61,6 +66,8 @@ def _row(value: Rebalance) -> Mapping[str, object]:
         "under_way": value.under_way,
         "plans": value.plans,
         "reason": value.reason,
+        "failed_moves": dump(value.failed),
+        "max_moves": value.max_moves,
         "created_at": value.created_at,
         "updated_at": value.updated_at,
     }
@@ -81,4 +88,6 @@ def _rebalance(row: sa.Row[tuple[object, ...]]) -> Rebalance:
         under_way=row.under_way,
         plans=row.plans,
         reason=row.reason,
+        failed=load(row.failed_moves, tuple[FailedMove, ...]),
+        max_moves=row.max_moves,
     )

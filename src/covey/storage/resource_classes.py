@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.vocabulary import STANDARD_CLASSES
+from covey.storage.changes import Topology
 from covey.storage.tables import allocations, inventories
 from covey.storage.tables import custom_resource_classes as classes
-from covey.storage.topology import Topology
 
-_KEPT = [column.name for column in inventories.c if column.name != "resource_class"]
+_OTHER_COLUMNS = [column.name for column in inventories.c if column.name != "resource_class"]
 _ADD = sa.text(
     "INSERT INTO custom_resource_classes (name, created_at) VALUES (:name, :now) ON CONFLICT DO NOTHING"
 ).bindparams(bindparam("now", type_=sa.DateTime))
@@ -44,10 +44,11 @@ class ResourceClasses:
 
     def rename(self, name: str, new: str) -> None:
         """Rename a class in all inventories and allocations."""
+        self._topology.begin_change()
         self._connection.execute(update(classes).where(classes.c.name == name).values(name=new))
         condition = inventories.c.resource_class == name
-        old = select(sa.literal(new), *(inventories.c[column] for column in _KEPT)).where(condition)
-        self._connection.execute(insert(inventories).from_select(["resource_class", *_KEPT], old))
+        old = select(sa.literal(new), *(inventories.c[column] for column in _OTHER_COLUMNS)).where(condition)
+        self._connection.execute(insert(inventories).from_select(["resource_class", *_OTHER_COLUMNS], old))
         self._connection.execute(
             update(allocations).where(allocations.c.resource_class == name).values(resource_class=new)
         )

@@ -1,5 +1,6 @@
 """Rows: many in one statement of the driver, for claims and large clusters, and the JSON documents in their columns."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from sqlalchemy.dialects import postgresql
 Row = tuple[object, ...]
 T = TypeVar("T")
 
+_LOCKS = re.compile(r"\sFOR (NO KEY )?UPDATE( SKIP LOCKED)?")
 _CHUNK = 5000
+_INT_END = 1 << 31  # of PostgreSQL's int
 _MAX_ROWS = 64  # in one statement of SQLite, which allows some 32,000 values
 
 
@@ -33,14 +36,21 @@ def loader(kind: type[T]) -> Callable[[str], T]:
     return msgspec.json.Decoder(kind).decode
 
 
-@contextmanager
-def driver(connection: sa.Connection) -> Iterator[Any]:
-    """Yield the driver's connection, in the same transaction. Its errors are raised as SQLAlchemy's."""
-    dbapi = connection.dialect.loaded_dbapi
-    try:
-        yield connection.connection.driver_connection
-    except dbapi.Error as error:
-        raise sa.exc.DBAPIError.instance(None, None, error, dbapi.Error, dialect=connection.dialect) from error
+class driver:  # noqa: N801 -- a class costs less than a generator, for every statement of the hot paths
+    """Yields the driver's connection, in the same transaction. Its errors are raised as SQLAlchemy's."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Any:  # noqa: ANN401 -- the driver's connection
+        return self._connection.connection.driver_connection
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        dialect = self._connection.dialect
+        if error is not None and isinstance(error, Exception) and isinstance(error, dialect.loaded_dbapi.Error):
+            raise sa.exc.DBAPIError.instance(None, None, error, dialect.loaded_dbapi.Error, dialect=dialect) from error
 
 
 @contextmanager
@@ -49,8 +59,13 @@ def pipeline(connection: sa.Connection) -> Iterator[None]:
     if connection.dialect.name != "postgresql":
         yield
         return
-    with driver(connection) as raw, raw.pipeline():
-        yield
+    with driver(connection) as raw:
+        try:
+            with raw.pipeline():
+                yield
+        finally:
+            if raw.pgconn.pipeline_status:  # an answer was lost: it takes no statement any more, no ROLLBACK
+                raw.close()
 
 
 def execute(connection: sa.Connection, statement: str, *values: object) -> Any:  # noqa: ANN401 -- the driver's cursor
@@ -115,13 +130,17 @@ def _for_postgresql(statement: str, kinds: tuple[str, ...]) -> str:
 
 
 def _kind(values: list[Any]) -> str:
-    return ("int" if isinstance(values[0], int) else "text") if values else ""
+    if not values:
+        return ""
+    if isinstance(values[0], int):
+        return "int" if max(values) < _INT_END else "bigint"
+    return "text"
 
 
 @cache
 def _for_sqlite(statement: str) -> str:
-    unlocked = statement.replace(" FOR UPDATE", "").replace(" FOR NO KEY UPDATE", "")
-    return unlocked.replace("IN ?", "IN (SELECT value FROM json_each(?))")
+    unlocked = _LOCKS.sub("", statement)
+    return unlocked.replace("IN ?", "IN (SELECT value FROM json_each(?))").replace("string_agg(", "group_concat(")
 
 
 def in_chunks(ids: Iterable[int]) -> Iterator[list[int]]:

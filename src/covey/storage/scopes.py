@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.errors import Conflict
+from covey.model.groups import PolicyKind
 from covey.model.ids import AggregateId, GroupId, ScopeId
 from covey.model.scopes import Scope
 from covey.storage.integrity_errors import integrity_error_as
@@ -26,6 +27,16 @@ _RENAME = update(scopes).where(scopes.c.id == bindparam("of")).values(name=bindp
 _LOCK = _ROWS.where(scopes.c.id == bindparam("of")).with_for_update()
 _GROUPS = (
     select(policies.c.group_id).where(policies.c.scope_id == bindparam("of")).order_by(policies.c.group_id).distinct()
+)
+_TARGETING = (
+    select(policies.c.group_id)
+    .where(
+        policies.c.scope_id == bindparam("of"),
+        policies.c.identifier == bindparam("domain"),
+        policies.c.policy.in_([kind for kind in PolicyKind if not kind.is_soft]),
+    )
+    .order_by(policies.c.group_id)
+    .distinct()
 )
 _IN_USE = select(policies.c.scope_id).where(policies.c.scope_id.is_not(None)).distinct()
 _DELETE = delete(scopes).where(scopes.c.id == bindparam("of"))
@@ -61,6 +72,11 @@ class Scopes:
     def groups(self, scope: ScopeId) -> list[GroupId]:
         """Return the server groups whose policies name the scope, by id."""
         return [GroupId(found) for found in self._connection.execute(_GROUPS, {"of": scope}).scalars()]
+
+    def groups_targeting(self, scope: ScopeId, domain: AggregateId) -> list[GroupId]:
+        """Return the server groups that have a hard policy which names this domain of the scope, by id."""
+        found = self._connection.execute(_TARGETING, {"of": scope, "domain": str(domain)})
+        return [GroupId(group) for group in found.scalars()]
 
     def in_use(self) -> set[ScopeId]:
         """Return the scopes that policies of server groups name."""

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
+from covey.model.access import Target
 from covey.model.errors import Invalid
 from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ServerId
@@ -29,9 +30,18 @@ from covey.model.servers import (
 )
 from covey.storage.matching import having_all
 from covey.storage.rows import dump, execute, fetch, loader
-from covey.storage.tables import hosts, instance_group_members, server_tags, servers
+from covey.storage.tables import (
+    deleted_servers,
+    hosts,
+    instance_actions,
+    instance_group_members,
+    server_tags,
+    servers,
+)
 
 _POWER_OF = {number: power for power, number in POWER_STATES.items()}
+_STATE_OF = {str(state): state for state in VmState}
+_TASK_OF = {None: None} | {str(task): task for task in Task}
 
 _details, _record, _fault = loader(Details), loader(PlacementRecord), loader(Fault)
 # Many servers have the same flavor, and the same request.
@@ -67,7 +77,7 @@ _ROWS = (
         servers.c.fault,
         _tags.label("tags"),
         hosts.c.zone,
-        hosts.c.forced_down,
+        (hosts.c.forced_down | hosts.c.agent_down).label("host_down"),
     )
     .join_from(servers, hosts, servers.c.host_id == hosts.c.id, isouter=True)
     .join(_migration_host, servers.c.second_host_id == _migration_host.c.id, isouter=True)
@@ -75,6 +85,10 @@ _ROWS = (
 )
 _BY_ID = _ROWS.where(servers.c.id == bindparam("server", required=False))
 _BY_IDS = _ROWS.where(servers.c.id.in_(bindparam("ids", expanding=True)))
+_AT_HOSTS = _ROWS.where(
+    servers.c.host_id.in_(bindparam("hosts", expanding=True))
+    | servers.c.second_host_id.in_(bindparam("hosts", expanding=True))
+).order_by(servers.c.id)
 _NAMES = select(servers.c.id, servers.c.name).join_from(servers, hosts, servers.c.host_id == hosts.c.id, isouter=True)
 _NAMES_ON = (
     select(servers.c.host_id, servers.c.name, servers.c.id)
@@ -82,7 +96,14 @@ _NAMES_ON = (
     .order_by(servers.c.id)
 )
 _LOCK = select(servers.c.id).where(servers.c.id == bindparam("server")).with_for_update()
-_DELETE = delete(servers).where(servers.c.id.in_(bindparam("ids", expanding=True)))
+_DELETE = delete(servers).where(servers.c.id == bindparam("server"))
+_DELETED = select(deleted_servers).where(deleted_servers.c.id == bindparam("server"))
+_DELETED_IDS = select(deleted_servers.c.id).where(deleted_servers.c.id.in_(bindparam("ids", expanding=True)))
+_LONG_DELETED = deleted_servers.c.deleted_at < bindparam("before")
+_FORGET = delete(deleted_servers).where(_LONG_DELETED)
+_FORGET_ACTIONS = delete(instance_actions).where(
+    instance_actions.c.server_id.in_(select(deleted_servers.c.id).where(_LONG_DELETED))
+)
 _ACTIVATE = f"""
     UPDATE servers SET vm_state = '{VmState.ACTIVE}', task_state = NULL, power_state = {POWER_STATES[Power.RUNNING]},
         launched_at = ?, updated_at = ?
@@ -151,6 +172,14 @@ class Servers:
                     found[host].append((name, server))
         return found
 
+    def at_hosts(self, hosts: Sequence[HostId]) -> list[Server]:
+        """Return the servers that are on one of the hosts, or move to it or away from it."""
+        return [_server(row) for row in self._connection.execute(_AT_HOSTS, {"hosts": list(hosts)})] if hosts else []
+
+    def deleted(self, ids: Sequence[str]) -> set[str]:
+        """Return those of the ids whose servers were deleted, not too long ago."""
+        return set(self._connection.execute(_DELETED_IDS, {"ids": list(ids)}).scalars()) if ids else set()
+
     def update(self, server: Server) -> None:
         """Store the changeable columns of a server."""
         values = {
@@ -188,23 +217,57 @@ class Servers:
         if tags:
             self._connection.execute(insert(server_tags), [{"server_id": server, "tag": tag} for tag in sorted(tags)])
 
-    def delete(self, ids: Sequence[ServerId]) -> None:
-        if ids:
-            self._connection.execute(_DELETE, {"ids": ids})
+    def delete(self, server: Server, now: datetime) -> None:
+        """Delete a server; its owner may still list its instance actions."""
+        owner = {"id": server.id, "project_id": server.project_id, "user_id": server.user_id, "deleted_at": now}
+        self._connection.execute(_DELETE, {"server": server.id})
+        self._connection.execute(insert(deleted_servers), owner)
+
+    def owner_of_deleted(self, server: str) -> Target | None:
+        """Return the project and the user of a deleted server, or None."""
+        row = self._connection.execute(_DELETED, {"server": server}).first()
+        return None if row is None else Target(project_id=row.project_id, user_id=row.user_id)
+
+    def forget_deleted(self, before: datetime) -> None:
+        """Delete what is left of servers that were deleted before a time: their owners and their instance actions."""
+        self._connection.execute(_FORGET_ACTIONS, {"before": before})
+        self._connection.execute(_FORGET, {"before": before})
 
 
 def _server(row: Sequence[Any]) -> Server:
-    server, name, project, user, flavor, vm_state, task, power, created_at, updated_at, launched_at, *more = row
-    host, host_name, migration_host, migration_host_name, group, *more = more
-    request, details, record, fault, tags, zone, host_down = more
+    (
+        server,
+        name,
+        project,
+        user,
+        flavor,
+        vm_state,
+        task,
+        power,
+        created_at,
+        updated_at,
+        launched_at,
+        host,
+        host_name,
+        migration_host,
+        migration_host_name,
+        group,
+        request,
+        details,
+        record,
+        fault,
+        tags,
+        zone,
+        host_down,
+    ) = row
     return Server(
         server,
         name,
         project,
         user,
         _flavor(flavor),
-        VmState(vm_state),
-        None if task is None else Task(task),
+        _STATE_OF[vm_state],
+        _TASK_OF[task],
         _POWER_OF[power],
         created_at,
         updated_at,

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select
 
 from covey.model.vocabulary import CUSTOM, STANDARD_TRAITS
+from covey.storage.changes import Topology
 from covey.storage.tables import custom_traits, provider_traits
-from covey.storage.topology import Topology
 
 _ADD = insert(provider_traits)
 _NAME = sa.text("INSERT INTO custom_traits (name, created_at) VALUES (:name, :now) ON CONFLICT DO NOTHING").bindparams(

@@ -3,8 +3,8 @@
 import falcon.testing
 import pytest
 
-from covey.api.requests import Request, TooLarge, UnsupportedMedia, parse_json, query_lists, read_json
-from covey.model.errors import Invalid
+from covey.api.requests import Request, UnsupportedMedia, _read_in_time, parse_json, query_lists, read_json
+from covey.model.errors import Invalid, TooLarge
 
 GOOD = {
     "nothing at all": (b"", None),
@@ -13,7 +13,8 @@ GOOD = {
     "a repeated key, whose last value counts": (b'{"a": 1, "a": 2}', {"a": 2}),
     "a very large number": (b"123456789012345678901234567890", 123456789012345678901234567890),
     "a backslash before u0000, which is just text": (rb'"\\u0000"', r"\u0000"),
-    "other escapes": (rb'"\u0001\u00fc"', "\x01ü"),
+    "other escapes": (rb'"\u00fc\u20ac"', "ü€"),
+    "lines and tabs in a text": (rb'{"a": "1\n\t2\r\n"}', {"a": "1\n\t2\r\n"}),
 }
 BAD = {
     "half an object": b"{",
@@ -27,10 +28,16 @@ BAD = {
     "a mark of the byte order": b"\xef\xbb\xbf{}",
     "lists in lists beyond measure": b"[" * 100_000 + b"]" * 100_000,
 }
-ZERO_BYTES = {
+CONTROL_CHARACTERS = {
     "in a text": rb'"a\u0000"',
     "in a key": rb'{"a\u0000": 1}',
     "in a list": rb'{"a": [1, {"b": "\u0000"}]}',
+    "an escape": rb'"\u001B[2J"',
+    "a backspace": rb'"\b"',
+    "a delete, as it is": b'"\x7f"',
+    "a control sequence, as it is": b'"\xc2\x9b"',
+    "a control sequence, escaped": rb'"\u009b"',
+    "a line end in a key": rb'{"a\n": 1}',
 }
 
 
@@ -46,8 +53,8 @@ def test_invalid_json_is_malformed(body: bytes) -> None:
     assert caught.value.message == "Malformed request body"
 
 
-@pytest.mark.parametrize("body", ZERO_BYTES.values(), ids=ZERO_BYTES)
-def test_zero_byte_is_rejected(body: bytes) -> None:
+@pytest.mark.parametrize("body", CONTROL_CHARACTERS.values(), ids=CONTROL_CHARACTERS)
+def test_control_character_is_rejected(body: bytes) -> None:
     with pytest.raises(Invalid, match="may not contain the character"):
         parse_json(body)
 
@@ -66,8 +73,12 @@ def test_json_content_types_are_accepted(declared: str) -> None:
     assert read_json(a_request(b"[1]", **{"Content-Type": declared})) == [1]
 
 
-def test_missing_content_type_means_json() -> None:
-    assert read_json(a_request(b"[1]")) == [1]
+@pytest.mark.parametrize("header", [{"Origin": "https://a.example"}, {"Sec-Fetch-Site": "same-origin"}])
+def test_body_of_a_browser_needs_a_content_type(header: dict[str, str]) -> None:
+    assert read_json(a_request()) is None
+    assert read_json(a_request(b"[1]")) == [1], "Senlin's clients send none"
+    with pytest.raises(UnsupportedMedia, match="send application/json"):
+        read_json(a_request(b"[1]", **header))
 
 
 @pytest.mark.parametrize("declared", ["text/plain", "application/xml", "application/jsonp"])
@@ -77,9 +88,10 @@ def test_other_content_types_are_rejected(declared: str) -> None:
 
 
 def test_body_above_the_limit_is_too_large() -> None:
-    assert read_json(a_request(b'"' + b"x" * 18 + b'"')) == "x" * 18
+    declared = {"Content-Type": "application/json"}
+    assert read_json(a_request(b'"' + b"x" * 18 + b'"', **declared)) == "x" * 18
     with pytest.raises(TooLarge, match=r"Request is too large\."):
-        read_json(a_request(b'"' + b"x" * 19 + b'"'))
+        read_json(a_request(b'"' + b"x" * 19 + b'"', **declared))
 
 
 def test_query_returns_all_values_in_order() -> None:
@@ -89,3 +101,31 @@ def test_query_returns_all_values_in_order() -> None:
 def test_too_many_query_parameters_are_rejected() -> None:
     with pytest.raises(Invalid, match="the limit is 1000"):
         query_lists(a_request(query="a=1&" * 1001))
+
+
+class SlowLine:
+    """A body that comes at a rate, and the clock that it takes."""
+
+    def __init__(self, body: bytes, bytes_s: float) -> None:
+        self.rest, self.bytes_s, self.now = body, bytes_s, 0.0
+
+    def read(self, size: int) -> bytes:
+        piece, self.rest = self.rest[:size], self.rest[size:]
+        self.now += len(piece) / self.bytes_s
+        return piece
+
+
+def read_slowly(size: int, bytes_s: float) -> bytes:
+    line = SlowLine(bytes(size), bytes_s)
+    return _read_in_time(line, 10_000_000, lambda: line.now)
+
+
+def test_body_on_a_slow_line_is_read() -> None:
+    assert len(read_slowly(100_000, 4000)) == 100_000
+    assert len(read_slowly(8_000_000, 64 << 10)) == 8_000_000
+
+
+def test_body_that_takes_too_long_is_refused() -> None:
+    for size, bytes_s in ((100_000, 1000), (8_000_000, 20_000)):
+        with pytest.raises(Invalid, match="takes too long"):
+            read_slowly(size, bytes_s)

@@ -1,10 +1,11 @@
 """Microversions: parsing, negotiation, and versioned values."""
 
-import falcon
 import falcon.testing
 import pytest
 
 from covey.api.compute.microversions import VERSIONS
+from covey.api.middleware import negotiate
+from covey.api.requests import Request
 from covey.api.versions import NotAcceptable, Version, Versioned, VersionRange
 from covey.model.errors import Invalid
 
@@ -56,8 +57,9 @@ def test_versioned_value_is_the_newest_not_newer() -> None:
     assert [shape.at(v) for v in asked] == ["first", "first", "second", "second", "third", "third"]
 
 
-def a_request(**headers: str) -> falcon.Request:
-    return falcon.testing.create_req(headers={name.replace("_", "-"): value for name, value in headers.items()})
+def a_request(**headers: str) -> Request:
+    environ = falcon.testing.create_environ(headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return Request(environ)
 
 
 CHOICES = {
@@ -86,13 +88,13 @@ CHOICES = {
 
 @pytest.mark.parametrize(("headers", "version"), CHOICES.values(), ids=CHOICES)
 def test_request_headers_select_the_version(headers: dict[str, str], version: str) -> None:
-    assert str(VERSIONS.negotiate(a_request(**headers))) == version
+    assert str(negotiate(a_request(**headers), VERSIONS)) == version
 
 
 @pytest.mark.parametrize("text", ["2.1001", "3.0", "2.0", "1.99"])
 def test_version_out_of_range_is_not_acceptable(text: str) -> None:
     with pytest.raises(NotAcceptable) as caught:
-        VERSIONS.negotiate(a_request(OpenStack_API_Version=f"compute {text}"))
+        negotiate(a_request(OpenStack_API_Version=f"compute {text}"), VERSIONS)
     message = f"Version {text} is not supported by the API. Minimum is 2.1 and maximum is 2.1000."
     assert (caught.value.message, caught.value.code) == (message, "not_acceptable")
     assert str(caught.value.requested) == text
@@ -101,7 +103,7 @@ def test_version_out_of_range_is_not_acceptable(text: str) -> None:
 @pytest.mark.parametrize("text", ["2", "abc", "2.1.1", "LATEST", "2.01"])
 def test_malformed_version_is_invalid(text: str) -> None:
     with pytest.raises(Invalid) as caught:
-        VERSIONS.negotiate(a_request(OpenStack_API_Version=f"compute {text}"))
+        negotiate(a_request(OpenStack_API_Version=f"compute {text}"), VERSIONS)
     assert caught.value.message == (
         f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum."
     )
@@ -120,4 +122,4 @@ def test_response_headers_name_the_version() -> None:
 
 
 def test_legacy_header_is_ignored_where_unsupported() -> None:
-    assert PLAIN.negotiate(a_request(X_OpenStack_Nova_API_Version="2.64")) == Version(1, 0)
+    assert negotiate(a_request(X_OpenStack_Nova_API_Version="2.64"), PLAIN) == Version(1, 0)

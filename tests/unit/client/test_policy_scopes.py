@@ -54,6 +54,17 @@ def test_scope_is_shown_as_a_project_sees_it() -> None:
     assert wire.last().query == {"as_tenant_id": "p-1"}
 
 
+def test_scopes_are_listed_as_a_project_sees_them() -> None:
+    seen = RACK | {"aggregates": [RACK["aggregates"][0] | {"obfuscated_group_id": "surrogate"}]}  # type: ignore[index]
+    hidden = RACK | {"name": "row"}
+    projects = {"projects": [{"id": "p-1", "name": "web"}]}
+    scopes = {"policy_scopes": [seen, hidden]}
+    wire = Wire({"GET /os-policy-scopes": (200, scopes), "GET /identity/v3/projects": (200, projects)})
+    listed = wire.run("policy scope list --as-project web")
+    assert [(scope["Name"], scope["Identifiers"]) for scope in listed] == [("rack", ["surrogate"]), ("row", [])]
+    assert wire.last().query == {"as_tenant_id": "p-1"}
+
+
 def test_project_lookup_falls_back_to_the_id() -> None:
     refused = {f"GET /identity/v3/projects{below}": FORBIDDEN for below in ("", "/p-1")}
     wire = Wire({"GET /os-policy-scopes/rack": ONE} | refused)

@@ -42,7 +42,7 @@ def acted(name: str, document: object) -> Wire:
 )
 def test_only_given_options_are_changed(options: str, sent: dict[str, object]) -> None:
     wire = Wire(NAMES | {"PUT /os-server-groups/g-1": DOCUMENT})
-    assert wire.output(f"server group set web {options}") == ""
+    assert wire.run(f"server group set web {options}") == WEB
     assert wire.last().body == {"server_group": sent}
 
 
@@ -76,10 +76,13 @@ def test_policies_are_shown_in_their_order() -> None:
 def test_audit_lists_members_with_their_domains() -> None:
     places = {"rack": "3", "switch": None}
     audit = {"server_group_id": "g-1", "members": [{"instance_id": "s-1", "placements": places}]}
-    wire = Wire(NAMES | {"GET /os-server-groups/g-1/audit": (200, {"server_group_policy_audit": audit})})
+    answers = {"GET /os-server-groups/g-1/audit": (200, {"server_group_policy_audit": audit})}
+    wire = Wire(NAMES | answers | {"GET /os-server-groups/g-1": DOCUMENT})
     assert wire.run("server group audit web") == [{"Server ID": "s-1", "Placements": places}]
     assert wire.last().query == {}
-    assert "rack='3'" in wire.output("server group audit web")
+    printed = wire.output("server group audit web")
+    assert printed.startswith("web: anti-affinity:rack, soft-affinity:switch; max_server_per_rack=2\n")
+    assert "rack='3'" in printed
 
 
 def test_audit_lists_violations_on_request() -> None:

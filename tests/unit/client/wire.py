@@ -48,6 +48,7 @@ class Wire(BaseAdapter):
     """Responds by method and path with the next response of a list; the last one repeats. Unknown paths are 404."""
 
     answers: Mapping[str, Answer | list[Answer]]
+    beside_nova: bool = False  # Covey has an endpoint of its own, /covey/v2.1
     sent: list[SentRequest] = field(default_factory=list)
 
     def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
@@ -90,12 +91,14 @@ def help_of(command: str) -> str:
 
 
 def _app(wire: Wire) -> Any:
+    own: dict[str, Any] = {"covey_endpoint_override": f"{ROOT}/covey/v2.1"} if wire.beside_nova else {}
     connection = Connection(
         auth_type="none",
         auth={"endpoint": f"{ROOT}/none"},
         compute_endpoint_override=f"{ROOT}/compute/v2.1",
         image_endpoint_override=f"{ROOT}/image",
         identity_endpoint_override=f"{ROOT}/identity/v3",
+        **own,
     )
     session = requests.Session()
     session.mount("http://", wire)

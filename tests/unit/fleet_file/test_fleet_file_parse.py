@@ -7,6 +7,7 @@ import pytest
 
 from covey.fleet_file import parse
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, HostEntry, ImageEntry, ScopeEntry
+from covey.model.inventory import AllocationUnits, Inventory
 
 SCOPES = "scopes: [{name: rack}, {name: switch}]\n"
 
@@ -45,6 +46,9 @@ def test_every_key_is_parsed() -> None:
             zone: az-1
             traits: [CUSTOM_SSD, HW_CPU_X86_AVX2]
             domains: {rack: rack-1}
+            inventories:
+              CUSTOM_GPU: {total: 8, reserved: 1, min_unit: 2, max_unit: 4, step_size: 2, allocation_ratio: 2}
+              PCPU: {total: 16}
         scopes:
           - {name: rack, allow_identifiers: true, obfuscate_identifiers: true}
           - {name: switch}
@@ -66,6 +70,10 @@ def test_every_key_is_parsed() -> None:
                 zone="az-1",
                 traits=frozenset({"CUSTOM_SSD", "HW_CPU_X86_AVX2"}),
                 domains={"rack": "rack-1"},
+                inventories={
+                    "CUSTOM_GPU": Inventory(8, 1, 2.0, units=AllocationUnits(2, 4, 2)),
+                    "PCPU": Inventory(16),
+                },
             ),
         ),
         scopes=(ScopeEntry("rack", allow_identifiers=True, obfuscate_identifiers=True), ScopeEntry("switch")),

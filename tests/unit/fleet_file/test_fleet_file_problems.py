@@ -282,6 +282,50 @@ ENTRIES = {
         "1:36: images[0].properties.a: the character NUL can't be stored",
     ),
 }
+INVENTORIES = {
+    "a size as an inventory": (
+        host("name: n, inventories: {VCPU: {total: 1}}"),
+        "2:63: hosts[0].inventories.VCPU: VCPU is set by the key 'vcpus:'",
+    ),
+    "a class in small letters": (
+        host("name: n, inventories: {custom_gpu: {total: 1}}"),
+        "2:63: hosts[0].inventories.custom_gpu: 'custom_gpu' is not a resource class; did you mean 'CUSTOM_GPU'?",
+    ),
+    "a class that is almost a standard one": (
+        host("name: n, inventories: {PCPUS: {total: 1}}"),
+        "2:63: hosts[0].inventories.PCPUS: 'PCPUS' is not a resource class; did you mean 'PCPU'?",
+    ),
+    "a class of one's own": (
+        host("name: n, inventories: {TAPE_DRIVES_OF_OURS: {total: 1}}"),
+        (
+            "2:63: hosts[0].inventories.TAPE_DRIVES_OF_OURS: 'TAPE_DRIVES_OF_OURS' is not a resource class; "
+            "a class of your own starts with CUSTOM_"
+        ),
+    ),
+    "an inventory without a total": (
+        host("name: n, inventories: {PCPU: {reserved: 1}}"),
+        "2:69: hosts[0].inventories.PCPU: needs total, which must be a whole number of at least 1",
+    ),
+    "a number as an inventory": (
+        host("name: n, inventories: {PCPU: 4}"),
+        (
+            "2:69: hosts[0].inventories.PCPU: must be a mapping with the keys total, reserved, min_unit, max_unit, "
+            "step_size, allocation_ratio, not 4"
+        ),
+    ),
+    "a key that an inventory does not have": (
+        host("name: n, inventories: {PCPU: {total: 1, ratio: 2}}"),
+        "2:80: hosts[0].inventories.PCPU.ratio: unknown key 'ratio'",
+    ),
+    "more reserved than there is": (
+        host("name: n, inventories: {PCPU: {total: 1, reserved: 2}}"),
+        "2:90: hosts[0].inventories.PCPU.reserved: must not exceed the total of 1",
+    ),
+    "a least size above the largest": (
+        host("name: n, inventories: {PCPU: {total: 9, min_unit: 3, max_unit: 2}}"),
+        "2:90: hosts[0].inventories.PCPU.min_unit: must not exceed the max_unit of 2",
+    ),
+}
 CROSS = {
     "a host declared twice": (
         hosts("name: a", "name: b", "name: a"),
@@ -365,7 +409,7 @@ CROSS = {
         "4:31: aggregates[0].hosts: lists 1000000 hosts, but the file declares only 1",
     ),
 }
-ALL = {**SYNTAX, **SHAPE, **ENTRIES, **CROSS}
+ALL = {**SYNTAX, **SHAPE, **ENTRIES, **INVENTORIES, **CROSS}
 
 
 @pytest.mark.parametrize("case", ALL.values(), ids=ALL)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from covey.fleet_file import FleetFileError, parse, render
 from covey.fleet_file.schema import MAX_SIZE
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, HostEntry, ImageEntry, ScopeEntry
+from covey.model.inventory import AllocationUnits, Inventory
 
 HOST_NAMES = st.from_regex(r"[a-z0-9._-]{0,6}[0-9]{0,3}", fullmatch=True).filter(bool)
 SCOPE_NAMES = st.from_regex(r"[A-Za-z0-9_.-]{1,8}", fullmatch=True).filter(lambda name: name != "host")
@@ -18,6 +19,16 @@ RATIOS = st.dictionaries(st.sampled_from(["VCPU", "MEMORY_MB", "DISK_GB"]), st.f
 TRAITS = st.frozensets(st.sampled_from(["CUSTOM_SSD", "CUSTOM_1", "HW_CPU_X86_AVX2"]))
 VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])) | st.sampled_from(
     ["true", "1.50", "~"]
+)
+INVENTORIES = st.none() | st.dictionaries(
+    st.sampled_from(["PCPU", "VGPU", "CUSTOM_GPU", "CUSTOM_1_A"]),
+    st.builds(
+        Inventory,
+        st.integers(9, MAX_SIZE),
+        st.integers(0, 9),
+        st.sampled_from([1.0, 0.5, 16.0]),
+        units=st.builds(AllocationUnits, st.integers(1, 3), st.integers(3, MAX_SIZE), st.integers(1, 9)),
+    ),
 )
 KEYS = ANY_NAME.filter(lambda key: key not in {"availability_zone", "policy_scope"})
 TEXTS = st.dictionaries(KEYS, VALUES, max_size=3)
@@ -38,6 +49,7 @@ def fleets(draw: st.DrawFn) -> FleetFile:
             zone=draw(st.sampled_from(zones)),
             traits=draw(TRAITS),
             domains=draw(st.fixed_dictionaries({}, optional={s: st.sampled_from(d) for s, d in domains.items()})),
+            inventories=draw(INVENTORIES),
         )
         for name in draw(st.lists(HOST_NAMES, unique=True, max_size=4))
     )

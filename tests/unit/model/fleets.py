@@ -19,8 +19,7 @@ def host_entry(name: str = "n1", zone: str | None = None, *traits: str, **domain
 def host(name: str = "n1", *traits: str, **inventories: Inventory) -> Host:
     """Return the host that `host_entry` describes, with the given traits and inventories."""
     has = {"VCPU": Inventory(8, 0, 4.0), "MEMORY_MB": Inventory(1024), "DISK_GB": Inventory(50)} | inventories
-    kinds = {ResourceClass(kind): inventory for kind, inventory in has.items()}
-    return Host(HostId(1), "u", name, None, False, None, False, NOW, kinds, frozenset(traits))
+    return Host(HostId(1), "u", name, None, False, None, False, NOW, has, frozenset(traits))
 
 
 def scope(name: str, *, allow: bool = False, obfuscate: bool = False) -> Scope:

@@ -7,7 +7,7 @@ import pytest
 from covey.model.fleet_export import export_fleet
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, ImageEntry, ScopeEntry
 from covey.model.fleet_plan import FleetState, plan_changes
-from covey.model.inventory import Inventory
+from covey.model.inventory import AllocationUnits, Inventory
 from tests.build import an_image
 from tests.unit.model.fleets import RATIOS, aggregate, flavor, host, host_entry, scope
 
@@ -19,6 +19,17 @@ FILES: dict[str, tuple[FleetState, FleetFile]] = {
     "a host has its traits, and only ratios that differ": (
         FleetState(hosts=(host("n1", "CUSTOM_A", MEMORY_MB=Inventory(1024, 9, 1.5, used=7)),)),
         FleetFile(hosts=(replace(host_entry("n1", None, "CUSTOM_A"), ratios={"MEMORY_MB": 1.5}),)),
+    ),
+    "a host has its further classes, without their use": (
+        FleetState(hosts=(host("n1", CUSTOM_GPU=Inventory(8, 1, 2.0, 5, AllocationUnits(1, 4, 1))),)),
+        FleetFile(
+            hosts=(
+                replace(
+                    host_entry("n1"),
+                    inventories={"CUSTOM_GPU": Inventory(8, 1, 2.0, units=AllocationUnits(1, 4, 1))},
+                ),
+            )
+        ),
     ),
     "a zone of its own name stands on the hosts": (
         replace(BARE, aggregates=(aggregate("az", "n1", zone="az"),)),

@@ -6,7 +6,8 @@ import pytest
 
 from covey.model.fleet_file import AggregateEntry, FlavorEntry, FleetFile, ImageEntry, ScopeEntry
 from covey.model.fleet_plan import FleetPlan, FleetState, describe, plan_changes
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.hosts import Host
+from covey.model.inventory import AllocationUnits, Inventory, ResourceClass
 from tests.build import an_image
 from tests.unit.model.fleets import RATIOS, aggregate, flavor, host, host_entry, scope
 
@@ -24,7 +25,12 @@ def domains(**hosts: str) -> FleetFile:
     return FleetFile(hosts=tuple(host_entry(name, rack=rack) for name, rack in hosts.items()), scopes=(RACK_ENTRY,))
 
 
+def without_disk(full: Host) -> Host:
+    return replace(full, inventories={name: each for name, each in full.inventories.items() if name != "DISK_GB"})
+
+
 RACK_ENTRY = ScopeEntry("rack")
+GPUS = Inventory(8, 2, units=AllocationUnits(1, 4, 1))
 ONE_HOST = FleetState(hosts=(host("n1"),), scopes=(RACK,))
 
 CHANGES: dict[str, tuple[FleetFile, FleetState, list[str]]] = {
@@ -49,6 +55,41 @@ CHANGES: dict[str, tuple[FleetFile, FleetState, list[str]]] = {
     "what is reserved and used is not the file's to say": (
         FleetFile(hosts=(host_entry("n1"),)),
         FleetState(hosts=(host("n1", MEMORY_MB=Inventory(1024, 100, 1.0, used=7)),)),
+        [],
+    ),
+    "a new host with further classes": (
+        FleetFile(hosts=(replace(host_entry("n1"), inventories={"CUSTOM_GPU": GPUS}),)),
+        FleetState(),
+        ["+ host n1: 8 vcpus, 1024 MB, 50 GB, CUSTOM_GPU 8 (x1, 2 reserved, 1 to 4 by 1)"],
+    ),
+    "a file that names no further classes leaves them alone": (
+        FleetFile(hosts=(host_entry("n1"),)),
+        FleetState(hosts=(host("n1", CUSTOM_GPU=GPUS),)),
+        [],
+    ),
+    "a file with further classes sets exactly these": (
+        FleetFile(hosts=(replace(host_entry("n1"), inventories={"CUSTOM_GPU": GPUS, "PCPU": Inventory(4)}),)),
+        FleetState(hosts=(host("n1", CUSTOM_GPU=Inventory(4, used=3), CUSTOM_OLD=Inventory(1)),)),
+        [
+            (
+                "~ host n1: CUSTOM_GPU 4 (x1) -> 8 (x1, 2 reserved, 1 to 4 by 1), CUSTOM_OLD 1 (x1) -> none, "
+                "PCPU none -> 4 (x1)"
+            )
+        ],
+    ),
+    "what is used of a further class is not the file's to say": (
+        FleetFile(hosts=(replace(host_entry("n1"), inventories={"CUSTOM_GPU": GPUS}),)),
+        FleetState(hosts=(host("n1", CUSTOM_GPU=replace(GPUS, used=3)),)),
+        [],
+    ),
+    "allocation units of a size are not the file's to say": (
+        FleetFile(hosts=(host_entry("n1"),)),
+        FleetState(hosts=(host("n1", MEMORY_MB=Inventory(1024, units=AllocationUnits(64, 512, 64))),)),
+        [],
+    ),
+    "no disk needs no inventory": (
+        FleetFile(hosts=(replace(host_entry("n1"), disk_gb=0),)),
+        FleetState(hosts=(without_disk(host("n1")),)),
         [],
     ),
     "a host with other traits": (

@@ -125,6 +125,16 @@ VALID_COMBINATIONS: dict[str, tuple[GroupPolicy, ...]] = {
         GroupPolicy(ANTI_AFFINITY, RACK, "1"),
         GroupPolicy(ANTI_AFFINITY, RACK),
     ),
+    "a limit of two, and an even spread": (
+        GroupPolicy(ANTI_AFFINITY, RACK, limit=2),
+        GroupPolicy(SOFT_ANTI_AFFINITY, RACK),
+    ),
+    "an even spread, and a limit of two": (GroupPolicy(SOFT_ANTI_AFFINITY), GroupPolicy(ANTI_AFFINITY, limit=2)),
+    "a required rack, and another avoided rack": (
+        GroupPolicy(AFFINITY, RACK, "1"),
+        GroupPolicy(ANTI_AFFINITY, RACK, "3"),
+    ),
+    "two preferred racks": (GroupPolicy(SOFT_AFFINITY, RACK, "1"), GroupPolicy(SOFT_AFFINITY, RACK, "3")),
     "a required rack, and anti-affinity by rack": (GroupPolicy(AFFINITY, RACK, "1"), GroupPolicy(ANTI_AFFINITY, RACK)),
 }
 REPEATED = {
@@ -138,6 +148,8 @@ REPEATED = {
     "hard and soft affinity of one rack": (GroupPolicy(AFFINITY, RACK, "1"), GroupPolicy(SOFT_AFFINITY, RACK, "1")),
 }
 CONTRADICTIONS = {
+    "a rack that is required and avoided": (GroupPolicy(AFFINITY, RACK, "1"), GroupPolicy(ANTI_AFFINITY, RACK, "1")),
+    "two required racks": (GroupPolicy(AFFINITY, RACK, "1"), GroupPolicy(AFFINITY, RACK, "3")),
     "affinity and anti-affinity": (GroupPolicy(AFFINITY), GroupPolicy(ANTI_AFFINITY)),
     "anti-affinity and affinity by rack": (GroupPolicy(ANTI_AFFINITY, RACK), GroupPolicy(AFFINITY, RACK)),
     "anti-affinity with a limit of three and affinity": (
@@ -170,6 +182,13 @@ def test_contradicting_hard_policies_are_both_named(one: GroupPolicy, other: Gro
     with pytest.raises(Invalid) as refused:
         check_policies([one, GroupPolicy(SOFT_ANTI_AFFINITY, SWITCH), other])
     assert f"The policies {one} and {other} contradict each other" in refused.value.message
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_rule_below_one_is_rejected(limit: int) -> None:
+    with pytest.raises(Invalid) as refused:
+        with_rules((GroupPolicy(ANTI_AFFINITY),), {"max_server_per_host": limit})
+    assert refused.value.message == f"The rule max_server_per_host is {limit}; it must be at least 1."
 
 
 def test_with_members_counts_new_members_and_leaves_the_old_state_unchanged() -> None:

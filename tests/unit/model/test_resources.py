@@ -1,6 +1,5 @@
 """Resources: amounts of resource classes, as one value."""
 
-from covey.model.changes import UsageChange
 from covey.model.resources import Resources, server_resources
 
 
@@ -29,8 +28,3 @@ def test_resources_are_multiplied_and_changed_by_copies() -> None:
     assert server.without("DISK_GB") == server_resources(1, 512, 0)
     assert server.with_amount("CUSTOM_GPU", 1)["CUSTOM_GPU"] == 1
     assert server == server_resources(1, 512, 10)
-
-
-def test_logged_change_has_the_amounts_of_every_class() -> None:
-    assert UsageChange(1, 2, 0, 3).amounts == server_resources(2, 0, 3)
-    assert UsageChange(1, 2, 0, 0, (("VF", -1),)).amounts == Resources({"VCPU": 2, "VF": -1})

@@ -17,7 +17,7 @@ from covey import config, notifications
 from covey.model.errors import Invalid, Unavailable
 from covey.model.work import Notification
 from covey.notifications.log import Log
-from covey.notifications.messaging import Messaging, TimedCalls, _message_id
+from covey.notifications.messaging import Messaging, TimedCalls, _Listener, _message_id
 from tests.build import LATER, NOW
 
 if TYPE_CHECKING:
@@ -143,3 +143,17 @@ def test_noop_driver_publishes_nothing() -> None:
     conf = config.load(["/dev/null"])
     conf.set_override("driver", "noop", "notifications")
     assert notifications.build_publisher(conf, cast("Store", None))() == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "wakes"),
+    [
+        ("instance.update", True),
+        ("instance.create.end", True),
+        ("server_group.add_member", True),
+        ("instance.exists", False),
+        ("compute.exception", False),
+    ],
+)
+def test_reading_of_nova_is_caused_by_changes(event: str, *, wakes: bool) -> None:
+    assert _Listener.filter_rule.match({}, "nova-compute:cn1", event, {}, {}) is wakes

@@ -13,9 +13,10 @@ import pytest
 from covey.model.actions import MoveKind
 from covey.model.flavors import Flavor
 from covey.model.groups import Group, GroupPolicy, PolicyKind, ScopeRef
+from covey.model.hosts import Host
 from covey.model.ids import FlavorId, GroupId, HostId, ProjectId, ScopeId, ServerId, UserId
 from covey.model.servers import Details, Fault, PlacementRequest, Power, Server, Task, VmState
-from covey.services.notifications import MOVED, Event, NotificationEmitter
+from covey.services.notifications import MOVED, Event, NotificationEmitter, service_payload
 from covey.storage.store import Transaction
 from tests.build import LATER, NOW
 
@@ -132,7 +133,10 @@ def examples() -> dict[str, Any]:
 def example(event: str, like: str) -> dict[str, Any]:
     """An example that shows no more than what differs from another."""
     base, own = examples()[like], examples()[event]
-    return {**base, **own, "nova_object.data": base["nova_object.data"] | own["nova_object.data"]}
+    data = base["nova_object.data"] | own["nova_object.data"]
+    if "policy" in own["nova_object.data"]:
+        data["policy"] = base["nova_object.data"]["policy"] | own["nova_object.data"]["policy"]
+    return {**base, **own, "nova_object.data": data}
 
 
 def test_new_group_equals_the_example() -> None:
@@ -169,7 +173,9 @@ def test_policies_name_their_scope_and_target() -> None:
     an_emitter().group_changed(rows.as_transaction(), Event.GROUP_CREATED, replace(GROUP, policies=policies))
     data = rows.outbox_rows[0][1]["nova_object.data"]
     assert data["policies"] == ["anti-affinity:rack", "soft-affinity:zone:az-1"]
-    assert (data["policy"], data["rules"]) == ("anti-affinity:rack", {"max_server_per_rack": "2"})
+    rules = {"max_server_per_rack": 2}
+    assert data["rules"] == rules
+    assert data["policy"]["nova_object.data"] == {"name": "anti-affinity:rack", "rules": rules}
 
 
 def test_new_servers_start_and_then_join_their_group_in_one_insert() -> None:
@@ -251,6 +257,21 @@ def test_disabled_notifications_write_nothing() -> None:
     silent.delete_ended(tx, ACTIVE)
     silent.moved(tx, Event.RESIZE_REVERTED, ACTIVE.id)
     assert (rows.outbox_rows, rows.added) == ([], 0)
+
+
+def test_service_that_is_down_equals_the_example() -> None:
+    host = Host(
+        id=HostId(7),
+        uuid="7d6b1d4c-2f4b-4a0a-9f53-8f1d1a6c9b10",
+        name="node-07",
+        zone=None,
+        disabled=False,
+        disabled_reason=None,
+        forced_down=False,
+        updated_at=NOW,
+        agent_down=True,
+    )
+    assert service_payload(host, "nova") == examples()[Event.SERVICE_UPDATED]
 
 
 def test_reference_has_an_example_of_each_event() -> None:

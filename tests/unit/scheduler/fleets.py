@@ -1,12 +1,16 @@
 """Builders of small fleets and requests: a test states only the fields that matter."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Any
 
+from covey.model.fleet_records import AggregateRecord, HostRecord
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind, ScopeRef
 from covey.model.ids import HostId, ScopeId
+from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.model.resources import server_resources
 from covey.scheduler.fleet import Fleet, Mask, Weights
+from covey.scheduler.provider_trees import SHARES
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.plain_fleets import Amounts, PlainAggregate, PlainHost, plain_fleet
 
@@ -37,13 +41,14 @@ def spec(
     *policies: GroupPolicy,
     places: Mapping[int, int] | None = None,
     movers: tuple[tuple[int, int], ...] = (),
+    leaves: int | None = None,
     vcpus: int = 1,
     memory_mb: int = 1024,
     disk_gb: int = 10,
     **fields: Any,
 ) -> RequestSpec:
     """Return a request for one small server, unless the fields differ, in a group with policies, places and movers."""
-    group = GroupView(policies, places or {}, movers)
+    group = GroupView(policies, places or {}, movers, leaves)
     return RequestSpec(server_resources(vcpus, memory_mb, disk_gb), group=group, **fields)
 
 
@@ -69,3 +74,31 @@ def soft_affinity(scope: ScopeRef = HOST, target: str | None = None) -> GroupPol
 
 def hosts_in(fleet: Fleet, mask: Mask) -> set[int]:
     return set(fleet.ids[mask].tolist())
+
+
+def provider(
+    number: int, parent: int | None = None, *, traits: Iterable[str] = (), pool: str | None = None, **has: int
+) -> ProviderRecord:
+    inventories = {name: InventoryRecord(total) for name, total in has.items()}
+    aggregates = frozenset[str]() if pool is None else frozenset({pool})
+    return ProviderRecord(
+        number, f"uuid-{number}", f"p{number}", parent, parent, 0, inventories, frozenset(traits), aggregates
+    )
+
+
+def provider_fleet(*providers: ProviderRecord, racks: Mapping[int, int] | None = None) -> Fleet:
+    """Return a fleet in which every root that does not share is a host, in these racks, by id."""
+    racks = racks or {}
+    hosts = [
+        HostRecord(HostId(each.id), each.name, aggregates=frozenset({racks[each.id]} if each.id in racks else ()))
+        for each in providers
+        if each.parent_id is None and SHARES not in each.traits
+    ]
+    return Fleet(providers, hosts, [AggregateRecord(rack, f"rack-{rack}", RACK.id) for rack in set(racks.values())])
+
+
+def hosts_with_cards(number: int, *cards: Mapping[str, object]) -> list[ProviderRecord]:
+    """Return hosts, from number 1, with these cards each."""
+    ids = count(number + 1)
+    roots = [provider(n, VCPU=8) for n in range(1, number + 1)]
+    return [*roots, *(provider(next(ids), root.id, **card) for root in roots for card in cards)]  # type: ignore[arg-type]

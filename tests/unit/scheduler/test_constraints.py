@@ -1,6 +1,7 @@
 """Each constraint: the hosts that it allows, the counted reasons of the others, and the reason of a single host."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.scheduler.constraints import DYNAMIC, STATIC, Constraint
-from covey.scheduler.constraints.room import Room
 from covey.scheduler.constraints.static import (
     Enabled,
     ForbiddenAggregates,
@@ -21,9 +21,11 @@ from covey.scheduler.constraints.static import (
 )
 from covey.scheduler.decide import allowed_hosts
 from covey.scheduler.explain import explain, host_reasons
-from covey.scheduler.fleet import Fleet
+from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import GroupPolicies
+from covey.scheduler.policies.anti_affinity import AntiAffinity
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import Room
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -219,7 +221,7 @@ CASES = {
         spec(anti_affinity(limit=3), places={1: 3, 2: 4, 3: 2}),
         THREE,
         {3},
-        ["2 already hold 3 of the group"],
+        ["1 already holds 3 of the group", "1 already holds 4 of the group"],
         {2: "the host n2 holds 4 of the group; the limit is 3"},
     ),
     "anti-affinity by rack": Case(
@@ -264,11 +266,53 @@ CASES = {
         ["3 already hold 1 of the group", "1 is in no rack"],
         {3: "the host n3 holds 1 of the group; the limit is 1", 6: "it is in no rack"},
     ),
+    "anti-affinity counts what each host holds, whatever the limit": Case(
+        GroupPolicies(),
+        spec(anti_affinity(), places={1: 3, 2: 1}),
+        THREE,
+        {3},
+        ["1 already holds 1 of the group", "1 already holds 3 of the group"],
+        {1: "the host n1 holds 3 of the group; the limit is 1"},
+    ),
     "affinity allows the first member in any rack": Case(
         GroupPolicies(), spec(affinity(RACK)), RACKS, {1, 2, 3, 4, 5}, ["1 is in no rack"], {6: "it is in no rack"}
     ),
-    "affinity ignores a member in no domain": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 2, 99: 1}), RACKS, {1, 2, 3, 4, 5}
+    "affinity is unsatisfiable while a member is in no rack": Case(
+        GroupPolicies(),
+        spec(affinity(RACK), places={6: 1, 3: 1}),
+        RACKS,
+        set(),
+        ["1 is in no rack", "5 are excluded because 1 member of the group is in no rack"],
+        {3: "1 member of the group is in no rack", 6: "it is in no rack"},
+    ),
+    "affinity is unsatisfiable while all members are in no rack": Case(
+        GroupPolicies(),
+        spec(affinity(RACK), places={6: 2}),
+        RACKS,
+        set(),
+        ["1 is in no rack", "5 are excluded because 2 members of the group are in no rack"],
+        {1: "2 members of the group are in no rack"},
+    ),
+    "affinity ignores members on unknown hosts": Case(
+        GroupPolicies(), spec(affinity(RACK), places={99: 1}), RACKS, {1, 2, 3, 4, 5}
+    ),
+    "a member in no rack may move to the rack of the others": Case(
+        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, leaves=6), RACKS, {3, 4}
+    ),
+    "the first of the members in no rack may move to any rack": Case(
+        GroupPolicies(), spec(affinity(RACK), places={6: 1}, leaves=6), RACKS, {1, 2, 3, 4, 5}
+    ),
+    "a member in a rack stays there while another is in no rack": Case(
+        GroupPolicies(), spec(affinity(RACK), places={6: 1}, leaves=1), RACKS, set()
+    ),
+    "affinity counts a member on a host in two racks in both": Case(
+        GroupPolicies(), spec(affinity(RACK), places={3: 1}), AMBIGUOUS, {1, 2}
+    ),
+    "anti-affinity counts a member on a host in two racks in both": Case(
+        GroupPolicies(), spec(anti_affinity(RACK), places={3: 1}), AMBIGUOUS, set()
+    ),
+    "affinity while a member moves from a host in two racks to one of them": Case(
+        GroupPolicies(), spec(affinity(RACK), places={3: 1, 1: 1}, movers=((3, 1),)), AMBIGUOUS, {1}
     ),
     "affinity requires the rack of the group": Case(
         GroupPolicies(),
@@ -313,7 +357,7 @@ CASES = {
         GroupPolicies(), spec(affinity(RACK), places={1: 1, 2: 1}, movers=((1, 2),)), RACKS, {1, 2}
     ),
     "affinity while the only member moves out of no rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, {3, 4}
+        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, set()
     ),
     "affinity while one of two members moves": Case(
         GroupPolicies(), spec(affinity(RACK), places={1: 2, 3: 1}, movers=((1, 3),)), RACKS, {1, 2}
@@ -381,8 +425,27 @@ def test_rejected_hosts_are_counted_by_reason(case: Case) -> None:
 
 @pytest.mark.parametrize("case", EXPLAINED.values(), ids=EXPLAINED)
 def test_rejected_host_has_its_reason(case: Case) -> None:
-    sentences = {number: case.constraint.explain_host(case.spec, case.fleet, number - 1) for number in case.sentences}
+    rows = np.array([number - 1 for number in case.sentences], dtype=np.intp)
+    found = case.constraint.explain_hosts(case.spec, case.fleet, rows)
+    sentences = {row + 1: sentence for same, sentence in found for row in same.tolist()}
     assert sentences == case.sentences
+
+
+def test_reasons_of_many_hosts_look_at_each_policy_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, mask = [], AntiAffinity.mask
+
+    def count(*given: Any) -> Mask:
+        looks.append(given)
+        return mask(*given)
+
+    monkeypatch.setattr(AntiAffinity, "mask", count)
+    racks = [domain(1000 + n, *range(10 * n + 1, 10 * n + 11)) for n in range(30)]
+    found = host_reasons(
+        spec(anti_affinity(RACK), places=dict.fromkeys(range(1, 301, 10), 1)), fleet(*hosts(300), *racks)
+    )
+    assert found["n300"] == "the rack 1029 holds 1 of the group; the limit is 1"
+    assert len(set(found.values())) == 30
+    assert len(looks) == 2
 
 
 @pytest.mark.parametrize("case", COUNTED.values(), ids=COUNTED)

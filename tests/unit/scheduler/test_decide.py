@@ -108,7 +108,7 @@ def test_negative_multipliers_fill_one_host_after_another() -> None:
     )
 
 
-def test_forced_host_needs_only_free_capacity() -> None:
+def test_forced_host_needs_free_capacity_and_no_isolation() -> None:
     requested = spec(
         anti_affinity(),
         affinity(RACK, "9"),
@@ -116,10 +116,12 @@ def test_forced_host_needs_only_free_capacity() -> None:
         forced=True,
         requirements=HostRequirements(zone="az-9", required_traits=frozenset({"A"}), only_hosts=frozenset({1})),  # type: ignore[arg-type]
     )
-    off = fleet(host(1, enabled=False, up=False), host(2), domain(3, 1, projects=frozenset({"shop"})))
+    off = fleet(host(1, enabled=False, up=False), host(2))
     assert decide(requested, off, 1).chosen == (1,)
     assert decide(requested, fleet(host(1, used=(8, 0, 0)), host(2)), 1).chosen == ()
     assert decide(requested, fleet(host(2)), 1).chosen == ()
+    reserved = domain(3, 1, projects=frozenset({"shop"}))
+    assert decide(requested, fleet(host(1), host(2), reserved), 1).chosen == ()
 
 
 def test_decision_records_the_candidate_count_and_the_seed() -> None:

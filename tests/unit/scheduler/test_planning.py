@@ -13,11 +13,11 @@ from covey.model.errors import Conflict, CoveyError, Invalid, OverQuota
 from covey.model.groups import GroupPolicy, GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
 from covey.model.quotas import UNLIMITED
-from covey.model.resources import server_resources
+from covey.model.resources import resource_request, server_resources
 from covey.model.servers import Details, Fault, HostRequirements, PlacementRequest, Server, VmState
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.fleet import Fleet
-from covey.scheduler.planning import PlanningContext, plan, return_room
+from covey.scheduler.planning import PlanningContext, plan, return_room, take_room
 from tests.build import NOW, a_flavor
 from tests.unit.scheduler.fleets import anti_affinity, fleet, host, hosts
 
@@ -25,13 +25,15 @@ WEB, ALICE = ProjectId("web"), UserId("alice")
 GROUP = GroupId("g")
 FIRST = ServerId("00000000-0000-7000-8000-000000000000")
 FLAVOR = a_flavor("small", vcpus=2, memory_mb=1024, disk_gb=10)
-NO_LIMITS = dict.fromkeys(("instances", "cores", "ram", "server_group_members"), UNLIMITED)
+NO_LIMITS = dict.fromkeys(("instances", "cores", "ram", "server_group_members", "metadata_items"), UNLIMITED)
 
 
 def request(name: str = "s", **fields: Any) -> ServerRequest:
     """Return a request; fields of its resolved objects are accepted beside its own fields."""
+    flavor = fields.pop("flavor", FLAVOR)
     resolved = ResolvedRequest(
-        flavor=fields.pop("flavor", FLAVOR),
+        flavor=flavor,
+        resources=resource_request(flavor),
         placement=PlacementRequest(forced=fields.pop("forced", False)),
         requirements=HostRequirements(WEB, **fields.pop("requirements", {})),
         refusal=fields.pop("refusal", None),
@@ -75,16 +77,16 @@ def free(of: Fleet) -> list[list[int]]:
 
 
 class TestOutcomes:
-    def test_server_gets_a_host_and_its_amounts_are_taken(self) -> None:
+    def test_server_gets_a_host_and_the_plan_lists_its_amounts(self) -> None:
         there = fleet(host(1))
         result = plan([request(tags=frozenset({"blue"}))], context(), there)
         (server,) = servers(result.outcomes[0])
         assert (server.id, server.name, server.host_id, server.host_name) == (FIRST, "s", 1, "n1")
         assert (server.vm_state, server.created_at, server.tags) == (VmState.BUILDING, NOW, frozenset({"blue"}))
         assert (server.placement.seed, server.placement.candidates, server.placement.hosts) == (7, 1, 1)
-        assert result.new_servers == [NewServer(server, "req-1", {1: server_resources(2, 1024, 10)})]
+        assert result.placed == [NewServer(server, "req-1", {1: server_resources(2, 1024, 10)})]
         assert result.taken == [((1,), server_resources(2, 1024, 10))]
-        assert free(there) == [[6], [7168], [90]]
+        assert free(there) == free(fleet(host(1)))
 
     def test_equal_inputs_give_equal_plans(self) -> None:
         requests = [request(f"s{i}", seed=i, first_id=ServerId(str(uuid.UUID(int=i)))) for i in range(20)]
@@ -131,7 +133,7 @@ class TestRefusals:
     def test_refused_request_has_a_reason_and_no_server(self) -> None:
         result = plan([request(flavor=replace(FLAVOR, vcpus=9))], context(), fleet(*hosts(3)))
         assert explained(result.outcomes[0]) == ("of 3 hosts: 3 lack VCPUs", "of 3 hosts: 3 lack VCPUs")
-        assert result.new_servers == []
+        assert result.servers == []
 
     def test_message_for_tenants_may_differ_from_the_details(self) -> None:
         result = plan([request(flavor=replace(FLAVOR, vcpus=9))], context(), fleet(*hosts(3)))
@@ -160,7 +162,7 @@ class TestRefusals:
     def test_unknown_zone_is_invalid(self) -> None:
         result = plan([request(requirements={"zone": "moon"})], context(), fleet(*hosts(2)))
         assert isinstance(result.outcomes[0], Invalid)
-        assert result.new_servers == []
+        assert result.servers == []
 
     def test_host_that_was_full_is_avoided_unless_forced(self) -> None:
         avoid = context(avoid=frozenset({HostId(1)}))
@@ -224,7 +226,7 @@ class TestIdempotency:
     KEY = (WEB, "k")
 
     def repeated(self, fingerprint: str = "f") -> ServerRequest:
-        return request(idempotency_key="k", fingerprint=fingerprint)
+        return request(key=(WEB, "k"), fingerprint=fingerprint)
 
     def test_new_key_stores_its_answer(self) -> None:
         result = plan([self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
@@ -240,7 +242,7 @@ class TestIdempotency:
     def test_key_used_twice_in_one_plan_creates_one_server(self) -> None:
         result = plan([self.repeated(), self.repeated()], context(answers={self.KEY: None}), fleet(*hosts(2)))
         assert result.outcomes[0] == result.outcomes[1]
-        assert len(result.new_servers) == 1
+        assert len(result.servers) == 1
 
     def test_key_of_another_request_is_a_conflict(self) -> None:
         result = plan([self.repeated("other")], context(answers={self.KEY: ("f", [FIRST])}), fleet(*hosts(2)))
@@ -255,10 +257,17 @@ class TestIdempotency:
 
 
 class TestRoom:
-    def test_returned_amounts_restore_the_fleet(self) -> None:
+    def test_plan_leaves_the_fleet_as_it_is(self) -> None:
+        there = fleet(*hosts(5))
+        plan([request(count=7), request(), request(count=2)], context(), there)
+        assert free(there) == free(fleet(*hosts(5)))
+
+    def test_room_of_a_plan_is_taken_and_returned(self) -> None:
         there = fleet(*hosts(5))
         result = plan([request(count=7), request(), request(count=2)], context(), there)
-        assert free(there) != free(fleet(*hosts(5)))
+        take_room(there, result)
+        taken = np.array(free(fleet(*hosts(5)))) - free(there)
+        assert taken.sum(axis=1).tolist() == [20, 10240, 100]
         return_room(there, result)
         assert free(there) == free(fleet(*hosts(5)))
 

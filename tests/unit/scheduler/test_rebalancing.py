@@ -1,14 +1,17 @@
 """Rebalance plans: the fewest moves that repair the violations, in an order in which each move is allowed."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId, ProjectId
-from covey.model.resources import server_resources
+from covey.model.resources import GranularGroup, Resources, server_resources
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.provider_trees import SHARES
 from covey.scheduler.rebalancing import Member, Move, Plan, hosts_after, is_still_valid, plan
 from covey.scheduler.request_spec import HostRequirements
 from tests.plain_fleets import Amounts, PlainAggregate, PlainHost
@@ -21,6 +24,9 @@ from tests.unit.scheduler.fleets import (
     fleet,
     host,
     hosts,
+    hosts_with_cards,
+    provider,
+    provider_fleet,
     soft_affinity,
     soft_anti_affinity,
 )
@@ -351,3 +357,135 @@ def test_plan_stays_valid_while_its_moves_are_allowed() -> None:
 )
 def test_plan_becomes_invalid(policies: list[GroupPolicy], group: list[Member], where: Fleet) -> None:
     assert not is_still_valid(policies, group, where, [Move("m0000", HostId(1), HostId(3))])
+
+
+# Any resource class, on hosts and in provider trees
+
+GPU = "CUSTOM_GPU"
+ONE_GPU = Resources({"VCPU": 1, GPU: 1})
+
+
+def with_gpus(held: list[Mapping[int, int]], amounts: Resources = ONE_GPU, **fields: Any) -> list[Member]:
+    """Return members that hold GPUs of providers, by id; the first key of each is their host, which serves the rest."""
+    rest = amounts.without(GPU)
+    return [
+        Member(
+            f"m{i:04}",
+            HostId(next(iter(gpus))),
+            amounts,
+            ANYWHERE,
+            movable=True,
+            held={
+                provider: Resources({**(rest if provider == next(iter(gpus)) else {}), GPU: number})
+                for provider, number in gpus.items()
+            },
+            **fields,
+        )
+        for i, gpus in enumerate(held)
+    ]
+
+
+def used(where: Fleet, group: list[Member]) -> Fleet:
+    """Let the members take what they hold."""
+    where.take_all(use for member in group for use in (member.held or {}).items())
+    return where
+
+
+def test_member_moves_to_a_host_that_has_its_custom_class_free() -> None:
+    group = with_gpus([{1: 1}, {1: 1}])
+    where = used(provider_fleet(*(provider(n, VCPU=8, CUSTOM_GPU=free) for n, free in ((1, 2), (2, 0), (3, 1)))), group)
+    result = planned([anti_affinity()], group, where)
+    assert [(move.source, move.destination) for move in result.moves] == [(1, 3)]
+    assert (result.after, result.optimal) == ((), True)
+
+
+def test_member_stays_if_no_host_has_its_custom_class_free() -> None:
+    group = with_gpus([{1: 1}, {1: 1}])
+    where = used(provider_fleet(provider(1, VCPU=8, CUSTOM_GPU=2), provider(2, VCPU=8)), group)
+    result = planned([anti_affinity()], group, where)
+    assert (result.moves, len(result.after)) == ((), 1)
+
+
+def test_member_moves_to_a_host_whose_card_is_free() -> None:
+    """Hosts 1 to 3 with cards 4 to 6, of which another server holds number 5."""
+    group = with_gpus([{1: 0, 4: 1}, {1: 0, 4: 1}])
+    where = used(provider_fleet(*hosts_with_cards(3, {GPU: 2})), group)
+    where.take_all([(5, Resources({GPU: 2}))])
+    result = planned([anti_affinity()], group, where)
+    assert [(move.source, move.destination) for move in result.moves] == [(1, 3)]
+    assert (result.after, result.optimal) == ((), True)
+
+
+def test_members_fill_the_cards_of_a_host_and_no_more() -> None:
+    group = with_gpus([{1: 0, 4: 1}] * 4)
+    where = used(provider_fleet(*hosts_with_cards(3, {GPU: 4}), racks={1: 7, 2: 8, 3: 8}), group)
+    where.take_all([(5, Resources({GPU: 3})), (6, Resources({GPU: 4}))])
+    result = planned([soft_anti_affinity(RACK)], group, where)
+    assert [move.destination for move in result.moves] == [2]
+
+
+def test_planned_move_is_valid_as_long_as_a_card_of_its_destination_is_free() -> None:
+    """Hosts 1 and 2 with cards 3 and 4."""
+    group, step = with_gpus([{1: 0, 3: 1}, {1: 0, 3: 1}]), [Move("m0000", HostId(1), HostId(2))]
+    where = used(provider_fleet(*hosts_with_cards(2, {GPU: 2}), racks={1: 7, 2: 8}), group)
+    for expected in (True, True, False):
+        assert is_still_valid([anti_affinity(RACK)], group, where, step) is expected
+        where.take_all([(4, Resources({GPU: 1}))])
+
+
+def test_plan_avoids_trees_whose_providers_do_not_combine() -> None:
+    """The cards of hosts 2 to 4 have one of two required traits each, and host 5 has one itself."""
+    needs = HostRequirements(required_traits=frozenset({"CUSTOM_A", "CUSTOM_B"}))
+    cards = [
+        each
+        for n in (2, 3, 4)
+        for each in (
+            provider(n, VCPU=8),
+            provider(10 * n, n, traits=["CUSTOM_A"], CUSTOM_GPU=1),
+            provider(10 * n + 1, n, traits=["CUSTOM_B"], CUSTOM_GPU=1),
+        )
+    ]
+    good = [
+        each
+        for n in (1, 5)
+        for each in (provider(n, VCPU=8, traits=["CUSTOM_A"]), provider(10 * n, n, traits=["CUSTOM_B"], CUSTOM_GPU=2))
+    ]
+    group = [replace(member, requirements=needs) for member in with_gpus([{1: 0, 10: 1}, {1: 0, 10: 1}])]
+    where = used(provider_fleet(*good, *cards, racks={n: n for n in range(1, 6)}), group)
+    result = planned([anti_affinity(RACK)], group, where)
+    assert [(move.source, move.destination) for move in result.moves] == [(1, 5)]
+    assert (result.after, result.blocked) == ((), ())
+
+
+def test_moves_between_hosts_of_one_pool_need_its_room_twice() -> None:
+    """A member holds its place until it has arrived."""
+    amounts = Resources({"VCPU": 1, "DISK_GB": 10})
+    group = [
+        Member(
+            f"m{i}",
+            HostId(1),
+            amounts,
+            ANYWHERE,
+            movable=True,
+            held={1: Resources({"VCPU": 1}), 9: Resources({"DISK_GB": 10})},
+        )
+        for i in range(2)
+    ]
+    for free, moves in ((9, 0), (10, 1)):
+        pool = provider(9, traits=[SHARES], pool="pool", DISK_GB=20 + free)
+        where = used(provider_fleet(*(provider(n, VCPU=8, pool="pool") for n in (1, 2)), pool), group)
+        assert len(planned([anti_affinity()], group, where).moves) == moves
+
+
+def test_granular_groups_are_served_apart_at_the_destination() -> None:
+    pair = tuple(GranularGroup(suffix, Resources({GPU: 1})) for suffix in "12")
+    cpu = Resources({"VCPU": 1})
+    held = {1: cpu, 4: Resources({GPU: 1}), 5: Resources({GPU: 1})}
+    group = [
+        Member(f"m{i}", HostId(1), cpu, ANYWHERE, movable=True, granular=pair, isolate=True, held=held)
+        for i in range(2)
+    ]
+    where = used(provider_fleet(*hosts_with_cards(3, {GPU: 2}, {GPU: 2})), group)
+    where.take_all([(6, Resources({GPU: 2}))])  # one card of host 2 is full
+    result = planned([anti_affinity()], group, where)
+    assert [move.destination for move in result.moves] == [3]

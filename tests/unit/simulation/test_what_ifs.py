@@ -1,11 +1,17 @@
 """What if a rack were drained, a zone lost, hosts added?"""
 
+from dataclasses import replace
+
 import pytest
 
 from covey.model.errors import Invalid
+from covey.model.providers import InventoryRecord, ProviderRecord
+from covey.model.resources import Resources
+from covey.scheduler.decide import decide
+from covey.scheduler.request_spec import RequestSpec
 from covey.simulation.initial_state import InitialState
 from covey.simulation.what_ifs import Add, Drain, Lose, WhatIf
-from tests.unit.simulation.runs import boots, replayed, start, stream
+from tests.unit.simulation.runs import a_cloud, boots, replayed, start, stream
 
 
 def names(begin: InitialState, place: str) -> set[str]:
@@ -78,3 +84,16 @@ def test_what_ifs_combine() -> None:
 def test_unknown_place_is_rejected_before_the_run(what_if: WhatIf, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint):
         what_if.check(start())
+
+
+def test_added_hosts_have_the_child_providers_of_the_host_that_they_copy() -> None:
+    begin = start(hosts=2, zones=1, racks_per_zone=1)
+    first = begin.hosts[0].id
+    card = ProviderRecord(900, "card", "card", first, first, 0, {"CUSTOM_GPU": InventoryRecord(2, used=2)})
+    cloud = a_cloud(replace(begin, providers=[*begin.providers, card]))
+    cloud.add_hosts(2, "rack")
+    gpus = Resources({"VCPU": 1, "CUSTOM_GPU": 1})
+    decision = decide(RequestSpec(gpus, count=9), cloud.fleet, 1)
+    assert [cloud.fleet.names[cloud.fleet.row_of[host]] for host in sorted(decision.chosen)] == [
+        "added-1", "added-1", "added-2", "added-2",
+    ]  # fmt: skip

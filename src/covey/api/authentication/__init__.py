@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from covey.model.access import Actor
+from covey.ports import Accounts
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -19,6 +20,10 @@ class Authenticator(Protocol):
 
     def __call__(self, environ: "WSGIEnvironment") -> Actor:
         """Return the request's actor. Raises Unauthorized."""
+
+
+class AuthenticationMethod(Authenticator, Accounts, Protocol):
+    """An authenticator that knows its users' accounts."""
 
 
 @dataclass(frozen=True, slots=True)

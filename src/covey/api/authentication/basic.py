@@ -19,7 +19,8 @@ import yaml
 from covey.api.authentication import Project
 from covey.api.authentication.password_checks import PasswordChecks
 from covey.model.access import Actor, with_implied_roles
-from covey.model.errors import Busy, Invalid, Unauthorized
+from covey.model.control_characters import CONTROL
+from covey.model.errors import Busy, Invalid, Unauthorized, Unavailable
 from covey.model.ids import ProjectId, UserId
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ log = structlog.get_logger()
 _MAX_CACHED_CREDENTIALS = 10_000
 _MAX_HEADER_BYTES = 1024
 RELOAD_INTERVAL_S = 1.0
+GRACE_S = 5.0  # for a file that an editor is writing
 
-_TEXT = {"type": "string", "minLength": 1, "maxLength": 255}
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 255, "not": {"pattern": CONTROL.pattern}}
 _SCHEMA = {
     "type": "object",
     "properties": {
@@ -74,12 +76,16 @@ class User:
 
 
 class UsersFile:
-    """Users by name, and their projects. Raises Invalid for a file that cannot be read or is not valid."""
+    """Users by name, and their projects. Raises Invalid for a file that cannot be read or is not valid.
+
+    A file that becomes so later keeps its users for GRACE_S; then no user is known, since any may have been removed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._stamp = self._read_stamp()
+        self._stamp: tuple[int, int] | None = self._read_stamp()
+        self._failed_at: float | None = None  # when the file was first found unusable
         self._users, self._projects = _load(path)
         self._next_reload = time.monotonic() + RELOAD_INTERVAL_S
 
@@ -89,7 +95,10 @@ class UsersFile:
         return max((int(user.password_hash[4:6]) for user in self._users.values()), default=12)
 
     def find(self, name: str) -> User | None:
+        """Return a user or None. Raises Unavailable for a file that has been unusable for GRACE_S."""
         self._refresh()
+        if self._failed_at is not None and time.monotonic() > self._failed_at + GRACE_S:
+            raise Unavailable("The users file of this service cannot be used. Tell its operator.")
         return self._users.get(name)
 
     def projects(self) -> Sequence[Project]:
@@ -104,25 +113,39 @@ class UsersFile:
             try:
                 stamp = self._read_stamp()
                 if stamp != self._stamp:
-                    self._stamp = stamp
                     self._users, self._projects = _load(self._path)
-            except Invalid as error:  # the previous users stay valid
-                log.warning("users_file.reload_failed", reason=error.message)
+                    self._stamp = stamp
+                self._failed_at = None
+            except Invalid as error:
+                self._stamp = None
+                self._failed_at = self._failed_at or time.monotonic()
+                log.error("users_file.reload_failed", reason=error.message)  # noqa: TRY400 -- the operator's error
 
     def _read_stamp(self) -> tuple[int, int]:
         try:
             status = self._path.stat()
         except OSError as error:
-            raise Invalid(
-                f"Cannot read the users file {self._path}: {error.strerror}. "
-                "Create it (see docs/reference/users-file.md), or set [api] users_file."
-            ) from error
+            raise _cannot_read(self._path, error) from error
         return status.st_mtime_ns, status.st_size
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise _cannot_read(path, error) from error
+
+
+def _cannot_read(path: Path, error: OSError) -> Invalid:
+    return Invalid(
+        f"Cannot read the users file {path}: {error.strerror}. "
+        "Create it (see docs/reference/users-file.md), or set [api] users_file."
+    )
 
 
 def _load(path: Path) -> tuple[dict[str, User], list[Project]]:
     try:
-        document = yaml.safe_load(path.read_text())
+        document = yaml.safe_load(_read(path))
         jsonschema.validate(document, _SCHEMA)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Invalid(f"{path}: not a YAML file: {error}") from error
@@ -211,6 +234,11 @@ class BasicAuth:
                 self._cache = {}
             self._cache[fingerprint] = (self._clock() + self._cache_s, user)
         return user
+
+    def remaining_roles(self, user: UserId, project: ProjectId, roles: frozenset[str]) -> frozenset[str]:
+        """Return those of the roles that the users file still gives the user in the project."""
+        found = self._users.find(user)
+        return roles & found.actor.roles if found is not None and found.actor.project_id == project else frozenset()
 
     def project(self, project_id: str) -> Project | None:
         return next((p for p in self._users.projects() if p.id == project_id), None)

@@ -66,6 +66,7 @@ class Webhooks:
     def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
         if "V" not in query_lists(req):
             raise Plain("The query parameter V is missing: it is the webhook's version, as in V=2.")
+        self.service.require(key)  # a body for an unknown receiver is not read
         action = self.service.trigger(key, _inputs(req))
         resp.status, resp.location = falcon.HTTP_202, req.link(f"/v1/actions/{action.id}")
         resp.media = {"action": action.id}

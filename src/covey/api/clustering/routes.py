@@ -29,7 +29,9 @@ def routes(parts: "AppParts") -> "list[Route]":
     profile_types = Types("profile_type", PROFILE_TYPES, access)
     policy_types = Types("policy_type", POLICY_TYPES, access)
     receivers = Receivers(services.receivers)
-    view = NodeView(ServerView(access, parts.settings.default_zone, parts.settings.show_counts))
+    view = NodeView(
+        ServerView(access, parts.services.host_ids.of, parts.settings.default_zone, parts.settings.show_counts)
+    )
     clusters, nodes = Clusters(services.clusters, view), Nodes(services.nodes, view)
     cluster_actions, bindings = ClusterActions(services), Bindings(services.bindings)
     actions, events = Actions(services.actions), Events(services.events)

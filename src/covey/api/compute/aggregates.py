@@ -6,9 +6,10 @@ import falcon
 
 from covey.api.compute import schemas
 from covey.api.compute.identifiers import integer, no_such_action, single_action
-from covey.api.compute.microversions import AGGREGATE_UUID, IMAGE_CACHE
+from covey.api.compute.microversions import AGGREGATE_UUID, COVEY, IMAGE_CACHE
 from covey.api.requests import Json, Request, read_body, read_json, read_query
 from covey.api.times import microseconds
+from covey.api.validation import is_true
 from covey.api.versions import Version, only_from
 from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.errors import Invalid
@@ -44,7 +45,8 @@ class Aggregates:
         self._respond(req, resp, self.service.update(req.actor, integer(key), change))
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self.service.delete(req.actor, integer(key))
+        force = req.version >= COVEY and is_true(read_query(req, schemas.AGGREGATE_DELETE).get("force", False))
+        self.service.delete(req.actor, integer(key), force=force)
         resp.status = falcon.HTTP_200
 
     def on_post_action(self, req: Request, resp: falcon.Response, key: str) -> None:

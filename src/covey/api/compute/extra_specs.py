@@ -10,7 +10,7 @@ from covey.api.compute import schemas
 from covey.api.compute.microversions import CHECKED_EXTRA_SPECS
 from covey.api.requests import Request, read_body, read_query
 from covey.model.errors import Invalid
-from covey.model.flavor_requests import check_spec
+from covey.model.resources import check_spec
 from covey.services.flavors import Flavors as Service
 
 _MAX_LENGTH = 255

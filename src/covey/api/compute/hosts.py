@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import urlencode
 
 import falcon
@@ -22,6 +23,7 @@ from covey.api.validation import is_true
 from covey.api.versions import Version, only_before
 from covey.model.errors import Invalid, NotFound
 from covey.model.hosts import COMPUTE_BINARY, Host, HostSummary, HostUsage
+from covey.ports import Clock
 from covey.services.hosts import HostChange, HostPage, HostQuery
 from covey.services.hosts import Hosts as Service
 
@@ -37,6 +39,7 @@ class Hypervisors:
 
     service: Service
     max_limit: int
+    clock: Clock
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         self._list(req, resp, "list")
@@ -47,12 +50,17 @@ class Hypervisors:
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, schemas.HYPERVISOR_SHOW.at(req.version))
         found = self.service.hypervisor(req.actor, host_key(req, key))
-        resp.media = {"hypervisor": self._with_servers([_full(found, req.version)], [found], query, req.version)[0]}
+        resp.media = {
+            "hypervisor": self._with_servers([_full(found, req.version, self.clock())], [found], query, req.version)[0]
+        }
 
     @only_before(HYPERVISOR_USAGE_GONE)
     def on_get_uptime(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self.service.hypervisor(req.actor, host_key(req, key), "uptime")
-        raise falcon.HTTPNotImplemented(description="The requested functionality is not supported.")
+        found = self.service.hypervisor(req.actor, host_key(req, key), "uptime")
+        uptime = _uptime(found, self.clock())
+        if uptime is None:
+            raise Invalid(f"Compute service of {found.name} is unavailable at this time.")
+        resp.media = {"hypervisor": _short(found, req.version) | {"uptime": uptime}}
 
     @only_before(UUIDS_FOR_HOSTS)
     def on_get_search(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -92,8 +100,8 @@ class Hypervisors:
         page = self.service.hypervisors(req.actor, HostQuery(pattern, marker, limit), rule, usage=usage)
         if pattern is not None and not page.hosts:
             raise _no_match(pattern)
-        show = _full if detailed else _short
-        shown = [show(host, req.version) for host in page.hosts]
+        now = self.clock()
+        shown = [_full(host, req.version, now) if detailed else _short(host, req.version) for host in page.hosts]
         resp.media = {"hypervisors": self._with_servers(shown, page.hosts, query, req.version)}
         if page.more:
             follow = urlencode({**query, "marker": _id(page.hosts[-1], req.version)})
@@ -226,7 +234,20 @@ def _short(host: HostSummary, version: Version) -> Json:
     }
 
 
-def _full(host: HostSummary, version: Version) -> Json:
+def _uptime(host: HostSummary, now: datetime) -> str | None:
+    """Return for how long a host has been up, as `uptime` prints it; None for a host that is down.
+
+    It counts from the last change of the host's state.
+    """
+    if not host.up:
+        return None
+    hours, minutes = divmod(max(0, int((now - host.updated_at).total_seconds())) // 60, 60)
+    days, hours = divmod(hours, 24)
+    before = f"{days} day{'s' * (days != 1)}, " if days else ""
+    return f"{now:%H:%M:%S} up {before}{hours}:{minutes:02}"
+
+
+def _full(host: HostSummary, version: Version, now: datetime) -> Json:
     doc: Json = {
         **_short(host, version),
         "hypervisor_type": HYPERVISOR_TYPE,
@@ -235,7 +256,7 @@ def _full(host: HostSummary, version: Version) -> Json:
         "service": {"id": _id(host, version), "host": host.name, "disabled_reason": host.disabled_reason},
     }
     if version >= HYPERVISOR_USAGE_GONE:
-        doc["uptime"] = None
+        doc["uptime"] = _uptime(host, now)
         return doc
     doc |= _usage(host.usage)
     doc["cpu_info"] = {} if version >= CPU_INFO_AS_OBJECT else "{}"

@@ -25,8 +25,8 @@ def bounded(digits: str) -> int:
 
 
 def page_size(query: Mapping[str, str], max_limit: int) -> int:
-    """Return the size of a page: `limit` up to the maximum, or the maximum without a limit or with 0."""
-    return min(bounded(query.get("limit", "")) or max_limit, max_limit)
+    """Return the size of a page: `limit` up to the maximum, or the maximum without a limit. 0 is an empty page."""
+    return min(bounded(query["limit"]), max_limit) if "limit" in query else max_limit
 
 
 def host_key(req: Request, text: str) -> str:
@@ -38,7 +38,9 @@ def host_key(req: Request, text: str) -> str:
 
 def single_action(body: object) -> str:
     """Return the only key of an action's body. Raises Invalid for none or several."""
-    if not isinstance(body, dict) or len(body) != 1:
+    if isinstance(body, dict) and len(body) > 1:
+        raise Invalid(f"Malformed request body: it has {len(body)} actions ({', '.join(map(str, body))}); send one.")
+    if not isinstance(body, dict) or not body:
         raise Invalid("Malformed request body")
     return str(next(iter(body)))
 

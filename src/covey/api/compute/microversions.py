@@ -5,11 +5,17 @@ from covey.api.versions import Version, VersionRange
 FIRST = Version(2, 1)
 """The minimum, and the default of a request without a version."""
 
+KEYPAIR_TYPE = Version(2, 2)
+"""Key pairs have a `type`. Creating one is 201, deleting one 204."""
+
 ADMIN_ATTRIBUTES = Version(2, 3)
 """Administrators see further attributes of a server: hostname, reservation id, launch index."""
 
 LOCKED = Version(2, 9)
 """Servers show `locked`."""
+
+KEYPAIR_USER = Version(2, 10)
+"""Administrators manage the key pairs of another user by `user_id`."""
 
 FORCED_DOWN = Version(2, 11)
 """Services show `forced_down`. `PUT /os-services/force-down` exists."""
@@ -29,8 +35,14 @@ HOST_STATUS = Version(2, 16)
 DESCRIPTION = Version(2, 19)
 """Servers have a `description`."""
 
+DELETED_ACTIONS = Version(2, 21)
+"""The instance actions of a deleted server are shown."""
+
 MIGRATION_TYPES = Version(2, 23)
 """Migrations show `migration_type`."""
+
+ABORT_LIVE_MIGRATION = Version(2, 24)
+"""`DELETE /servers/{id}/migrations/{id}` ends a live migration."""
 
 LIVE_BLOCK_AUTO = Version(2, 25)
 """`os-migrateLive` takes `block_migration: auto`, and no `disk_over_commit`."""
@@ -47,8 +59,14 @@ EVACUATE_FORCE = Version(2, 29)
 LIVE_FORCE = Version(2, 30)
 """`os-migrateLive` takes `force`."""
 
+NETWORK_TAGS = Version(2, 32)
+"""A network has a `tag` when a server is created."""
+
 HYPERVISOR_PAGING = Version(2, 33)
 """Hypervisors are paginated: `limit`, `marker`, `hypervisors_links`."""
+
+KEYPAIR_PAGING = Version(2, 35)
+"""Key pairs are paginated: `limit`, `marker`, `keypairs_links`."""
 
 NETWORK_QUOTAS_GONE = Version(2, 36)
 """Quota sets and limits no longer show floating ips, fixed ips, security groups and their rules."""
@@ -144,6 +162,9 @@ HOSTNAME = Version(2, 90)
 UNSHELVE_HOST = Version(2, 91)
 """`unshelve` takes a `host`."""
 
+KEYPAIR_IMPORT_ONLY = Version(2, 92)
+"""A key pair needs a `public_key`, since none is generated; names may contain `@` and `.`."""
+
 PINNED_ZONE = Version(2, 96)
 """Servers show `pinned_availability_zone`."""
 
@@ -157,8 +178,12 @@ STRICT_SHOWS = Version(2, 102)
 """Flavors no longer have `rxtx_factor` and `OS-FLV-DISABLED:disabled`. Unknown query parameters are 400 on the routes
 that take none."""
 
+PINNED_ZONE_UPDATED = Version(2, 104)
+"""`PUT /servers/{id}` takes `pinned_availability_zone`: null, or the zone that the server is in."""
+
 COVEY = Version(2, 1000)
 """Covey's own version, and the maximum. Server groups have several policies with rules; they can be changed, audited,
-previewed and rebalanced. `GET /servers/{id}/placement`, `POST /os-placement-explain` and `/os-policy-scopes` exist."""
+previewed and rebalanced. `GET /servers/{id}/placement`, `POST /os-placement-explain`, `/os-policy-scopes` and
+`/os-drains` exist."""
 
-VERSIONS = VersionRange("compute", FIRST, COVEY, legacy_header="X-OpenStack-Nova-API-Version")
+VERSIONS = VersionRange("compute", FIRST, COVEY, legacy_header="X-OpenStack-Nova-API-Version", alias="covey")

@@ -1,5 +1,6 @@
 """/os-placement-explain: for each host, why it can or cannot take a server."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import falcon
@@ -9,6 +10,7 @@ from covey.api.compute import schemas
 from covey.api.requests import Request, read_body
 from covey.api.validation import Schema
 from covey.api.versions import only_from
+from covey.model.resources import Resources
 from covey.services.explanations import ExplainRequest, Explanations, PlacementQuery
 
 EXPLAIN = Schema(
@@ -59,11 +61,17 @@ class PlacementExplain:
 
 def show_query(query: PlacementQuery) -> str:
     """Return the equivalent query of GET /allocation_candidates."""
-    requirements = query.spec.requirements
-    traits = [*sorted(requirements.required_traits), *(f"!{trait}" for trait in sorted(requirements.forbidden_traits))]
-    parts = {
-        "resources": ",".join(f"{kind}:{amount}" for kind, amount in query.spec.amounts.items()),
-        "required": ",".join(traits),
-        "member_of": f"!in:{','.join(query.forbidden)}" if query.forbidden else "",
-    }
+    spec, requirements = query.spec, query.spec.requirements
+    parts = _group("", spec.amounts, requirements.required_traits, requirements.forbidden_traits)
+    parts["member_of"] = f"!in:{','.join(query.forbidden)}" if query.forbidden else ""
+    for group in spec.granular:
+        parts |= _group(group.suffix, group.resources, group.required, group.forbidden)
+    if len(spec.granular) > 1:
+        parts["group_policy"] = "isolate" if spec.isolate else "none"
     return "&".join(f"{name}={value}" for name, value in parts.items() if value)
+
+
+def _group(suffix: str, resources: Resources, required: Iterable[str], forbidden: Iterable[str]) -> dict[str, str]:
+    traits = [*sorted(required), *(f"!{trait}" for trait in sorted(forbidden))]
+    amounts = ",".join(f"{name}:{amount}" for name, amount in resources.items())
+    return {f"resources{suffix}": amounts, f"required{suffix}": ",".join(traits)}

@@ -28,12 +28,19 @@ CREATE = Schema(
 )
 UPDATE = Schema(schemas.body("policy_scope", {**schemas.fields(_CHANGEABLE), "minProperties": 1}))
 _ID: JsonSchema = {"type": ["integer", "string"]}
-_ONE_AGGREGATE: JsonSchema = {
+_REMOVED_AGGREGATE: JsonSchema = {
+    **schemas.fields({"aggregate": _ID, "aggregate_id": _ID, "force": schemas.BOOLEAN}),
+    "oneOf": [{"required": ["aggregate"]}, {"required": ["aggregate_id"]}],
+}
+_ADDED_AGGREGATE: JsonSchema = {
     **schemas.fields({"aggregate": _ID, "aggregate_id": _ID}),
     "minProperties": 1,
     "maxProperties": 1,
 }
-ACTIONS = {name: schemas.action(name, _ONE_AGGREGATE) for name in ("add_aggregate", "remove_aggregate")}
+ACTIONS = {
+    "add_aggregate": schemas.action("add_aggregate", _ADDED_AGGREGATE),
+    "remove_aggregate": schemas.action("remove_aggregate", _REMOVED_AGGREGATE),
+}
 AS_TENANT = Query({"as_tenant_id": schemas.SHORT}, COVEY)
 
 
@@ -85,9 +92,13 @@ class PolicyScopes:
         if name not in ACTIONS:
             raise no_such_action(name)
         ACTIONS[name].check(body)
+        force = is_true(body[name].pop("force", False))
         ((field, value),) = body[name].items()
-        act = self.service.add_aggregate if name == "add_aggregate" else self.service.remove_aggregate
-        _respond(resp, act(req.actor, key, _aggregate(field, str(value))))
+        aggregate = _aggregate(field, str(value))
+        if name == "add_aggregate":
+            _respond(resp, self.service.add_aggregate(req.actor, key, aggregate))
+        else:
+            _respond(resp, self.service.remove_aggregate(req.actor, key, aggregate, force=force))
 
 
 def _tenant(req: Request) -> ProjectId | None:

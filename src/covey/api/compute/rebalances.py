@@ -14,7 +14,7 @@ from covey.api.times import seconds
 from covey.api.validation import JsonSchema, is_true
 from covey.api.versions import only_from
 from covey.model.groups import HOST
-from covey.model.rebalances import Rebalance, Step
+from covey.model.rebalances import FailedMove, Rebalance, Step
 from covey.services.obfuscation import Obfuscation
 from covey.services.rebalances import RebalancePlan
 from covey.services.rebalances import Rebalances as Service
@@ -64,6 +64,7 @@ def show(rebalance: Rebalance, obfuscation: Obfuscation) -> Json:
         "moves": _moves(rebalance.steps, obfuscation),
         "moves_done": rebalance.done,
         "reason": rebalance.reason,
+        "failed_moves": _failed(rebalance.failed) if obfuscation.sees_all else [],
         "created_at": seconds(rebalance.created_at),
         "updated_at": seconds(rebalance.updated_at),
     }
@@ -82,6 +83,11 @@ def show_plan(planned: RebalancePlan) -> Json:
         "violations_before": [show_violation(violation, obfuscation) for violation in plan.before],
         "violations_after": [show_violation(violation, obfuscation) for violation in plan.after],
     }
+
+
+def _failed(moves: Iterable[FailedMove]) -> list[Json]:
+    """Return what failed, in the words of the service that runs the server. They may name hosts."""
+    return [{"instance_id": each.server_id, "to": each.destination, "reason": each.reason} for each in moves]
 
 
 def _moves(steps: Iterable[Step], obfuscation: Obfuscation) -> list[Json]:

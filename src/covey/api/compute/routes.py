@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from covey.api.compute.aggregates import Aggregates
+from covey.api.compute.drains import Drains
 from covey.api.compute.extensions import Extensions
 from covey.api.compute.extra_specs import ExtraSpecs
 from covey.api.compute.flavors import Flavors
@@ -17,6 +18,7 @@ from covey.api.compute.rebalances import Rebalances
 from covey.api.compute.server_actions import InstanceActions, Migrations, ServerActions
 from covey.api.compute.server_group_actions import ServerGroupActions
 from covey.api.compute.server_groups import ServerGroups
+from covey.api.compute.server_migrations import ServerMigrations
 from covey.api.compute.server_views import ServerView
 from covey.api.compute.servers import Servers
 
@@ -30,11 +32,12 @@ def routes(parts: "AppParts") -> "list[Route]":
     aggregates = Aggregates(services.aggregates)
     flavors = Flavors(services.flavors, parts.new_uuid, settings.max_limit)
     extra_specs = ExtraSpecs(services.flavors)
-    hypervisors = Hypervisors(services.hosts, settings.max_limit)
+    hypervisors = Hypervisors(services.hosts, settings.max_limit, parts.clock)
     hosts = Services(services.hosts, settings.default_zone)
     zones = AvailabilityZones(services.hosts)
     quotas = QuotaSets(services.quotas)
     extensions = Extensions(parts.access)
+    key_pairs = KeyPairs(services.key_pairs, settings.max_limit)
     routes: list[Route] = [
         ("/os-aggregates", aggregates, None),
         ("/os-aggregates/{key}", aggregates, "one"),
@@ -58,7 +61,8 @@ def routes(parts: "AppParts") -> "list[Route]":
         ("/os-hypervisors/{key}/uptime", hypervisors, "uptime"),
         ("/os-hypervisors/{key}/search", hypervisors, "search"),
         ("/os-hypervisors/{key}/servers", hypervisors, "servers"),
-        ("/os-keypairs", KeyPairs(parts.access), None),
+        ("/os-keypairs", key_pairs, None),
+        ("/os-keypairs/{key}", key_pairs, "one"),
         ("/limits", Limits(services.quotas), None),
         ("/os-quota-class-sets/{key}", QuotaClassSets(services.quotas), None),
         ("/os-quota-sets/{key}", quotas, None),
@@ -69,20 +73,34 @@ def routes(parts: "AppParts") -> "list[Route]":
     ]
     servers = Servers(
         services.servers,
-        ServerView(parts.access, settings.default_zone, settings.show_counts),
+        ServerView(parts.access, services.host_ids.of, settings.default_zone, settings.show_counts),
         settings.max_limit,
         services.explanations,
+        services.instances,
         parts.clock,
     )
-    groups = ServerGroups(services.groups, settings.max_limit)
+    groups = ServerGroups(services.groups, services.nova_groups, settings.max_limit)
     rebalances = Rebalances(services.rebalances)
-    group_actions = ServerGroupActions(services.memberships, services.previews, services.audits, rebalances.verbs)
+    group_actions = ServerGroupActions(
+        services.memberships,
+        services.previews,
+        services.audits,
+        services.group_evacuations,
+        services.nova_groups,
+        rebalances.verbs,
+    )
+    server_actions = ServerActions(
+        services.moves, services.power, services.flavors, services.servers, services.consoles
+    )
+    server_migrations = ServerMigrations(services.live_migrations)
     actions = InstanceActions(services.histories, parts.access, settings.max_limit)
     routes += [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
         ("/servers/{key}", servers, "one"),
-        ("/servers/{key}/action", ServerActions(services.moves, services.power, services.flavors), None),
+        ("/servers/{key}/action", server_actions, None),
+        ("/servers/{key}/migrations", server_migrations, None),
+        ("/servers/{key}/migrations/{migration}", server_migrations, "one"),
         ("/servers/{key}/metadata", servers, "metadata"),
         ("/servers/{key}/metadata/{item}", servers, "meta"),
         ("/servers/{key}/os-instance-actions", actions, None),
@@ -98,11 +116,14 @@ def routes(parts: "AppParts") -> "list[Route]":
         ("/os-server-groups/{key}/audit", group_actions, "audit"),
         ("/os-server-groups/{key}/rebalance", rebalances, None),
     ]
-    scopes = PolicyScopes(services.scopes)
+    scopes, drains = PolicyScopes(services.scopes), Drains(services.drains, settings.max_limit)
     routes += [
         ("/os-policy-scopes", scopes, None),
         ("/os-policy-scopes/{key}", scopes, "one"),
         ("/os-policy-scopes/{key}/action", scopes, "action"),
+        ("/os-drains", drains, None),
+        ("/os-drains/{key}", drains, "one"),
+        ("/os-drains/{key}/action", drains, "action"),
     ]
     routes.append((OPENAPI_PATH, OpenApi(tuple(routes)), None))
     return routes

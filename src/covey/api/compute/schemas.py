@@ -9,6 +9,9 @@ from covey.api.compute.microversions import (
     FLAVOR_DESCRIPTION,
     FORCED_DOWN,
     HYPERVISOR_PAGING,
+    KEYPAIR_IMPORT_ONLY,
+    KEYPAIR_TYPE,
+    KEYPAIR_USER,
     NETWORK_QUOTAS_GONE,
     PERSONALITY_GONE,
     STRICT_LISTS,
@@ -17,6 +20,7 @@ from covey.api.compute.microversions import (
 )
 from covey.api.validation import TRUE, JsonSchema, Query, Schema
 from covey.api.versions import Version, Versioned
+from covey.model.keypairs import KeyType
 
 MAX_INT = 2**31 - 1
 
@@ -71,6 +75,7 @@ _METADATA: JsonSchema = {
     "patternProperties": {KEY: {"type": ["string", "null"], "maxLength": 255}},
     "additionalProperties": False,
 }
+AGGREGATE_DELETE = Query({"force": BOOLEAN}, STRICT_LISTS)
 AGGREGATE_ACTIONS = {
     "add_host": action("add_host", fields({"host": HOST_NAME}, "host")),
     "remove_host": action("remove_host", fields({"host": HOST_NAME}, "host")),
@@ -218,5 +223,24 @@ QUOTA_UPDATE = _by_version("quota_set", QUOTA_RESOURCES, force=BOOLEAN)
 CLASS_QUOTA_UPDATE = _by_version("quota_class_set", CLASS_QUOTA_RESOURCES)
 QUOTA_QUERY = Query({"user_id": STRING}, STRICT_LISTS)
 LIMITS_QUERY = Query({"reserved": STRING, "tenant_id": STRING}, STRICT_LISTS)
+
+# Key pairs
+_KEY: dict[str, JsonSchema] = {
+    "name": {"allOf": [NAME, {"type": "string", "pattern": r"^[_\- a-zA-Z0-9]+$"}]},
+    "public_key": STRING,
+}
+_TYPED_KEY = {**_KEY, "type": {"type": "string", "enum": [*map(str, KeyType)]}}
+_USERS_KEY = {**_TYPED_KEY, "user_id": SHORT}
+_IMPORTED_KEY = {**_USERS_KEY, "name": {"allOf": [NAME, {"type": "string", "pattern": r"^[_\-\@\. a-zA-Z0-9]+$"}]}}
+KEYPAIR_CREATE = Versioned(
+    {
+        FIRST: Schema(body("keypair", fields(_KEY, "name"))),
+        KEYPAIR_TYPE: Schema(body("keypair", fields(_TYPED_KEY, "name"))),
+        KEYPAIR_USER: Schema(body("keypair", fields(_USERS_KEY, "name"))),
+        KEYPAIR_IMPORT_ONLY: Schema(body("keypair", fields(_IMPORTED_KEY, "name", "public_key"))),
+    }
+)
 KEYPAIR_LIST = Query({"user_id": STRING, "limit": NOT_NEGATIVE, "marker": STRING}, STRICT_LISTS)
+KEYPAIR_QUERY = Query({"user_id": STRING}, STRICT_LISTS)
+
 NO_PARAMETERS = Query({}, STRICT_SHOWS)

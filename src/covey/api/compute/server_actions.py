@@ -16,11 +16,14 @@ from covey.api.versions import Version
 from covey.model.access import Target
 from covey.model.actions import Action, ActionEvent, LogPage, Migration, MigrationFilter, MoveKind
 from covey.model.errors import Invalid, NotFound
+from covey.model.flavors import Flavor
 from covey.ports import Access
+from covey.services.consoles import Consoles
 from covey.services.flavors import Flavors
 from covey.services.histories import Histories
 from covey.services.moves import MoveRequest, Moves
 from covey.services.power import Power
+from covey.services.servers import Servers
 
 _EVACUATE_STOPPED = Version(2, 95)
 _MIGRATE = "os_compute_api:os-migrate-server:"
@@ -33,6 +36,8 @@ class ServerActions:
     moves: Moves
     power: Power
     flavors: Flavors
+    servers: Servers
+    consoles: Consoles
 
     def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
         body = read_json(req)
@@ -59,6 +64,24 @@ class ServerActions:
             case "os-resetState":
                 assert inner is not None
                 self.power.reset(actor, key, inner["state"])
+            case "os-getConsoleOutput":
+                length = (inner or {}).get("length")
+                lines = None if length is None or int(length) < 0 else int(length)
+                resp.status, resp.media = falcon.HTTP_200, {"output": self.consoles.output(actor, key, lines)}
+            case "restore":
+                self.power.restore(actor, key)
+            case "injectNetworkInfo":
+                self.power.inject_network_info(actor, key)
+            case "resetNetwork":
+                raise falcon.HTTPGone(description="The action resetNetwork was removed from the API.")
+            case _:
+                self._leave_or_stay(req, resp, key, name, inner)
+
+    def _leave_or_stay(self, req: Request, resp: falcon.Response, key: str, name: str, inner: Json | None) -> None:
+        actor, request_id = req.actor, req.context.request_id
+        match name:
+            case "forceDelete":
+                self.servers.delete(actor, key, request_id, "os_compute_api:os-deferred-delete:force")
             case "confirmResize":
                 self.moves.confirm(actor, key, request_id)
                 resp.status = falcon.HTTP_204
@@ -79,14 +102,15 @@ class ServerActions:
                 self._migrate(req, key, inner if inner and req.version >= mv.COLD_MIGRATE_HOST else {})
             case "os-migrateLive":
                 assert inner is not None
-                request = MoveRequest(MoveKind.LIVE_MIGRATION, req.context.request_id, *_destination(inner))
+                destination = _destination(req, inner, mv.LIVE_FORCE)
+                request = MoveRequest(MoveKind.LIVE_MIGRATION, req.context.request_id, *destination)
                 self.moves.begin(req.actor, key, request, f"{_MIGRATE}migrate_live")
             case "evacuate":
                 assert inner is not None
                 self._evacuate(req, resp, key, inner)
             case _:
                 assert inner is not None
-                self._resize(req, key, str(inner["flavorRef"]))
+                self._resize(req, key, str(inner["flavorRef"]), inner.get("OS-DCF:diskConfig"))
 
     def _unshelve(self, req: Request, key: str, inner: Json) -> None:
         zone, host = inner.get("availability_zone"), inner.get("host")
@@ -99,24 +123,28 @@ class ServerActions:
 
     def _evacuate(self, req: Request, resp: falcon.Response, key: str, inner: Json) -> None:
         stopped = req.version >= _EVACUATE_STOPPED
-        request = MoveRequest(MoveKind.EVACUATION, req.context.request_id, *_destination(inner), stopped=stopped)
+        destination = _destination(req, inner, mv.EVACUATE_FORCE)
+        request = MoveRequest(MoveKind.EVACUATION, req.context.request_id, *destination, stopped=stopped)
         self.moves.begin(req.actor, key, request, "os_compute_api:os-evacuate")
         resp.status = falcon.HTTP_200
         resp.media = {"adminPass": inner.get("adminPass", "")} if req.version < mv.EVACUATE_NO_SHARED else {}
 
-    def _resize(self, req: Request, key: str, flavor_id: str) -> None:
+    def _resize(self, req: Request, key: str, flavor_id: str, disk_config: str | None) -> None:
         try:
             flavor = self.flavors.get(req.actor, flavor_id)
         except NotFound as error:
             raise Invalid(error.message) from error
-        request = MoveRequest(MoveKind.RESIZE, req.context.request_id, flavor=flavor)
+        request = MoveRequest(MoveKind.RESIZE, req.context.request_id, flavor=flavor, disk_config=disk_config)
         self.moves.begin(req.actor, key, request, "os_compute_api:servers:resize")
 
 
-def _destination(inner: Json) -> tuple[str | None, bool]:
-    """Return the requested host, and whether it is forced without a check of policies."""
+def _destination(req: Request, inner: Json, force_since: Version) -> tuple[str | None, bool]:
+    """Return the requested host, and whether it is forced without a check of policies.
+
+    Before the version that brought `force`, every named host is forced.
+    """
     host = inner.get("host") or None
-    return host, host is not None and is_true(inner.get("force", False))
+    return host, host is not None and (req.version < force_since or is_true(inner.get("force", False)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +158,15 @@ class InstanceActions:
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, server_schemas.ACTION_LIST)
         page = _log_page(query, req, mv.ACTIONS_PAGED, self.max_limit)
-        actions = self.histories.of_server(req.actor, key, page)
+        actions = self.histories.of_server(req.actor, key, page, deleted=req.version >= mv.DELETED_ACTIONS)
         shown = actions[: _size(page)]
         resp.media = {"instanceActions": [self._short(action, req) for action in shown]}
-        if len(actions) > len(shown):
+        if shown and len(actions) > len(shown):
             resp.media["links"] = _next(req, query, shown[-1].request_id)
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str, request_id: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
-        action = self.histories.get_action(req.actor, key, request_id)
+        action = self.histories.get_action(req.actor, key, request_id, deleted=req.version >= mv.DELETED_ACTIONS)
         target = Target(project_id=action.project_id)
         operator = self.access.allows(req.actor, "os_compute_api:os-instance-actions:events", target)
         events = [self._event(event, req, operator=operator) for event in action.events]
@@ -195,8 +223,15 @@ class Migrations:
         found = self.histories.migrations(req.actor, filters)
         page = found[: _size(filters.page)]
         resp.media = {"migrations": [_migration(move, req) for move in page]}
-        if len(found) > len(page):
+        if page and len(found) > len(page):
             resp.media["migrations_links"] = _next(req, query, page[-1].uuid)
+
+
+def _flavor_number(flavor: Flavor, version: Version) -> str | int | None:
+    """Return a flavor's id. Nova's versions have a number here: null for an id that is none."""
+    if version >= mv.COVEY:
+        return flavor.id
+    return int(flavor.id) if flavor.id.isascii() and flavor.id.isdecimal() else None
 
 
 def _log_page(query: Mapping[str, str], req: Request, since: Version, most: int) -> LogPage:
@@ -229,8 +264,8 @@ def _migration(move: Migration, req: Request) -> Json:
         "dest_compute": move.destination,
         "dest_node": move.destination,
         "dest_host": None,
-        "old_instance_type_id": move.old_flavor.id,
-        "new_instance_type_id": move.new_flavor.id,
+        "old_instance_type_id": _flavor_number(move.old_flavor, req.version),
+        "new_instance_type_id": _flavor_number(move.new_flavor, req.version),
         "created_at": microseconds(move.created_at),
         "updated_at": microseconds(move.updated_at),
     }

@@ -6,14 +6,19 @@ from dataclasses import dataclass, field
 import falcon
 
 from covey.api.compute import schemas
+from covey.api.compute.identifiers import single_action
 from covey.api.compute.microversions import COVEY
+from covey.api.compute.nova_groups import asking_nova, token_of
 from covey.api.compute.server_group_views import show, show_audit, show_headroom, show_preview
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.validation import JsonSchema, Query, Schema, is_true
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
+from covey.model.quotas import QuotaUse
 from covey.services.audits import Audits
+from covey.services.group_evacuations import GroupEvacuations
 from covey.services.memberships import Memberships
+from covey.services.nova_groups import NovaGroups
 from covey.services.previews import MAX_COUNT, PreviewRequest, Previews
 
 _INSTANCE: JsonSchema = {"type": "string", "format": "uuid"}
@@ -24,7 +29,13 @@ _ADD = schemas.fields({"instance_id": _INSTANCE, "enforce": schemas.BOOLEAN}, "i
 _REMOVE = schemas.fields({"instance_id": _INSTANCE}, "instance_id")
 _PREVIEW = schemas.fields({**_KIND, "count": {**schemas.POSITIVE, "maximum": MAX_COUNT}}, "flavor")
 _HEADROOM = schemas.fields(_KIND, "flavor")
-ACTIONS = {"add_instance": _ADD, "remove_instance": _REMOVE, "preview": _PREVIEW, "headroom": _HEADROOM}
+ACTIONS = {
+    "add_instance": _ADD,
+    "remove_instance": _REMOVE,
+    "preview": _PREVIEW,
+    "headroom": _HEADROOM,
+    "evacuate": schemas.fields({}),
+}
 VIOLATIONS = Query({"violations": schemas.BOOLEAN}, COVEY)
 
 Handler = Callable[[Request, falcon.Response, str, Json], None]
@@ -37,6 +48,8 @@ class ServerGroupActions:
     memberships: Memberships
     previews: Previews
     audits: Audits
+    evacuations: GroupEvacuations
+    nova: NovaGroups
     more: Mapping[str, tuple[JsonSchema, Handler]]
     _verbs: dict[str, tuple[Schema, Handler]] = field(init=False, default_factory=dict)
 
@@ -46,6 +59,7 @@ class ServerGroupActions:
             "remove_instance": self._remove,
             "preview": self._preview,
             "headroom": self._headroom,
+            "evacuate": self._evacuate,
         }
         verbs: dict[str, tuple[JsonSchema, Handler]] = {
             **{verb: (ACTIONS[verb], do) for verb, do in own.items()},
@@ -56,17 +70,17 @@ class ServerGroupActions:
     @only_from(COVEY)
     def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
         body = read_body(req, _ANYTHING)
-        verb = next(iter(body), "")
-        if len(body) != 1 or verb not in self._verbs:
+        verb = single_action(body) if body else ""
+        if verb not in self._verbs:
             raise Invalid(f"Unknown action {verb!r}. Send exactly one of {', '.join(self._verbs)}.")
         schema, handle = self._verbs[verb]
         schema.check(body)
-        handle(req, resp, key, body[verb])
+        asking_nova(self.nova, req, key, lambda: handle(req, resp, key, body[verb]))
 
     @only_from(COVEY)
     def on_get_audit(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, VIOLATIONS)
-        audit = self.audits.audit(req.actor, key)
+        audit = asking_nova(self.nova, req, key, lambda: self.audits.audit(req.actor, key))
         resp.media = show_audit(audit, violations=is_true(query.get("violations", "false")))
 
     def _add(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
@@ -82,11 +96,23 @@ class ServerGroupActions:
         more = PreviewRequest(
             body["flavor"], int(body.get("count", 1)), body.get("image"), body.get("availability_zone")
         )
-        resp.media = show_preview(self.previews.preview(req.actor, key, more))
+        resp.media = show_preview(self.previews.preview(req.actor, key, more, self._quota_in_nova(req)))
 
     def _headroom(self, req: Request, resp: falcon.Response, key: str, body: Json) -> None:
         more = PreviewRequest(body["flavor"], MAX_COUNT, body.get("image"), body.get("availability_zone"))
-        resp.media = show_headroom(self.previews.preview(req.actor, key, more))
+        resp.media = show_headroom(self.previews.preview(req.actor, key, more, self._quota_in_nova(req)))
+
+    def _quota_in_nova(self, req: Request) -> Callable[[], QuotaUse]:
+        return lambda: self.nova.quota(req.actor, token_of(req))
+
+    def _evacuate(self, req: Request, resp: falcon.Response, key: str, _: Json) -> None:
+        outcomes = self.evacuations.evacuate(req.actor, key, req.context.request_id)
+        resp.status = falcon.HTTP_202
+        resp.media = {
+            "evacuations": [
+                {"instance_id": server, "accepted": reason is None, "reason": reason} for server, reason in outcomes
+            ]
+        }
 
 
 _ANYTHING = Schema({"type": "object"})

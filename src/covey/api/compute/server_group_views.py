@@ -3,7 +3,7 @@
 from covey.api.compute.microversions import COVEY, OWNER_SHOWN, POLICY_RULES
 from covey.api.requests import Json
 from covey.api.versions import Version
-from covey.model.groups import Group
+from covey.model.groups import Group, rules_of
 from covey.scheduler.violations import Violation
 from covey.services.audits import Audit
 from covey.services.obfuscation import Obfuscation
@@ -14,10 +14,10 @@ def show(group: Group, version: Version) -> Json:
     """Return a group in the form of the version; versions before Covey's show only its first policy."""
     doc: Json = {"id": group.id, "name": group.name, "members": list(group.members)}
     if version >= COVEY:
-        first = str(group.policies[0]) if group.policies else ""
+        first = group.policies[:1]
         doc |= {
             "policies": [str(policy) for policy in group.policies],
-            "policy": {"name": first, "rules": group.rules},
+            "policy": {"name": "".join(map(str, first)), "rules": rules_of(first)},
             "rules": group.rules,
         }
     elif version >= POLICY_RULES:
@@ -67,12 +67,12 @@ def show_preview(preview: Preview) -> Json:
 
 
 def show_headroom(preview: Preview) -> Json:
-    """Return how many servers fit; `at_least` means that the search ended at its limit and more may fit."""
+    """Return how many servers fit; `at_least` means that more may fit."""
     return {
         "headroom": {
             "server_group_id": preview.group.id,
             "count": preview.fits,
-            "at_least": preview.fits == preview.requested or not preview.proved,
+            "at_least": preview.at_least,
             "reason": preview.reason,
         }
     }

@@ -7,15 +7,19 @@ import falcon
 from covey.api.compute import schemas
 from covey.api.compute.identifiers import bounded, page_size
 from covey.api.compute.microversions import COVEY, FIRST, POLICY_RULES, SOFT_POLICIES, STRICT_LISTS
+from covey.api.compute.nova_groups import asking_nova, token_of
 from covey.api.compute.server_group_views import show
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.validation import JsonSchema, Query, Schema
 from covey.api.versions import Versioned, only_from
+from covey.model.errors import ReadOnly
+from covey.model.groups import PolicyKind
 from covey.services.groups import GroupChange, NewGroup
 from covey.services.groups import Groups as Service
+from covey.services.nova_groups import NovaGroups
 
-_HARD = ["anti-affinity", "affinity"]
-_ALL = [*_HARD, "soft-anti-affinity", "soft-affinity"]
+_ALL = [kind.value for kind in PolicyKind]
+_HARD = [kind.value for kind in PolicyKind if not kind.is_soft]
 _RULES: JsonSchema = schemas.fields({"max_server_per_host": schemas.POSITIVE_LIMIT})
 
 
@@ -36,21 +40,18 @@ _SINGLE: dict[str, JsonSchema] = {
     "policy": {"type": "string", "enum": _ALL},
     "rules": _RULES,
 }
+_ANY_LIMIT: JsonSchema = {**schemas.NOT_NEGATIVE, "maximum": schemas.MAX_INT}  # the model refuses 0, in plain words
 _ANY_RULES: JsonSchema = {
     "type": "object",
-    "patternProperties": {"^max_server_per_[a-zA-Z0-9_.-]{1,255}$": schemas.POSITIVE_LIMIT},
+    "patternProperties": {"^max_server_per_[a-zA-Z0-9_.-]{1,255}$": _ANY_LIMIT},
     "additionalProperties": False,
 }
-# The specification's form: only anti-affinity has rules.
-_NESTED: JsonSchema = {
-    "oneOf": [
-        schemas.fields({"name": {"type": "string", "enum": ["anti-affinity"]}, "rules": _RULES}, "name"),
-        schemas.fields({"name": {"type": "string", "enum": [k for k in _ALL if k != "anti-affinity"]}}, "name"),
-    ]
-}
+_POLICY: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 600}
+# The specification's form, as responses show it. Only anti-affinity has rules; the model checks that.
+_NESTED: JsonSchema = schemas.fields({"name": _POLICY, "rules": _ANY_RULES}, "name")
 _POLICIES: JsonSchema = {
     "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": 600},
+    "items": _POLICY,
     "uniqueItems": True,
     "minItems": 1,
     "maxItems": 32,
@@ -66,7 +67,7 @@ CREATE_ANY = {
     "nested": Schema(
         schemas.body("server_group", schemas.fields({"name": schemas.NAME, "policy": _NESTED}, "name", "policy"))
     ),
-    "single": Schema(schemas.body("server_group", schemas.fields(_SINGLE, "name", "policy"))),
+    "single": Schema(schemas.body("server_group", schemas.fields({**_SINGLE, "rules": _ANY_RULES}, "name", "policy"))),
     "several": Schema(
         schemas.body(
             "server_group",
@@ -100,6 +101,7 @@ class ServerGroups:
     """Server groups."""
 
     service: Service
+    nova: NovaGroups
     max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
@@ -108,7 +110,7 @@ class ServerGroups:
             req.actor,
             all_projects="all_projects" in query,
             offset=bounded(query.get("offset", "")),
-            limit=page_size(query, self.max_limit),
+            limit=page_size(query, self.max_limit) or self.max_limit,  # 0 is no limit here, as in Nova
         )
         resp.media = {"server_groups": [show(group, req.version) for group in groups]}
 
@@ -118,20 +120,26 @@ class ServerGroups:
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
-        resp.media = {"server_group": show(self.service.get(req.actor, key), req.version)}
+        group = asking_nova(self.nova, req, key, lambda: self.service.get(req.actor, key))
+        resp.media = {"server_group": show(group, req.version)}
 
     @only_from(COVEY)
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         body = read_body(req, _ANYTHING)
         UPDATE[_form(body)].check(body)
-        resp.media = {
-            "server_group": show(self.service.update(req.actor, key, _change(body["server_group"])), req.version)
-        }
+        change = _change(body["server_group"])
+        group = asking_nova(self.nova, req, key, lambda: self.service.update(req.actor, key, change))
+        resp.media = {"server_group": show(group, req.version)}
 
     on_post_one = on_put_one
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self.service.delete(req.actor, key)
+        try:
+            self.service.delete(req.actor, key)
+        except ReadOnly:
+            if not self.nova.is_gone(req.actor, token_of(req), key):
+                raise
+            self.service.delete(req.actor, key, gone_in_nova=True)
         resp.status = falcon.HTTP_204
 
 

@@ -16,6 +16,7 @@ from covey.api.compute.schemas import (
 )
 from covey.api.validation import JsonSchema, Query, Schema
 from covey.api.versions import Version, Versioned
+from covey.model.control_characters import CONTROL
 
 _DESCRIPTION: JsonSchema = {"type": ["string", "null"], "format": "printable", "maxLength": 255}
 _METADATA: JsonSchema = {
@@ -23,12 +24,23 @@ _METADATA: JsonSchema = {
     "patternProperties": {KEY: {"type": "string", "maxLength": 255}},
     "additionalProperties": False,
 }
-TAG: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": "^[^,/]*$"}
+TAG: JsonSchema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 60,
+    "pattern": "^[^,/]*$",
+    "not": {"pattern": CONTROL.pattern},
+}
 TAGS: JsonSchema = {"type": "array", "items": TAG, "maxItems": 50, "uniqueItems": True}
 _COUNT: JsonSchema = {**POSITIVE, "maximum": 100_000}
-_IP: JsonSchema = {"type": "string", "maxLength": 64}
-_NETWORKS: JsonSchema = {"oneOf": [{"type": "array"}, {"type": "string", "enum": ["none", "auto"]}]}
 _UUID: JsonSchema = {"type": "string", "format": "uuid"}
+_IPV4: JsonSchema = {"type": "string", "oneOf": [{"format": "ipv4"}, {"maxLength": 0}]}
+_IPV6: JsonSchema = {"type": "string", "oneOf": [{"format": "ipv6"}, {"maxLength": 0}]}
+_IP: JsonSchema = {"type": "string", "oneOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
+_NETWORK = {"uuid": _UUID, "port": {"oneOf": [_UUID, {"type": "null"}]}, "fixed_ip": _IP}
+_LIST_OF_NETWORKS: JsonSchema = {"type": "array", "items": fields(_NETWORK)}
+_LIST_OF_TAGGED: JsonSchema = {"type": "array", "items": fields({**_NETWORK, "tag": TAG})}
+_NETWORKS: JsonSchema = {"oneOf": [_LIST_OF_TAGGED, {"type": "string", "enum": ["none", "auto"]}]}
 _UUIDS: JsonSchema = {"oneOf": [_UUID, {"type": "array", "items": _UUID}]}
 _HINTS: JsonSchema = {
     "type": "object",
@@ -46,21 +58,21 @@ _FIRST: dict[str, JsonSchema] = {
     "flavorRef": {"type": ["string", "integer"], "minLength": 1},
     "adminPass": STRING,
     "metadata": _METADATA,
-    "networks": {"type": "array"},
+    "networks": _LIST_OF_NETWORKS,
     "OS-DCF:diskConfig": {"type": "string", "enum": ["AUTO", "MANUAL"]},
-    "accessIPv4": _IP,
-    "accessIPv6": _IP,
+    "accessIPv4": _IPV4,
+    "accessIPv6": _IPV6,
     "personality": {"type": "array"},
     "availability_zone": {"type": "string", "minLength": 1, "maxLength": 255},
     "block_device_mapping": {"type": "array"},
-    "block_device_mapping_v2": {"type": "array"},
+    "block_device_mapping_v2": {"type": "array", "items": {"type": "object"}},
     "config_drive": BOOLEAN,
     "key_name": {"type": "string", "minLength": 1, "maxLength": 255},
     "min_count": _COUNT,
     "max_count": _COUNT,
     "return_reservation_id": BOOLEAN,
     "security_groups": {"type": "array"},
-    "user_data": {"type": "string", "maxLength": 65535},
+    "user_data": {"type": "string", "maxLength": 65535, "format": "base64"},
 }
 
 
@@ -85,6 +97,7 @@ _GONE: JsonSchema = {"not": {}}  # a field that a version removes
 _STEPS: tuple[tuple[Version, dict[str, JsonSchema]], ...] = (
     (mv.FIRST, {}),
     (mv.DESCRIPTION, {"description": _DESCRIPTION}),
+    (mv.NETWORK_TAGS, {"networks": _LIST_OF_TAGGED}),
     (mv.NETWORKS_REQUIRED, {"networks": _NETWORKS}),
     (mv.TAGS_AT_CREATE, {"tags": TAGS}),
     (mv.PERSONALITY_GONE, {"personality": _GONE}),
@@ -106,14 +119,18 @@ CREATE = _creates()
 _UPDATE: dict[str, JsonSchema] = {
     "name": NAME,
     "OS-DCF:diskConfig": {"type": "string", "enum": ["AUTO", "MANUAL"]},
-    "accessIPv4": _IP,
-    "accessIPv6": _IP,
+    "accessIPv4": _IPV4,
+    "accessIPv6": _IPV6,
 }
+_DESCRIBED = {**_UPDATE, "description": _DESCRIPTION}
+_NAMED = {**_DESCRIBED, "hostname": STRING}
+_PINNED = {**_NAMED, "pinned_availability_zone": {"oneOf": [NAME, {"type": "null"}]}}
 UPDATE = Versioned(
     {
         mv.FIRST: Schema(body("server", fields(_UPDATE))),
-        mv.DESCRIPTION: Schema(body("server", fields({**_UPDATE, "description": _DESCRIPTION}))),
-        mv.HOSTNAME: Schema(body("server", fields({**_UPDATE, "description": _DESCRIPTION, "hostname": STRING}))),
+        mv.DESCRIPTION: Schema(body("server", fields(_DESCRIBED))),
+        mv.HOSTNAME: Schema(body("server", fields(_NAMED))),
+        mv.PINNED_ZONE_UPDATED: Schema(body("server", fields(_PINNED))),
     }
 )
 METADATA = Schema(body("metadata", _METADATA))
@@ -209,6 +226,10 @@ ACTIONS: dict[str, Versioned[Schema]] = {
             "flavorRef",
         ),
     ),
+    "forceDelete": _same("forceDelete", _NOTHING),
+    "restore": _same("restore", _NOTHING),
+    "injectNetworkInfo": _same("injectNetworkInfo", _NOTHING),
+    "resetNetwork": _same("resetNetwork", _NOTHING),
     "confirmResize": _same("confirmResize", _NOTHING),
     "revertResize": _same("revertResize", _NOTHING),
     "shelve": _same("shelve", _NOTHING),
@@ -232,6 +253,10 @@ ACTIONS: dict[str, Versioned[Schema]] = {
                 },
             ),
         }
+    ),
+    "os-getConsoleOutput": _same(
+        "os-getConsoleOutput",
+        fields({"length": {"type": ["integer", "string", "null"], "pattern": "^-?[0-9]+$", "minimum": -1}}),
     ),
     "os-resetState": _same(
         "os-resetState", fields({"state": {"type": "string", "enum": ["active", "error"]}}, "state")

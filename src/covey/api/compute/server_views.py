@@ -1,19 +1,18 @@
 """Servers as documents of each microversion, with the fields that the actor may see."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
 
 from covey.api.compute import microversions as mv
-from covey.api.requests import Json, Request
+from covey.api.requests import Json, Request, links
 from covey.api.times import microseconds, seconds
 from covey.api.versions import Version
 from covey.model.access import Target
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId
-from covey.model.servers import POWER_STATES, Fault, Server, ServerName, Task
+from covey.model.servers import POWER_STATES, Fault, Server, ServerName
 from covey.ports import Access
 
 
@@ -22,12 +21,14 @@ class ServerView:
     """Renders servers for the actor of a request."""
 
     access: Access
+    host_id: Callable[[Server], str]
     default_zone: str
     counts: bool = True  # whether tenants see numbers of hosts
 
     def short(self, servers: Sequence[ServerName], req: Request) -> list[Json]:
         """Return the documents of a list without details."""
-        return [{"id": server, "name": name, "links": req.links(f"/servers/{server}")} for server, name in servers]
+        url = req.context.base_url
+        return [{"id": server, "name": name, "links": links(url, f"/servers/{server}")} for server, name in servers]
 
     def single(self, server: Server, req: Request) -> Json:
         """Return all fields, with those that a list omits."""
@@ -36,16 +37,23 @@ class ServerView:
             doc["server_groups"] = [server.group_id] if server.group_id else []
         return doc
 
+    def updated(self, server: Server, req: Request) -> Json:
+        """Return the document of an update: before 2.75 without the fields of Nova's extensions."""
+        doc = self.single(server, req)
+        return doc if req.version >= mv.STRICT_LISTS else {k: v for k, v in doc.items() if not _is_extended(k)}
+
     def full(self, servers: Sequence[Server], req: Request) -> list[Json]:
         """Return the documents of a list with details."""
         operates = {project: self._is_operator(project, req) for project in {server.project_id for server in servers}}
-        later = _later(req.version)
-        return [self._full(server, req, later, operator=operates[server.project_id]) for server in servers]
+        version, url, later = req.version, req.context.base_url, _later(req.version)
+        return [self._full(server, version, url, later, operates[server.project_id]) for server in servers]
 
-    def _full(self, server: Server, req: Request, later: "_Fields", *, operator: bool) -> Json:
-        doc = self._always(server, req)
+    def _full(self, server: Server, version: Version, url: str, later: "_Fields", operator: bool) -> Json:  # noqa: FBT001
+        doc = self._always(server, version, url)
+        if doc["status"] in _WITH_PROGRESS:
+            doc["progress"] = 100 if doc["status"] == "ACTIVE" else 0
         if operator:
-            doc |= self._hosts(server, req)
+            doc |= _hosts(server, version)
         if server.fault is not None and server.status == "ERROR":
             doc["fault"] = _fault(server.fault, operator=operator)
         for field, value in later:
@@ -57,7 +65,7 @@ class ServerView:
         record = server.placement
         doc: Json = {
             "server_id": server.id,
-            "hostId": host_id(server),
+            "hostId": self.host_id(server),
             "decision": {"attempts": record.attempts},
             "group": server.group_id,
             "refused": None if server.fault is None else server.fault.message,
@@ -70,27 +78,27 @@ class ServerView:
             doc["decision"]["seed"] = record.seed
         return doc
 
-    def _always(self, server: Server, req: Request) -> Json:
+    def _always(self, server: Server, version: Version, url: str) -> Json:
         details, status = server.details, server.status
         return {
             "id": server.id,
             "name": server.name,
-            "links": req.links(f"/servers/{server.id}"),
+            "links": links(url, f"/servers/{server.id}"),
             "status": status,
             "tenant_id": server.project_id,
             "user_id": server.user_id,
             "metadata": details.metadata,
-            "hostId": host_id(server),
-            "image": self._image(server, req),
-            "flavor": _flavor(server.flavor, req),
+            "hostId": self.host_id(server),
+            "image": _image(server, version, url),
+            "flavor": _flavor(server.flavor, version, url),
             "created": seconds(server.created_at),
             "updated": seconds(server.updated_at),
             "addresses": {},
             "accessIPv4": details.access_ipv4,
             "accessIPv6": details.access_ipv6,
-            "OS-DCF:diskConfig": "MANUAL",
-            "OS-EXT-AZ:availability_zone": self._zone(server),
-            "OS-EXT-STS:task_state": _task(server),
+            "OS-DCF:diskConfig": details.disk_config,
+            "OS-EXT-AZ:availability_zone": self.zone(server),
+            "OS-EXT-STS:task_state": server.task,
             "OS-EXT-STS:vm_state": server.vm_state,
             "OS-EXT-STS:power_state": POWER_STATES[server.power],
             "OS-SRV-USG:launched_at": microseconds(server.launched_at),
@@ -98,54 +106,49 @@ class ServerView:
             "os-extended-volumes:volumes_attached": [],
             "config_drive": details.config_drive,
             "key_name": details.key_name,
-            "progress": 100 if status == "ACTIVE" else 0,
             "security_groups": [{"name": "default"}],
         }
 
-    def _hosts(self, server: Server, req: Request) -> Json:
-        doc: Json = {
-            "OS-EXT-SRV-ATTR:host": server.host_name,
-            "OS-EXT-SRV-ATTR:hypervisor_hostname": server.host_name,
-            "OS-EXT-SRV-ATTR:instance_name": f"instance-{server.id[-12:]}",
-        }
-        if req.version >= mv.ADMIN_ATTRIBUTES:
-            doc |= {
-                "OS-EXT-SRV-ATTR:hostname": _hostname(server),
-                "OS-EXT-SRV-ATTR:reservation_id": server.details.reservation_id,
-                "OS-EXT-SRV-ATTR:launch_index": server.details.launch_index,
-                "OS-EXT-SRV-ATTR:root_device_name": "/dev/vda",
-                "OS-EXT-SRV-ATTR:kernel_id": "",
-                "OS-EXT-SRV-ATTR:ramdisk_id": "",
-                "OS-EXT-SRV-ATTR:user_data": None,
-            }
-        if req.version >= mv.HOST_STATUS:
-            doc["host_status"] = ("UP" if server.host_up else "DOWN") if server.host_name else ""
-        return doc
-
-    def _zone(self, server: Server) -> str:
+    def zone(self, server: Server) -> str:
+        """Return the availability zone of the server's host; without a host, the zone that was requested."""
         if server.host_id is None:
             return server.request.zone or ""
         return server.zone or self.default_zone
-
-    def _image(self, server: Server, req: Request) -> Json | str:
-        if server.request.image_id is None:
-            return ""
-        image = server.request.image_id
-        doc: Json = {"id": image, "links": [{"rel": "bookmark", "href": req.link(f"/images/{image}")}]}
-        if req.version >= mv.IMAGE_PROPERTIES_SHOWN:
-            doc["properties"] = server.details.image_properties
-        return doc
 
     def _is_operator(self, project: ProjectId, req: Request) -> bool:
         target = Target(project_id=project)
         return self.access.allows(req.actor, "os_compute_api:os-extended-server-attributes", target)
 
 
-def host_id(server: Server) -> str:
-    """Return Nova's hostId: equal for servers of a project on one host, and opaque."""
-    if server.host_name is None:
+def _hosts(server: Server, version: Version) -> Json:
+    doc: Json = {
+        "OS-EXT-SRV-ATTR:host": server.host_name,
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": server.host_name,
+        "OS-EXT-SRV-ATTR:instance_name": f"instance-{server.id[-12:]}",
+    }
+    if version >= mv.ADMIN_ATTRIBUTES:
+        doc |= {
+            "OS-EXT-SRV-ATTR:hostname": _hostname(server),
+            "OS-EXT-SRV-ATTR:reservation_id": server.details.reservation_id,
+            "OS-EXT-SRV-ATTR:launch_index": server.details.launch_index,
+            "OS-EXT-SRV-ATTR:root_device_name": "/dev/vda",
+            "OS-EXT-SRV-ATTR:kernel_id": "",
+            "OS-EXT-SRV-ATTR:ramdisk_id": "",
+            "OS-EXT-SRV-ATTR:user_data": None,
+        }
+    if version >= mv.HOST_STATUS:
+        doc["host_status"] = ("UP" if server.host_up else "DOWN") if server.host_name else ""
+    return doc
+
+
+def _image(server: Server, version: Version, url: str) -> Json | str:
+    image = server.request.image_id
+    if image is None:
         return ""
-    return hashlib.sha224(f"{server.project_id}{server.host_name}".encode()).hexdigest()
+    doc: Json = {"id": image, "links": [{"rel": "bookmark", "href": f"{url}/images/{image}"}]}
+    if version >= mv.IMAGE_PROPERTIES_SHOWN:
+        doc["properties"] = server.details.image_properties
+    return doc
 
 
 def _fault(fault: Fault, *, operator: bool) -> Json:
@@ -153,6 +156,10 @@ def _fault(fault: Fault, *, operator: bool) -> Json:
     if fault.details is not None and operator:
         doc["details"] = fault.details
     return doc
+
+
+def _is_extended(field: str) -> bool:
+    return field.startswith(("OS-EXT-", "OS-SRV-USG:", "os-extended-volumes:")) or field in _EXTENDED
 
 
 def _hostname(server: Server) -> str:
@@ -163,16 +170,12 @@ def _hints(server: Server) -> Json:
     return {key: _as_list(value) for key, value in server.request.hints.items()}
 
 
-def _task(server: Server) -> str | None:
-    return None if server.task is None else str(Task(server.task))
-
-
 def _as_list(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
-def _flavor(flavor: Flavor, req: Request) -> Json:
-    if req.version >= mv.FLAVOR_EMBEDDED:
+def _flavor(flavor: Flavor, version: Version, url: str) -> Json:
+    if version >= mv.FLAVOR_EMBEDDED:
         return {
             "original_name": flavor.name,
             "vcpus": flavor.vcpus,
@@ -182,8 +185,11 @@ def _flavor(flavor: Flavor, req: Request) -> Json:
             "swap": flavor.swap_mb,
             "extra_specs": flavor.extra_specs,
         }
-    return {"id": flavor.id, "links": [{"rel": "bookmark", "href": req.link(f"/flavors/{quote(flavor.id)}")}]}
+    return {"id": flavor.id, "links": [{"rel": "bookmark", "href": f"{url}/flavors/{quote(flavor.id)}"}]}
 
+
+_WITH_PROGRESS = frozenset({"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"})
+_EXTENDED = frozenset({"config_drive", "key_name", "security_groups", "host_status"})
 
 _Fields = tuple[tuple[str, Callable[[Server], object]], ...]
 

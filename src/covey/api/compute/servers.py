@@ -5,8 +5,9 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from ipaddress import ip_address
 from typing import TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import falcon
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from covey.api.compute import microversions as mv
 from covey.api.compute import schemas, server_schemas
 from covey.api.compute.identifiers import page_size
+from covey.api.compute.instance_views import show_instance
 from covey.api.compute.placement_explain import show_query
 from covey.api.compute.server_views import ServerView
 from covey.api.requests import Json, Request, limited, read_body, read_query
@@ -24,12 +26,14 @@ from covey.clock_and_ids import new_reservation_id, new_seed, new_uuid
 from covey.model import regular_expressions
 from covey.model.access import Actor
 from covey.model.claims import ServerRequest
-from covey.model.errors import Invalid, NotFound
+from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.ids import GroupId, ProjectId, ServerId
-from covey.model.servers import POWER_STATES, Details, Server, ServerFilter, ServerName
+from covey.model.images import boot_image
+from covey.model.servers import POWER_STATES, BootData, Details, Server, ServerFilter, ServerName
 from covey.model.zones import parse_availability_zone
 from covey.ports import Clock
 from covey.services.explanations import Explanations
+from covey.services.instances import Instances
 from covey.services.servers import Servers as Service
 
 Listed = TypeVar("Listed", Server, ServerName)
@@ -46,6 +50,7 @@ class Servers:
     view: ServerView
     max_limit: int
     explanations: Explanations
+    instances: Instances
     clock: Clock
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
@@ -71,7 +76,7 @@ class Servers:
             "server": {
                 "id": first.id,
                 "links": links,
-                "OS-DCF:diskConfig": body["server"].get("OS-DCF:diskConfig", "MANUAL"),
+                "OS-DCF:diskConfig": first.details.disk_config,
                 "security_groups": [{"name": "default"}],
                 "adminPass": body["server"].get("adminPass") or secrets.token_urlsafe(9),
             }
@@ -79,22 +84,28 @@ class Servers:
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
-        self._answer(req, resp, self.service.get(req.actor, key))
+        resp.media = {"server": self.view.single(self.service.get(req.actor, key), req)}
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         changes = read_body(req, server_schemas.UPDATE.at(req.version))["server"]
 
         def change(server: Server) -> Server:
+            old = server.details
             details = replace(
-                server.details,
-                description=changes.get("description", server.details.description),
-                hostname=changes.get("hostname", server.details.hostname),
-                access_ipv4=changes.get("accessIPv4", server.details.access_ipv4),
-                access_ipv6=changes.get("accessIPv6", server.details.access_ipv6),
+                old,
+                description=changes.get("description", old.description),
+                hostname=changes.get("hostname", old.hostname),
+                disk_config=changes.get("OS-DCF:diskConfig", old.disk_config),
+                access_ipv4=_address(changes["accessIPv4"]) if "accessIPv4" in changes else old.access_ipv4,
+                access_ipv6=_address(changes["accessIPv6"]) if "accessIPv6" in changes else old.access_ipv6,
             )
-            return replace(server, name=changes.get("name", server.name), details=details)
+            changed = replace(server, name=changes.get("name", server.name), details=details)
+            if "pinned_availability_zone" not in changes:
+                return changed
+            return self._pin(changed, changes["pinned_availability_zone"])
 
-        self._answer(req, resp, self.service.change(req.actor, key, "os_compute_api:servers:update", change))
+        changed = self.service.change(req.actor, key, "os_compute_api:servers:update", change)
+        resp.media = {"server": self.view.updated(changed, req)}
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         self.service.delete(req.actor, key, req.context.request_id)
@@ -158,6 +169,7 @@ class Servers:
         before = self.service.get(req.actor, key, "os_compute_api:os-server-tags:update").tags
         self._set_tags(req, key, "update", before | {tag})
         resp.status = falcon.HTTP_204 if tag in before else falcon.HTTP_201
+        resp.location = req.links(f"/servers/{key}/tags/{quote(tag)}")[0]["href"]
 
     @only_from(mv.TAGS)
     def on_delete_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
@@ -169,7 +181,11 @@ class Servers:
 
     @only_from(mv.COVEY)
     def on_get_placement(self, req: Request, resp: falcon.Response, key: str) -> None:
-        found = self.service.get(req.actor, key, "covey:placement:show")
+        try:
+            found = self.service.get(req.actor, key, "covey:placement:show")
+        except NotFound:  # Nova may run it
+            resp.media = {"placement": show_instance(self.instances.get(req.actor, key))}
+            return
         shown = self.view.placement(found, req)
         query = self.explanations.query_for(req.actor, found)
         resp.media = {"placement": shown if query is None else shown | {"query": show_query(query)}}
@@ -188,12 +204,23 @@ class Servers:
         found = find(req.actor, filters, all_projects) if filters else []
         page = found[:limit]
         resp.media = {"servers": show(page, req)}
-        if len(found) > limit:
+        if page and len(found) > limit:
             href = req.link(f"{req.path}?{urlencode({**query, 'marker': page[-1].id})}")
             resp.media["servers_links"] = [{"rel": "next", "href": href}]
 
-    def _answer(self, req: Request, resp: falcon.Response, server: Server) -> None:
-        resp.media = {"server": self.view.single(server, req)}
+    def _pin(self, server: Server, zone: str | None) -> Server:
+        """Return the server pinned to the zone that it is in, or to none. Raises Conflict for any other zone."""
+        pinned, current = server.request.zone, self.view.zone(server)
+        if zone is not None and pinned is not None and zone != pinned:
+            raise Conflict(
+                "Cannot change pinned availability zone directly. "
+                "Unpin first by setting pinned_availability_zone to null."
+            )
+        if zone is not None and pinned is None and zone != current:
+            raise Conflict(
+                f"Server can only be pinned to its current availability zone '{current}', but '{zone}' was requested."
+            )
+        return replace(server, request=replace(server.request, zone=zone))
 
     def _set_metadata(
         self, req: Request, key: str, rule: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -227,12 +254,14 @@ def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
     if minimum > count:
         raise Invalid("min_count must be <= max_count")
     key, group = _key(req), next(iter(_as_tuple(hints.get("group"))), None)
+    image, volume_backed = _image(server)
     return ServerRequest(
-        project_id=req.actor.project_id,
+        project_id=req.project_id,
         user_id=req.actor.user_id,
         name=server["name"],
         flavor_ref=str(server["flavorRef"]),
-        image_ref=_image(server),
+        image_ref=image,
+        volume_backed=volume_backed,
         details=_details(server),
         request_id=req.context.request_id,
         now=now,
@@ -248,7 +277,8 @@ def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
         count=count,
         minimum=minimum,
         tags=frozenset(server.get("tags", ())),
-        idempotency_key=key,
+        boot=BootData(server["user_data"]) if server.get("user_data") else None,
+        key=None if key is None else (req.project_id, key),
         fingerprint="" if key is None else hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest(),
     )
 
@@ -267,21 +297,31 @@ def _details(server: Json) -> Details:
         description=server.get("description"),
         hostname=server.get("hostname"),
         key_name=server.get("key_name"),
+        disk_config=server.get("OS-DCF:diskConfig", "MANUAL"),
         config_drive="True" if is_true(server.get("config_drive", False)) else "",
-        access_ipv4=server.get("accessIPv4", ""),
-        access_ipv6=server.get("accessIPv6", ""),
+        access_ipv4=_address(server.get("accessIPv4", "")),
+        access_ipv6=_address(server.get("accessIPv6", "")),
         reservation_id=new_reservation_id(),
         networks=server.get("networks"),
     )
 
 
-def _image(server: Json) -> str | None:
-    """Return the image reference; a boot from a volume has none. Raises Invalid."""
+def _address(text: str) -> str:
+    """Return a validated IP address in its canonical form; the empty text stands for none."""
+    return str(ip_address(text)) if text else ""
+
+
+def _image(server: Json) -> tuple[str | None, bool]:
+    """Return the image that the server boots, and whether it boots from a volume. Raises Invalid."""
     image: str | None = server.get("imageRef") or None
-    devices = server.get("block_device_mapping_v2") or server.get("block_device_mapping")
-    if image is None and not devices:
+    devices = server.get("block_device_mapping_v2") or ()
+    if devices:
+        return boot_image(image, devices)
+    if image is None and server.get("block_device_mapping"):  # of volumes and snapshots only
+        return boot_image(None, [{"boot_index": 0, "source_type": "volume"}])
+    if image is None:
         raise Invalid("Missing imageRef attribute")
-    return image
+    return image, False
 
 
 def _as_tuple(value: object) -> tuple[str, ...]:

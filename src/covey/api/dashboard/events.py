@@ -4,34 +4,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import falcon
 import msgspec
 
+from covey.api.authentication import Authenticator
 from covey.api.dashboard.responses import number
 from covey.api.errors import plain_error
 from covey.api.requests import Request
+from covey.model.errors import CoveyError
+from covey.request_slots import ProjectLimit
 from covey.services.dashboard.change_poller import ChangePoller, Changes, Subscription
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 MAX_DURATION_S = 300
 _POLL_INTERVAL_S = 1.0
 _KEEPALIVE_S = 5.0  # a failed write reveals a lost client
+_CHECK_INTERVAL_S = 2.0  # between checks that the subscriber is not revoked
 _RETRY_AFTER_S = 5
-
-
-class StreamLimit:
-    """The maximum number of open streams of a process; each occupies a thread."""
-
-    def __init__(self, number: int) -> None:
-        self._free = threading.Semaphore(number)
-
-    def take(self) -> bool:
-        """Reserve a stream. Return False at the limit."""
-        return self._free.acquire(blocking=False)
-
-    def release(self) -> None:
-        self._free.release()
 
 
 @dataclass(slots=True)
@@ -40,13 +35,16 @@ class Stream:
 
     poller: ChangePoller
     subscription: Subscription
-    limit: StreamLimit
+    limit: ProjectLimit
+    project: str | None
     stopping: threading.Event
     seconds: float
+    is_current: Callable[[], bool]  # whether the subscriber still has the rights of the subscription
     clock: Callable[[], float] = time.monotonic
     _number: int = -1
     _until: float = 0.0
     _sent_at: float = 0.0
+    _checked_at: float = 0.0
     _open: bool = field(default=True)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -56,8 +54,11 @@ class Stream:
         """Return the next event; first `hello`, upon which the page loads everything."""
         if self._number < 0:
             self._number, self._until = self.poller.position(), self.clock() + self.seconds
+            self._checked_at = self.clock()
             return self._sent(_HELLO)
         while self._open and self.clock() < self._until and not self.stopping.wait(_POLL_INTERVAL_S):
+            if not self._is_authorized():
+                break
             self._number, changes = self.poller.since(self._number, self.subscription)
             if changes is None:
                 return self._sent(_HELLO)
@@ -72,7 +73,13 @@ class Stream:
         """End the stream. The server calls this as well when the client disconnects."""
         if self._open:
             self._open = False
-            self.limit.release()
+            self.limit.release(self.project)
+
+    def _is_authorized(self) -> bool:
+        if self.clock() - self._checked_at < _CHECK_INTERVAL_S:
+            return True
+        self._checked_at = self.clock()
+        return self.is_current()
 
     def _sent(self, piece: bytes) -> bytes:
         self._sent_at = self.clock()
@@ -84,14 +91,16 @@ class Events:
     """GET: a stream of server-sent events, or 503 at the limit."""
 
     poller: ChangePoller
-    limit: StreamLimit
+    limit: ProjectLimit
     stopping: threading.Event
+    authenticate: Authenticator
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         seconds = number(req, "seconds", MAX_DURATION_S, MAX_DURATION_S)
         subscription = self.poller.subscribe(req.actor)
         resp.cache_control = ["no-store"]
-        if not self.limit.take():
+        project = req.actor.project_id
+        if not self.limit.take(project):
             resp.status = falcon.HTTP_503
             resp.retry_after = _RETRY_AFTER_S
             message = f"Too many open event streams; retry in {_RETRY_AFTER_S} seconds."
@@ -99,7 +108,15 @@ class Events:
             return
         resp.content_type = "text/event-stream"
         resp.set_header("X-Accel-Buffering", "no")  # keeps a proxy from buffering events
-        resp.stream = Stream(self.poller, subscription, self.limit, self.stopping, seconds)
+        is_current = partial(self._is_current, req.env, subscription)
+        resp.stream = Stream(self.poller, subscription, self.limit, project, self.stopping, seconds, is_current)
+
+    def _is_current(self, environ: "WSGIEnvironment", subscription: Subscription) -> bool:
+        """Return whether the credentials of a request still give the subscription; False if that is unknown."""
+        try:
+            return self.poller.subscribe(self.authenticate(environ)) == subscription
+        except CoveyError:
+            return False
 
 
 def _events(changes: Changes) -> bytes:

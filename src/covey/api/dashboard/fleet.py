@@ -1,5 +1,7 @@
 """/data/me, /data/fleet, /data/hosts and /data/health: the current user, the fleet map, one host, and health."""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -10,6 +12,8 @@ from covey.api.dashboard.responses import Body, as_json, send
 from covey.api.metrics import Metrics
 from covey.api.requests import Json, Request, query_lists
 from covey.api.times import seconds
+from covey.model.agents import Agent
+from covey.model.nova import SyncState
 from covey.model.resources import class_position
 from covey.model.scopes import DomainProblems
 from covey.services.dashboard.fleet_map import FleetMaps, HostDetails
@@ -112,11 +116,11 @@ def show_host(details: HostDetails) -> Json:
                 "kind": holding.consumer.kind,
                 "name": details.servers.get(holding.consumer.uuid),
                 "project_id": holding.consumer.project_id,
-                "resources": holding.resources.get(host.uuid, {}),
+                "resources": _sum(holding.resources.values()),
             }
             for holding in details.allocations
         ],
-        "traits": sorted(host.traits),
+        "traits": sorted(details.traits),
         "aggregates": [
             {"id": aggregate.id, "name": aggregate.name, "metadata": aggregate.metadata}
             for aggregate in details.aggregates
@@ -126,13 +130,33 @@ def show_host(details: HostDetails) -> Json:
     }
 
 
+def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the amounts of all providers together, by resource class."""
+    total: Counter[str] = Counter()
+    for each in amounts:
+        total.update(each)
+    return {kind: total[kind] for kind in sorted(total, key=class_position)}
+
+
 def show_health(health: Health) -> Json:
     """Return the problems of the fleet by kind, and the state of workers and queues."""
     backlog = health.backlog
     return {
         "hosts": health.hosts,
         "disabled": [{"name": host.name, "reason": host.disabled_reason} for host in health.disabled],
-        "down": [{"name": host.name} for host in health.down],
+        "down": [{"name": host.name, "forced": host.forced_down} for host in health.down],
+        "nova": None if health.nova is None else _show_nova(health.nova, health),
+        "agents": [_show_agent(agent) for agent in health.agents],
+        "migrations": [
+            {
+                "server": move.server_id,
+                "source": move.source,
+                "destination": move.destination,
+                "live": move.live,
+                "percent": _percent(move.progress),
+            }
+            for move in health.migrations
+        ],
         "misplaced_hosts": [_show_misplaced(scope) for scope in health.domain_problems],
         "misplaced_servers": [
             {
@@ -151,10 +175,37 @@ def show_health(health: Health) -> Json:
         "jobs": {
             "waiting": backlog.jobs,
             "overdue": backlog.overdue,
+            "parked": backlog.parked,
             "oldest_due_at": None if backlog.oldest_due_at is None else seconds(backlog.oldest_due_at),
         },
         "notifications_waiting": backlog.notifications,
     }
+
+
+def _show_nova(state: SyncState, health: Health) -> Json:
+    return {
+        "url": state.url,
+        "read_at": None if state.read_at is None else seconds(state.read_at),
+        "error": state.error,
+        "down": [node.name for node in health.nodes_down],
+    }
+
+
+def _show_agent(agent: Agent) -> Json:
+    return {
+        "host": agent.host_name,
+        "state": agent.state,
+        "heartbeat_age_s": round(agent.heartbeat_age_s, 1),
+        "hypervisor": agent.hypervisor,
+        "version": agent.version,
+        "fenced": agent.fenced_at is not None,
+    }
+
+
+def _percent(progress: Mapping[str, int]) -> int | None:
+    """Return how much of a migration is done; None if its host has not reported that."""
+    total, remaining = progress.get("total_bytes"), progress.get("remaining_bytes")
+    return progress.get("percent") if not total or remaining is None else round(100 * (1 - remaining / total))
 
 
 def _show_misplaced(misplaced: DomainProblems) -> Json:

@@ -11,7 +11,7 @@ from covey.api.requests import Json, Request, read_body
 from covey.api.validation import JsonSchema, Schema
 from covey.model.groups import Group
 from covey.scheduler.policies import describe
-from covey.services.dashboard.groups import Counts, DashboardGroups, GroupDetails
+from covey.services.dashboard.groups import DashboardGroups, GroupDetails, GroupRow
 
 _POLICIES: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 600}, "maxItems": 32}
 _RULES: JsonSchema = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}}
@@ -35,7 +35,7 @@ class Groups:
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         limit = number(req, "limit", self.max_limit, self.max_limit)
         rows = self.pages.find(req.actor, number(req, "offset", 0, 2**31 - 1), limit + 1)
-        shown = [_show_row(group, counts) for group, counts in rows[:limit]]
+        shown = [_show_row(row) for row in rows[:limit]]
         send(req, resp, as_json({"groups": shown, "more": len(rows) > limit}))
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -58,13 +58,14 @@ def _show(group: Group) -> Json:
     }
 
 
-def _show_row(group: Group, counts: Counts) -> Json:
-    return _show(group) | {
-        "name": group.name,
-        "project_id": group.project_id,
-        "members": len(group.members),
-        "violations": counts[0],
-        "hard_violations": counts[1],
+def _show_row(row: GroupRow) -> Json:
+    violations, hard = row.violations
+    return _show(row.group) | {
+        "name": row.group.name,
+        "project_id": row.group.project_id,
+        "members": row.members,
+        "violations": violations,
+        "hard_violations": hard,
     }
 
 
@@ -75,8 +76,13 @@ def _show_page(page: GroupDetails) -> Json:
         "project_id": group.project_id,
         "user_id": group.user_id,
         "members": [
-            {"id": server.id, "name": server.name, "status": server.status, "places": places}
-            for server, places in page.members
+            {
+                "id": member.id,
+                "name": member.name or member.id,
+                "status": member.status or "UNKNOWN",
+                "places": places,
+            }
+            for member, places in page.members
         ],
         "violations": [show_violation(violation, page.obfuscation) for violation in page.violations],
         "domain_names": page.domain_names,

@@ -12,10 +12,11 @@ from covey.api.requests import Request, read_body
 from covey.api.validation import JsonSchema, Schema
 from covey.model.access import Actor
 from covey.model.errors import Invalid, Unauthorized, Unavailable
-from covey.request_slots import RequestSlots
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
+
+    from covey.api.authentication.keystone_calls import KeystoneCalls
 
 _TEXT: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
 _SIGN_IN = Schema(
@@ -31,7 +32,6 @@ _SIGN_IN = Schema(
         "additionalProperties": False,
     }
 )
-_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Token:
 
 
 SignIn = Callable[[Credentials], Token]
-"""Returns a token. Raises Unauthorized, Unavailable."""
+"""Returns a token. Raises Unauthorized, Unavailable, Busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,14 @@ class KeystoneSignIn:
     """Requests a token from Keystone."""
 
     auth_url: str
-    request_slots: RequestSlots
+    calls: "KeystoneCalls"
     verify: bool | str = True
 
     def __call__(self, credentials: Credentials) -> Token:
         from keystoneauth1 import exceptions  # noqa: PLC0415 -- slow to import, seldom needed
         from keystoneauth1.identity import v3  # noqa: PLC0415
-        from keystoneauth1.session import Session  # noqa: PLC0415
+
+        from covey.api.authentication.keystone_calls import PatientSession  # noqa: PLC0415
 
         plugin = v3.Password(
             auth_url=self.auth_url,
@@ -81,8 +82,8 @@ class KeystoneSignIn:
             project_domain_name=credentials.domain,
         )
         try:
-            with self.request_slots.released():
-                access = plugin.get_access(Session(verify=self.verify, timeout=_TIMEOUT_S))
+            with self.calls.calling():
+                access = plugin.get_access(PatientSession(verify=self.verify))
         except exceptions.Unauthorized as error:
             raise Unauthorized("The name, the password, the project or the domain is wrong.") from error
         except exceptions.ClientException as error:

@@ -1,1 +1,1 @@
-"""The Image API without image data: records with properties."""
+"""The Image API: records with properties, and their data."""

@@ -1,28 +1,31 @@
-"""/v2/images: image records."""
+"""/v2/images: image records and their data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import falcon
 
+from covey.api.downloads import DATA_TYPE, Downloads
 from covey.api.image import patches, schemas
 from covey.api.requests import (
     Json,
     Request,
     UnsupportedMedia,
-    body_stream,
     limited,
     parse_json,
     query_lists,
     read_body,
     read_bytes,
+    reading,
 )
 from covey.api.times import seconds
-from covey.model.errors import Forbidden, NotFound
+from covey.model.access import OPERATORS
+from covey.model.errors import Forbidden, Invalid, NotFound
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, Visibility
 from covey.ports import Clock, NewUuid
+from covey.request_slots import time_not_counted
 from covey.services.images import Images as Service
 
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
@@ -33,12 +36,13 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Image records, their tags, and uploads, whose data is discarded."""
+    """Image records, their tags and their data."""
 
     service: Service
     clock: Clock
     new_uuid: NewUuid
     max_limit: int
+    downloads: Downloads
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         parameters = query_lists(req)
@@ -59,7 +63,7 @@ class Images:
         blank = Image(
             id=ImageId(body.pop("id", None) or self.new_uuid()),
             name=None,
-            owner=ProjectId(body.pop("owner", None) or req.actor.project_id),
+            owner=ProjectId(body.pop("owner", None) or req.actor.project_id or OPERATORS),
             created_at=now,
             updated_at=now,
         )
@@ -83,16 +87,18 @@ class Images:
         resp.status = falcon.HTTP_204
 
     def on_put_file(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self.service.get(req.actor, key)
-        size, stream = 0, body_stream(req)
-        while chunk := stream.read(_CHUNK_BYTES):
-            size += len(chunk)
-        self.service.mark_uploaded(req.actor, key, size)
+        if (req.content_type or DATA_TYPE).partition(";")[0].strip() != DATA_TYPE:
+            raise UnsupportedMedia(f"Unsupported Content-Type: send {DATA_TYPE}.")
+        self.service.upload(req.actor, key, _chunks(req))
         resp.status = falcon.HTTP_204
 
     def on_get_file(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self.service.get(req.actor, key)
-        resp.status = falcon.HTTP_204  # Covey stores no image data
+        image, data = self.service.download(req.actor, key)
+        if data is None:
+            resp.status = falcon.HTTP_204
+            return
+        self.downloads.send(req, resp, data)
+        resp.set_header("Content-MD5", image.md5 or "")
 
     def on_put_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
         self.service.change(req.actor, key, lambda image: patches.with_fields(image, {"tags": image.tags | {tag}}))
@@ -106,6 +112,17 @@ class Images:
 
         self.service.change(req.actor, key, untag)
         resp.status = falcon.HTTP_204
+
+
+def _chunks(req: Request) -> Iterator[bytes]:
+    """Yield the body as it arrives, a piece at a time in memory. Raises Invalid if its end is missing."""
+    size = 0
+    with reading(req) as stream, time_not_counted():
+        while chunk := stream.read(_CHUNK_BYTES):
+            size += len(chunk)
+            yield chunk
+    if req.content_length is not None and size < req.content_length:
+        raise Invalid("The request body is shorter than its Content-Length.")
 
 
 def show(image: Image) -> Json:
@@ -123,9 +140,9 @@ def show(image: Image) -> Json:
         "min_ram": image.min_ram_mb,
         "size": image.size_bytes,
         "virtual_size": None,
-        "checksum": None,
-        "os_hash_algo": None,
-        "os_hash_value": None,
+        "checksum": image.md5,
+        "os_hash_algo": None if image.sha512 is None else "sha512",
+        "os_hash_value": image.sha512,
         "protected": image.protected,
         "os_hidden": image.hidden,
         "tags": sorted(image.tags),

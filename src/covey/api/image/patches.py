@@ -7,6 +7,7 @@ from typing import Any
 from covey.api.image import schemas
 from covey.api.requests import Json
 from covey.api.validation import Schema
+from covey.model.access import OPERATORS
 from covey.model.errors import Conflict, Forbidden, Invalid
 from covey.model.ids import ProjectId
 from covey.model.images import Image, Visibility
@@ -68,7 +69,7 @@ def with_fields(image: Image, fields: Mapping[str, Any]) -> Image:
     if "tags" in fields:
         known["tags"] = frozenset(fields["tags"])
     if "owner" in fields:
-        known["owner"] = ProjectId(fields["owner"] or "")
+        known["owner"] = ProjectId(fields["owner"] or OPERATORS)
     properties = {name: value for name, value in fields.items() if name not in schemas.FIELDS}
     return replace(image, **known, properties={**image.properties, **properties})
 

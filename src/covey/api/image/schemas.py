@@ -2,6 +2,7 @@
 
 from covey.api.validation import JsonSchema, Query, Schema
 from covey.api.versions import Version
+from covey.model.control_characters import ONE_LINE
 from covey.model.images import Visibility
 
 ANY_VERSION, NEVER_STRICT = Version(2, 0), Version(999, 0)  # other parameters are filters on properties
@@ -11,18 +12,18 @@ _FORMAT_OF_DISK = [None, "ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qco
 _FORMAT_OF_CONTAINER = [None, "ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed"]
 _TAGS: JsonSchema = {
     "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": 255},
+    "items": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": ONE_LINE},
     "uniqueItems": True,
     "maxItems": 128,
 }
 
 FIELDS: dict[str, JsonSchema] = {
     "id": {"type": "string", "format": "uuid"},
-    "name": {"type": ["string", "null"], "maxLength": 255},
+    "name": {"type": ["string", "null"], "maxLength": 255, "pattern": ONE_LINE},
     "visibility": {"type": "string", "enum": [str(visibility) for visibility in Visibility]},
     "protected": {"type": "boolean"},
     "os_hidden": {"type": "boolean"},
-    "owner": {"type": ["string", "null"], "maxLength": 255},
+    "owner": {"type": ["string", "null"], "maxLength": 255, "pattern": ONE_LINE},
     "disk_format": {"type": ["string", "null"], "enum": _FORMAT_OF_DISK},
     "container_format": {"type": ["string", "null"], "enum": _FORMAT_OF_CONTAINER},
     "min_disk": _COUNT,

@@ -16,6 +16,7 @@ from covey.model.errors import CoveyError, Invalid
 _UNDEFINED = "placement.undefined_code"
 CODES = {
     "concurrent_update": "placement.concurrent_update",
+    "policy_violation": "covey.policy_violation",
     "duplicate_name": "placement.duplicate_name",
     "inventory_in_use": "placement.inventory.inuse",
     "provider_in_use": "placement.resource_provider.inuse",
@@ -26,7 +27,8 @@ CODES = {
     "missing_value": "placement.query.missing_value",
 }
 _GENERIC = {
-    HTTPStatus.BAD_REQUEST: "The server could not comply with the request since it is malformed or otherwise wrong.",
+    HTTPStatus.BAD_REQUEST: "The server could not comply with the request since it is either malformed or otherwise "
+    "incorrect.",
     HTTPStatus.FORBIDDEN: "Access was denied to this resource.",
     HTTPStatus.NOT_FOUND: "The resource could not be found.",
     HTTPStatus.NOT_ACCEPTABLE: "The resource could not be given in a form that is acceptable to the client.",

@@ -1,9 +1,9 @@
 """The Placement API's microversions, each named for its change, and their negotiation."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import falcon
+from functools import lru_cache
 
 from covey.api.versions import OutOfRange, Version, VersionRange
 from covey.model.errors import Invalid
@@ -52,14 +52,15 @@ class PlacementVersions(VersionRange):
     def _out_of_range(self, version: Version, text: str) -> Invalid:
         return OutOfRange(f"Invalid microversion: Unacceptable version header: {text}")
 
-    def _requested(self, request: falcon.Request) -> str | None:
-        for entry in reversed((request.get_header("OpenStack-API-Version") or "").split(",")):
+    def _requested(self, common: str) -> tuple[str, str | None]:
+        for entry in reversed(common.split(",")):
             service, _, version = entry.strip().partition(" ")
             if service.lower() == self.service and version.strip():
-                return version.strip()
-        return None
+                return self.service, version.strip()
+        return self.service, None
 
-    def headers(self, version: Version) -> dict[str, str]:
+    @lru_cache(maxsize=256)  # noqa: B019
+    def headers(self, version: Version, common: str = "") -> Mapping[str, str]:
         """Return the response headers that name the version."""
         return {"openstack-api-version": f"{self.service} {version}", "vary": "openstack-api-version"}
 

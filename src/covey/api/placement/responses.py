@@ -10,7 +10,7 @@ from jsonschema.exceptions import best_match
 
 from covey.api.placement.microversions import LAST_MODIFIED
 from covey.api.requests import Request, UnsupportedMedia, parse_json, read_bytes
-from covey.api.validation import FORMATS, JsonSchema, fast_validator
+from covey.api.validation import FORMATS, JsonSchema, check_pattern, fast_validator
 from covey.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def _is_integer(_: object, value: object) -> bool:
 
 _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator,
+    {"pattern": check_pattern},
     type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 

@@ -6,6 +6,7 @@ from covey.api.placement import discovery
 from covey.api.placement.aggregates import Aggregates
 from covey.api.placement.allocations import Allocations
 from covey.api.placement.candidates import AllocationCandidates
+from covey.api.placement.host_rankings import HostRankings
 from covey.api.placement.inventories import Inventories
 from covey.api.placement.reshaper import Reshaper
 from covey.api.placement.resource_classes import ResourceClasses
@@ -31,6 +32,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         ("/allocation_candidates", AllocationCandidates(services.candidates, clock), None),
         ("/allocations", allocations, None),
         ("/allocations/{consumer}", allocations, "one"),
+        ("/host_rankings", HostRankings(services.host_rankings), None),
         ("/reshaper", Reshaper(services.reshaper), None),
         ("/resource_classes", classes, None),
         ("/resource_classes/{name}", classes, "one"),

@@ -22,6 +22,7 @@ from covey.api.placement.microversions import (
 )
 from covey.api.placement.responses import Body
 from covey.api.versions import Versioned
+from covey.model.control_characters import ONE_LINE
 from covey.model.providers import MAX_INT
 
 Part = dict[str, Any]
@@ -32,7 +33,7 @@ _LARGEST_RATIO = 3.40282e38
 _INTEGER: Part = {"type": "integer"}
 _UUID: Part = {"type": "string", "format": "uuid"}
 _TEXT: Part = {"type": "string"}
-_OWNER: Part = {"type": "string", "minLength": 1, "maxLength": 255}
+_OWNER: Part = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": ONE_LINE}
 
 
 def _object(properties: Part, *required: str, **more: object) -> Part:
@@ -57,7 +58,7 @@ def _map(pattern: str, value: Part, least: int = 0) -> Part:
 
 # Providers
 
-_NAME: Part = {"type": "string", "maxLength": 200}
+_NAME: Part = {"type": "string", "maxLength": 200, "pattern": ONE_LINE}
 _PARENT: Part = {"anyOf": [_UUID, {"type": "null"}]}
 
 NEW_PROVIDER = Versioned(
@@ -192,6 +193,31 @@ RESHAPE = Versioned(
         for since, entry in {RESHAPER: _ENTRIES[CONSUMER_GENERATION], **_ENTRIES}.items()
         if since >= RESHAPER
     }
+)
+
+# Host rankings, which Covey adds to the Placement API
+
+_GROUP = _object(
+    {
+        "uuid": _UUID,
+        "name": {**_OWNER, "minLength": 0},
+        "policy": _TEXT,
+        "rules": {"type": "object", "additionalProperties": _INTEGER},
+        "members": {"type": "array", "items": _UUID},
+        **_OWNERS,
+    },
+    "uuid",
+    "policy",
+    "members",
+    "project_id",
+    "user_id",
+)
+HOST_RANKING = Body(
+    _object(
+        {"instance_uuid": _UUID, "group": _GROUP, "hosts": {"type": "array", "items": _OWNER}},
+        "group",
+        "hosts",
+    )
 )
 
 # Usages

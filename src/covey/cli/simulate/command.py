@@ -11,6 +11,7 @@ import msgspec
 from click.core import ParameterSource
 
 from covey.cli.options import database_options, settings_of
+from covey.cli.output import echo
 from covey.cli.simulate import plots, sources, summary
 from covey.cli.simulate.options import LOAD, SYNTHETIC, takes_options
 from covey.fleet_file import parse
@@ -52,6 +53,8 @@ def simulate(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 -- cl
     """
     _reject_conflicts(ctx, given)
     start = _start(given)
+    for note in start.notes:
+        echo(note, err=True)
     if not start.hosts:
         raise Invalid("The fleet has no hosts.")
     what_ifs = _what_ifs(given)
@@ -66,13 +69,13 @@ def simulate(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 -- cl
     timings = _timings(given["sizes"] if given["scales"] else (), given["seed"])
     drawn = _drawn(given["directory"], runs, timings)
     if given["as_json"]:
-        click.echo(msgspec.json.encode(summary.document(given["seed"], start, runs, timings, list(map(str, drawn)))))
+        echo(msgspec.json.encode(summary.document(given["seed"], start, runs, timings, list(map(str, drawn)))))
     else:
-        click.echo("\n".join([*summary.lines(start, runs), *summary.timing_lines(timings)]))
+        echo("\n".join([*summary.lines(start, runs), *summary.timing_lines(timings)]))
     if drawn:
-        click.echo(f"Wrote {len(drawn)} plots to {given['directory']}.", err=True)
+        echo(f"Wrote {len(drawn)} plots to {given['directory']}.", err=True)
     elif given["directory"] is not None:
-        click.echo(_no_plots(), err=True)
+        echo(_no_plots(), err=True)
 
 
 def _reject_conflicts(ctx: click.Context, given: Mapping[str, Any]) -> None:

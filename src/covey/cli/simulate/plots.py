@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from covey.scheduler.fleet import RESOURCES
 from covey.simulation.metrics import Columns, History
 from covey.simulation.scaling import Timing
 from covey.simulation.workload import DAY_S
@@ -88,12 +87,13 @@ def _save(figure: "Figure", path: Path) -> list[Path]:
 def _usage(figure: "Figure", panels: "Panels") -> None:
     """Plot the resource that is scarcest at the end of the first run."""
     scarcest = int(panels[0][0].usage[-1].mean(axis=0).argmax())
-    _head(figure, f"Usage of {_LABELS[RESOURCES[scarcest]]} by zone")
+    name = panels[0][0].classes[scarcest]
+    _head(figure, f"Usage of {_LABELS.get(name, name)} by zone")
     for history, axes in panels:
         for number, (zone, usage) in enumerate(_lines(history.zones, history.usage[:, :, scarcest])):
             axes.plot(_days(history), 100 * usage, color=_COLOURS[number], linestyle=_DASHES[number], label=zone)
         axes.set_ylim(0, 102)
-    panels[0][1].set_ylabel(f"{_LABELS[RESOURCES[scarcest]]} used, % of capacity")
+    panels[0][1].set_ylabel(f"{_LABELS.get(name, name)} used, % of capacity")
     _legend(figure, panels)
 
 

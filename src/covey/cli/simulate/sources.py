@@ -7,8 +7,8 @@ from oslo_config import cfg
 
 from covey import bootstrap
 from covey.model.aggregates import required_traits, reserved_projects
+from covey.model.claims import Allocations
 from covey.model.errors import Invalid
-from covey.model.flavor_requests import resource_request
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.fleet_file import FleetFile
 from covey.model.fleet_plan import desired_aggregates, inventories
@@ -16,11 +16,10 @@ from covey.model.fleet_records import AggregateRecord, HostRecord
 from covey.model.ids import FlavorId, HostId, ScopeId
 from covey.model.inventory import Inventory
 from covey.model.providers import InventoryRecord, ProviderRecord
-from covey.model.resources import server_resources
-from covey.model.servers import PlacementRequest, Server, ServerFilter
+from covey.model.resources import ResourceRequest, resource_request, server_disk_gb, server_resources
+from covey.model.servers import Server, ServerFilter
 from covey.scheduler.fleet import Weights
 from covey.scheduler.request_spec import HostRequirements
-from covey.services.servers import required_traits as flavor_traits
 from covey.simulation.initial_state import InitialState, RunningServer, Size
 from covey.simulation.synthetic import Synthetic
 from covey.storage import schema
@@ -38,7 +37,7 @@ def from_file(file: FleetFile, conf: cfg.ConfigOpts) -> InitialState:
     providers, hosts = [], []
     for i, entry in enumerate(file.hosts, start=1):
         has = inventories(entry, ratios)
-        records = {str(k): InventoryRecord(v.total, allocation_ratio=v.allocation_ratio) for k, v in has.items()}
+        records = {k: InventoryRecord(v.total, v.reserved, *v.units, v.allocation_ratio) for k, v in has.items()}
         providers.append(ProviderRecord(i, entry.name, entry.name, None, None, 0, records, entry.traits))
         aggregates = frozenset(within[entry.name])
         hosts.append(HostRecord(HostId(i), entry.name, zone=zones.get(entry.name), aggregates=aggregates))
@@ -74,15 +73,17 @@ def from_service(conf: cfg.ConfigOpts) -> InitialState:
     if current != schema.head():
         raise Invalid(f"The database has schema {current or 'none'}; this version requires {schema.head()}.")
     with bootstrap.store(conf).read() as tx:
-        providers, hosts, aggregates = tx.providers.records(), tx.hosts.records(), tx.aggregates.records()
+        providers, hosts, aggregates = tx.fleet_records.all()
         names = {int(aggregate.id): aggregate.name for aggregate in tx.aggregates.all()}
         scopes = {scope.name: scope.id for scope in tx.scopes.all()}
         flavors = tx.flavors.find(FlavorFilter(is_public=None))
         groups = {str(group.id): group.policies for group in tx.groups.find(None)}
         servers = tx.servers.find(ServerFilter(sort_key="created_at", descending=False))
+        alone = len(providers) == len(hosts)  # no host has child providers, and none shares with it
+        held = {} if alone else tx.allocations.held_by([server.id for server in servers])
     state = _configured(InitialState(providers, hosts, aggregates, names, scopes), conf, flavors)
     known = {host.id for host in hosts}
-    running = tuple(_running(server) for server in servers if server.host_id in known)
+    running = tuple(_running(server, held.get(server.id)) for server in servers if server.host_id in known)
     return replace(state, groups=groups, servers=running)
 
 
@@ -109,25 +110,48 @@ def _configured(state: InitialState, conf: cfg.ConfigOpts, flavors: list[Flavor]
     aggregates = state.aggregates
     if not conf.scheduler.enable_forbidden_aggregates_filter:
         aggregates = [replace(aggregate, traits=frozenset()) for aggregate in aggregates]
-    sizes = tuple(
-        Size(resource_request(flavor).total, tuple(sorted(flavor_traits(flavor, PlacementRequest()))))
-        for flavor in flavors
-    )
+    sizes, notes = list[Size](), list[str]()
+    for flavor in flavors:
+        try:
+            sizes.append(_size(flavor))
+        except Invalid as error:
+            notes.append(f"The flavor {flavor.name} is left out. {error.message}")
     return replace(
         state,
         aggregates=aggregates,
-        sizes=sizes,
+        sizes=tuple(sizes),
+        notes=tuple(notes),
         weights=weights,
         default_zone=conf.scheduler.default_availability_zone,
         subset=subset,
     )
 
 
-def _running(server: Server) -> RunningServer:
+def _running(server: Server, held: Allocations | None) -> RunningServer:
     assert server.host_id is not None
-    forbidden = resource_request(server.flavor).forbidden | {*server.request.image_forbidden_traits}
+    asked, image = _asked(server.flavor), server.request
     requirements = HostRequirements(
-        server.project_id, server.request.zone, flavor_traits(server.flavor, server.request), frozenset(forbidden)
+        server.project_id,
+        image.zone,
+        asked.required | {*image.image_required_traits},
+        asked.forbidden | {*image.image_forbidden_traits},
     )
     group = None if server.group_id is None else str(server.group_id)
-    return RunningServer(server.id, server.host_id, resource_request(server.flavor).total, requirements, group)
+    return RunningServer(
+        server.id, server.host_id, asked.amounts, requirements, group, held, asked.groups, asked.isolate
+    )
+
+
+def _size(flavor: Flavor) -> Size:
+    asked = resource_request(flavor)
+    return Size(
+        asked.amounts, tuple(sorted(asked.required)), tuple(sorted(asked.forbidden)), asked.groups, asked.isolate
+    )
+
+
+def _asked(flavor: Flavor) -> ResourceRequest:
+    """Return what a running server asks of another host: its size, if its flavor asks for what Covey does not know."""
+    try:
+        return resource_request(flavor)
+    except Invalid:
+        return ResourceRequest(server_resources(flavor.vcpus, flavor.memory_mb, server_disk_gb(flavor)))

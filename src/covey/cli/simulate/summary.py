@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from covey.scheduler.fleet import RESOURCES
 from covey.simulation.initial_state import InitialState
 from covey.simulation.replay import Outcome
 from covey.simulation.scaling import Timing
@@ -55,7 +54,10 @@ def _run(run: Outcome) -> dict[str, Any]:
             "breaking_hard_policies": groups.hard_violations,
             "breaking_soft_policies": groups.soft_violations,
         },
-        "use": {zone: _usage(row) for zone, row in zip(history.zones, history.usage[-1], strict=True)},
+        "use": {
+            zone: {kind: _number(share) for kind, share in zip(history.classes, row, strict=True)}
+            for zone, row in zip(history.zones, history.usage[-1], strict=True)
+        },
         "skew": {
             scope: {"mean": _number(mean), "worst": _number(worst)}
             for scope, mean, worst in zip(history.scopes, history.skew_mean[-1], history.skew_worst[-1], strict=True)
@@ -65,7 +67,7 @@ def _run(run: Outcome) -> dict[str, Any]:
             "at_s": _numbers(history.at_s),
             "servers": _numbers(history.servers),
             "use": {
-                zone: {kind: _numbers(history.usage[:, i, j]) for j, kind in enumerate(RESOURCES)}
+                zone: {kind: _numbers(history.usage[:, i, j]) for j, kind in enumerate(history.classes)}
                 for i, zone in enumerate(history.zones)
             },
             "skew_mean": {scope: _numbers(history.skew_mean[:, i]) for i, scope in enumerate(history.scopes)},
@@ -170,8 +172,8 @@ def _refused(run: Outcome, reason: str) -> str:
 
 
 def _usages(runs: Sequence[Outcome]) -> list[str]:
-    table = ["", "usage at the end: " + ", ".join(_LABELS[kind] for kind in RESOURCES)]
-    zones = runs[0].history.zones
+    zones, classes = runs[0].history.zones, runs[0].history.classes
+    table = ["", "usage at the end: " + ", ".join(_LABELS.get(kind, kind) for kind in classes)]
     for number, zone in enumerate(zones):
         rows = [run.history.usage[-1][number].tolist() for run in runs]
         table.append(_row(f"  {zone}", ["  ".join(f"{share:4.0%}" for share in row) for row in rows]))
@@ -203,10 +205,6 @@ def _times(run: Outcome) -> dict[str, float]:
 
 def _by_number(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-
-
-def _usage(row: Sequence[float]) -> dict[str, float | None]:
-    return {kind: _number(share) for kind, share in zip(RESOURCES, row, strict=True)}
 
 
 def _number(value: float) -> float | None:

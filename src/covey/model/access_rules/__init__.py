@@ -1,6 +1,7 @@
 """Every access rule with its default check."""
 
 from covey.model.access import AccessRule
+from covey.model.access_rules.agents import AGENTS
 from covey.model.access_rules.basics import BASICS
 from covey.model.access_rules.clustering import CLUSTERING
 from covey.model.access_rules.dashboard import DASHBOARD
@@ -9,4 +10,6 @@ from covey.model.access_rules.operators import OPERATORS
 from covey.model.access_rules.placement import PLACEMENT
 from covey.model.access_rules.servers import SERVERS
 
-RULES: tuple[AccessRule, ...] = (*BASICS, *OPERATORS, *SERVERS, *IMAGES, *PLACEMENT, *CLUSTERING, *DASHBOARD)
+RULES: tuple[AccessRule, ...] = (
+    *(*BASICS, *OPERATORS, *SERVERS, *IMAGES, *PLACEMENT, *CLUSTERING, *DASHBOARD, *AGENTS),
+)

@@ -1,4 +1,4 @@
-"""Access rules of the Placement API. Names and defaults are Placement's."""
+"""Access rules of the Placement API. Names and defaults are Placement's, except for Covey's own resource."""
 
 from covey.model.access import AccessRule
 
@@ -107,6 +107,11 @@ PLACEMENT: tuple[AccessRule, ...] = (
         "allocation_candidates",
         "/allocation_candidates",
         ("list", "GET", "List allocation candidates."),
+    ),
+    *_rules(
+        "host_rankings",
+        "/host_rankings",
+        ("create", "POST", "Rank hosts by the policies of a server group that another service tells of."),
     ),
     AccessRule(
         "placement:usages",

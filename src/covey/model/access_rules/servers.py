@@ -56,6 +56,14 @@ SERVERS: tuple[AccessRule, ...] = (
         ("POST /os-server-groups/{id}/action (rebalance, cancel_rebalance)",),
     ),
     AccessRule(
+        f"{_NOVA}os-server-groups:rebalance:own",
+        "!",
+        "Start a rebalance within the limits of tenants ([scheduler] tenant_rebalance_max_moves and "
+        "tenant_rebalance_interval_s), or cancel one that was started so. Off by default; rule:project_member lets "
+        "members repair their own groups.",
+        ("POST /os-server-groups/{id}/action (rebalance, cancel_rebalance)",),
+    ),
+    AccessRule(
         f"{_NOVA}os-server-groups:delete", MEMBER_OR_ADMIN, "Delete a server group.", ("DELETE /os-server-groups/{id}",)
     ),
     AccessRule(f"{_NOVA}servers:index", READER_OR_ADMIN, "List servers.", ("GET /servers",)),
@@ -94,6 +102,18 @@ SERVERS: tuple[AccessRule, ...] = (
         f"{_NOVA}servers:update", MEMBER_OR_ADMIN, "Change a server's name or description.", ("PUT /servers/{id}",)
     ),
     AccessRule(f"{_NOVA}servers:delete", MEMBER_OR_ADMIN, "Delete a server.", ("DELETE /servers/{id}",)),
+    AccessRule(
+        f"{_NOVA}os-deferred-delete:force",
+        MEMBER_OR_ADMIN,
+        "Delete a server by force.",
+        ("POST /servers/{id}/action forceDelete",),
+    ),
+    AccessRule(
+        f"{_NOVA}os-deferred-delete:restore",
+        MEMBER_OR_ADMIN,
+        "Restore a deleted server.",
+        ("POST /servers/{id}/action restore",),
+    ),
     AccessRule(f"{_NOVA}servers:start", MEMBER_OR_ADMIN, "Start a server.", ("POST /servers/{id}/action os-start",)),
     AccessRule(f"{_NOVA}servers:stop", MEMBER_OR_ADMIN, "Stop a server.", ("POST /servers/{id}/action os-stop",)),
     AccessRule(f"{_NOVA}servers:reboot", MEMBER_OR_ADMIN, "Reboot a server.", ("POST /servers/{id}/action reboot",)),
@@ -164,6 +184,12 @@ SERVERS: tuple[AccessRule, ...] = (
         ADMIN,
         "Reset a server's state.",
         ("POST /servers/{id}/action os-resetState",),
+    ),
+    AccessRule(
+        f"{_NOVA}os-admin-actions:inject_network_info",
+        ADMIN,
+        "Inject network information into a server.",
+        ("POST /servers/{id}/action injectNetworkInfo",),
     ),
     AccessRule(f"{_NOVA}os-lock-server:lock", MEMBER_OR_ADMIN, "Lock a server.", ("POST /servers/{id}/action lock",)),
     AccessRule(
@@ -256,6 +282,20 @@ SERVERS: tuple[AccessRule, ...] = (
         ADMIN,
         "See the details of a failed event, for each host.",
         ("GET /servers/{id}/os-instance-actions/{request_id}",),
+    ),
+    AccessRule(
+        f"{_NOVA}os-console-output",
+        MEMBER_OR_ADMIN,
+        "Show what a server wrote to its console.",
+        ("POST /servers/{id}/action os-getConsoleOutput",),
+    ),
+    *(
+        AccessRule(f"{_NOVA}servers:migrations:{name}", ADMIN, description, (request,))
+        for name, description, request in (
+            ("index", "List the live migrations of a server.", "GET /servers/{id}/migrations"),
+            ("show", "Show a live migration of a server.", "GET /servers/{id}/migrations/{id}"),
+            ("delete", "Abort a live migration.", "DELETE /servers/{id}/migrations/{id}"),
+        )
     ),
     AccessRule(f"{_NOVA}os-migrations:index", ADMIN, "List migrations.", ("GET /os-migrations",)),
     AccessRule(

@@ -20,9 +20,9 @@ class Owner:
 
     def with_roles(self, roles: frozenset[str]) -> Actor:
         """Return the owner as an actor with the roles of the original request."""
-        return Actor(self.user_id, self.project_id, roles)
+        return Actor(self.user_id, self.project_id or None, roles)
 
 
 def owner_of(actor: Actor) -> Owner:
-    """Return the owner of what an actor creates."""
-    return Owner(actor.user_id, actor.project_id)
+    """Return the owner of what an actor creates. Raises Forbidden for an actor without a project."""
+    return Owner(actor.user_id, actor.own_project)

@@ -23,6 +23,10 @@ class Limits:
     max_clusters_per_project: int = 100
     max_nodes_per_cluster: int = MAX_NODES_PER_CLUSTER
     action_timeout_s: int = 3600  # the default of a cluster's timeout
+    max_profiles_per_project: int = 1000
+    max_policies_per_project: int = 1000
+    max_receivers_per_project: int = 1000
+    max_orphan_nodes_per_project: int = 1000
 
 
 class AdjustmentType(StrEnum):

@@ -15,7 +15,9 @@ from covey.scheduler.candidates.flat import (
 )
 from covey.scheduler.candidates.queries import UNSUFFIXED, CandidateQuery, RequestGroup
 from covey.scheduler.candidates.results import Candidate
+from covey.scheduler.columns import ALL
 from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.max_flow import Budget
 from covey.scheduler.provider_trees import AnchoredProviders
 
 Choice = tuple[int, ...]
@@ -44,39 +46,46 @@ def tree_choices(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNe
                 yield choice
 
 
-def first_choice(query: CandidateQuery, fleet: Fleet, root: int) -> tuple[Choice, list[ResourceNeed]] | None:
-    """Return the first choice of providers in the tree of one root, and the needs that they meet."""
-    needs, anchored = needs_of(query, fleet), fleet.trees.anchored
-    number = int(np.searchsorted(anchored.anchor[anchored.starts], root))
-    if number == anchored.starts.size or anchored.anchor[anchored.starts[number]] != root:
-        return None
-    choice = next(_choices_in_tree(number, fleet, needs, _checks(query, fleet, needs)), None)
+def first_choice(
+    query: CandidateQuery, fleet: Fleet, root: int, budget: Budget, servers: int = 1
+) -> tuple[Choice, list[ResourceNeed]] | None:
+    """Return the first choice of providers in the tree of one root, and the needs that they meet, of some servers.
+
+    None if there is none, or if the budget ends the search.
+    """
+    part = fleet.trees.anchored.part_of(root)
+    needs = needs_of(query, fleet, part)
+    needs.sort(key=lambda need: 0 if need.suffix == UNSUFFIXED else 1 + int(need.allowed.sum()))  # the hardest first
+    here = fleet.trees.anchored.provider[part]
+    options = [here[need.allowed].tolist() for need in needs]
+    checks = _checks(query, fleet, needs)
+    if servers > 1:
+        options, checks, needs = options * servers, _checks_of_many(fleet, needs, checks, servers), needs * servers
+    choice = next(_combine(options, checks, budget), None)
     return None if choice is None else (choice, needs)
 
 
 def _choices_in_tree(
     number: int, fleet: Fleet, needs: Sequence[ResourceNeed], checks: Sequence[Sequence[Check]]
 ) -> Iterator[Choice]:
-    anchored = fleet.trees.anchored
-    begin = anchored.starts[number]
-    end = anchored.starts[number + 1] if number + 1 < anchored.starts.size else anchored.anchor.size
-    here = anchored.provider[begin:end]
-    return _combine([here[need.allowed[begin:end]].tolist() for need in needs], checks)
+    part = fleet.trees.anchored.part(number)
+    here = fleet.trees.anchored.provider[part]
+    return _combine([here[need.allowed[part]].tolist() for need in needs], checks)
 
 
-def needs_of(query: CandidateQuery, fleet: Fleet) -> list[ResourceNeed]:
-    """Return the needs of a query, those of the unsuffixed group first."""
-    anchored = fleet.trees.anchored
-    root = eligible_roots(query, fleet)[anchored.anchor]
+def needs_of(query: CandidateQuery, fleet: Fleet, part: slice = ALL) -> list[ResourceNeed]:
+    """Return the needs of a query, those of the unsuffixed group first, for a part of AnchoredProviders."""
+    anchored = fleet.trees.anchored.only(part)
+    root = eligible_roots(query, fleet, anchored.anchor)
     needs: list[ResourceNeed] = []
     for group in sorted(query.groups, key=lambda group: group.suffix != UNSUFFIXED):
         if group.suffix != UNSUFFIXED:
-            allowed = satisfies_group(group, fleet)[anchored.provider] & root
+            allowed = satisfies_group(group, fleet, anchored.provider) & root
             needs.append(ResourceNeed(group.suffix, group.resources, allowed))
             continue
         helps = _may_serve(group, fleet, anchored) & root
         for name, amount in group.resources.items():
-            allowed = helps & can_allocate(fleet, name, amount)[anchored.provider]
+            allowed = helps & can_allocate(fleet, name, amount, anchored.provider)
             needs.append(ResourceNeed(UNSUFFIXED, {name: amount}, allowed))
     return needs
 
@@ -101,7 +110,7 @@ def serving_rows(choice: Choice, needs: Sequence[ResourceNeed]) -> set[int]:
 
 def _may_serve(group: RequestGroup, fleet: Fleet, anchored: AnchoredProviders) -> Mask:
     """Return the rows that may serve part of the unsuffixed group. A root's aggregates hold for its whole tree."""
-    allowed = ~fleet.traits.any_of(group.forbidden)[anchored.provider]
+    allowed = ~fleet.traits.any_of(group.forbidden, anchored.provider)
     if group.member_of:
         inside = fleet.member_of.one_of_each(group.member_of)
         allowed &= inside[anchored.provider] | (inside[anchored.anchor] & ~anchored.foreign)
@@ -115,22 +124,28 @@ def _may_serve(group: RequestGroup, fleet: Fleet, anchored: AnchoredProviders) -
 
 def searchable_trees(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
     """Return the trees in which each need and each required trait has a provider: the only ones to search."""
-    anchored = fleet.trees.anchored
-    allowed = np.ones(anchored.starts.size, dtype=np.bool_)
-    if not anchored.starts.size:
-        return allowed
+    allowed = trees_with_traits(query, fleet, needs)
     for need in needs:
-        allowed &= np.logical_or.reduceat(need.allowed, anchored.starts)
-    for group in query.groups:
-        helps = [need.allowed for need in needs if need.suffix == UNSUFFIXED]
-        if group.suffix == UNSUFFIXED and helps:
-            for traits in group.required:
-                has = np.logical_or.reduce(helps) & fleet.traits.any_of(traits)[anchored.provider]
-                allowed &= np.logical_or.reduceat(has, anchored.starts)
+        allowed &= fleet.trees.anchored.sums(need.allowed) > 0
     return allowed
 
 
-def _combine(options: Sequence[Sequence[int]], checks: Sequence[Sequence[Check]]) -> Iterator[Choice]:
+def trees_with_traits(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
+    """Return the trees in which each required trait of the unsuffixed group has a provider that may serve."""
+    anchored = fleet.trees.anchored
+    allowed = np.ones(anchored.starts.size, dtype=np.bool_)
+    helps = [need.allowed for need in needs if need.suffix == UNSUFFIXED]
+    for group in query.groups:
+        if group.suffix == UNSUFFIXED and helps:
+            for traits in group.required:
+                has = np.logical_or.reduce(helps) & fleet.traits.any_of(traits, anchored.provider)
+                allowed &= anchored.sums(has) > 0
+    return allowed
+
+
+def _combine(
+    options: Sequence[Sequence[int]], checks: Sequence[Sequence[Check]], budget: Budget | None = None
+) -> Iterator[Choice]:
     """Yield all combinations, one provider for each need. A prefix that fails a check is not extended."""
 
     def extend(chosen: Choice) -> Iterator[Choice]:
@@ -139,6 +154,10 @@ def _combine(options: Sequence[Sequence[int]], checks: Sequence[Sequence[Check]]
             yield chosen
             return
         for row in options[due]:
+            if budget is not None:
+                budget.left -= 1
+                if budget.spent:
+                    return
             longer = (*chosen, row)
             if all(check(longer) for check in checks[due]):
                 yield from extend(longer)
@@ -167,6 +186,35 @@ def _checks(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) 
     return due
 
 
+def _checks_of_many(
+    fleet: Fleet, needs: Sequence[ResourceNeed], checks: Sequence[Sequence[Check]], servers: int
+) -> list[list[Check]]:
+    """Return the checks of several equal servers, which have their needs one after another."""
+    length, all_needs = len(needs), [*needs] * servers
+    due: list[list[Check]] = []
+    for server in range(servers):
+        for need, own in zip(needs, checks, strict=True):
+            room: list[Check] = [partial(_is_free, fleet, all_needs, name) for name in need.resources]
+            due.append([*room, *(partial(_of_server, server * length, check) for check in own)])
+        due[-1].append(partial(_in_order, length))
+    return due
+
+
+def _is_free(fleet: Fleet, needs: Sequence[ResourceNeed], name: str, choice: Choice) -> bool:
+    """Whether the last provider has room for all servers; the limit of one allocation is not theirs together."""
+    return _amount_on_last(needs, name, choice) <= int(fleet.inventories.free_of(name)[choice[-1]])
+
+
+def _of_server(start: int, check: Check, choice: Choice) -> bool:
+    """Whether a server passes its own check."""
+    return check(choice[start:])
+
+
+def _in_order(length: int, choice: Choice) -> bool:
+    """Whether the last server comes after the one before it: equal servers are tried in one order alone."""
+    return choice[-2 * length : -length] <= choice[-length:]
+
+
 def _has_traits(fleet: Fleet, group: RequestGroup, choice: Choice) -> bool:
     """Whether the providers of the unsuffixed group have the required traits between them."""
     traits_of_all = frozenset[str]().union(*(fleet.traits[row] for row in choice))
@@ -185,9 +233,12 @@ def _apart(first: int, choice: Choice) -> bool:
 
 def _has_room(fleet: Fleet, needs: Sequence[ResourceNeed], name: str, choice: Choice) -> bool:
     """Whether the last provider has capacity for all needs on it."""
-    row = choice[-1]
-    amount = sum(needs[place].resources.get(name, 0) for place, chosen in enumerate(choice) if chosen == row)
-    return has_capacity_at(fleet, row, name, amount)
+    return has_capacity_at(fleet, choice[-1], name, _amount_on_last(needs, name, choice))
+
+
+def _amount_on_last(needs: Sequence[ResourceNeed], name: str, choice: Choice) -> int:
+    """Return how much of a class the last provider serves, for all needs on it."""
+    return sum(needs[place].resources.get(name, 0) for place, row in enumerate(choice) if row == choice[-1])
 
 
 def _one_for_each_tree(fleet: Fleet, needs: Sequence[ResourceNeed], choice: Choice) -> bool:

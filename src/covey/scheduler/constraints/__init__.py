@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from covey.scheduler.constraints.room import Room
 from covey.scheduler.constraints.static import (
     Enabled,
     ForbiddenAggregates,
@@ -12,10 +11,11 @@ from covey.scheduler.constraints.static import (
     Up,
     Zone,
 )
-from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.fleet import Fleet, Mask, Rows
 from covey.scheduler.policies import GroupPolicies
-from covey.scheduler.reasons import Reason
+from covey.scheduler.reasons import Reason, Sentences
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.room import Room
 
 
 class Constraint(Protocol):
@@ -27,8 +27,8 @@ class Constraint(Protocol):
     def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
         """Explain why the rejected hosts are ruled out: each rejected host is in one reason."""
 
-    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        """Explain one host that is ruled out, with its numbers, for an administrator."""
+    def explain_hosts(self, spec: RequestSpec, fleet: Fleet, rows: Rows) -> Sentences:
+        """Explain hosts that are ruled out, with their numbers, for an administrator: each host in one sentence."""
 
 
 # These hold until the fleet's structure changes: their product is cached for each HostRequirements.
@@ -45,4 +45,4 @@ STATIC: tuple[Constraint, ...] = (
 DYNAMIC: tuple[Constraint, ...] = (Room(), GroupPolicies())
 WITHOUT_GROUP: tuple[Constraint, ...] = (Room(),)
 # An operator who forces a host skips all others.
-FORCED: tuple[Constraint, ...] = (NamedHosts(), Room())
+FORCED: tuple[Constraint, ...] = (NamedHosts(), TenantIsolation(), ForbiddenAggregates(), Room())

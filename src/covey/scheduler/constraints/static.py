@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from covey.model.fleet_records import AggregateRecord
-from covey.scheduler.fleet import Fleet, Mask
-from covey.scheduler.reasons import Reason
+from covey.scheduler.columns import groups_of, number_combinations
+from covey.scheduler.fleet import Fleet, Mask, Rows
+from covey.scheduler.reasons import Reason, Sentences
 from covey.scheduler.request_spec import RequestSpec
 
 
@@ -21,8 +22,8 @@ class Enabled:
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         return [Reason(rejected, "is disabled", "are disabled")]
 
-    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
-        return "it is disabled"
+    def explain_hosts(self, _: RequestSpec, __: Fleet, rows: Rows) -> Sentences:
+        yield rows, "it is disabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Up:
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         return [Reason(rejected, "is down", "are down")]
 
-    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
-        return "it is down"
+    def explain_hosts(self, _: RequestSpec, __: Fleet, rows: Rows) -> Sentences:
+        yield rows, "it is down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,10 @@ class NamedHosts:
             Reason(rejected & ~excluded, "is not the one asked for", "are not the ones asked for"),
         ]
 
-    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        excluded = fleet.hosts[row].id in spec.requirements.ignored_hosts
-        return "the request excludes it" if excluded else "the request asks for another host"
+    def explain_hosts(self, spec: RequestSpec, fleet: Fleet, rows: Rows) -> Sentences:
+        excluded = fleet.mask_of(spec.requirements.ignored_hosts)[rows]
+        yield rows[excluded], "the request excludes it"
+        yield rows[~excluded], "the request asks for another host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,9 @@ class Zone:
         zone = spec.requirements.zone
         return [Reason(rejected, f"is not in zone {zone}", f"are not in zone {zone}")]
 
-    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        return f"it is in zone {fleet.zone_of(row)}, not {spec.requirements.zone}"
+    def explain_hosts(self, spec: RequestSpec, fleet: Fleet, rows: Rows) -> Sentences:
+        for zone, same in fleet.zone.groups(rows):
+            yield same, f"it is in zone {', '.join(zone)}, not {spec.requirements.zone}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class TenantIsolation:
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
         reserved = [aggregate for aggregate in fleet.restricted if aggregate.projects]
-        if not reserved:
+        if not reserved or spec.requirements.ignores_isolation:
             return None
         project = spec.requirements.project_id
         closed = fleet.in_aggregates.any_of(each.id for each in reserved if project not in each.projects)
@@ -95,8 +98,8 @@ class TenantIsolation:
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         return [Reason(rejected, "is reserved for other projects", "are reserved for other projects")]
 
-    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
-        return "an aggregate reserves it for other projects"
+    def explain_hosts(self, _: RequestSpec, __: Fleet, rows: Rows) -> Sentences:
+        yield rows, "an aggregate reserves it for other projects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +107,15 @@ class ForbiddenAggregates:
     """Hosts of an aggregate that requires traits admit only requests that require them all."""
 
     def allows(self, spec: RequestSpec, fleet: Fleet) -> Mask | None:
-        closed = forbidden_aggregates(spec, fleet)
+        closed = [] if spec.requirements.ignores_isolation else forbidden_aggregates(spec, fleet)
         return ~fleet.in_aggregates.any_of(aggregate.id for aggregate in closed) if closed else None
 
     def reasons(self, _: RequestSpec, __: Fleet, rejected: Mask) -> list[Reason]:
         one = "is in an aggregate that requires traits the request does not ask for"
         return [Reason(rejected, one, one.replace("is in", "are in"))]
 
-    def explain_host(self, _: RequestSpec, __: Fleet, ___: int) -> str:
-        return "it is in an aggregate that requires traits the request does not ask for"
+    def explain_hosts(self, _: RequestSpec, __: Fleet, rows: Rows) -> Sentences:
+        yield rows, "it is in an aggregate that requires traits the request does not ask for"
 
 
 def forbidden_aggregates(spec: RequestSpec, fleet: Fleet) -> list[AggregateRecord]:
@@ -137,12 +140,16 @@ class Traits:
             Reason(rejected & ~lacks, "has a forbidden trait", "have a forbidden trait"),
         ]
 
-    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        traits = fleet.traits[row]
-        missing = sorted(spec.requirements.required_traits - traits)
-        if missing:
-            return f"it lacks the required trait {', '.join(missing)}"
-        return f"it has the forbidden trait {', '.join(sorted(spec.requirements.forbidden_traits & traits))}"
+    def explain_hosts(self, spec: RequestSpec, fleet: Fleet, rows: Rows) -> Sentences:
+        required, forbidden = spec.requirements.required_traits, spec.requirements.forbidden_traits
+        has = fleet.traits.any_of(forbidden, rows) & _has_traits(required, fleet)[rows]
+        for traits, same in fleet.traits.groups(rows[has]):
+            yield same, f"it has the forbidden trait {', '.join(sorted(forbidden & traits))}"
+        rows = rows[~has]
+        lacks = [~_has_traits([trait], fleet)[rows] for trait in sorted(required)]
+        for _, places in groups_of(number_combinations(lacks, rows.size), np.arange(rows.size)):
+            missing = (trait for trait, column in zip(sorted(required), lacks, strict=True) if column[places[0]])
+            yield rows[places], f"it lacks the required trait {', '.join(missing)}"
 
 
 def _has_traits(required: Iterable[str], fleet: Fleet) -> Mask:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from covey.model.groups import GroupPolicy, GroupView
-from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.fleet import Fleet, Mask, Rows
 from covey.scheduler.policies.affinity import Affinity
 from covey.scheduler.policies.anti_affinity import AntiAffinity
 from covey.scheduler.policies.protocol import HardPolicy, Policy, SoftPolicy
 from covey.scheduler.policies.soft_affinity import SoftAffinity
 from covey.scheduler.policies.soft_anti_affinity import SoftAntiAffinity
-from covey.scheduler.reasons import Reason
+from covey.scheduler.reasons import Reason, Sentences
 from covey.scheduler.request_spec import RequestSpec
 
 HARD: tuple[HardPolicy, ...] = (AntiAffinity(), Affinity())  # in the order in which they explain a refusal
@@ -64,9 +64,8 @@ class GroupPolicies:
             all_reasons += kind.reasons(policy, spec.group, fleet, rejected_here)
         return all_reasons
 
-    def explain_host(self, spec: RequestSpec, fleet: Fleet, row: int) -> str:
-        return next(
-            kind.explain_host(policy, spec.group, fleet, row)
-            for kind, policy in hard_policies(spec.group)
-            if not kind.mask(policy, spec.group, fleet)[row]
-        )
+    def explain_hosts(self, spec: RequestSpec, fleet: Fleet, rows: Rows) -> Sentences:
+        for kind, policy in hard_policies(spec.group):
+            admitted = kind.mask(policy, spec.group, fleet)[rows]
+            yield from kind.explain_hosts(policy, spec.group, fleet, rows[~admitted])
+            rows = rows[admitted]

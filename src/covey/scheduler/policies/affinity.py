@@ -1,7 +1,7 @@
 """Affinity: all members are in one domain, or in the domain that the policy names."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
 from covey.scheduler.batch_state import BatchState
-from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask, counts_by_domain
+from covey.scheduler.columns import groups_of
+from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask, Rows, counts_by_domain
 from covey.scheduler.policies import targets
 from covey.scheduler.policies.protocol import Relaxation
 from covey.scheduler.policies.scopes import (
@@ -19,12 +20,12 @@ from covey.scheduler.policies.scopes import (
     ScopedPolicy,
     Violation,
     count_members,
+    explain_without_domain,
     in_one,
     in_target,
     reasons_without_domain,
-    why_without_domain,
 )
-from covey.scheduler.reasons import Reason
+from covey.scheduler.reasons import Reason, Sentences
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel
@@ -45,37 +46,45 @@ class Affinity:
         if policy.target is not None:
             return targets.inside(policy, fleet)
         domains = fleet.domains(policy.scope.id)
-        return domains.per_host(_open_domains(domains, group, fleet))
+        return domains.per_host(_open_domains(domains, _without_lost(group), fleet))
 
     def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
-        domains, scope = fleet.domains(policy.scope.id), policy.scope.name
+        domains, scope, group = fleet.domains(policy.scope.id), policy.scope.name, _without_lost(group)
         without_domain = rejected & (domains.of_host == NO_DOMAIN)
         rest = rejected & ~without_domain
         found = reasons_without_domain(domains, scope, without_domain)
         if policy.target is not None:
             required = f"outside the {scope} that the group requires"
             return [*found, Reason(rest, f"is {required}", f"are {required}")]
-        moving = rest & domains.per_host(counts_by_domain(domains, fleet, group.places) > 0)
+        counts = counts_by_domain(domains, fleet, group.places)
+        if _is_unsatisfiable(domains, group, fleet, counts):
+            return [*found, Reason(rest, *_no_domain(policy, counts))]
+        moving = rest & domains.per_host(counts > 0)
         return [*found, Reason(rest & ~moving, *_elsewhere(policy)), Reason(moving, *_only_moving(policy))]
 
-    def explain_host(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
-        domains, scope = fleet.domains(policy.scope.id), policy.scope.name
-        domain = domains.of_host[row]
-        if domain == NO_DOMAIN:
-            return why_without_domain(domains, scope, row)
+    def explain_hosts(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rows: Rows) -> Sentences:
+        domains, scope, group = fleet.domains(policy.scope.id), policy.scope.name, _without_lost(group)
+        without_domain = domains.of_host[rows] == NO_DOMAIN
+        yield from explain_without_domain(domains, scope, rows[without_domain])
+        rows = rows[~without_domain]
         if policy.target is not None:
-            return f"the group requires the {scope} {policy.target}"
-        counts = counts_by_domain(domains, fleet, group.places)[:NO_DOMAIN]
-        if counts[domain]:
-            return f"the {scope} {domains.names[domain]} holds only members of the group that are moving"
-        occupied = ", ".join(domains.names[number] for number in np.flatnonzero(counts).tolist())
-        return f"the group is in the {scope} {occupied}"
+            yield rows, f"the group requires the {scope} {policy.target}"
+            return
+        counts = counts_by_domain(domains, fleet, group.places)
+        if _is_unsatisfiable(domains, group, fleet, counts):
+            yield rows, _members_without(policy, counts)
+            return
+        occupied = ", ".join(domains.names[number] for number in np.flatnonzero(counts[:NO_DOMAIN]).tolist())
+        moving = counts[domains.of_host[rows]] > 0
+        yield rows[~moving], f"the group is in the {scope} {occupied}"
+        for number, inside in groups_of(domains.of_host[rows[moving]], rows[moving]):
+            yield inside, f"the {scope} {domains.names[number]} holds only members of the group that are moving"
 
     def constrain_batch(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState) -> None:
         if policy.target is not None:
             return  # the mask rules all other domains out for the whole batch
         domains = fleet.domains(policy.scope.id)
-        if not counts_by_domain(domains, fleet, group.places)[:NO_DOMAIN].any():
+        if not counts_by_domain(domains, fleet, _without_lost(group).places)[:NO_DOMAIN].any():
             state.affinity_domains.append(domains.of_host[state.rows])
 
     def relax(self, policy: GroupPolicy, _: GroupView, __: Fleet, ___: Mask) -> Relaxation | None:
@@ -150,9 +159,19 @@ def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows",
     return away
 
 
+def _without_lost(group: GroupView) -> GroupView:
+    """Return the group without members on lost hosts: they have to leave, so they keep nothing together."""
+    if not group.lost:
+        return group
+    places = {host: number for host, number in group.places.items() if host not in group.lost}
+    return replace(group, places=places, movers=tuple(each for each in group.movers if not group.lost & {*each}))
+
+
 def _open_domains(domains: Domains, group: GroupView, fleet: Fleet) -> Mask:
     """Return the domains where a new member is with the group, whether the moves in progress succeed or fail."""
     counts = counts_by_domain(domains, fleet, group.places)
+    if _is_unsatisfiable(domains, group, fleet, counts):
+        return np.zeros(counts.size, dtype=np.bool_)
     open_domains = counts - _count_moving(domains, group, fleet) > 0
     if not open_domains[:NO_DOMAIN].any():
         open_domains = counts > 0  # every member moves: they end together if they hold places in one domain alone
@@ -162,23 +181,42 @@ def _open_domains(domains: Domains, group: GroupView, fleet: Fleet) -> Mask:
     return open_domains
 
 
+def _is_unsatisfiable(domains: Domains, group: GroupView, fleet: Fleet, counts: NDArray[np.int64]) -> bool:
+    """Return whether a member is in no domain: then no domain is the group's. Such a member itself may leave."""
+    if not counts[NO_DOMAIN]:
+        return False
+    row = None if group.leaves is None else fleet.row_of.get(HostId(group.leaves))
+    return row is None or bool(domains.of_row(row))
+
+
 def _count_moving(domains: Domains, group: GroupView, fleet: Fleet) -> NDArray[np.int64]:
-    """Count, for each domain, the places held by members that move between two domains."""
-    pairs = [[_domain(domains, fleet, host) for host in mover] for mover in group.movers]
-    places = [domain for source, destination in pairs if source != destination for domain in (source, destination)]
+    """Count, for each domain, the places of moving members that only one of their two hosts holds there."""
     counts = np.zeros(len(domains.names) + 1, dtype=np.int64)
-    np.add.at(counts, np.array(places, dtype=np.intp), 1)
+    for mover in group.movers:
+        source, destination = (_domains_of(domains, fleet, host) for host in mover)
+        counts[[*source ^ destination]] += 1
     return counts
 
 
-def _domain(domains: Domains, fleet: Fleet, host: int) -> int:
+def _domains_of(domains: Domains, fleet: Fleet, host: int) -> set[int]:
     row = fleet.row_of.get(HostId(host))
-    return NO_DOMAIN if row is None else int(domains.of_host[row])
+    return {NO_DOMAIN} if row is None else set(domains.of_row(row)) or {NO_DOMAIN}
 
 
 def _elsewhere(policy: GroupPolicy) -> tuple[str, str]:
     where = "the group's host" if policy.scope == HOST else f"in the {policy.scope.name} of the group"
     return f"is not {where}", f"are not {where}"
+
+
+def _members_without(policy: GroupPolicy, counts: NDArray[np.int64]) -> str:
+    """Return which members make the policy unsatisfiable: 2 members of the group are in no rack."""
+    number = int(counts[NO_DOMAIN])
+    return f"{number} member{'s' * (number > 1)} of the group {'are' if number > 1 else 'is'} in no {policy.scope.name}"
+
+
+def _no_domain(policy: GroupPolicy, counts: NDArray[np.int64]) -> tuple[str, str]:
+    because = f"because {_members_without(policy, counts)}"
+    return f"is excluded {because}", f"are excluded {because}"
 
 
 def _only_moving(policy: GroupPolicy) -> tuple[str, str]:

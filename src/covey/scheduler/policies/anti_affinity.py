@@ -8,7 +8,8 @@ import numpy as np
 
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.scheduler.batch_state import BatchState, DomainState, PolicyDomains
-from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask, counts_by_domain, places_by_row
+from covey.scheduler.columns import groups_of
+from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask, Rows, counts_by_domain, places_by_row
 from covey.scheduler.policies import targets
 from covey.scheduler.policies.protocol import Relaxation
 from covey.scheduler.policies.scopes import (
@@ -17,12 +18,12 @@ from covey.scheduler.policies.scopes import (
     ScopedPolicy,
     Violation,
     count_members,
+    explain_without_domain,
     in_one,
     in_target,
     reasons_without_domain,
-    why_without_domain,
 )
-from covey.scheduler.reasons import Reason
+from covey.scheduler.reasons import Reason, Sentences
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel
@@ -54,28 +55,34 @@ class AntiAffinity:
         has_room[NO_DOMAIN] = False
         return domains.per_host(has_room)
 
-    def reasons(self, policy: GroupPolicy, _: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
+    def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
         domains, scope = fleet.domains(policy.scope.id), policy.scope.name
         without_domain = rejected & (domains.of_host == NO_DOMAIN)
-        rest = rejected & ~without_domain
+        found, rest = reasons_without_domain(domains, scope, without_domain), rejected & ~without_domain
         if policy.target is not None:
             avoided = f"in the {scope} that the group avoids"
-            reason = Reason(rest, f"is {avoided}", f"are {avoided}")
-        else:
-            held = f"{policy.limit} of the group"
-            one, many = ("", "") if policy.scope == HOST else (f" in its {scope}", f" in their {scope}")
-            reason = Reason(rest, f"already holds {held}{one}", f"already hold {held}{many}")
-        return [*reasons_without_domain(domains, scope, without_domain), reason]
+            return [*found, Reason(rest, f"is {avoided}", f"are {avoided}")]
+        held = domains.per_host(counts_by_domain(domains, fleet, group.places))
+        one, many = ("", "") if policy.scope == HOST else (f" in its {scope}", f" in their {scope}")
+        for number in np.unique(held[rest]).tolist():
+            members = f"{number} of the group"
+            found.append(
+                Reason(rest & (held == number), f"already holds {members}{one}", f"already hold {members}{many}")
+            )
+        return found
 
-    def explain_host(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
+    def explain_hosts(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rows: Rows) -> Sentences:
         domains, scope = fleet.domains(policy.scope.id), policy.scope.name
-        domain = domains.of_host[row]
-        if domain == NO_DOMAIN:
-            return why_without_domain(domains, scope, row)
+        without_domain = domains.of_host[rows] == NO_DOMAIN
+        yield from explain_without_domain(domains, scope, rows[without_domain])
+        rows = rows[~without_domain]
         if policy.target is not None:
-            return f"the group avoids the {scope} {policy.target}"
-        count = counts_by_domain(domains, fleet, group.places)[domain]
-        return f"the {scope} {domains.names[domain]} holds {count} of the group; the limit is {policy.limit}"
+            yield rows, f"the group avoids the {scope} {policy.target}"
+            return
+        counts = counts_by_domain(domains, fleet, group.places)
+        for number, inside in groups_of(domains.of_host[rows], rows):
+            held = f"the {scope} {domains.names[number]} holds {counts[number]} of the group"
+            yield inside, f"{held}; the limit is {policy.limit}"
 
     def constrain_batch(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState) -> None:
         if policy.target is not None:

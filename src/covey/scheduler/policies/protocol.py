@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind
 from covey.scheduler.batch_state import BatchState
-from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.fleet import Fleet, Mask, Rows
 from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation
-from covey.scheduler.reasons import Reason
+from covey.scheduler.reasons import Reason, Sentences
 
 if TYPE_CHECKING:  # the solver is optional, and slow to import
     from ortools.sat.python.cp_model import CpModel
@@ -57,8 +57,8 @@ class HardPolicy(Policy, Protocol):
     def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
         """Explain why the rejected hosts do not admit one: each rejected host is in one reason."""
 
-    def explain_host(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, row: int) -> str:
-        """Explain one host that the mask rules out, with numbers and identifiers, for an administrator."""
+    def explain_hosts(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rows: Rows) -> Sentences:
+        """Explain hosts that the mask rules out, with numbers and identifiers, for an administrator."""
 
     def constrain_batch(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, state: BatchState) -> None:
         """Add the limits that the servers of a batch set each other to its state."""

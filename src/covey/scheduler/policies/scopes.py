@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from covey.model.groups import GroupPolicy
 from covey.model.ids import HostId
-from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask
-from covey.scheduler.reasons import Reason
+from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask, Rows
+from covey.scheduler.reasons import Reason, Sentences
 
 Counts = NDArray[np.int64]  # members in each domain; the last entry counts those in no domain
 
@@ -94,9 +94,14 @@ def scoped(policy: GroupPolicy, fleet: Fleet) -> ScopedPolicy:
     return ScopedPolicy(policy, domains, usable[:NO_DOMAIN])
 
 
-def member_places(policies: Sequence[GroupPolicy], hosts: Mapping[str, HostId], fleet: Fleet) -> Iterator[MemberPlaces]:
-    """Yield the members' places policy by policy; members on hosts that the fleet does not have are left out."""
-    known = {member: host for member, host in hosts.items() if host in fleet.row_of}
+def member_places(
+    policies: Sequence[GroupPolicy], hosts: Mapping[str, HostId | None], fleet: Fleet
+) -> Iterator[MemberPlaces]:
+    """Yield the members' places policy by policy.
+
+    Members without a host, and those on hosts that the fleet does not have, are left out.
+    """
+    known = {member: host for member, host in hosts.items() if host is not None and host in fleet.row_of}
     members, rows = np.array(list(known), dtype=object), fleet.rows(known.values())
     return (MemberPlaces(scoped(policy, fleet), members, rows) for policy in policies if known)
 
@@ -109,9 +114,11 @@ def reasons_without_domain(domains: Domains, scope: str, rejected: Mask) -> list
     ]
 
 
-def why_without_domain(domains: Domains, scope: str, row: int) -> str:
-    """Return why one host that is in no domain, or in two, is ruled out."""
-    return f"it is in two {scope} domains at once" if domains.ambiguous[row] else f"it is in no {scope}"
+def explain_without_domain(domains: Domains, scope: str, rows: Rows) -> Sentences:
+    """Explain to an administrator why hosts that are in no domain, or in two, are ruled out."""
+    ambiguous = domains.ambiguous[rows]
+    yield rows[ambiguous], f"it is in two {scope} domains at once"
+    yield rows[~ambiguous], f"it is in no {scope}"
 
 
 def in_one(scope: str) -> str:

@@ -48,7 +48,7 @@ def name_hosts(
     used: set[int] = set()
 
     def size(arrival: tuple[tuple[int, int], int]) -> list[int]:
-        amounts = problem.member_classes[arrival[0][1]].amounts
+        amounts = problem.member_classes[arrival[0][1]].total
         return [amounts.get(name, 0) for name in problem.fleet.inventories.classes]
 
     for (number, member_class), count in sorted(solution.arriving.items(), key=size, reverse=True):
@@ -59,9 +59,9 @@ def name_hosts(
         hosts = frozenset(map(HostId, fleet.ids[host_class.rows].tolist()))
         group = GroupView(problem.host_policies, dict(places))
         spec = problem.member_classes[member_class].spec(group, count, hosts)
-        chosen = decide(spec, fleet, seed).fitting
-        if chosen:
-            fleet.take_for(chosen, spec.amounts)
+        decision = decide(spec, fleet, seed)
+        chosen = decision.chosen
+        fleet.take_all(use for served in decision.allocations(spec.amounts) for use in served.items())
         places.update(chosen)
         receiving[member_class].update(fleet.row_of[host] for host in chosen)
         used.update(host_class.rows.tolist())

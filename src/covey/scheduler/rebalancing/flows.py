@@ -74,11 +74,11 @@ class Flows:
         classes = self.problem.member_classes
         leaving = defaultdict(list)
         for group, variable in zip(self.problem.move_groups, self.leave, strict=True):
-            leaving[group.row].append((classes[group.member_class].amounts, variable))
+            leaving[group.row].append((classes[group.member_class].total, variable))
         for number, arriving in self._arrivals().items():
             host_class = self.host_classes[number]
             for resource, free in host_class.free.items():
-                taken = sum(classes[each].amounts.get(resource, 0) * variable for each, variable in arriving.items())
+                taken = sum(classes[each].total.get(resource, 0) * variable for each, variable in arriving.items())
                 if isinstance(taken, int):
                     continue  # no member that may arrive takes any
                 single = host_class.rows.size == 1

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.groups import HOST, Direction, GroupView
-from covey.scheduler.constraints.room import count_fits
 from covey.scheduler.fleet import Rows
 from covey.scheduler.policies import hard_policies
 from covey.scheduler.rebalancing.problem import Problem
+from covey.scheduler.room import count_fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class HostClass:
 
     rows: Rows
     most: tuple[int, ...]  # members of each class that fit once every movable member has left
-    free: Mapping[str, int]  # by resource class: the sum over the hosts
+    free: Mapping[str, int]  # by resource class: the sum over the hosts, with the providers of their trees
 
     @property
     def row(self) -> int:
@@ -27,9 +27,16 @@ class HostClass:
         return int(self.rows[0])
 
 
-def classify_hosts(problem: Problem, single: Iterable[int]) -> list[HostClass]:
+Caps = Mapping[tuple[int, int], int]
+"""The most members of a class that a host takes, by row and member class, where it is known to take few."""
+
+
+def classify_hosts(problem: Problem, single: Iterable[int], caps: Caps) -> list[HostClass]:
     """Return all host classes; the hosts in `single` are classes of their own too."""
     most = _most(problem)
+    for (row, member_class), cap in caps.items():
+        most[member_class, row] = min(most[member_class, row], cap)
+    free = _free(problem)
     alone = np.zeros(len(problem.fleet), dtype=np.bool_)
     alone[problem.rows] = True
     alone[list(single)] = True
@@ -38,15 +45,13 @@ def classify_hosts(problem: Problem, single: Iterable[int]) -> list[HostClass]:
         if scoped.policy.scope == HOST and scoped.target is not None and scoped.target >= 0:
             alone[scoped.target] = True
     singles = [np.array([row], dtype=np.intp) for row in np.flatnonzero(alone)]
-    return [_host_class(problem, rows, most) for rows in (*singles, *_equivalent_hosts(problem, most, ~alone))]
+    return [_host_class(problem, rows, most, free) for rows in (*singles, *_equivalent_hosts(problem, most, ~alone))]
 
 
 def _most(problem: Problem) -> NDArray[np.int64]:
     """Return how many members of each class each host takes once every movable member has left."""
     fleet = problem.fleet.copy()
-    for group in problem.move_groups:
-        amounts = problem.member_classes[group.member_class].amounts
-        fleet.take(group.row, amounts * -len(group.ids))
+    fleet.take_all((provider, each * -1) for held in problem.held.values() for provider, each in held.items())
     kinds = hard_policies(GroupView(problem.host_policies))
     limits = [limit for kind, policy in kinds if (limit := kind.max_members_per_host(policy)) is not None]
     most = np.zeros((len(problem.member_classes), len(fleet)), dtype=np.int64)
@@ -78,8 +83,17 @@ def _gathering_hosts(problem: Problem, most: NDArray[np.int64]) -> Sequence[int]
     return [int(rows[fits[rows].argmax()]) for rows in _equivalent_hosts(problem, most, empty) for fits in most]
 
 
-def _host_class(problem: Problem, rows: Rows, most: NDArray[np.int64]) -> HostClass:
-    free = problem.fleet.free[:, rows]
+def _free(problem: Problem) -> NDArray[np.int64]:
+    """Return the free amounts of each host: a line for each class; in a tree, of all its providers together."""
+    free, anchored = problem.fleet.free.copy(), problem.fleet.trees.anchored
+    if anchored.starts.size:
+        for line in free:
+            line[anchored.roots] = anchored.sums(np.maximum(line[anchored.provider], 0))
+    return free
+
+
+def _host_class(problem: Problem, rows: Rows, most: NDArray[np.int64], free_of_all: NDArray[np.int64]) -> HostClass:
+    free = free_of_all[:, rows]
     total = (free if rows.size == 1 else np.maximum(free, 0)).sum(axis=1).tolist()
     by_class = dict(zip(problem.fleet.inventories.classes, total, strict=True))
     return HostClass(rows, tuple(most[:, rows].sum(axis=1).tolist()), by_class)

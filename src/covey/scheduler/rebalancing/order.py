@@ -9,6 +9,7 @@ from covey.model.ids import HostId
 from covey.scheduler.decide import allowed_hosts
 from covey.scheduler.rebalancing.assignments import Assignment
 from covey.scheduler.rebalancing.problem import Move, Problem
+from covey.scheduler.serving import allocations_on, search_budget
 
 _TRIES = 8
 
@@ -51,6 +52,15 @@ def order_moves(problem: Problem, assignment: Assignment) -> MovePlan:
         late = set(left)
         members = [*left, *(member for member in members if member not in late)]
     return MovePlan(best.moves(), best.blocked(members), best.objective())
+
+
+def unserved(problem: Problem, plan: MovePlan) -> dict[tuple[int, int], int]:
+    """Return provider trees that took fewer members of a class than assigned: by row and class, how many they took."""
+    row_of, roots = problem.fleet.row_of, set(problem.fleet.trees.anchored.roots.tolist())
+    class_of = {member: group.member_class for group in problem.move_groups for member in group.ids}
+    took = Counter((row_of[move.destination], class_of[move.member]) for move in plan.moves)
+    blocked = {(row_of[move.destination], class_of[move.member]) for move in plan.blocked}
+    return {(row, number): took[row, number] for row, number in blocked if row in roots}
 
 
 def may_continue(problem: Problem, moves: Sequence[Move]) -> bool:
@@ -123,14 +133,16 @@ class _Sequence:
         """Move the member to the first of these hosts that is allowed; return whether there is one."""
         member_class, source = self._problem.member_classes[member.member_class], self._id(member.row)
         self._places[source] -= 1  # a member does not count against itself
-        spec = member_class.spec(GroupView(self._problem.policies, +self._places))
+        spec = member_class.spec(GroupView(self._problem.policies, +self._places, leaves=source))
         mask = allowed_hosts(spec, self._fleet)
         for row in rows:
-            if mask[row] and self._count_if_allowed(member.row, row):
+            # The member holds its present place until it has arrived.
+            taken = allocations_on(spec, self._fleet, row, search_budget(1)) if mask[row] else None
+            if taken is not None and self._count_if_allowed(member.row, row):
                 self._receiving[member.member_class] = self._receiving[member.member_class] - Counter([row])
                 self._places[self._id(row)] += 1
-                self._fleet.take(member.row, spec.amounts * -1)
-                self._fleet.take(row, spec.amounts)
+                left = ((provider, each * -1) for provider, each in self._problem.held[member.member].items())
+                self._fleet.take_all([*left, *taken.items()])
                 self._moves_made.append((member, row))
                 self._objectives.append(self._problem.objective(self._penalties))
                 return True

@@ -1,19 +1,22 @@
 """The problem that a rebalance solves: members that are alike, the hosts that admit them, and the penalties now."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from covey.model.claims import Allocations
 from covey.model.groups import HOST, GroupPolicy, GroupView
 from covey.model.ids import HostId
-from covey.model.resources import Resources
+from covey.model.resources import GranularGroup, Resources, total_of
 from covey.scheduler.decide import allowed_hosts
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import hard_policies, kind_of
 from covey.scheduler.policies.scopes import Counts, ScopedPolicy, scoped
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
+
+_Request = tuple[Resources, HostRequirements, tuple[GranularGroup, ...], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ class Member:
     amounts: Resources
     requirements: HostRequirements
     movable: bool
+    granular: tuple[GranularGroup, ...] = ()
+    isolate: bool = False
+    held: Allocations | None = None  # by provider; None if its host alone serves it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,19 @@ class Move:
 class MemberClass:
     """Members of one size and one set of requirements, and the hosts that admit them, whatever their use."""
 
-    amounts: Resources
-    requirements: HostRequirements
+    request: RequestSpec  # for one member, without the group
     mask: Mask
 
+    @property
+    def total(self) -> Resources:
+        """All that one member takes."""
+        return self.request.total
+
     def spec(self, group: GroupView, count: int = 1, only: frozenset[HostId] | None = None) -> RequestSpec:
-        """Return a request for some of the members."""
-        requirements = self.requirements if only is None else replace(self.requirements, only_hosts=only)
-        return RequestSpec(self.amounts, count=count, minimum=count, requirements=requirements, group=group)
+        """Return a request for some of the members, as many as fit."""
+        requirements = self.request.requirements
+        requirements = requirements if only is None else replace(requirements, only_hosts=only)
+        return replace(self.request, count=count, requirements=requirements, group=group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,7 @@ class Problem:
     member_classes: tuple[MemberClass, ...]
     move_groups: tuple[MoveGroup, ...]
     scoped: tuple[ScopedPolicy, ...]  # the policies with their domains
+    held: Mapping[str, Allocations]  # of each movable member, by provider
 
     @property
     def penalties_before(self) -> tuple[int, ...]:
@@ -97,28 +109,33 @@ def build_problem(policies: Sequence[GroupPolicy], members: Sequence[Member], fl
     """Classify the members, and the hosts that admit them."""
     known = tuple(sorted((member for member in members if member.host in fleet.row_of), key=lambda member: member.id))
     rows = fleet.rows(member.host for member in known)
-    numbers: dict[tuple[Resources, HostRequirements], int] = {}
+    numbers: dict[_Request, int] = {}
     ids: dict[tuple[int, int], list[str]] = {}
+    held: dict[str, Allocations] = {}
     for member, row in zip(known, rows.tolist(), strict=True):
         if member.movable:
-            number = numbers.setdefault((member.amounts, member.requirements), len(numbers))
+            request = member.amounts, member.requirements, member.granular, member.isolate
+            number = numbers.setdefault(request, len(numbers))
             ids.setdefault((row, number), []).append(member.id)
+            alone = {int(member.host): total_of(member.amounts, member.granular)}
+            held[member.id] = alone if member.held is None else member.held
     with_domains = tuple(scoped(policy, fleet) for policy in policies)
     destinations = _destinations(with_domains, rows, len(fleet))
     member_classes = _member_classes(numbers, GroupView(tuple(policies)), destinations, fleet)
     move_groups = tuple(MoveGroup(row, number, tuple(alike)) for (row, number), alike in ids.items())
-    return Problem(tuple(policies), fleet, known, rows, member_classes, move_groups, with_domains)
+    return Problem(tuple(policies), fleet, known, rows, member_classes, move_groups, with_domains, held)
 
 
 def _member_classes(
-    classes: Iterable[tuple[Resources, HostRequirements]], empty: GroupView, mask: Mask, fleet: Fleet
+    requests: Iterable[_Request], empty: GroupView, mask: Mask, fleet: Fleet
 ) -> tuple[MemberClass, ...]:
     """Return the classes with the hosts that admit them if all hosts and the group were empty."""
     return tuple(
         MemberClass(
-            amounts, needs, mask & allowed_hosts(RequestSpec(Resources({}), requirements=needs, group=empty), fleet)
+            RequestSpec(amounts, requirements=needs, granular=granular, isolate=isolate),
+            mask & allowed_hosts(RequestSpec(Resources({}), requirements=needs, group=empty), fleet),
         )
-        for amounts, needs in classes
+        for amounts, needs, granular, isolate in requests
     )
 
 

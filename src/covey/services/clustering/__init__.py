@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from covey.model.clustering.sizes import Limits
-from covey.ports import Access, Clock, NewUuid
+from covey.ports import Access, Accounts, Clock, NewUuid
 from covey.services.clustering.actions import Actions
 from covey.services.clustering.bindings import Bindings
 from covey.services.clustering.clusters import Clusters
@@ -40,7 +40,14 @@ class Clustering:
 
     @classmethod
     def build(
-        cls, store: Store, access: Access, clock: Clock, new_uuid: NewUuid, default_zone: str, limits: Limits
+        cls,
+        store: Store,
+        access: Access,
+        accounts: Accounts,
+        clock: Clock,
+        new_uuid: NewUuid,
+        default_zone: str,
+        limits: Limits,
     ) -> Self:
         """Return the services on a store."""
         dispatcher = Dispatcher(clock, new_uuid, limits.action_timeout_s)
@@ -54,8 +61,8 @@ class Clustering:
             events=Events(store, access),
             membership=Membership(store, access, dispatcher, limits),
             nodes=Nodes(store, access, clock, new_uuid, dispatcher, limits),
-            policies=Policies(store, access, clock, new_uuid, default_zone),
-            profiles=Profiles(store, access, clock, new_uuid),
-            receivers=Receivers(store, access, clock, new_uuid, scaling),
+            policies=Policies(store, access, clock, new_uuid, default_zone, limits.max_policies_per_project),
+            profiles=Profiles(store, access, clock, new_uuid, limits.max_profiles_per_project),
+            receivers=Receivers(store, access, clock, new_uuid, scaling, accounts, limits.max_receivers_per_project),
             scaling=scaling,
         )

@@ -12,12 +12,18 @@ from covey.model.clustering.owners import owner_of
 from covey.model.clustering.paging import PageQuery
 from covey.model.clustering.sizes import Limits, check_new_cluster
 from covey.model.clustering.specs import Document
-from covey.model.errors import Invalid, OverQuota
+from covey.model.errors import Invalid
 from covey.model.servers import Server
 from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.dispatcher import Dispatcher
-from covey.services.clustering.lookup import changed_fields, find_cluster, specified_profile, visible_page
-from covey.storage.store import Store, Transaction
+from covey.services.clustering.lookup import (
+    changed_fields,
+    find_cluster,
+    reject_over_quota,
+    specified_profile,
+    visible_page,
+)
+from covey.storage.store import Store
 
 _RULE = "clusters:"
 _IN_PROGRESS = frozenset(
@@ -89,7 +95,7 @@ class Clusters:
         with self.store.write() as tx:
             profile = specified_profile(tx, self.access, actor, new.profile)
             check_new_cluster(desired, min_size, max_size, self.limits.max_nodes_per_cluster)
-            self._reject_over_quota(tx, actor)
+            reject_over_quota(tx, actor, tx.clustering.clusters.count, "clusters", self.limits.max_clusters_per_project)
             cluster = Cluster(
                 id=self.new_uuid(),
                 name=new.name,
@@ -132,13 +138,6 @@ class Clusters:
             if not force and cluster.status in _IN_PROGRESS:
                 raise InProgress(f"The cluster '{key}' is in status {cluster.status}.")
             return self.dispatcher.start_action(tx, actor, Verb.CLUSTER_DELETE, cluster, {"force": force})
-
-    def _reject_over_quota(self, tx: Transaction, actor: Actor) -> None:
-        tx.claims.usage(actor.project_id, lock=True)  # serializes the creations of a project
-        if tx.clustering.clusters.count(actor.project_id) >= self.limits.max_clusters_per_project:
-            raise OverQuota(
-                f"Quota exceeded, too many clusters: the limit of a project is {self.limits.max_clusters_per_project}."
-            )
 
 
 def _reject_config(config: Document) -> None:

@@ -57,14 +57,14 @@ class Dispatcher:
                 self._cancel_holders(tx, action)
         elif verb not in _WAIT_FOR_LOCK:
             _reject_second(tx, action)
-        tx.work.add(JobKind.CLUSTER_ACTION, action.id, action.created_at)
+        tx.work.add(JobKind.CLUSTER_ACTION, action.id)
         return action
 
     def cancel_action(self, tx: Transaction, action: Action) -> None:
         """Mark an action for cancellation and make its job due; started children are finished first."""
         tx.clustering.actions.update([replace(action, to_be_cancelled=True, updated_at=self.clock())])
         tx.work.finish(JobKind.CLUSTER_ACTION, [action.id])
-        tx.work.add(JobKind.CLUSTER_ACTION, action.id, self.clock())
+        tx.work.add(JobKind.CLUSTER_ACTION, action.id)
 
     def _cancel_holders(self, tx: Transaction, action: Action) -> None:
         for holder in sorted(set(_conflicting_holders(tx, action))):

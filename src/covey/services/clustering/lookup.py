@@ -1,6 +1,6 @@
 """Look up what a request names by id, name or the beginning of an id, within what its actor may see."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -10,7 +10,7 @@ from covey.model.clustering.errors import not_found
 from covey.model.clustering.owners import Owner
 from covey.model.clustering.paging import PageQuery
 from covey.model.clustering.specs import Policy, Profile
-from covey.model.errors import Forbidden, Invalid
+from covey.model.errors import Forbidden, Invalid, OverQuota
 from covey.model.ids import ProjectId
 from covey.ports import Access
 from covey.storage.store import Transaction
@@ -26,9 +26,16 @@ class Owned(Protocol):
 Resource = TypeVar("Resource", bound=Owned)
 
 
+def reject_over_quota(tx: Transaction, actor: Actor, count: Callable[[ProjectId], int], name: str, limit: int) -> None:
+    """Raise OverQuota if the actor's project can have no further one. Serializes the creations of a project."""
+    tx.claims.usage(actor.own_project, lock=True)
+    if count(actor.own_project) >= limit:
+        raise OverQuota(f"Quota exceeded, too many {name}: the limit of a project is {limit}.")
+
+
 def visible_project(access: Access, actor: Actor) -> ProjectId | None:
-    """Return the project whose resources an actor sees; None is all projects."""
-    return None if access.allows(actor, "context_is_admin") else actor.project_id
+    """Return the project whose resources an actor sees; None is all projects. Raises Forbidden without a project."""
+    return None if access.allows(actor, "context_is_admin") else actor.own_project
 
 
 def visible_page(access: Access, actor: Actor, query: PageQuery) -> PageQuery:

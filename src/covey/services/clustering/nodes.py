@@ -21,6 +21,7 @@ from covey.services.clustering.lookup import (
     changed_fields,
     find_node,
     profile_type,
+    reject_over_quota,
     specified_cluster,
     specified_profile,
     visible_page,
@@ -84,7 +85,7 @@ class Nodes:
             return node, None if node.server_id is None else tx.servers.by_id(node.server_id)
 
     def create(self, actor: Actor, new: NewNode) -> tuple[Node, Action]:
-        """Return the node without a server, and the action that creates it. Raises Invalid, Locked."""
+        """Return the node without a server, and the action that creates it. Raises Invalid, Locked, OverQuota."""
         self.access.require(actor, f"{_RULE}create", Target(project_id=actor.project_id))
         with self.store.write() as tx:
             profile = specified_profile(tx, self.access, actor, new.profile)
@@ -98,7 +99,10 @@ class Nodes:
                 metadata=new.metadata,
                 profile_name=profile.name,
             )
-            if new.cluster is not None:
+            if new.cluster is None:
+                limit = self.limits.max_orphan_nodes_per_project
+                reject_over_quota(tx, actor, tx.clustering.nodes.count_orphans, "nodes outside of clusters", limit)
+            else:
                 node = self._as_member(tx, actor, new.cluster, node, profile)
             tx.clustering.nodes.add([node])
             return node, self.dispatcher.start_action(tx, actor, Verb.NODE_CREATE, node, {})

@@ -12,7 +12,7 @@ from covey.model.clustering.policy_types import AFFINITY, POLICY_TYPES, ZONE_PLA
 from covey.model.clustering.specs import Document, Policy
 from covey.model.errors import Invalid
 from covey.ports import Access, Clock, NewUuid
-from covey.services.clustering.lookup import require_access, visible_page, visible_project
+from covey.services.clustering.lookup import reject_over_quota, require_access, visible_page, visible_project
 from covey.services.obfuscation import obfuscation_for
 from covey.services.policies import PolicyParser
 from covey.storage.store import Store, Transaction
@@ -27,6 +27,7 @@ class Policies:
     clock: Clock
     new_uuid: NewUuid
     default_zone: str
+    max_of_project: int
 
     def find(self, actor: Actor, query: PageQuery) -> list[Policy]:
         """Return a page of those that the actor may see. Raises Forbidden."""
@@ -40,10 +41,11 @@ class Policies:
             return self._find(tx, actor, "policies:get", key)
 
     def create(self, actor: Actor, name: str, spec: Document) -> Policy:
-        """Raises NotFound for an unknown type, BadSpec for an invalid spec, Invalid for an unknown zone."""
+        """Raises NotFound for an unknown type, BadSpec for an invalid spec, Invalid for an unknown zone, OverQuota."""
         self.access.require(actor, "policies:create", Target(project_id=actor.project_id))
         new = replace(self._policy(actor, name, spec), id=self.new_uuid())
         with self.store.write() as tx:
+            reject_over_quota(tx, actor, tx.clustering.policies.count, "policies", self.max_of_project)
             self._check_zones(tx, new)
             self._check_group(tx, actor, new)
             tx.clustering.policies.add(new)

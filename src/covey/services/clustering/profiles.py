@@ -10,7 +10,7 @@ from covey.model.clustering.profile_types import PROFILE_TYPES
 from covey.model.clustering.specs import Document, Profile
 from covey.model.errors import Invalid
 from covey.ports import Access, Clock, NewUuid
-from covey.services.clustering.lookup import require_access, visible_page, visible_project
+from covey.services.clustering.lookup import reject_over_quota, require_access, visible_page, visible_project
 from covey.storage.store import Store, Transaction
 
 
@@ -22,6 +22,7 @@ class Profiles:
     access: Access
     clock: Clock
     new_uuid: NewUuid
+    max_of_project: int
 
     def find(self, actor: Actor, query: PageQuery) -> list[Profile]:
         """Return a page of those that the actor may see. Raises Forbidden."""
@@ -35,13 +36,14 @@ class Profiles:
             return self._find(tx, actor, "profiles:get", key)
 
     def create(self, actor: Actor, name: str, spec: Document, metadata: Document) -> Profile:
-        """Raises NotFound for an unknown type, BadSpec for an invalid spec."""
+        """Raises NotFound for an unknown type, BadSpec for an invalid spec, OverQuota."""
         self.access.require(actor, "profiles:create", Target(project_id=actor.project_id))
         try:
             new = replace(self._profile(actor, name, spec), id=self.new_uuid(), metadata=metadata)
         except BadSpec as error:
             raise BadSpec(f"Failed in creating profile {name}: {error.message}") from error
         with self.store.write() as tx:
+            reject_over_quota(tx, actor, tx.clustering.profiles.count, "profiles", self.max_of_project)
             tx.clustering.profiles.add(new)
         return new
 

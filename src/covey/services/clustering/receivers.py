@@ -10,8 +10,14 @@ from covey.model.clustering.paging import PageQuery
 from covey.model.clustering.receivers import WEBHOOK, Receiver
 from covey.model.clustering.specs import Document
 from covey.model.errors import Invalid
-from covey.ports import Access, Clock, NewUuid
-from covey.services.clustering.lookup import require_access, specified_cluster, visible_page, visible_project
+from covey.ports import Access, Accounts, Clock, NewUuid
+from covey.services.clustering.lookup import (
+    reject_over_quota,
+    require_access,
+    specified_cluster,
+    visible_page,
+    visible_project,
+)
 from covey.services.clustering.scaling import Scaling
 from covey.storage.store import Store, Transaction
 
@@ -46,6 +52,8 @@ class Receivers:
     clock: Clock
     new_uuid: NewUuid
     scaling: Scaling
+    accounts: Accounts
+    max_of_project: int
 
     def page(self, actor: Actor, query: PageQuery) -> list[Receiver]:
         """Return a page of those that the actor may see. Raises Forbidden."""
@@ -59,9 +67,13 @@ class Receivers:
             return self._find(tx, actor, "receivers:get", key)
 
     def create(self, actor: Actor, new: NewReceiver) -> Receiver:
-        """Create a receiver whose action runs with the actor's roles. Raises Invalid for an unknown cluster."""
+        """Create a receiver whose action runs with the actor's roles.
+
+        Raises Invalid for an unknown cluster, OverQuota.
+        """
         self.access.require(actor, "receivers:create", Target(project_id=actor.project_id))
         with self.store.write() as tx:
+            reject_over_quota(tx, actor, tx.clustering.receivers.count, "receivers", self.max_of_project)
             cluster = specified_cluster(tx, self.access, actor, new.cluster)
             self.access.require(actor, "clusters:action", cluster.owner.target)
             receiver = Receiver(
@@ -99,26 +111,41 @@ class Receivers:
         with self.store.write() as tx:
             tx.clustering.receivers.delete(self._find(tx, actor, "receivers:delete", key).id)
 
-    def trigger(self, receiver_id: str, given: Document) -> Action:
-        """Start the action on behalf of the receiver's creator. Raises NotFound, Locked, Cooldown.
+    def require(self, receiver_id: str) -> None:
+        """Raise NotFound unless the receiver can start an action."""
+        with self.store.read_once() as tx:
+            _triggerable(tx, receiver_id)
 
-        The caller is not authenticated, so it must send the whole id.
+    def trigger(self, receiver_id: str, given: Document) -> Action:
+        """Start the action on behalf of the receiver's creator, with those of the creator's roles that remain.
+
+        The caller is not authenticated, so it must send the whole id. Raises NotFound, Forbidden for a creator who
+        may no longer start the action, Locked, Cooldown.
         """
+        with self.store.read_once() as tx:
+            receiver, _ = _triggerable(tx, receiver_id)
+        owner = receiver.owner
+        actor = owner.with_roles(self.accounts.remaining_roles(owner.user_id, owner.project_id, receiver.roles))
+        self.access.require(actor, "webhooks:trigger", owner.target)
         with self.store.write() as tx:
-            receiver = tx.clustering.receivers.by_id(receiver_id)
-            if receiver is None or receiver.action is None:
-                raise not_found("receiver", receiver_id)
-            actor = receiver.owner.with_roles(receiver.roles)
-            self.access.require(actor, "webhooks:trigger", receiver.owner.target)
+            receiver, verb = _triggerable(tx, receiver_id)
             cluster = None if receiver.cluster_id is None else tx.clustering.clusters.lock(receiver.cluster_id)
             if cluster is None:
                 raise not_found("receiver", receiver_id)
+            self.access.require(actor, "clusters:action", cluster.owner.target)
             name = f"webhook_{receiver.id[:_SHORT_ID]}"
             inputs = {**receiver.params, **given}
-            action = self.scaling.dispatcher.start_action(tx, actor, Verb(receiver.action), cluster, inputs, name)
-            self.scaling.reject_cooldown(tx, cluster, action.verb)
+            action = self.scaling.dispatcher.start_action(tx, actor, verb, cluster, inputs, name)
+            self.scaling.reject_cooldown(tx, cluster, verb)
             return action
 
     def _find(self, tx: Transaction, actor: Actor, rule: str, key: str) -> Receiver:
         found = tx.clustering.receivers.one(key, visible_project(self.access, actor))
         return require_access(self.access, actor, rule, "receiver", key, found)
+
+
+def _triggerable(tx: Transaction, receiver_id: str) -> tuple[Receiver, Verb]:
+    receiver = tx.clustering.receivers.by_id(receiver_id)
+    if receiver is None or receiver.action is None:
+        raise not_found("receiver", receiver_id)
+    return receiver, Verb(receiver.action)

@@ -27,15 +27,18 @@ class Subscription:
     """Which events a stream receives: all, or those of one project."""
 
     everything: bool
-    project_id: ProjectId
+    project_id: ProjectId | None  # None: no project
 
     def select(self, events: Collection[FeedEvent]) -> Changes:
         """Return the changes that the subscription covers, each subject once."""
-        visible = [event for event in events if self.everything or event.project_id == self.project_id]
+        visible = [event for event in events if self.everything or self._is_own(event)]
         return {
             subject: tuple(sorted({i for event in visible if event.subject is subject for i in event.ids}))
             for subject in dict.fromkeys(event.subject for event in visible)
         }
+
+    def _is_own(self, event: FeedEvent) -> bool:
+        return event.project_id is not None and event.project_id == self.project_id
 
 
 @dataclass(slots=True)
@@ -56,7 +59,7 @@ class ChangePoller:
         everything = sees_all(self.access, actor)
         if not everything:
             self.access.require(actor, "os_compute_api:servers:index", Target(project_id=actor.project_id))
-        return Subscription(everything, actor.project_id)
+        return Subscription(everything, None if everything else actor.own_project)
 
     def position(self) -> int:
         """Return the current position, from which a new stream starts."""

@@ -1,4 +1,4 @@
-"""The fleet map: the servers, domain, zone and usage of every host."""
+"""The fleet map: the servers, domain, zone and usage of every host, of Covey's hosts and Nova's compute nodes alike."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,15 @@ import numpy as np
 from covey.model.access import Actor, Target
 from covey.model.aggregates import Aggregate
 from covey.model.allocations import ConsumerAllocations
+from covey.model.compute_nodes import ComputeNode
 from covey.model.errors import Invalid, NotFound
 from covey.model.event_feed import Subject
 from covey.model.groups import HOST, ScopeRef
 from covey.model.hosts import Host
-from covey.model.ids import GroupId, HostId, ServerId
+from covey.model.ids import GroupId, HostId
 from covey.model.providers import InventoryRecord
 from covey.ports import Access
-from covey.scheduler.fleet import NO_DOMAIN, RESOURCES, Fleet
+from covey.scheduler.fleet import NO_DOMAIN, RESOURCES, Fleet, Rows
 from covey.services.dashboard.visibility import OPERATE, scopes_for, sees_all
 from covey.services.live_fleet import LiveFleet
 from covey.services.obfuscation import Obfuscation, obfuscation_for
@@ -24,12 +25,24 @@ from covey.storage.store import Store, Transaction
 
 UP, DISABLED, DOWN = 0, 1, 2
 
-Placements = Sequence[tuple[HostId, ServerId, GroupId | None]]
+Placements = Sequence[tuple[HostId, str, GroupId | None]]
+Nodes = Mapping[HostId, ComputeNode]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageColumns:
+    """The usage and capacity of one resource class, by host."""
+
+    used: list[int]
+    capacity: list[int]
 
 
 @dataclass(frozen=True, slots=True)
 class HostColumns:
-    """Columns with one entry for each host. State, usage and capacity are empty for tenants."""
+    """Columns with one entry for each host; amounts include its child providers.
+
+    State, usage and capacity are empty for tenants.
+    """
 
     id: list[str]
     name: list[str]
@@ -42,6 +55,8 @@ class HostColumns:
     memory: list[int]
     disk_used: list[int]
     disk: list[int]
+    others: dict[str, UsageColumns]  # by resource class: every other one that hosts have
+    services: dict[str, int]  # the rows of Nova's compute services that have other names than their nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +94,8 @@ class Permissions:
 class HostDetails:
     """One host with its allocations, aggregates, the names of its servers by id, and the inventories of its tree."""
 
-    host: Host
+    host: Host | ComputeNode
+    traits: frozenset[str]
     allocations: Sequence[ConsumerAllocations]
     servers: Mapping[str, str]
     aggregates: Sequence[Aggregate]
@@ -117,25 +133,27 @@ class FleetMaps:
         whole = sees_all(self.access, actor)
         if not whole:
             self.access.require(actor, "os_compute_api:servers:index", Target(project_id=actor.project_id))
-        project = None if whole else actor.project_id
+        project = None if whole else actor.own_project
         with self.store.read() as tx:
             scopes = scopes_for(tx, self.access, actor)
             selected = _select_scope(scopes, scope)
             markers = (m for m in tx.dashboard.markers() if m.subject is Subject.FLEET and not m.lasting)
             seq = max((int(marker.mark) for marker in markers), default=0)
-            placed, names = tx.dashboard.placed(project), dict(tx.dashboard.group_names(project))
+            nodes = {node.id: node for node in tx.compute_nodes.all()}
+            placed: Placements = [*tx.dashboard.placed(project), *tx.compute_nodes.instances(project)]
+            names = dict(tx.dashboard.group_names(project))
             domain_names = _domain_names(tx, selected) if whole else {}
             obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
             fleet = self.live.read(tx).fleet
         if whole:
-            hosts = _all_hosts(fleet, selected)
+            hosts = _all_hosts(fleet, selected, nodes)
             known = hosts.name if selected == HOST else list(fleet.domains(selected.id).names)
             domains = [domain_names.get(name, name) for name in known]
-            rows = {HostId(host): row for row, host in enumerate(fleet.ids[fleet.host_rows].tolist())}
+            rows = {HostId(int(host)): row for row, host in enumerate(hosts.id)}
         else:
             placed = sorted(placed, key=lambda each: each[1])
             rows = {host: row for row, host in enumerate(_hosts_in_server_order(placed, fleet))}
-            hosts, known = _tenant_hosts(fleet, selected, list(rows), obfuscation)
+            hosts, known = _tenant_hosts(fleet, selected, list(rows), nodes, obfuscation)
             domains = known
         servers, groups = _servers(placed, rows, names)
         seq = seq if whole else 0
@@ -145,17 +163,20 @@ class FleetMaps:
         """Return one host. Raises Forbidden, NotFound."""
         self.access.require(actor, OPERATE)
         with self.store.read() as tx:
-            found = tx.hosts.by_name(name)
+            found = tx.hosts.by_name(name) or tx.compute_nodes.by_name(name)
             if found is None:
                 raise NotFound(f"Host {name!r} could not be found.")
-            servers = {server: server_name for server_name, server in tx.servers.names_on([found.id])[found.id]}
-            aggregates = [aggregate for aggregate in tx.aggregates.all() if name in aggregate.hosts]
             tree = [provider.id for provider in tx.providers.trees([found.id])]
             inventories: dict[str, list[InventoryRecord]] = defaultdict(list)
             for by_class in tx.inventories.of(tree).values():
                 for kind, inventory in by_class.items():
                     inventories[kind].append(inventory)
-            return HostDetails(found, tx.allocations.of_provider(found.id), servers, aggregates, inventories)
+            uuids = tx.providers.aggregates(found.id) if isinstance(found, ComputeNode) else ()
+            aggregates = [each for each in tx.aggregates.all() if name in each.hosts or each.uuid in uuids]
+            held = tx.allocations.of_providers(tree)
+            servers = {server: server_name for server_name, server in tx.servers.names_on([found.id])[found.id]}
+            servers |= tx.nova_mirror.names([holding.consumer.uuid for holding in held])
+            return HostDetails(found, tx.traits.of(found.id), held, servers, aggregates, inventories)
 
 
 def _select_scope(scopes: Sequence[ScopeRef], name: str | None) -> ScopeRef:
@@ -173,23 +194,53 @@ def _domain_names(tx: Transaction, scope: ScopeRef) -> dict[str, str]:
     return {} if scope.id is None else {str(each): name for each, name in tx.dashboard.aggregate_names()}
 
 
-def _all_hosts(fleet: Fleet, scope: ScopeRef) -> HostColumns:
-    rows = fleet.host_rows
-    capacity, free = fleet.capacity[: len(RESOURCES), rows], fleet.free[: len(RESOURCES), rows]
-    (cpu, memory, disk), (cpu_used, memory_used, disk_used) = capacity.tolist(), (capacity - free).tolist()
+def _all_hosts(fleet: Fleet, scope: ScopeRef, nodes: Nodes) -> HostColumns:
+    rows = np.union1d(fleet.host_rows, fleet.rows(nodes))
+    usage = {name: _usage(fleet, line, rows) for name, line in fleet.inventories.classes.items()}
+    cpu, memory, disk = (usage[name] for name in RESOURCES)
     return HostColumns(
         id=fleet.ids[rows].astype(str).tolist(),
-        name=[fleet.hosts[row].name for row in rows.tolist()],
+        name=[fleet.names[row] for row in rows.tolist()],
         domain=(np.arange(rows.size) if scope == HOST else fleet.domains(scope.id).of_host[rows]).tolist(),
-        zone=[fleet.zone_of(row) for row in rows.tolist()],
-        state=np.where(fleet.up, np.where(fleet.enabled, UP, DISABLED), DOWN)[rows].tolist(),
-        vcpus_used=cpu_used,
-        vcpus=cpu,
-        memory_used=memory_used,
-        memory=memory,
-        disk_used=disk_used,
-        disk=disk,
+        zone=_zones(fleet, rows, nodes),
+        state=_states(fleet, rows, nodes),
+        vcpus_used=cpu.used,
+        vcpus=cpu.capacity,
+        memory_used=memory.used,
+        memory=memory.capacity,
+        disk_used=disk.used,
+        disk=disk.capacity,
+        others={name: usage[name] for name in sorted(usage.keys() - set(RESOURCES)) if any(usage[name].capacity)},
+        services=_services(fleet.ids[rows].tolist(), nodes),
     )
+
+
+def _services(hosts: Sequence[HostId], nodes: Nodes) -> dict[str, int]:
+    known = ((row, nodes[host]) for row, host in enumerate(hosts) if host in nodes)
+    return {node.service_host: row for row, node in known if node.service_host not in {None, node.name}}
+
+
+def _zones(fleet: Fleet, rows: Rows, nodes: Nodes) -> list[str]:
+    in_nova = {row: node.zone for host, node in nodes.items() if (row := fleet.row_of.get(host)) is not None}
+    return [in_nova.get(row) or fleet.zone_of(row) for row in rows.tolist()]
+
+
+def _states(fleet: Fleet, rows: Rows, nodes: Nodes) -> list[int]:
+    states = np.where(fleet.up, np.where(fleet.enabled, UP, DISABLED), DOWN)
+    known = [node for host, node in nodes.items() if host in fleet.row_of]
+    in_nova = [DOWN if not node.up else DISABLED if node.disabled else UP for node in known]
+    states[fleet.rows(node.id for node in known)] = in_nova
+    found: list[int] = states[rows].tolist()
+    return found
+
+
+def _usage(fleet: Fleet, line: int, rows: Rows) -> UsageColumns:
+    """Return the usage of one class by host, each with the providers of its tree."""
+    exists = fleet.inventories.exists[line]
+    capacity, free = (np.zeros(len(fleet), dtype=np.int64) for _ in range(2))
+    np.add.at(capacity, fleet.root[exists], fleet.capacity[line][exists])
+    np.add.at(free, fleet.root[exists], fleet.free[line][exists])
+    return UsageColumns((capacity - free)[rows].tolist(), capacity[rows].tolist())
 
 
 def _hosts_in_server_order(placed: Placements, fleet: Fleet) -> list[HostId]:
@@ -198,7 +249,7 @@ def _hosts_in_server_order(placed: Placements, fleet: Fleet) -> list[HostId]:
 
 
 def _tenant_hosts(
-    fleet: Fleet, scope: ScopeRef, hosts: Sequence[HostId], obfuscation: Obfuscation
+    fleet: Fleet, scope: ScopeRef, hosts: Sequence[HostId], nodes: Nodes, obfuscation: Obfuscation
 ) -> tuple[HostColumns, list[str]]:
     """Return hosts with obfuscated names, and their obfuscated domains."""
     rows = fleet.rows(hosts)
@@ -210,7 +261,7 @@ def _tenant_hosts(
         id=names,
         name=names,
         domain=[order.get(number, NO_DOMAIN) for number in numbers],
-        zone=[fleet.zone_of(row) for row in rows.tolist()],
+        zone=_zones(fleet, rows, nodes),
         state=[],
         vcpus_used=[],
         vcpus=[],
@@ -218,6 +269,8 @@ def _tenant_hosts(
         memory=[],
         disk_used=[],
         disk=[],
+        others={},
+        services={},
     )
     return columns, [obfuscation.display_identifier(scope, domains.names[number]) for number in order]
 

@@ -8,10 +8,10 @@ from functools import partial
 from covey.model.actions import UNDER_WAY, Migration
 from covey.model.allocations import INSTANCE, MIGRATION, AllocationRequest, ConsumerAllocations
 from covey.model.errors import Conflict, NotFound
-from covey.model.flavor_requests import resource_request
 from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ServerId
 from covey.model.inventory import ResourceClass
+from covey.model.resources import resource_request
 from covey.model.servers import Server, ServerFilter, VmState
 from covey.ports import Clock
 from covey.services.manage import StartProgress

@@ -59,6 +59,7 @@ def _add_traits(store: Store, clock: Clock, seen: Aggregate, ids: Mapping[str, H
             aggregate = tx.aggregates.by_id(seen.id, lock=True)
             if aggregate is None:
                 return []
+            tx.topology.begin_change()
             tx.providers.lock([], [ids[name] for name in aggregate.hosts if name in ids])
             missing = _missing(aggregate, {name: tx.traits.of(ids[name]) for name in aggregate.hosts if name in ids})
             tx.traits.add_custom({each.trait for each in missing}, clock())

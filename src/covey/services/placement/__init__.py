@@ -9,6 +9,7 @@ from covey.services.live_fleet import LiveFleet
 from covey.services.placement.aggregates import ProviderAggregates
 from covey.services.placement.allocations import Allocations
 from covey.services.placement.candidates import Candidates
+from covey.services.placement.host_rankings import HostRankings
 from covey.services.placement.inventories import Inventories
 from covey.services.placement.providers import Providers
 from covey.services.placement.reshaper import Reshaper
@@ -25,6 +26,7 @@ class Placement:
     aggregates: ProviderAggregates
     allocations: Allocations
     candidates: Candidates
+    host_rankings: HostRankings
     inventories: Inventories
     providers: Providers
     reshaper: Reshaper
@@ -47,6 +49,7 @@ class Placement:
             aggregates=ProviderAggregates(store, access, clock),
             allocations=Allocations(store, access, clock, live, request_slots),
             candidates=Candidates(store, access, live),
+            host_rankings=HostRankings(store, access, clock, live),
             inventories=Inventories(store, access, clock),
             providers=Providers(store, access, clock, new_uuid),
             reshaper=Reshaper(store, access, clock),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from covey.model.access import Actor
 from covey.model.allocations import AllocationRequest, ConsumerAllocations
-from covey.model.errors import CoveyError, Invalid, NotFound, TransactionConflict
+from covey.model.errors import CoveyError, Invalid, NotFound, PolicyViolation, TransactionConflict
+from covey.model.ids import GroupId
 from covey.model.providers import Provider
 from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
@@ -16,6 +17,8 @@ from covey.services.live_fleet import LiveFleet
 from covey.services.placement import allocation_writes
 from covey.services.placement.generations import get_provider, retry_on_conflict
 from covey.services.placement.inventories import unknown_class
+from covey.services.placement.member_policies import MemberPolicies, require_locked, with_groups_locked
+from covey.services.placement.refusal_records import record_refusal
 from covey.storage.store import Store, Transaction
 
 _RULE = "placement:allocations:"
@@ -30,9 +33,11 @@ class Allocations:
     clock: Clock
     live: LiveFleet
     request_slots: RequestSlots = field(default_factory=RequestSlots)
+    _policies: MemberPolicies = field(init=False)
     _group_commit: GroupCommit[Sequence[AllocationRequest], None] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._policies = MemberPolicies(self.live)
         self._group_commit = GroupCommit(self.write, request_slots=self.request_slots)
 
     def of_consumer(self, actor: Actor, consumer: str) -> ConsumerAllocations | None:
@@ -47,10 +52,10 @@ class Allocations:
         self.access.require(actor, "placement:resource_providers:allocations:list")
         with self.store.read() as tx:
             provider = get_provider(tx, uuid)
-            return provider, tx.allocations.of_provider(provider.id)
+            return provider, tx.allocations.of_providers([provider.id])
 
     def replace(self, actor: Actor, request: AllocationRequest) -> None:
-        """Replace the allocations of a consumer. Raises Invalid, Conflict, ConcurrentUpdate."""
+        """Replace the allocations of a consumer. Raises Invalid, Conflict, ConcurrentUpdate, PolicyViolation."""
         self.access.require(actor, f"{_RULE}update")
         self._group_commit.submit([request])
 
@@ -63,16 +68,18 @@ class Allocations:
         """Delete the allocations of a consumer. Raises NotFound."""
         self.access.require(actor, f"{_RULE}delete")
 
-        def attempt() -> None:
+        def attempt(groups: frozenset[GroupId]) -> None:
             with self.store.write() as tx:
+                self._policies.lock(tx, groups)
                 found = tx.allocations.find_consumers([consumer], lock=True)
                 old = tx.allocations.of_consumers([consumer])
                 if not found or not old:
                     raise NotFound(f"No allocations for consumer '{consumer}'")
                 tx.allocations.take(sorted((a.provider_id, a.resource_class, -a.used) for a in old))
-                tx.allocations.delete_consumers([consumer])
+                require_locked(tx.allocations.delete_consumers([consumer]), groups)
+                self._policies.settle(tx, groups, [consumer])
 
-        retry_on_conflict(attempt)
+        retry_on_conflict(lambda: with_groups_locked(attempt))
 
     def write(self, requests: Sequence[Sequence[AllocationRequest]]) -> Sequence[BaseException | None]:
         """Write requests that arrived together. Return the error of each, or None.
@@ -89,28 +96,40 @@ class Allocations:
     def _alone(self, request: Sequence[AllocationRequest]) -> BaseException | None:
         try:
             retry_on_conflict(lambda: self._write([request]))
+        except PolicyViolation as error:
+            record_refusal(self.store, error.refusal)
+            return error
         except Exception as error:  # noqa: BLE001 -- returned to its caller; other requests are unaffected
             return error
         return None
 
     def _write(self, requests: Sequence[Sequence[AllocationRequest]]) -> None:
+        with_groups_locked(lambda groups: self._write_in(groups, requests))
+
+    def _write_in(self, groups: frozenset[GroupId], requests: Sequence[Sequence[AllocationRequest]]) -> None:
         """Write new consumers in one round trip if their providers are in memory, and all others in two."""
         writes = [write for request in requests for write in request]
         if all(write.is_new and write.resources for write in writes):
             known = self.live.known_ids({uuid for write in writes for uuid in write.resources})
             with suppress(TransactionConflict):  # the providers in memory are outdated: read them
                 if known is not None:
-                    self._write_once(requests, known)
+                    self._write_once(groups, requests, known)
                     return
-        self._write_once(requests, None)
+        self._write_once(groups, requests, None)
 
     def _write_once(
-        self, requests: Sequence[Sequence[AllocationRequest]], known: allocation_writes.ProviderIds | None
+        self,
+        groups: frozenset[GroupId],
+        requests: Sequence[Sequence[AllocationRequest]],
+        known: allocation_writes.ProviderIds | None,
     ) -> None:
         writes, now = [write for request in requests for write in request], self.clock()
         new = [] if known is None else allocation_writes.allocation_rows(writes, known)
         with self.store.write() as tx:
+            if groups:
+                self._policies.check(tx, groups, requests, now)
             locked = tx.allocations.begin_replace(writes, now, new, allocation_writes.usage_changes(new, ()))
+            require_locked(locked.groups, groups)
             allocation_writes.check_consumer_generations(locked.generations, writes)
             allocation_writes.check_providers_exist(locked.providers, writes)
             _check_resource_classes(tx, writes)

@@ -84,7 +84,7 @@ class Providers:
                     _move(tx, provider, change, refusal)
                 if change.name != provider.name:
                     _reject_rename_of_host(provider)
-                tx.providers.rename(provider.id, change.name, self.clock())
+                tx.providers.rename(provider, change.name, self.clock())
                 return get_provider(tx, uuid)
 
         return retry_on_conflict(attempt)

@@ -44,6 +44,7 @@ class Reshaper:
 
     def _reshape(self, changes: Mapping[str, NewInventories], requests: Sequence[AllocationRequest]) -> None:
         with self.store.write() as tx:
+            tx.topology.begin_change()  # before all rows, as every write of allocations
             now = self.clock()
             generations, old = tx.allocations.clear_consumers(requests, now)
             named = changes.keys() | {uuid for request in requests for uuid in request.resources}

@@ -8,6 +8,7 @@ from covey.storage.clustering.actions import Actions, Locks
 from covey.storage.clustering.bindings import Bindings
 from covey.storage.clustering.clusters import Clusters
 from covey.storage.clustering.events import Events
+from covey.storage.clustering.history import History
 from covey.storage.clustering.nodes import Nodes
 from covey.storage.clustering.receivers import Engines, Receivers
 from covey.storage.clustering.specs import Policies, Profiles
@@ -38,6 +39,10 @@ class Clustering:
     @cached_property
     def events(self) -> Events:
         return Events(self._connection)
+
+    @cached_property
+    def history(self) -> History:
+        return History(self._connection)
 
     @cached_property
     def locks(self) -> Locks:

@@ -1,5 +1,7 @@
 """Bindings: policies that are attached to clusters."""
 
+from collections.abc import Collection
+
 import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, update
 
@@ -40,9 +42,9 @@ class Bindings:
         rows = self._connection.execute(_BINDINGS.where(cluster_policies.c.cluster_id == cluster).order_by(*order))
         return [_binding(row) for row in rows]
 
-    def using_group(self, group: str) -> list[Binding]:
-        """Return the bindings of all clusters that use a server group."""
-        statement = _BINDINGS.where(cluster_policies.c.group_id == group).order_by(cluster_policies.c.id)
+    def using_groups(self, groups: Collection[str]) -> list[Binding]:
+        """Return the bindings of all clusters that use server groups."""
+        statement = _BINDINGS.where(cluster_policies.c.group_id.in_(groups)).order_by(cluster_policies.c.id)
         return [_binding(row) for row in self._connection.execute(statement)]
 
     def add(self, new: Binding) -> None:

@@ -6,7 +6,6 @@ import sqlalchemy as sa
 from sqlalchemy import delete, insert, select, update
 
 from covey.model.clustering.clusters import Cluster, ClusterStatus
-from covey.model.ids import ProjectId
 from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.rows import dump, load
 from covey.storage.tables import cluster_policies, clusters, nodes, profiles
@@ -27,10 +26,6 @@ class Clusters(Collection[Cluster]):
         if self._connection.execute(lock).first() is None:
             return None
         return self._read(self._connection.execute(_ROWS.where(clusters.c.id == cluster)).all())[0]
-
-    def count(self, project: ProjectId) -> int:
-        statement = select(sa.func.count()).select_from(clusters).where(clusters.c.project_id == project)
-        return self._connection.execute(statement).scalar_one()
 
     def add(self, new: Cluster) -> None:
         row: Json = {"id": new.id, "init_at": new.init_at, "dependents": dump(new.dependents)}

@@ -45,6 +45,11 @@ class Lookup:
                 return found[0]
         return None
 
+    def count(self, connection: sa.Connection, project: ProjectId) -> int:
+        """Return how many rows a project has."""
+        rows = sa.select(sa.func.count()).select_from(self._table).where(self._table.c.project_id == project)
+        return connection.execute(rows).scalar_one()
+
     def page(self, connection: sa.Connection, query: PageQuery) -> Sequence[Row]:
         """Return a page of rows. With a marker that the project does not see, the page begins at the start."""
         rows, marker = self._rows, sa.select(self._table).where(self._table.c.id == query.marker)
@@ -81,6 +86,10 @@ class Collection(ABC, Generic[Value]):
     def page(self, query: PageQuery) -> list[Value]:
         """Return a page of resources."""
         return self._read(self.lookup.page(self._connection, query))
+
+    def count(self, project: ProjectId) -> int:
+        """Return how many resources a project has."""
+        return self.lookup.count(self._connection, project)
 
     @abstractmethod
     def _read(self, rows: Sequence[Row]) -> list[Value]:

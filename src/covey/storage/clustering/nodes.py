@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 
 from covey.model.clustering.clusters import Node, NodeStatus
-from covey.model.ids import ServerId
+from covey.model.ids import ProjectId, ServerId
 from covey.storage.clustering.lookups import Collection, Lookup, Row, owner, owner_columns
 from covey.storage.rows import change_rows, dump, insert_rows, load
 from covey.storage.tables import nodes, profiles
@@ -24,6 +24,11 @@ class Nodes(Collection[Node]):
         """Return the members of a cluster in the order of their indexes."""
         statement = _ROWS.where(nodes.c.cluster_id == cluster).order_by(nodes.c.position, nodes.c.id)
         return [_node(row) for row in self._connection.execute(statement)]
+
+    def count_orphans(self, project: ProjectId) -> int:
+        """Return how many nodes of a project are in no cluster."""
+        orphans = select(func.count()).where(nodes.c.project_id == project, nodes.c.cluster_id.is_(None))
+        return self._connection.execute(orphans).scalar_one()
 
     def by_ids(self, ids: Sequence[str], *, lock: bool = False) -> list[Node]:
         """Return the nodes that exist, in the order of their ids."""

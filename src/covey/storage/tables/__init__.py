@@ -1,5 +1,6 @@
 """The schema, with the invariants that the database enforces."""
 
+from covey.storage.tables.agents import agent_calls, agents, server_boot_data
 from covey.storage.tables.base import metadata
 from covey.storage.tables.catalogue import (
     flavor_access,
@@ -8,6 +9,7 @@ from covey.storage.tables.catalogue import (
     image_properties,
     image_tags,
     images,
+    key_pairs,
     quota_classes,
     quota_usages,
     quotas,
@@ -24,6 +26,7 @@ from covey.storage.tables.clustering import (
     profiles,
     receivers,
 )
+from covey.storage.tables.drains import drain_hosts, drains
 from covey.storage.tables.fleet import (
     aggregate_hosts,
     aggregate_metadata,
@@ -31,6 +34,7 @@ from covey.storage.tables.fleet import (
     fleet_changes,
     hosts,
     instance_group_policy_scopes,
+    secrets,
     topology,
 )
 from covey.storage.tables.ledger import (
@@ -43,11 +47,15 @@ from covey.storage.tables.ledger import (
     provider_traits,
     resource_providers,
 )
+from covey.storage.tables.nova import nova_hosts, nova_objects, nova_servers, nova_sync
 from covey.storage.tables.servers import (
+    deleted_servers,
+    group_consumers,
     instance_actions,
     instance_group_members,
     instance_group_policies,
     instance_groups,
+    instance_refusals,
     migrations,
     rebalances,
     server_tags,
@@ -56,6 +64,8 @@ from covey.storage.tables.servers import (
 from covey.storage.tables.work import idempotency_keys, outbox, work
 
 __all__ = [
+    "agent_calls",
+    "agents",
     "aggregate_hosts",
     "aggregate_metadata",
     "aggregates",
@@ -69,10 +79,14 @@ __all__ = [
     "consumers",
     "custom_resource_classes",
     "custom_traits",
+    "deleted_servers",
+    "drain_hosts",
+    "drains",
     "flavor_access",
     "flavor_extra_specs",
     "flavors",
     "fleet_changes",
+    "group_consumers",
     "hosts",
     "idempotency_keys",
     "image_properties",
@@ -83,10 +97,16 @@ __all__ = [
     "instance_group_policies",
     "instance_group_policy_scopes",
     "instance_groups",
+    "instance_refusals",
     "inventories",
+    "key_pairs",
     "metadata",
     "migrations",
     "nodes",
+    "nova_hosts",
+    "nova_objects",
+    "nova_servers",
+    "nova_sync",
     "outbox",
     "policies",
     "profiles",
@@ -98,6 +118,8 @@ __all__ = [
     "rebalances",
     "receivers",
     "resource_providers",
+    "secrets",
+    "server_boot_data",
     "server_tags",
     "servers",
     "topology",

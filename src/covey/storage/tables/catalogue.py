@@ -1,4 +1,4 @@
-"""Flavors, images and quotas."""
+"""Flavors, images, key pairs and quotas."""
 
 import sqlalchemy as sa
 
@@ -56,6 +56,10 @@ images = sa.Table(
     sa.Column("min_disk_gb", sa.Integer, nullable=False),
     sa.Column("min_ram_mb", sa.Integer, nullable=False),
     sa.Column("size_bytes", sa.BigInteger),
+    sa.Column("md5", sa.String(32)),
+    sa.Column("sha512", sa.String(128)),  # NULL until data was uploaded
+    sa.Column("upload_id", UUID),  # the upload that is under way, until its lease ends
+    sa.Column("upload_until", sa.DateTime),
     sa.Column("protected", sa.Boolean, nullable=False),
     sa.Column("hidden", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.DateTime, nullable=False),
@@ -77,6 +81,19 @@ image_tags = sa.Table(
     metadata,
     sa.Column("image_id", sa.ForeignKey(images.c.id, ondelete="CASCADE"), primary_key=True),
     sa.Column("tag", NAME, primary_key=True),
+)
+
+key_pairs = sa.Table(
+    "key_pairs",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("type", sa.String(16), nullable=False),
+    sa.Column("public_key", TEXT, nullable=False),
+    sa.Column("fingerprint", NAME, nullable=False),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+    sa.UniqueConstraint("user_id", "name"),
 )
 
 quotas = sa.Table(

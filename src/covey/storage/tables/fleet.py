@@ -15,6 +15,7 @@ hosts = sa.Table(
     sa.Column("disabled", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("disabled_reason", NAME),
     sa.Column("forced_down", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("agent_down", sa.Boolean, nullable=False, server_default=sa.false()),  # its agent does not report up
     sa.Column("updated_at", sa.DateTime, nullable=False),
     sa.UniqueConstraint("id", "zone"),
     sa.CheckConstraint("zone <> ''", "zone"),
@@ -86,6 +87,7 @@ fleet_changes = sa.Table(
     sa.Column("disk_gb", sa.BigInteger),
     sa.Column("others", TEXT),  # JSON: amounts of other classes
     sa.Column("structure", TEXT),  # JSON: the hosts, other providers and aggregates that a structural change changes
+    sa.Column("catalogue", TEXT),  # JSON: the flavors and images that a change of the catalogue changes
     sqlite_autoincrement=True,
 )
 
@@ -97,4 +99,12 @@ topology = sa.Table(
     sa.Column("token", UUID, nullable=False),
     sa.Column("trimmed_to", sa.BigInteger, nullable=False),  # rows of the change log below this one may be deleted
     sa.CheckConstraint("id = 1", "single_row"),
+)
+
+# Keys of what is shown in place of what must not be, such as hostId. The migrations generate them.
+secrets = sa.Table(
+    "secrets",
+    metadata,
+    sa.Column("name", NAME, primary_key=True),
+    sa.Column("value", TEXT, nullable=False),
 )

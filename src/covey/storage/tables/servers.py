@@ -35,6 +35,7 @@ servers = sa.Table(
     sa.Column("created_at", sa.DateTime, nullable=False),
     sa.Column("updated_at", sa.DateTime, nullable=False),
     sa.Column("launched_at", sa.DateTime),
+    sa.Column("call_epoch", sa.BigInteger),  # of the last call that changed the guest's power; it is in its metadata
     sa.Index("ix_servers_project_id_created_at_id", "project_id", "created_at", "id"),
     sa.CheckConstraint("host_id IS NOT NULL OR second_host_id IS NULL", "second_host"),
     sa.CheckConstraint("host_id <> second_host_id", "two_hosts"),
@@ -78,6 +79,28 @@ instance_group_members = sa.Table(
     sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False, index=True),
 )
 
+# Consumers of allocations that another service runs and that are in a group, such as Nova's instances. A migration
+# that holds the allocations which a member leaves is a consumer of that member. The places follow from allocations.
+group_consumers = sa.Table(
+    "group_consumers",
+    metadata,
+    sa.Column("consumer_uuid", UUID, primary_key=True),
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("member_uuid", UUID, nullable=False, index=True),
+    sa.Column("told_at", sa.DateTime, nullable=False),
+)
+
+# Why the policies of its group refused an instance that another service schedules, the last time that they did.
+instance_refusals = sa.Table(
+    "instance_refusals",
+    metadata,
+    sa.Column("instance_uuid", UUID, primary_key=True),
+    sa.Column("group_id", sa.ForeignKey(instance_groups.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("step", sa.String(16), nullable=False),
+    sa.Column("refused_at", sa.DateTime, nullable=False, index=True),
+    sa.Column("reasons", TEXT, nullable=False),  # JSON
+)
+
 # Migrations, past and present. They outlive their server, and keep the hosts' names.
 migrations = sa.Table(
     "migrations",
@@ -93,16 +116,28 @@ migrations = sa.Table(
     sa.Column("destination", NAME),
     sa.Column("old_flavor", TEXT, nullable=False),
     sa.Column("new_flavor", TEXT, nullable=False),
+    sa.Column("abort", sa.Boolean, nullable=False, server_default=sa.false()),  # its end was requested
     sa.Column("created_at", sa.DateTime, nullable=False),
     sa.Column("updated_at", sa.DateTime, nullable=False),
     sqlite_autoincrement=True,
 )
 
+# The owners of deleted servers, for as long as their instance actions can be listed.
+deleted_servers = sa.Table(
+    "deleted_servers",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+    sa.Column("project_id", PROJECT, nullable=False),
+    sa.Column("user_id", PROJECT, nullable=False),
+    sa.Column("deleted_at", sa.DateTime, nullable=False, index=True),
+)
+
+# Instance actions outlive their server.
 instance_actions = sa.Table(
     "instance_actions",
     metadata,
     sa.Column("id", SERIAL, primary_key=True),
-    sa.Column("server_id", sa.ForeignKey(servers.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("server_id", UUID, nullable=False, index=True),
     sa.Column("action", sa.String(64), nullable=False),
     sa.Column("request_id", sa.String(64), nullable=False),
     sa.Column("user_id", PROJECT, nullable=False),
@@ -130,6 +165,8 @@ rebalances = sa.Table(
     sa.Column("reason", TEXT),
     sa.Column("created_at", sa.DateTime, nullable=False),
     sa.Column("updated_at", sa.DateTime, nullable=False),
+    sa.Column("failed_moves", TEXT, nullable=False, server_default="[]"),  # JSON
+    sa.Column("max_moves", sa.Integer),  # NULL: an operator started it
     sa.Index("ix_rebalances_group_id_created_at", "group_id", "created_at"),
     sa.Index(
         "uq_rebalances_running",

@@ -10,11 +10,16 @@ work = sa.Table(
     metadata,
     sa.Column("id", SERIAL, primary_key=True),
     sa.Column("verb", sa.String(32), nullable=False),  # the JobKind
-    sa.Column("server_id", UUID, nullable=False, index=True),  # the subject: a server, a rebalance or a cluster action
+    sa.Column("server_id", UUID, nullable=False, index=True),  # the subject: a server, a rebalance, …
     sa.Column("arguments", TEXT, nullable=False),  # JSON
     sa.Column("due_at", sa.DateTime, nullable=False, index=True),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
-    sqlite_autoincrement=True,  # a late worker must not finish a newer job of the same id
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),  # of the last lease
+    sa.Column("leased_until", sa.DateTime),  # NULL while no worker has it
+    sa.Column("parked", sa.Boolean, nullable=False, server_default=sa.false()),  # failed too often: no worker takes it
+    sa.Column("error", TEXT),  # of the last failure
+    sa.Column("woken", sa.Boolean, nullable=False, server_default=sa.false()),  # due at once when its lease ends
+    sqlite_autoincrement=True,  # jobs of one subject run in the order of their ids
 )
 
 # Notifications to publish after a commit.

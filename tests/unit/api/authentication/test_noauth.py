@@ -46,6 +46,11 @@ def test_missing_token_is_unauthorized(environ: dict[str, str]) -> None:
         NOAUTH(environ)
 
 
+@pytest.mark.parametrize("token", ["alice:", ":"])
+def test_empty_project_is_none(token: str) -> None:
+    assert NOAUTH({"HTTP_X_AUTH_TOKEN": token}).project_id is None
+
+
 def test_every_project_exists() -> None:
     assert NOAUTH.project("web") == Project("web", "web")
     assert NOAUTH.projects_named("web") == [Project("web", "web")]

@@ -1,13 +1,14 @@
 """The users file: its entries, its errors, its reload."""
 
+import os
 import time
 from pathlib import Path
 
 import pytest
 
 from covey.api.authentication import Project
-from covey.api.authentication.basic import RELOAD_INTERVAL_S, UsersFile
-from covey.model.errors import Invalid
+from covey.api.authentication.basic import GRACE_S, RELOAD_INTERVAL_S, UsersFile
+from covey.model.errors import Invalid, Unavailable
 
 HASH = "$2b$04$" + "." * 53
 PROJECTS = "projects: [{id: p1, name: web}, {id: p2, name: db}]\n"
@@ -98,6 +99,29 @@ def test_changed_file_is_reloaded_after_the_interval(path: Path, monkeypatch: py
     assert users.find("carol") is not None
     assert users.find("alice") is None
     assert users.projects() == [Project("p9", "new")]
+
+
+@pytest.mark.parametrize("text", ["users: [", None], ids=["a broken file", "a deleted file"])
+def test_unusable_file_keeps_its_users_for_a_short_time_only(
+    path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """Any of the users may have been removed, so none is admitted."""
+    users, good = UsersFile(path), path.read_text()
+    stamp = path.stat().st_mtime_ns
+    now = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    path.unlink() if text is None else path.write_text(text)
+    for seconds in (RELOAD_INTERVAL_S + 0.1, GRACE_S - 0.1):
+        now[0] += seconds
+        assert users.find("alice") is not None
+    now[0] += RELOAD_INTERVAL_S
+    for name in ("alice", "carol"):
+        with pytest.raises(Unavailable, match="users file of this service cannot be used"):
+            users.find(name)
+    written(path, good)
+    os.utime(path, ns=(stamp, stamp))
+    now[0] += RELOAD_INTERVAL_S + 0.1
+    assert users.find("alice") is not None
 
 
 def test_unchanged_file_is_not_reloaded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

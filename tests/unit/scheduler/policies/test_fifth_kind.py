@@ -14,10 +14,10 @@ from covey.scheduler import policies
 from covey.scheduler.batch_state import BatchState
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain, host_reasons
-from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.fleet import Fleet, Mask, Rows
 from covey.scheduler.policies.protocol import Relaxation
 from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation, count_members
-from covey.scheduler.reasons import Reason
+from covey.scheduler.reasons import Reason, Sentences
 from covey.scheduler.rebalancing import Member, hosts_after, plan
 from covey.scheduler.remedies import remedies
 from covey.scheduler.request_spec import HostRequirements
@@ -49,8 +49,8 @@ class EvenHosts:
     def reasons(self, _: GroupPolicy, __: GroupView, ___: Fleet, rejected: Mask) -> list[Reason]:
         return [Reason(rejected, "is odd", "are odd")]
 
-    def explain_host(self, _: GroupPolicy, __: GroupView, ___: Fleet, ____: int) -> str:
-        return "its number is odd"
+    def explain_hosts(self, _: GroupPolicy, __: GroupView, ___: Fleet, rows: Rows) -> Sentences:
+        yield rows, "its number is odd"
 
     def constrain_batch(self, _: GroupPolicy, __: GroupView, ___: Fleet, ____: BatchState) -> None:
         pass

@@ -23,6 +23,8 @@ from covey.api.compute.openapi.operations import (
 from covey.api.compute.quotas import LIMITS, USED
 from covey.api.compute.schemas import QUOTA_RESOURCES
 from covey.model.actions import MoveKind
+from covey.model.drains import DrainStatus, StepStatus
+from covey.model.keypairs import KeyType
 from covey.model.rebalances import RebalanceStatus
 from covey.model.servers import Task, VmState
 
@@ -68,7 +70,6 @@ _SERVER: Shapes = {
     "os-extended-volumes:volumes_attached": array_of(ANY_OBJECT),
     "config_drive": TEXT,
     "key_name": NULLABLE_TEXT,
-    "progress": NUMBER,
     "security_groups": array_of(shape({"name": TEXT})),
     "locked": BOOLEAN,
     "description": NULLABLE_TEXT,
@@ -81,6 +82,7 @@ _SERVER: Shapes = {
 }
 _SERVER_SOMETIMES: Shapes = {
     "server_groups": array_of(UUID),
+    "progress": NUMBER,
     "fault": shape({"code": NUMBER, "created": SECONDS, "message": TEXT}, {"details": TEXT}),
     **dict.fromkeys(("OS-EXT-SRV-ATTR:host", "OS-EXT-SRV-ATTR:hypervisor_hostname"), NULLABLE_TEXT),
     "OS-EXT-SRV-ATTR:instance_name": TEXT,
@@ -110,7 +112,22 @@ _EVENT = shape(
     {"traceback": NULLABLE_TEXT},
 )
 _MOVE = shape({"instance_id": UUID, "from": TEXT, "to": TEXT})
+_LEFT = shape({"instance_id": UUID, "host": TEXT, "reason": TEXT})
+_DRAIN_SUMMARY = {
+    "id": UUID,
+    "scope": TEXT,
+    "domain": TEXT,
+    "status": enum_of(*DrainStatus),
+    "moves_planned": NUMBER,
+    "moves_done": NUMBER,
+    "created_at": SECONDS,
+    "updated_at": SECONDS,
+}
+_DRAIN_MOVE = shape(
+    {"instance_id": UUID, "from": TEXT, "to": TEXT, "status": enum_of(*StepStatus), "reason": NULLABLE_TEXT}
+)
 _PLACES = map_of(NULLABLE_TEXT)
+_KEY_PAIR: Shapes = {**dict.fromkeys(("name", "public_key", "fingerprint"), TEXT), "type": enum_of(*KeyType)}
 _HYPERVISOR: Shapes = {
     "id": UUID,
     "hypervisor_hostname": TEXT,
@@ -156,6 +173,17 @@ COMPONENTS: Shapes = {
         },
         {"host": NULLABLE_TEXT, "moving_to": NULLABLE_TEXT, "query": TEXT},
     ),
+    "InstancePlacement": shape(
+        {
+            "server_id": UUID,
+            "group": {"anyOf": [UUID, NULL]},
+            "placed": BOOLEAN,
+            "refused": NULLABLE_TEXT,
+            "refused_at": {"anyOf": [SECONDS, NULL]},
+            "reasons": array_of(shape({"reason": TEXT, "hosts": {"anyOf": [NUMBER, NULL]}})),
+        },
+        {"hosts": array_of(TEXT)},
+    ),
     "Explanation": shape(
         {
             "sentence": NULLABLE_TEXT,
@@ -178,6 +206,24 @@ COMPONENTS: Shapes = {
             **dict.fromkeys(("dest_compute", "dest_node"), NULLABLE_TEXT),
             "dest_host": NULL,
             **dict.fromkeys(("old_instance_type_id", "new_instance_type_id", "project_id", "user_id"), TEXT),
+            "created_at": MICROSECONDS,
+            "updated_at": MICROSECONDS,
+        }
+    ),
+    "LiveMigration": shape(
+        {
+            "id": NUMBER,
+            "uuid": UUID,
+            "server_uuid": UUID,
+            "status": TEXT,
+            **dict.fromkeys(("source_compute", "source_node", "project_id", "user_id"), TEXT),
+            **dict.fromkeys(("dest_compute", "dest_node"), NULLABLE_TEXT),
+            "dest_host": NULL,
+            **{
+                f"{kind}_{amount}_bytes": {"type": ["integer", "null"]}
+                for kind in ("memory", "disk")
+                for amount in ("total", "processed", "remaining")
+            },
             "created_at": MICROSECONDS,
             "updated_at": MICROSECONDS,
         }
@@ -217,6 +263,7 @@ COMPONENTS: Shapes = {
             "reason": NULLABLE_TEXT,
         }
     ),
+    "Evacuation": shape({"instance_id": UUID, "accepted": BOOLEAN, "reason": NULLABLE_TEXT}),
     "Headroom": shape({"server_group_id": UUID, "count": NUMBER, "at_least": BOOLEAN, "reason": NULLABLE_TEXT}),
     "Rebalance": shape(
         {
@@ -226,6 +273,7 @@ COMPONENTS: Shapes = {
             "moves": array_of(_MOVE),
             "moves_done": NUMBER,
             "reason": NULLABLE_TEXT,
+            "failed_moves": array_of(shape({"instance_id": UUID, "to": TEXT, "reason": TEXT})),
             "created_at": SECONDS,
             "updated_at": SECONDS,
         }
@@ -242,6 +290,29 @@ COMPONENTS: Shapes = {
             "violations_after": array_of(ref("Violation")),
         }
     ),
+    "DrainSummary": shape(_DRAIN_SUMMARY),
+    "Drain": shape(
+        {
+            **_DRAIN_SUMMARY,
+            "hosts": array_of(TEXT),
+            "disabled_hosts": array_of(TEXT),
+            "moves": array_of(_DRAIN_MOVE),
+            "left": array_of(_LEFT),
+            "reason": NULLABLE_TEXT,
+            "project_id": TEXT,
+            "user_id": TEXT,
+        }
+    ),
+    "DrainPlan": shape(
+        {
+            "scope": TEXT,
+            "domain": TEXT,
+            "dry_run": {"const": True},
+            "hosts": array_of(TEXT),
+            "moves": array_of(_MOVE),
+            "left": array_of(_LEFT),
+        }
+    ),
     "PolicyScope": shape(
         {
             "id": UUID,
@@ -251,7 +322,7 @@ COMPONENTS: Shapes = {
             "aggregates": array_of(
                 shape(
                     {"group_id": TEXT},
-                    {"id": NUMBER, "uuid": UUID, "name": TEXT, "hosts": array_of(TEXT), "obfuscated_group_id": UUID},
+                    {"id": NUMBER, "uuid": UUID, "name": TEXT, "hosts": array_of(TEXT), "obfuscated_group_id": TEXT},
                 )
             ),
         },
@@ -265,7 +336,7 @@ COMPONENTS: Shapes = {
             "hypervisor_version": NUMBER,
             "host_ip": NULL,
             "service": shape({"id": UUID, "host": TEXT, "disabled_reason": NULLABLE_TEXT}),
-            "uptime": NULL,
+            "uptime": NULLABLE_TEXT,
         },
         _ON_HYPERVISOR,
     ),
@@ -310,6 +381,19 @@ COMPONENTS: Shapes = {
         }
     ),
     "Limits": shape({"rate": array_of(ANY_OBJECT), "absolute": shape(dict.fromkeys((*LIMITS, *USED), NUMBER))}),
+    "KeyPair": shape(_KEY_PAIR),
+    "NewKeyPair": shape({**_KEY_PAIR, "user_id": TEXT}),
+    "FullKeyPair": shape(
+        {
+            **_KEY_PAIR,
+            "id": NUMBER,
+            "user_id": TEXT,
+            "created_at": MICROSECONDS,
+            "updated_at": NULL,
+            "deleted": {"const": False},
+            "deleted_at": NULL,
+        }
+    ),
     "Extension": shape(
         {
             **dict.fromkeys(("alias", "name", "description", "namespace", "updated"), TEXT),

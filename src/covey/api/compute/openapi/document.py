@@ -11,16 +11,17 @@ from covey.api.compute.discovery import DOCUMENT, PREFIX
 from covey.api.compute.microversions import COVEY
 from covey.api.compute.openapi.components import COMPONENTS
 from covey.api.compute.openapi.operations import TEXT, Operation, plain
-from covey.api.compute.openapi.operator_operations import AGGREGATES, FLAVORS, HOSTS, QUOTAS, SMALL
+from covey.api.compute.openapi.operator_operations import AGGREGATES, DRAINS, FLAVORS, HOSTS, QUOTAS, SMALL
 from covey.api.compute.openapi.server_operations import GROUPS, SCOPES, SERVERS
 from covey.api.errors import compute_fault
 from covey.api.requests import Json, Request
 from covey.api.validation import JsonSchema
 from covey.api.versions import exists_at
+from covey.model.control_characters import ONE_LINE
 
 PATH = DOCUMENT.removeprefix(PREFIX)
 OPERATIONS: Mapping[str, Operation] = {
-    **SERVERS, **GROUPS, **SCOPES, **AGGREGATES, **FLAVORS, **HOSTS, **QUOTAS, **SMALL,
+    **SERVERS, **GROUPS, **SCOPES, **DRAINS, **AGGREGATES, **FLAVORS, **HOSTS, **QUOTAS, **SMALL,
 }  # fmt: skip
 
 _METHODS = ("get", "post", "put", "delete")
@@ -98,7 +99,7 @@ def _segment(path: str, name: str) -> JsonSchema:
         return {"type": "integer"}
     if name == "key" and path.startswith(_BY_UUID):
         return {"type": "string", "format": "uuid"}
-    return {"type": "string", "minLength": 1}
+    return {"type": "string", "minLength": 1, "pattern": ONE_LINE}
 
 
 def _query(operation: Operation) -> Iterator[Json]:

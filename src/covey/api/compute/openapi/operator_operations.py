@@ -1,6 +1,6 @@
-"""Operations on hosts, aggregates, flavors and quotas; and on the document itself."""
+"""Operations on hosts, their drains, aggregates, flavors and quotas; and on the document itself."""
 
-from covey.api.compute import flavors, schemas
+from covey.api.compute import drains, flavors, schemas
 from covey.api.compute.microversions import COVEY
 from covey.api.compute.openapi import request_bodies
 from covey.api.compute.openapi.operations import (
@@ -18,12 +18,14 @@ from covey.api.compute.openapi.operations import (
     wrapped,
 )
 from covey.api.validation import JsonSchema
+from covey.model.control_characters import ONE_LINE
 
 _AGGREGATE = wrapped("aggregate", ref("Aggregate"))
 _FLAVOR = wrapped("flavor", ref("Flavor"))
 _SPECS = wrapped("extra_specs", map_of(TEXT))
 _SPEC: JsonSchema = {**map_of(TEXT), "minProperties": 1, "maxProperties": 1}
 _SERVICE = wrapped("service", ref("Service"))
+_DRAIN = wrapped("drain", ref("Drain"))
 _ZONES = wrapped("availabilityZoneInfo", array_of(ref("Zone")))
 _AMOUNT: JsonSchema = {"type": "string", "pattern": "^[0-9]+$"}
 _TRUTH: JsonSchema = {"type": "string", "pattern": f"^({'|'.join(any_case(word) for word in flavors.BOOLEANS)})$"}
@@ -33,7 +35,28 @@ _FLAVOR_FILTERS: dict[str, JsonSchema] = {
     "is_public": _TRUTH,
     "marker": schemas.SHORT,
 }
-_KEY: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
+_KEY: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": ONE_LINE}
+
+DRAINS: dict[str, Operation] = {
+    "GET /os-drains": Operation(
+        "List drains, the newest first; for administrators.",
+        {200: page("drains", ref("DrainSummary"))},
+        schemas.NO_PARAMETERS,
+    ),
+    "POST /os-drains": Operation(
+        "Drain a host or a domain: disable its hosts and move their servers away; or, with `dry_run`, plan that.",
+        {200: wrapped("drain", ref("DrainPlan")), 202: _DRAIN},
+        body=body(drains.CREATE),
+        errors=(409,),
+    ),
+    "GET /os-drains/{key}": Operation("Show a drain with its progress.", {200: _DRAIN}, schemas.NO_PARAMETERS),
+    "POST /os-drains/{key}/action": Operation(
+        "Cancel a running drain, or undo a drain: enable the hosts that it disabled.",
+        {202: _DRAIN},
+        body=any_of(drains.ACTIONS.values()),
+        errors=(409,),
+    ),
+}
 
 AGGREGATES: dict[str, Operation] = {
     "GET /os-aggregates": Operation(
@@ -49,7 +72,9 @@ AGGREGATES: dict[str, Operation] = {
     "PUT /os-aggregates/{key}": Operation(
         "Change an aggregate's name or zone.", {200: _AGGREGATE}, body=body(schemas.AGGREGATE_UPDATE), errors=(409,)
     ),
-    "DELETE /os-aggregates/{key}": Operation("Delete an aggregate without hosts.", {200: None}, errors=(409,)),
+    "DELETE /os-aggregates/{key}": Operation(
+        "Delete an aggregate without hosts.", {200: None}, schemas.AGGREGATE_DELETE, errors=(409,)
+    ),
     "POST /os-aggregates/{key}/action": Operation(
         "Add or remove a host, or set metadata.",
         {200: _AGGREGATE},
@@ -57,7 +82,7 @@ AGGREGATES: dict[str, Operation] = {
         errors=(409,),
     ),
     "POST /os-aggregates/{key}/images": Operation(
-        "Accepted without effect: Covey stores no image data.", {202: None}, body=request_bodies.CACHED_IMAGES
+        "Accepted without effect: hosts have no cache of images.", {202: None}, body=request_bodies.CACHED_IMAGES
     ),
 }
 
@@ -177,7 +202,20 @@ SMALL: dict[str, Operation] = {
         "Show an extension.", {200: wrapped("extension", ref("Extension"))}, schemas.NO_PARAMETERS
     ),
     "GET /os-keypairs": Operation(
-        "List key pairs; the list is always empty.", {200: page("keypairs", ANY_OBJECT)}, schemas.KEYPAIR_LIST
+        "List key pairs of the caller, or of `user_id`.",
+        {200: page("keypairs", wrapped("keypair", ref("KeyPair")), "keypairs_links")},
+        schemas.KEYPAIR_LIST,
+        stricter={"marker": schemas.SHORT},
     ),
+    "POST /os-keypairs": Operation(
+        "Import a public key.",
+        {201: wrapped("keypair", ref("NewKeyPair"))},
+        body=body(schemas.KEYPAIR_CREATE),
+        errors=(409,),
+    ),
+    "GET /os-keypairs/{key}": Operation(
+        "Show a key pair.", {200: wrapped("keypair", ref("FullKeyPair"))}, schemas.KEYPAIR_QUERY
+    ),
+    "DELETE /os-keypairs/{key}": Operation("Delete a key pair.", {204: None}, schemas.KEYPAIR_QUERY),
     "GET /openapi.json": Operation("Show this document.", {200: ANY_OBJECT}, is_open=True),
 }

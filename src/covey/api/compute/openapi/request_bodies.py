@@ -38,17 +38,18 @@ _ONE_POLICY = (
     ),
 )
 _SOME_CHANGE: JsonSchema = {"properties": {"server_group": {"required": [], "minProperties": 1}}}
+_NESTED_POLICY = _group(policy={"properties": {"name": {"pattern": _POLICY}}})
 _POLICIES = _group(policies={"items": {"pattern": _POLICY}})
 NEW_GROUP: JsonSchema = {
     "anyOf": [
-        body(server_groups.CREATE_ANY["nested"]),
+        narrowed(body(server_groups.CREATE_ANY["nested"]), _NESTED_POLICY),
         *_ONE_POLICY,
         narrowed(body(server_groups.CREATE_ANY["several"]), _POLICIES),
     ]
 }
 GROUP_CHANGE: JsonSchema = {
     "anyOf": [
-        body(server_groups.UPDATE["nested"]),
+        narrowed(body(server_groups.UPDATE["nested"]), _NESTED_POLICY),
         *(narrowed(form, _SOME_CHANGE) for form in _ONE_POLICY),
         narrowed(body(server_groups.UPDATE["several"]), _POLICIES),
     ]

@@ -24,6 +24,7 @@ _METADATA = wrapped("metadata", map_of(TEXT))
 _META = wrapped("meta", {**map_of(TEXT), "minProperties": 1, "maxProperties": 1})
 _TAGS = wrapped("tags", array_of(TEXT))
 _GROUP = wrapped("server_group", ref("ServerGroup"))
+_EVACUATIONS = wrapped("evacuations", array_of(ref("Evacuation")))
 _SCOPE = wrapped("policy_scope", ref("PolicyScope"))
 _TIME: JsonSchema = {"type": "string", "format": "date-time"}
 _SPAN = {"changes-since": _TIME, "changes-before": _TIME}
@@ -54,13 +55,16 @@ SERVERS: dict[str, Operation] = {
     ),
     "GET /servers/{key}": Operation("Show a server.", {200: _SERVER}, schemas.NO_PARAMETERS),
     "PUT /servers/{key}": Operation(
-        "Change a server's name, description or addresses.", {200: _SERVER}, body=body(server_schemas.UPDATE)
+        "Change a server's name, description, addresses or pinned zone.",
+        {200: _SERVER},
+        body=body(server_schemas.UPDATE),
+        errors=(409,),
     ),
     "DELETE /servers/{key}": Operation("Delete a server.", {204: None}, errors=(409,)),
     "POST /servers/{key}/action": Operation(
         "Run one action on a server.",
-        {200: shape({}), 202: None, 204: None},
-        body=any_of(server_schemas.ACTIONS.values()),
+        {200: {"anyOf": [shape({}), wrapped("output", {"type": "string"})]}, 202: None, 204: None},
+        body=any_of(form for name, form in server_schemas.ACTIONS.items() if name != "resetNetwork"),  # always 410
         errors=(409,),
     ),
     "GET /servers/{key}/metadata": Operation("Show a server's metadata.", {200: _METADATA}),
@@ -79,6 +83,19 @@ SERVERS: dict[str, Operation] = {
         stricter={"item": {"type": "string", "pattern": schemas.KEY}},
     ),
     "DELETE /servers/{key}/metadata/{item}": Operation("Remove one item of the metadata.", {204: None}, errors=(409,)),
+    "GET /servers/{key}/migrations": Operation(
+        "List a server's live migrations in progress; for administrators.",
+        {200: wrapped("migrations", array_of(ref("LiveMigration")))},
+        schemas.NO_PARAMETERS,
+    ),
+    "GET /servers/{key}/migrations/{migration}": Operation(
+        "Show a live migration in progress; for administrators.",
+        {200: wrapped("migration", ref("LiveMigration"))},
+        schemas.NO_PARAMETERS,
+    ),
+    "DELETE /servers/{key}/migrations/{migration}": Operation(
+        "Abort a live migration; for administrators.", {202: None}, errors=(400, 409)
+    ),
     "GET /servers/{key}/os-instance-actions": Operation(
         "List a server's instance actions.",
         {200: page("instanceActions", ref("Action"), "links")},
@@ -91,7 +108,8 @@ SERVERS: dict[str, Operation] = {
         schemas.NO_PARAMETERS,
     ),
     "GET /servers/{key}/placement": Operation(
-        "Explain a server's placement.", {200: wrapped("placement", ref("Placement"))}
+        "Explain the placement of a server, or of an instance that Nova runs.",
+        {200: wrapped("placement", {"anyOf": [ref("Placement"), ref("InstancePlacement")]})},
     ),
     "GET /servers/{key}/tags": Operation("List a server's tags.", {200: _TAGS}),
     "PUT /servers/{key}/tags": Operation("Replace a server's tags.", {200: _TAGS}, body=body(server_schemas.TAGS_BODY)),
@@ -135,9 +153,10 @@ GROUPS: dict[str, Operation] = {
         )
         for method in ("POST", "PUT")
     },
-    "DELETE /os-server-groups/{key}": Operation("Delete a server group; its servers stay.", {204: None}),
+    "DELETE /os-server-groups/{key}": Operation("Delete a server group; its servers stay.", {204: None}, errors=(409,)),
     "POST /os-server-groups/{key}/action": Operation(
-        "Run one action on a server group: add or remove a member, preview, headroom, start or cancel a rebalance.",
+        "Run one action on a server group: add or remove a member, preview, headroom, start or cancel a rebalance, "
+        "evacuate its members.",
         {
             200: {
                 "anyOf": [
@@ -147,7 +166,7 @@ GROUPS: dict[str, Operation] = {
                     wrapped("rebalance", ref("RebalancePlan")),
                 ]
             },
-            202: wrapped("rebalance", ref("Rebalance")),
+            202: {"anyOf": [wrapped("rebalance", ref("Rebalance")), _EVACUATIONS]},
         },
         body=actions({**server_group_actions.ACTIONS, **rebalances.ACTIONS}),
         errors=(409,),

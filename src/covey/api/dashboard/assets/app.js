@@ -5,6 +5,7 @@ import { Page } from "./live.js";
 import { data, isSignedIn, listen, setIdentity } from "./net.js";
 import { boot } from "./pages/boot.js";
 import { cluster, clusters } from "./pages/clusters.js";
+import { drain, drains } from "./pages/drains.js";
 import { fleet } from "./pages/fleet.js";
 import { group, groups } from "./pages/groups.js";
 import { health } from "./pages/health.js";
@@ -19,6 +20,7 @@ const PAGES = {
   groups: ["Groups", false, groups, group],
   servers: ["Servers", false, listServers, server],
   rebalance: ["Rebalance", false, listRebalances, rebalance],
+  drains: ["Drains", true, drains, drain],
   clusters: ["Clusters", false, clusters, cluster],
   health: ["Health", true, health, null],
   hosts: [null, true, null, host],

@@ -101,7 +101,7 @@ export function badge(text, kind = "") {
 export function state(text) {
   const good = ["ACTIVE", "SUCCEEDED", "done", "up"];
   const bad = ["ERROR", "FAILED", "CRITICAL", "failed", "down"];
-  const idle = ["CANCELLED", "cancelled", "DELETED", "SHUTOFF"];
+  const idle = ["CANCELLED", "cancelled", "undone", "DELETED", "SHUTOFF", "UNKNOWN"];
   return badge(text, good.includes(text) ? "good" : bad.includes(text) ? "bad" : idle.includes(text) ? "" : "busy");
 }
 

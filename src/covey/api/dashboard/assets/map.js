@@ -60,7 +60,7 @@ export class FleetMap {
     this.redraw();
   }
 
-  /** Colors hosts by the usage of vcpus, memory, disk or the fullest of them. */
+  /** Colors hosts by the usage of vcpus, memory, disk, another resource class, or the fullest of them. */
   fill(by) {
     this.by = by;
     if (this.fleet) this.use = uses(this.fleet.hosts, by);

@@ -22,13 +22,16 @@ export function byHost(servers, hosts) {
   return { start, order };
 }
 
-/** Returns the usage of each host, from 0 to 1, by one resource or by the fullest of the three. */
+/** Returns the usage of each host, from 0 to 1, by one resource or by the fullest of all. */
 export function uses(hosts, by) {
   const share = (used, all) => (row) => (all[row] > 0 ? Math.min(1, used[row] / all[row]) : 0);
   const of = {
     vcpus: share(hosts.vcpus_used, hosts.vcpus),
     memory: share(hosts.memory_used, hosts.memory),
     disk: share(hosts.disk_used, hosts.disk),
+    ...Object.fromEntries(
+      Object.entries(hosts.others).map(([kind, { used, capacity }]) => [kind, share(used, capacity)]),
+    ),
   };
   const parts = of[by] ? [of[by]] : Object.values(of);
   return Float32Array.from(hosts.name, (_, row) => Math.max(...parts.map((part) => part(row))));

@@ -69,8 +69,13 @@ def pre_op(binding: Binding, context: PolicyContext, data: Document) -> Document
     return {**data, "placement": {"count": count, "placements": [dict(placement) for _ in range(count)]}}
 
 
+def is_drs_host(name: str) -> bool:
+    """Return whether a host is a vSphere cluster with DRS, which its name tells."""
+    return _DRS in name.lower()
+
+
 def _vsphere_host(context: PolicyContext) -> str:
-    found = next((name for name in context.hypervisors() if _DRS in name.lower()), None)
+    found = next((name for name in context.hypervisors() if is_drs_host(name)), None)
     if found is None:
         raise PolicyCheckFailed("No suitable vSphere host is available.", replaces_data=True)
     return found

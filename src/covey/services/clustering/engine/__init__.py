@@ -5,6 +5,7 @@ from covey.model.clustering.sizes import Limits
 from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.engine.actions import ActionHandler, Immediate
 from covey.services.clustering.engine.executor import Executor
+from covey.services.clustering.engine.group_members import GroupMembers
 from covey.services.clustering.engine.health import Check, Recover
 from covey.services.clustering.engine.membership import Membership
 from covey.services.clustering.engine.node_creation import CreateCluster, CreateNode, NodeCreation
@@ -37,7 +38,9 @@ def build_executor(
 ) -> Executor:
     """Return an executor with a handler for each action that a request can start."""
     checks = PolicyChecks(store, access, clock, limits, default_zone)
-    attachments = PolicyAttachments(store, new_uuid, PolicyGroups(groups, new_uuid))
+    creation_of_servers = servers.server_creation
+    members = GroupMembers(groups, creation_of_servers.live, creation_of_servers.max_group_members)
+    attachments = PolicyAttachments(store, new_uuid, PolicyGroups(groups, new_uuid), members)
     requests = ProfileServers(store, servers)
     creation = NodeCreation(store, clock, new_uuid, servers, requests)
     removal = NodeRemoval(store, clock, new_uuid, servers)

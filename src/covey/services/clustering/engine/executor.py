@@ -150,7 +150,7 @@ class Executor:
 
     def _reschedule(self, tx: Transaction, action: Action, after_s: float) -> None:
         tx.work.finish(JobKind.CLUSTER_ACTION, [action.id])
-        tx.work.add(JobKind.CLUSTER_ACTION, action.id, self.clock() + timedelta(seconds=after_s))
+        tx.work.add(JobKind.CLUSTER_ACTION, action.id, after_s=after_s)
 
     def _end(self, tx: Transaction, cluster: Cluster | None, action: Action, result: ActionResult) -> None:
         """End the action, evaluate its cluster and release its lock in one transaction."""

@@ -24,6 +24,7 @@ from covey.model.groups import Group, GroupPolicy
 from covey.model.ids import GroupId
 from covey.ports import NewUuid
 from covey.services.clustering.engine.actions import ActionContext, ActionResult, Outcome, lock_claimed_action
+from covey.services.clustering.engine.group_members import GroupMembers, JoinedServers
 from covey.services.groups import Groups, NewGroup
 from covey.services.obfuscation import Obfuscation, obfuscation_for
 from covey.services.policies import PolicyParser
@@ -39,9 +40,14 @@ class PolicyAttachments:
     store: Store
     new_uuid: NewUuid
     groups: "PolicyGroups"
+    members: GroupMembers
 
     def attach(self, context: ActionContext) -> Outcome:
-        """Attach the policy, with a server group for an affinity policy. Raises CoveyError."""
+        """Attach the policy, with a server group for an affinity policy. Raises CoveyError.
+
+        The servers that the cluster has already join that group; the outcome reports what they violate.
+        """
+        taken_in = JoinedServers()
         with self.store.write() as tx:
             cluster = _locked_cluster(tx, context)
             bindings = tx.clustering.bindings.of(cluster.id)
@@ -58,8 +64,9 @@ class PolicyAttachments:
                 group, inherited = self.groups.acquire(tx, context.actor, policy, profile)
                 data = binding_data(policy, group, inherited=inherited)
                 binding = replace(binding, data=data, group_id=group)
+                taken_in = self.members.take_in(tx, cluster, policy, group)
             tx.clustering.bindings.add(binding)
-        return ActionResult(reason="Policy attached.")
+        return ActionResult(reason=f"Policy attached. {taken_in.report}".rstrip(), outputs=taken_in.outputs)
 
     def detach(self, context: ActionContext) -> Outcome:
         """Detach the policy, and delete the server group that its attachment created. Raises CoveyError."""
@@ -135,7 +142,7 @@ class PolicyGroups:
         if group is None or is_inherited(binding) or not tx.groups.lock([GroupId(group)]):
             return None
         others = [
-            other for other in tx.clustering.bindings.using_group(group) if other.cluster_id != binding.cluster_id
+            other for other in tx.clustering.bindings.using_groups([group]) if other.cluster_id != binding.cluster_id
         ]
         if others:
             data = binding_data(others[0].policy, group, inherited=False)
@@ -147,8 +154,8 @@ class PolicyGroups:
     def _find_and_lock(self, tx: Transaction, actor: Actor, key: str) -> Group | None:
         """Return the project's group with that id or name."""
         found = tx.groups.by_id(key)
-        if found is None or found.project_id != actor.project_id:
-            named = tx.groups.named(actor.project_id, key)
+        if found is None or found.project_id != actor.own_project:
+            named = tx.groups.named(actor.own_project, key)
             if len(named) > 1:
                 raise Conflict(f"Failed in retrieving servergroup '{key}'.")
             found = named[0] if named else None
@@ -164,8 +171,8 @@ class PolicyGroups:
         if _comparable(policies) != _comparable(group.policies):
             ours, theirs = _join_policies(policies, obfuscation), _join_policies(group.policies, obfuscation)
             raise Conflict(f"Policies specified ({ours}) doesn't match that of the existing servergroup ({theirs}).")
-        if "rules" in properties and _limits(policies) != _limits(group.policies):
-            ours, theirs = _join_rules(properties["rules"]), _join_rules(group.rules)
+        if _limits(policies) != _limits(group.policies):  # version 1.0 has no rules: it implies a limit of one
+            ours, theirs = _join_rules(properties.get("rules", {})), _join_rules(group.rules)
             raise Conflict(f"Rules specified ({ours}) doesn't match that of the existing servergroup ({theirs}).")
 
     def _create(self, tx: Transaction, actor: Actor, properties: ServerGroupProperties, name: str) -> GroupId:

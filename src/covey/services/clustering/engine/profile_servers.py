@@ -1,7 +1,7 @@
 """The servers of nodes: how a profile describes them, and which server belongs to which node."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 
@@ -13,8 +13,8 @@ from covey.model.clustering.specs import Document, Profile
 from covey.model.errors import Invalid, NotFound
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import GroupId, ServerId
-from covey.model.images import ImageFilter
-from covey.model.servers import Details, Server
+from covey.model.images import ImageFilter, boot_image
+from covey.model.servers import BootData, Details, Server
 from covey.model.zones import parse_availability_zone
 from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
@@ -43,8 +43,11 @@ class ProfileServers:
             )
         template = _ServerTemplate.of(profile)
         flavor, image = self.flavor(actor, profile).id, self._image(actor, template.image)
+        image, volume_backed = boot_image(image, template.devices) if template.devices else (image, False)
         return [
-            self._request(actor, template, flavor, image, list(group), request_id, now)
+            replace(
+                self._request(actor, template, flavor, image, list(group), request_id, now), volume_backed=volume_backed
+            )
             for _, group in groupby(nodes, placement)
         ]
 
@@ -63,7 +66,7 @@ class ProfileServers:
         zone, forced = (None, None) if requested_zone is None else parse_availability_zone(requested_zone)
         group = place.get("servergroup") or self._group(actor, template.hints.get("group"))
         return ServerRequest(
-            project_id=actor.project_id,
+            project_id=actor.own_project,
             user_id=actor.user_id,
             name=nodes[0].name,
             flavor_ref=flavor,
@@ -79,6 +82,7 @@ class ProfileServers:
             hints={**template.hints, "group": group} if group else template.hints,
             zone=zone,
             forced_host=forced,
+            boot=template.boot,
             count=len(nodes),
             minimum=len(nodes),
             names_and_metadata=tuple(
@@ -94,7 +98,7 @@ class ProfileServers:
             return self.servers.flavor_for(actor, key)
         except Invalid:
             with self.store.read() as tx:
-                named = [f for f in tx.flavors.find(FlavorFilter(visible_to=actor.project_id)) if f.name == key]
+                named = [f for f in tx.flavors.find(FlavorFilter(visible_to=actor.own_project)) if f.name == key]
             if not named:
                 raise
             return named[0]
@@ -107,7 +111,7 @@ class ProfileServers:
             self.servers.image_for(actor, key)
         except (Invalid, NotFound):
             with self.store.read() as tx:
-                named = tx.images.find(ImageFilter(names=(key,), visible_to=actor.project_id))
+                named = tx.images.find(ImageFilter(names=(key,), visible_to=actor.own_project))
             if len(named) != 1:
                 raise Invalid(f"{'No image has' if not named else 'Several images have'} the name {key}.") from None
             return named[0].id
@@ -119,9 +123,9 @@ class ProfileServers:
             return None
         with self.store.read() as tx:
             found = tx.groups.by_id(key)
-            if found is not None and found.project_id == actor.project_id:
+            if found is not None and found.project_id == actor.own_project:
                 return found.id
-            named = [group for group in tx.groups.find(actor.project_id) if group.name == key]
+            named = [group for group in tx.groups.find(actor.own_project) if group.name == key]
         if len(named) != 1:
             raise Invalid(f"{'No server group has' if not named else 'Several server groups have'} the name {key}.")
         return named[0].id
@@ -135,7 +139,9 @@ class _ServerTemplate:
     image: str | None
     zone: str | None
     details: Details
+    boot: BootData | None = None
     hints: Document = field(default_factory=dict)
+    devices: tuple[Mapping[str, object], ...] = ()  # block devices, one of which may be booted
 
     @classmethod
     def of(cls, profile: Profile) -> "_ServerTemplate":
@@ -153,8 +159,14 @@ class _ServerTemplate:
             image=_text(properties.get("image")),
             zone=_text(properties.get("availability_zone")),
             details=details,
+            boot=None if (data := _text(properties.get("user_data"))) is None else BootData(data),
             hints=hints if isinstance(hints, Mapping) else {},
+            devices=_maps(properties.get("block_device_mapping_v2")),
         )
+
+
+def _maps(value: object) -> tuple[Mapping[str, object], ...]:
+    return tuple(each for each in value if isinstance(each, Mapping)) if isinstance(value, list | tuple) else ()
 
 
 def profile_metadata(profile: Profile) -> dict[str, str]:

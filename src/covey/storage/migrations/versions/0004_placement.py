@@ -1,6 +1,6 @@
 """Provider trees, units of inventories, names of one's own, and placement's aggregates.
 
-Columns are added in plain SQL, which both databases read: to write a table anew, as SQLite's way of changing one
+Columns are added in plain SQL, which both databases read: to write a table again, as SQLite's way of changing one
 otherwise is, would take along all rows that live and die with its rows.
 """
 

@@ -97,6 +97,7 @@ export function fleet(main, { me, page, query, go }) {
     scopes.replaceChildren(
       ...got.scopes.map((name) => el("option", { value: name, selected: name === got.scope }, name)),
     );
+    offer(fills, Object.keys(got.hosts.others));
     const count = got.hosts.name.length;
     summary.textContent = `${plural(count, "host")}, ${plural(got.servers.id.length, "server")}`;
     if (count) map.show(got);
@@ -232,6 +233,10 @@ function describe(seen, row, me) {
     lines.push(
       `${hosts.vcpus_used[row]} of ${hosts.vcpus[row]} VCPUs`,
       `${gib(hosts.memory_used[row])} of ${gib(hosts.memory[row])} GiB memory`,
+      `${hosts.disk_used[row]} of ${hosts.disk[row]} GB disk`,
+      ...Object.entries(hosts.others)
+        .filter(([, { capacity }]) => capacity[row] > 0)
+        .map(([kind, { used, capacity }]) => `${used[row]} of ${capacity[row]} ${kind}`),
     );
     if (hosts.state[row]) lines.push(STATES[hosts.state[row]]);
   }
@@ -244,6 +249,14 @@ function describe(seen, row, me) {
   return lines;
 }
 
+/** Offers to fill hosts by each resource class that the fleet has. */
+function offer(fills, classes) {
+  const known = new Set([...fills.options].map((option) => option.value));
+  for (const kind of classes) if (!known.has(kind)) fills.append(el("option", { value: kind }, kind));
+}
+
+const drainLink = (scope, domain) =>
+  link("Drain", `#/drains?scope=${encodeURIComponent(scope)}&domain=${encodeURIComponent(domain)}`);
 const gib = (mb) => Math.round(mb / 1024).toLocaleString("en");
 
 /** Returns the hosts that match a search term by name, domain, group or server id. */
@@ -255,6 +268,7 @@ function matches(seen, term) {
   hosts.name.forEach((name, row) => {
     if (has(name) || places[hosts.domain[row]]) found.add(row);
   });
+  for (const [name, row] of Object.entries(hosts.services)) if (has(name)) found.add(row);
   servers.id.forEach((id, i) => {
     if (named[servers.group[i]] || (term.length > 3 && id.includes(term))) found.add(servers.host[i]);
   });
@@ -264,13 +278,26 @@ function matches(seen, term) {
 /** Returns the domains with their hosts and servers as a table, also for screen readers. */
 function tableOf(seen, me) {
   const { hosts, servers, domains, scope } = seen;
+  const others = Object.entries(hosts.others);
   const places = new Map();
   hosts.name.forEach((_, row) => {
     const place = hosts.domain[row] < 0 ? `in no ${scope}` : domains[hosts.domain[row]];
-    const sums = places.get(place) ?? { hosts: 0, servers: 0, used: 0, all: 0, off: 0, row };
+    const sums = places.get(place) ?? {
+      hosts: 0,
+      servers: 0,
+      used: 0,
+      all: 0,
+      off: 0,
+      row,
+      others: others.map(() => [0, 0]),
+    };
     sums.hosts++;
     sums.used += hosts.vcpus_used[row] ?? 0;
     sums.all += hosts.vcpus[row] ?? 0;
+    others.forEach(([, { used, capacity }], i) => {
+      sums.others[i][0] += used[row];
+      sums.others[i][1] += capacity[row];
+    });
     sums.off += hosts.state[row] > 0;
     places.set(place, sums);
   });
@@ -278,7 +305,9 @@ function tableOf(seen, me) {
   for (const row of servers.host) places.get(nameOf(row)).servers++;
   const rows = [...places].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, MAX_ROWS);
   const columns = [[scope], ["Hosts", "number"], ["Servers", "number"]];
-  if (me.is_admin) columns.push(["VCPUs used", "number"], ["VCPUs", "number"], ["Disabled or down", "number"]);
+  if (me.is_admin) columns.push(["VCPUs used", "number"], ["VCPUs", "number"]);
+  for (const [kind] of others) columns.push([`${kind} used`, "number"], [kind, "number"]);
+  if (me.is_admin) columns.push(["Disabled or down", "number"], [""]);
   return el(
     "div",
     {},
@@ -289,7 +318,8 @@ function tableOf(seen, me) {
         me.is_admin && scope === "host" ? link(name, `#/hosts/${encodeURIComponent(name)}`) : name,
         String(sums.hosts),
         String(sums.servers),
-        ...(me.is_admin ? [String(sums.used), String(sums.all), String(sums.off)] : []),
+        ...(me.is_admin ? [sums.used, sums.all, ...sums.others.flat(), sums.off].map(String) : []),
+        ...(me.is_admin ? [hosts.domain[sums.row] < 0 ? "" : drainLink(scope, name)] : []),
       ]),
     ),
     places.size > MAX_ROWS ? el("p", { class: "quiet" }, `and ${places.size - MAX_ROWS} more`) : "",

@@ -1,10 +1,11 @@
-// Health: misplaced servers and hosts, unavailable hosts, workers, queues and claims.
+// Health: misplaced servers and hosts, unavailable hosts, agents, migrations, workers, queues and claims.
 
 import { badge, el, facts, heading, link, note, plural, section, state, table, when } from "../dom.js";
 import { live } from "../live.js";
 import { data } from "../net.js";
 
 const MAX_ROWS = 200;
+const MAX_LAG_MS = 15 * 60 * 1000; // as for covey status
 
 export function health(main, { page }) {
   const box = el("div");
@@ -14,15 +15,20 @@ export function health(main, { page }) {
 
 function draw(got) {
   const { jobs, claims, workers, misplaced_servers: servers, misplaced_hosts: scopes, disabled, down } = got;
+  const { agents, migrations, nova } = got;
+  const nodesDown = nova?.down ?? [];
+  const allDown = down.length + nodesDown.length;
   return [
     el(
       "div",
       { class: "tiles" },
       tile("Misplaced servers", servers.length, servers.length),
-      tile("Hosts down", down.length, down.length),
+      tile("Hosts down", allDown, allDown),
       tile("Hosts disabled", disabled.length),
       tile("Jobs overdue", jobs.overdue, jobs.overdue),
       tile("Workers up", workers.filter((each) => each.up).length),
+      agents.length ? tile("Agents up", agents.filter((each) => each.state === "up").length) : null,
+      migrations.length ? tile("Migrations running", migrations.length) : null,
     ),
     section(
       "Misplaced servers",
@@ -64,17 +70,53 @@ function draw(got) {
     ),
     section(
       "Unavailable hosts",
-      disabled.length || down.length
+      disabled.length || allDown
         ? table(
             "Unavailable hosts",
             [["Host"], ["State"], ["Reason"]],
             cut([
-              ...down.map((each) => [hostLink(each.name), state("down"), "forced down"]),
+              ...down.map((each) => [hostLink(each.name), state("down"), each.forced ? "forced down" : "its agent does not report up"]),
+              ...nodesDown.map((name) => [hostLink(name), state("down"), "its compute service in Nova is down"]),
               ...disabled.map((each) => [hostLink(each.name), badge("disabled"), each.reason ?? ""]),
             ]),
           )
         : note("good", `All ${plural(got.hosts, "host")} are up and enabled.`),
     ),
+    nova ? section("Mirror of Nova", mirror(nova)) : null,
+    migrations.length
+      ? section(
+          "Running migrations",
+          table(
+            "Running migrations",
+            [["Server"], ["From"], ["To"], ["Kind"], ["Progress"]],
+            cut(migrations).map((each) => [
+              link(each.server, `#/servers/${each.server}`),
+              hostLink(each.source),
+              hostLink(each.destination),
+              each.live ? "live" : "cold",
+              each.percent === null
+                ? "unknown"
+                : [el("progress", { max: 100, value: each.percent }), ` ${each.percent} %`],
+            ]),
+          ),
+        )
+      : null,
+    agents.length
+      ? section(
+          "Agents",
+          table(
+            "Agents",
+            [["Host"], ["State"], ["Last heartbeat"], ["Hypervisor"], ["Version"]],
+            cut(agents).map((each) => [
+              hostLink(each.host),
+              [state(each.state), each.fenced ? badge("fenced") : null],
+              `${each.heartbeat_age_s} s ago`,
+              each.hypervisor,
+              each.version,
+            ]),
+          ),
+        )
+      : null,
     el(
       "div",
       { class: "columns" },
@@ -98,6 +140,7 @@ function draw(got) {
         facts([
           ["Jobs waiting", String(jobs.waiting)],
           ["Jobs overdue", String(jobs.overdue)],
+          ["Jobs parked", String(jobs.parked)],
           ["Oldest job due", when(jobs.oldest_due_at)],
           ["Notifications waiting", String(got.notifications_waiting)],
           ["Create requests", String(claims.requests)],
@@ -107,6 +150,19 @@ function draw(got) {
         ]),
       ),
     ),
+  ];
+}
+
+/** Returns the state of `covey sync nova`. */
+function mirror({ url, read_at: readAt, error }) {
+  const lagMs = readAt ? Date.now() - new Date(readAt) : Infinity;
+  return [
+    error ? note("bad", `Nova could not be read: ${error}`) : null,
+    !error && lagMs > MAX_LAG_MS ? note("bad", "Nova was not read for long: is covey sync nova running?") : null,
+    facts([
+      ["Nova", el("code", {}, url)],
+      ["Last reading", when(readAt)],
+    ]),
   ];
 }
 

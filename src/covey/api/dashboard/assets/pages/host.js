@@ -17,6 +17,7 @@ function draw(shown) {
       shown.name,
       state(shown.up ? "up" : "down"),
       shown.disabled ? badge("disabled", "bad") : null,
+      link("Drain", `#/drains?scope=host&domain=${encodeURIComponent(shown.name)}`),
       link("Fleet", "#/fleet"),
     ),
     el(

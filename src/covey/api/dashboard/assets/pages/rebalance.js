@@ -72,8 +72,9 @@ export function rebalance(main, { id, me, page }) {
     const found = {};
     for (const scope of named.size ? scopes : []) {
       const { hosts, domain_ids: ids } = await data(`fleet?scope=${encodeURIComponent(scope)}`, page.signal);
+      const rows = [...hosts.name.entries()].map(([row, name]) => [name, row]).concat(Object.entries(hosts.services));
       found[scope] = Object.fromEntries(
-        hosts.name.flatMap((name, row) => (named.has(name) ? [[name, ids[hosts.domain[row]] ?? null]] : [])),
+        rows.flatMap(([name, row]) => (named.has(name) ? [[name, ids[hosts.domain[row]] ?? null]] : [])),
       );
     }
     return found;

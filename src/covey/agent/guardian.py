@@ -1,0 +1,100 @@
+"""A second process that fences the host if the agent hangs, or dies and no other one takes over in time."""
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from covey.agent.hypervisor import Hypervisor, HypervisorFault
+from covey.agent.self_fencing import SelfFencing
+from covey.agent.state_directory import StateDirectory, boot_time_s
+
+log = structlog.get_logger()
+
+_CHECK_INTERVAL_S = 0.2
+_DISMISSED = b"."
+
+
+@dataclass(frozen=True, slots=True)
+class Guardian:
+    """The agent's end of the pipe. The other end reads that the agent died when it closes without a word."""
+
+    descriptor: int
+
+    def dismiss(self) -> None:
+        """End the guardian: guests may run on without an agent."""
+        os.write(self.descriptor, _DISMISSED)
+        os.close(self.descriptor)
+
+
+def start_guardian(state: StateDirectory, limit_s: float, hypervisor: Callable[[], Hypervisor]) -> Guardian:
+    """Fork a process that outlives this one. Call it before the process has threads, a lock or a connection."""
+    reading, writing = os.pipe()
+    agent = os.getpid()
+    if os.fork():
+        os.close(reading)
+        return Guardian(writing)
+    os.close(writing)
+    os.setsid()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        _Watch(agent, reading, state, limit_s, hypervisor).run()
+    finally:
+        os._exit(0)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What the guardian does: it looks at the last contact that any agent of the host has stored."""
+
+    agent: int  # its process
+    pipe: int
+    state: StateDirectory
+    limit_s: float
+    connect: Callable[[], Hypervisor]
+    _hypervisor: Hypervisor | None = field(default=None, init=False)
+    _fencing: SelfFencing | None = field(default=None, init=False)  # of one loss of contact
+
+    def run(self) -> None:
+        """Stop all guests whenever the time is over, until the agent dismisses the guardian or another one runs."""
+        agent_lives = True
+        while True:
+            if agent_lives and select.select([self.pipe], [], [], _CHECK_INTERVAL_S)[0]:
+                if os.read(self.pipe, 1) == _DISMISSED:
+                    return
+                agent_lives = False
+                log.warning("guardian.agent_died", pid=self.agent)
+            elif not agent_lives:
+                time.sleep(_CHECK_INTERVAL_S)
+                if self.state.holder() not in {None, self.agent}:  # the next agent has its own guardian
+                    return
+            if not self._is_over():
+                self._relent()
+            elif self._fence() and not agent_lives:
+                return
+
+    def _is_over(self) -> bool:
+        contact = self.state.last_contact()
+        return contact is not None and boot_time_s() >= contact + self.limit_s
+
+    def _relent(self) -> None:
+        """Leave the guests to the agent, which has contact again."""
+        if self._fencing is not None:
+            self._fencing.cancel()
+            self._fencing = None
+
+    def _fence(self) -> bool:
+        """Return whether no guest runs any more."""
+        try:
+            self._hypervisor = self._hypervisor or self.connect()
+            self._fencing = self._fencing or SelfFencing(self._hypervisor, self.state, self.limit_s)
+            self._fencing.check()
+        except HypervisorFault as fault:
+            log.warning("fencing.failed", reason=fault.message)
+            return False
+        return True

@@ -1,0 +1,120 @@
+"""Compares the guests of a host with the servers that the service has there, and decides what to do about each."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from covey.agent.guests import Guest
+from covey.agent.hypervisor import Observed
+from covey.agent.service_api import Expected
+
+_LAST_EPOCH = 2**63 - 1  # a deleted server gets no calls any more
+
+
+class Remedy(StrEnum):
+    """What to do about a guest."""
+
+    START = "start"  # it should run, and does not
+    REPORT = "report"  # the service learns its power state
+    DETACH = "detach"  # it lives elsewhere, or is shelved: its data stays
+    DESTROY = "destroy"  # it is deleted, or its data here is stale
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One guest, and what to do about it."""
+
+    remedy: Remedy
+    server: str
+    epoch: int
+    power: str = "shutdown"  # as observed
+    is_missing: bool = False  # the hypervisor does not have it
+    guest: Guest | None = None  # of a server that belongs here
+
+
+class ForeignService(Exception):
+    """The service knows none of the host's guests. It is probably the wrong service, and nothing is touched."""
+
+    def __init__(self, guests: int) -> None:
+        super().__init__(
+            f"The service knows no guest on this host ({guests} in all), and has no server here. Is it the right "
+            "service? The agent leaves the guests alone, and does not report up."
+        )
+
+
+def find_orphans(observed: Sequence[Observed], expected: Sequence[Expected]) -> list[str]:
+    """Return the guests that the service does not have on this host."""
+    known = {each.guest.id for each in expected}
+    return [guest.id for guest in observed if guest.id not in known]
+
+
+def find_leftovers(stored: Iterable[str], observed: Sequence[Observed], expected: Sequence[Expected]) -> list[str]:
+    """Return the servers whose data is here, and nothing else of them."""
+    known = {guest.id for guest in observed} | {each.guest.id for each in expected}
+    return sorted(set(stored) - known)
+
+
+def cleanups(places: Mapping[str, str], epochs: Mapping[str, int], *, shares_disks: bool) -> list[Repair]:
+    """Return what removes data that no server needs. The data of a shelved server stays, and that of an unknown one.
+
+    `epochs` are the newest that the host had seen before the service was asked for the places.
+    """
+    found = [Repair(Remedy.DESTROY, server, _LAST_EPOCH) for server, place in places.items() if place == "deleted"]
+    if not shares_disks:  # an older copy; a newer call of the server goes first
+        stale = (server for server, place in places.items() if place == "elsewhere")
+        found += [Repair(Remedy.DESTROY, server, epochs.get(server, 0)) for server in stale]
+    return found
+
+
+def repairs(
+    observed: Sequence[Observed],
+    expected: Sequence[Expected],
+    places: Mapping[str, str],
+    *,
+    resumed: Collection[str] | None,
+    shares_disks: bool,
+) -> list[Repair]:
+    """Return what makes the host agree with the service.
+
+    `places` says where the service has each orphan. `resumed` are the servers to start again if they should run and do
+    not: those that self-fencing has stopped; None means all. Servers with a task, and servers that arrive or leave,
+    belong to their calls. Raises ForeignService.
+    """
+    unknown = [server for server, place in places.items() if place == "unknown"]
+    if unknown and len(unknown) == len(observed) and not expected:
+        raise ForeignService(len(unknown))
+    here = {guest.id: guest for guest in observed}
+    found = [_orphan(here[server], place, shares_disks=shares_disks) for server, place in places.items()]
+    found += [_own(each, here.get(each.guest.id), resumed) for each in expected]
+    return [repair for repair in found if repair is not None]
+
+
+def removals(observed: Sequence[Observed], places: Mapping[str, str], *, shares_disks: bool) -> list[Repair]:
+    """Return what removes guests that do not belong here. One that the service does not know is left alone."""
+    known = [guest for guest in observed if places.get(guest.id, "unknown") != "unknown"]
+    found = (_orphan(guest, places[guest.id], shares_disks=shares_disks) for guest in known)
+    return [repair for repair in found if repair is not None]
+
+
+def _orphan(guest: Observed, place: str, *, shares_disks: bool) -> Repair | None:
+    match place:
+        case "deleted":
+            return Repair(Remedy.DESTROY, guest.id, guest.epoch)
+        case "elsewhere" if not shares_disks:  # it runs from another disk
+            return Repair(Remedy.DESTROY, guest.id, guest.epoch)
+        case "elsewhere" | "shelved" | "unknown":
+            return Repair(Remedy.DETACH, guest.id, guest.epoch)
+        case _:  # it has come here in the meantime
+            return None
+
+
+def _own(server: Expected, guest: Observed | None, resumed: Collection[str] | None) -> Repair | None:
+    if server.task is not None or server.place != "here":
+        return None
+    wanted, power = server.guest.power, "shutdown" if guest is None else guest.power
+    if power in {wanted, "starting"} and (guest is not None or wanted == "shutdown"):
+        return None
+    epoch = server.epoch if guest is None else max(server.epoch, guest.epoch)
+    start = wanted == "running" and power != "paused" and (resumed is None or server.guest.id in resumed)
+    remedy = Remedy.START if start else Remedy.REPORT
+    return Repair(remedy, server.guest.id, epoch, power, guest is None, server.guest)

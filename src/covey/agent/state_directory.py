@@ -1,0 +1,96 @@
+"""What an agent keeps on its host between two runs: its lock, its last contact, and the guests that it has fenced."""
+
+import fcntl
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class AlreadyRunning(Exception):
+    """Another agent of this host runs."""
+
+
+def boot_time_s() -> float:
+    """Return the seconds since the host's boot. It never jumps, and goes on while the host is suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(slots=True)
+class StateDirectory:
+    """A directory of one host's agent."""
+
+    path: Path
+    _lock: int | None = field(default=None, init=False)
+
+    def lock(self) -> None:
+        """Make this process the host's only agent until it ends. Raises AlreadyRunning."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        file = self.path / "agent.lock"
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = os.read(descriptor, 32).decode().strip()
+            os.close(descriptor)
+            raise AlreadyRunning(
+                f"Another agent of this host runs already (process {pid or 'unknown'}); it holds {file}."
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._lock = descriptor
+
+    def holder(self) -> int | None:
+        """Return the process id of the agent that runs, or None."""
+        try:
+            descriptor = os.open(self.path / "agent.lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(os.read(descriptor, 32).decode() or 0)
+        finally:
+            os.close(descriptor)
+        return None
+
+    def save_contact(self, at_s: float) -> None:
+        """Remember when the service was last asked with success, by the clock of this boot."""
+        self._write("contact.json", {"boot": _boot_id(), "at_s": at_s})
+
+    def last_contact(self) -> float | None:
+        """Return the last contact of an agent since the host's boot, or None."""
+        found = self._read("contact.json")
+        return float(found["at_s"]) if found.get("boot") == _boot_id() and "at_s" in found else None
+
+    def forget_contact(self) -> None:
+        """Forget the contact of an agent that has left in agreement with the service."""
+        (self.path / "contact.json").unlink(missing_ok=True)
+
+    def save_fenced(self, servers: Collection[str]) -> None:
+        """Remember the guests that self-fencing has stopped, which start again if they still belong here."""
+        self._write("fenced.json", {"servers": sorted(servers)})
+
+    def fenced(self) -> frozenset[str]:
+        return frozenset(self._read("fenced.json").get("servers", ()))
+
+    def _write(self, name: str, document: object) -> None:
+        partial = self.path / f"{name}.partial"
+        partial.write_bytes(msgspec.json.encode(document))
+        partial.replace(self.path / name)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            return msgspec.json.decode((self.path / name).read_bytes(), type=dict[str, Any])
+        except (FileNotFoundError, msgspec.DecodeError):
+            return {}
+
+
+def _boot_id() -> str:
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""

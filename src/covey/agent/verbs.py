@@ -1,0 +1,67 @@
+"""What each verb of a call does on the hypervisor."""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from covey.agent.guests import Guest
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, OutcomeUnknown
+from covey.agent.image_cache import ImageCache
+from covey.agent.service_api import Call
+
+_DEFINING = {"start", "reboot_hard"}  # they define a guest whose definition is lost, as Nova's hard reboot does
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """Carries out calls. Every verb may be repeated."""
+
+    hypervisor: Hypervisor
+    images: ImageCache
+
+    def carry_out(self, call: Call) -> str | None:
+        """Return the result of a call, if its verb has one. Raises HypervisorFault, and LeaseLost for an old epoch."""
+        hypervisor, arguments = self.hypervisor, call.arguments
+        match call.verb:
+            case "spawn" if "data" in arguments:
+                self._unshelve(call, cast("dict[str, str]", arguments["data"])["address"])
+            case "spawn" | "evacuate":
+                self.spawn(call.guest, call.epoch)
+            case "destroy":
+                hypervisor.destroy(call.server, call.epoch)
+            case "detach":
+                hypervisor.detach(call.server, call.epoch)
+            case "power":
+                self._power(call, str(arguments["verb"]))
+            case "migrate":
+                destination = cast("dict[str, str]", arguments["destination"])
+                hypervisor.migrate(call.guest, destination["address"], call.epoch, live=bool(arguments.get("live")))
+            case "console_log":
+                lines = arguments.get("lines")
+                return hypervisor.console_log(call.server, None if lines is None else int(cast("int", lines)))
+            case verb:
+                raise HypervisorFault(f"The agent does not know the verb {verb}; it is older than the service.")
+        return None
+
+    def spawn(self, guest: Guest, epoch: int) -> None:
+        """Start a guest on its disk, or on a new one of its image."""
+        with self.images.fetched(guest.image) as image:
+            self.hypervisor.spawn(guest, image, epoch)
+
+    def _unshelve(self, call: Call, address: str) -> None:
+        """Start a guest whose data may be on another host. If it does not start, the data stays there only."""
+        with self.images.fetched(call.guest.image) as image:
+            self.hypervisor.fetch(call.guest, image, address, call.epoch)
+            try:
+                self.hypervisor.spawn(call.guest, image, call.epoch)
+            except (LeaseLost, OutcomeUnknown):
+                raise
+            except HypervisorFault:
+                if not self.hypervisor.shares_disks:
+                    self.hypervisor.destroy(call.server, call.epoch)
+                raise
+
+    def _power(self, call: Call, verb: str) -> None:
+        if verb in _DEFINING and call.server not in {each.id for each in self.hypervisor.observed()}:
+            self.spawn(replace(call.guest, power="running"), call.epoch)
+        else:
+            self.hypervisor.power(call.server, verb, call.epoch)

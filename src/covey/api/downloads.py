@@ -1,0 +1,50 @@
+"""Data that is sent as a stream: each occupies a thread until its client has taken all, so there are a few at once."""
+
+import os
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import falcon
+
+from covey.api.requests import Request
+from covey.model.errors import Busy
+from covey.model.ids import ProjectId
+from covey.request_slots import ProjectLimit
+
+DATA_TYPE = "application/octet-stream"
+_RETRY_AFTER_S = 5
+
+
+@dataclass(slots=True)
+class _Download:
+    """A file that the server reads and closes, also when the client disconnects."""
+
+    data: BinaryIO
+    limit: ProjectLimit
+    project: ProjectId | None
+    _open: bool = field(default=True)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self.data.read(-1 if size is None else size)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self.data.close()
+            self.limit.release(self.project)
+
+
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """Sends files, to a limited number of clients at once."""
+
+    limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(16, 8))
+
+    def send(self, req: Request, resp: falcon.Response, data: BinaryIO) -> None:
+        """Respond with a file, which is closed at the end. Raises Busy at the limit."""
+        project = req.actor.project_id
+        if not self.limit.take(project):
+            data.close()
+            raise Busy("Too many downloads. Retry in 5 seconds.", _RETRY_AFTER_S)
+        resp.content_type = DATA_TYPE
+        resp.set_stream(_Download(data, self.limit, project), os.fstat(data.fileno()).st_size)

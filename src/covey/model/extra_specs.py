@@ -1,0 +1,73 @@
+"""Extra specs of flavors beyond resources and traits: what has no influence on placement, and what Covey cannot follow.
+
+Nova places servers by some of them. Covey has no rule for these, and would place a server where it must not be.
+"""
+
+from covey.model.errors import Invalid
+
+# In these namespaces of Nova every key is a placement.
+_PLACEMENTS = {"accel", "aggregate_instance_extra_specs", "capabilities", "pci_passthrough"}
+# In these only the keys below have no influence on placement. All other namespaces are the driver's or the operator's.
+_PARTLY = {"hw", "os"}
+_WITHOUT_INFLUENCE = frozenset(
+    {
+        "hw:boot_menu",
+        "hw:cpu_cores",
+        "hw:cpu_max_cores",
+        "hw:cpu_max_sockets",
+        "hw:cpu_max_threads",
+        "hw:cpu_realtime_mask",
+        "hw:cpu_sockets",
+        "hw:cpu_threads",
+        "hw:ephemeral_encryption_format",
+        "hw:hide_hypervisor_id",
+        "hw:input_bus",
+        "hw:locked_memory",
+        "hw:max_cpu_cores",
+        "hw:max_cpu_sockets",
+        "hw:max_cpu_threads",
+        "hw:mem_encryption_model",
+        "hw:pmu",
+        "hw:pointer_model",
+        "hw:redirected_usb_ports",
+        "hw:serial_port_count",
+        "hw:sound_model",
+        "hw:tpm_model",
+        "hw:tpm_secret_security",
+        "hw:usb_model",
+        "hw:video_ram",
+        "hw:vif_multiqueue_enabled",
+        "hw:watchdog_action",
+    }
+)
+_NO = frozenset({"false", "no", "off", "0", "f", "n"})
+# Keys of these namespaces with the values that ask for nothing.
+_NEUTRAL = {
+    "hw:cpu_policy": frozenset({"shared"}),
+    "hw:cpu_realtime": _NO,
+    "hw:cpu_thread_policy": frozenset({"prefer"}),
+    "hw:emulator_threads_policy": frozenset({"share"}),
+    "hw:ephemeral_encryption": _NO,
+    "hw:mem_encryption": _NO,
+    "hw:numa_nodes": frozenset({"1"}),
+    "hw:pci_numa_affinity_policy": frozenset({"legacy", "preferred"}),
+    "hw:virtio_packed_ring": _NO,
+    "os:secure_boot": frozenset({"disabled", "optional"}),
+}
+_RESOURCE_WORDS = ("resource", "trait")
+
+
+def reject_unsupported(key: str, value: str) -> None:
+    """Raise Invalid for an extra spec, other than `resources:` and `trait:`, that asks for an unknown placement."""
+    namespace = key.partition(":")[0].lower() if ":" in key else ""
+    if namespace.startswith(_RESOURCE_WORDS):
+        raise Invalid(
+            f"The flavor's extra spec {key}={value} is not understood; "
+            "write resources:CLASS, resourcesSUFFIX:CLASS, trait:NAME or traitSUFFIX:NAME."
+        )
+    if namespace in _PLACEMENTS or (namespace in _PARTLY and not _is_harmless(key, value)):
+        raise Invalid(f"The flavor's extra spec {key}={value} asks for a placement that this service does not support.")
+
+
+def _is_harmless(key: str, value: str) -> bool:
+    return key in _WITHOUT_INFLUENCE or value.lower() in _NEUTRAL.get(key, ())

@@ -1,0 +1,91 @@
+"""Evacuates hosts that are down, once it is certain that they run no guests."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from covey.model.access import Actor, with_implied_roles
+from covey.model.actions import MoveKind
+from covey.model.agents import FENCING_GRACE, Agent, AgentState
+from covey.model.errors import Busy, Conflict, Invalid, NoValidHost, OperationInProgress
+from covey.model.ids import ServerId, UserId
+from covey.model.servers import Server
+from covey.model.work import Job
+from covey.ports import NewUuid
+from covey.services.agents.fencing import Fencing
+from covey.services.group_evacuations import GroupEvacuations
+from covey.services.moves import MoveRequest, Moves
+from covey.storage.store import Store
+
+log = structlog.get_logger()
+
+_RULE = "os_compute_api:os-evacuate"
+_AGAIN_S = 30.0  # for servers that could not leave yet
+_OPERATOR = Actor(UserId("covey"), None, with_implied_roles(frozenset({"admin"})), "covey")
+
+
+@dataclass(frozen=True, slots=True)
+class HostEvacuations:
+    """Carries out the job that follows the failure of a host."""
+
+    store: Store
+    moves: Moves
+    groups: GroupEvacuations
+    new_uuid: NewUuid
+    fencing: Fencing | None = None  # None without a command
+
+    def run(self, job: Job) -> None:
+        """Fence a host, then evacuate its servers, group by group.
+
+        Raises OperationInProgress until it is done, and DriverFault if the host can't be fenced. A host that comes back
+        keeps its servers.
+        """
+        with self.store.read() as tx:
+            host = tx.hosts.by_uuid(job.subject_id)
+            agent = None if host is None else tx.agents.by_host_id(host.id)
+            there = [] if host is None else tx.servers.at_hosts([host.id])
+            counts = tx.agents.counts()
+        servers = [server for server in there if host is not None and server.host_id == host.id]
+        if agent is None or agent.state is not AgentState.DOWN or not servers:
+            self._finish(job)
+            return
+        if 2 * counts[AgentState.DOWN] > sum(counts.values()):
+            log.error("hosts.not_evacuated", reason="More than half of all agents are down.", **counts)
+            raise OperationInProgress(_AGAIN_S)
+        if not agent.may_be_evacuated:
+            self._fence(agent)
+            log.error("host.not_evacuated", host=agent.host_name, reason="It can't be fenced. Force it down by hand.")
+            self._finish(job)
+            return
+        self._evacuate(servers)
+        raise OperationInProgress(_AGAIN_S)  # until no server is left
+
+    def _fence(self, agent: Agent) -> None:
+        """Return if there is no way to fence the host. Raises OperationInProgress until it is fenced, DriverFault."""
+        if self.fencing is not None:
+            self.fencing.begin(agent.host_id, agent.host_name)
+        if agent.lease_until is not None:
+            raise OperationInProgress((agent.lease_until + FENCING_GRACE - agent.now).total_seconds())
+
+    def _evacuate(self, servers: list[Server]) -> None:
+        """Begin the evacuation of servers; those that ran will run again."""
+        request_id = f"req-{self.new_uuid()}"
+        refused: list[tuple[ServerId, str]] = []
+        for group in sorted({server.group_id for server in servers if server.group_id is not None}):
+            try:
+                outcomes = self.groups.evacuate(_OPERATOR, group, request_id, stopped=False)
+            except Conflict:  # its members have left
+                continue
+            refused += [(server, reason) for server, reason in outcomes if reason is not None]
+        for server in servers:
+            if server.group_id is None and server.task is None:
+                try:
+                    self.moves.begin(_OPERATOR, server.id, MoveRequest(MoveKind.EVACUATION, request_id), _RULE)
+                except (NoValidHost, Conflict, Invalid, Busy) as error:
+                    refused.append((server.id, error.message))
+        for server_id, reason in refused:
+            log.warning("server.not_evacuated", server=server_id, reason=reason)
+
+    def _finish(self, job: Job) -> None:
+        with self.store.write() as tx:
+            tx.work.complete(job)

@@ -1,0 +1,165 @@
+"""Carries out a drain: several moves at once, each checked against the present state, until no server can leave."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import structlog
+
+from covey.model.access import Actor
+from covey.model.drains import Drain, DrainStatus, DrainStep, StepStatus
+from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost, Unavailable
+from covey.model.ids import HostId
+from covey.model.server_moves import LONGEST_OUTAGE_PAUSE_S, LONGEST_PAUSE_S, MoveState, ServerPosition, pause_s
+from covey.model.work import Job, JobKind
+from covey.ports import Clock, Mover
+from covey.scheduler.departures import PlannedMove
+from covey.services.drains import DrainHosts, DrainPlanner, DrainSnapshot
+from covey.services.movers import on_behalf_of
+from covey.storage.store import Store
+
+log = structlog.get_logger()
+
+_MOVES_AT_ONCE = 4
+_MAX_TRIES = 2  # of a server
+_NO_HOSTS: frozenset[HostId] = frozenset()
+_STALLED_S = 60  # without progress, for servers that are busy
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSteps:
+    """Every run asks where the servers are now, so any worker may continue after another died.
+
+    A move is saved as pending before it begins. So a worker that continues knows which moves are those of the drain,
+    and plans a pending one again if it did not begin.
+    """
+
+    store: Store
+    clock: Clock
+    planner: DrainPlanner
+    mover: Mover
+
+    def run(self, job: Job) -> None:
+        """Carry out what is possible now; add a job for the rest."""
+        with self.store.read() as tx:
+            found = tx.drains.by_id(job.subject_id)
+        longest_s = LONGEST_PAUSE_S
+        if found is not None and not found.is_over:
+            try:
+                self._advance(found)
+            except Unavailable as error:
+                self._save(found, replace(found, reason=error.message))
+                longest_s = LONGEST_OUTAGE_PAUSE_S
+        self._queue_next(job.subject_id, longest_s)
+
+    def _advance(self, found: Drain) -> None:
+        # Positions come first: a move that ends after them is still counted as in progress.
+        positions = self.mover.positions([step.server_id for step in found.open_steps])
+        settled = [
+            self._settled(found, step, positions.get(step.server_id)) if step.is_open else step for step in found.steps
+        ]
+        steps = tuple(step for step in settled if step is not None)
+        overdue = next((step.reason for step in steps if step.is_open and step.reason), None)
+        after = replace(found, steps=steps, reason=overdue)
+        departures, snapshot = list[PlannedMove](), None
+        if found.is_running:
+            with self.store.read() as tx:
+                snapshot = self.planner.snapshot(tx, DrainHosts.named(tx, found.hosts))
+            after, departures = self._planned(after, snapshot)
+        saved = self._save(found, after)
+        if saved is not None and departures:
+            self._begin_all(saved, departures)
+
+    def _settled(self, found: Drain, step: DrainStep, position: ServerPosition | None) -> DrainStep | None:
+        """Return an open step by the position of its server; None if it did not begin, or the server went elsewhere."""
+        state = MoveState.DIVERGED if position is None else position.state(step.source, step.destination)
+        if position is None or state is MoveState.DIVERGED:
+            return None
+        if state is MoveState.DONE:
+            return replace(step, status=StepStatus.DONE, reason=None)
+        if state is MoveState.WAITING and step.status is StepStatus.MOVING and found.is_running and position.cold_next:
+            return self._begin(found, step, cold=True)
+        if state is MoveState.WAITING:
+            reason = position.failure or f"The move to {step.destination} failed."
+            return replace(step, status=StepStatus.FAILED, reason=reason) if step.status is StepStatus.MOVING else None
+        if state is MoveState.ARRIVED:
+            with suppress(Conflict, NotFound):  # its owner was faster
+                self.mover.confirm(_requester(found), found.request_id, step.server_id)
+        elif position.overdue or not found.is_running:
+            aborted = self.mover.abort(step.server_id)
+            if position.overdue and not aborted:  # followed to its end, since Covey confirms it
+                reason = f"The move to {step.destination} takes longer than it may, and can't be aborted."
+                return replace(step, status=StepStatus.MOVING, reason=reason)
+        return replace(step, status=StepStatus.MOVING, reason=None)
+
+    def _planned(self, found: Drain, snapshot: DrainSnapshot) -> tuple[Drain, list[PlannedMove]]:
+        """Return the drain with the moves that begin now, or its end if nothing is left to do."""
+        moving, rest = len(found.open_steps), snapshot.after(found.steps, _MAX_TRIES)
+        if moving >= _MOVES_AT_ONCE:
+            return found, []
+        departures, stays = self.planner.plan(snapshot, rest, most=_MOVES_AT_ONCE - moving)
+        if moving or departures:
+            name = snapshot.name
+            new = (DrainStep(each.server.id, name(each.server.host), name(each.destination)) for each in departures)
+            return replace(found, steps=(*found.steps, *new)), departures
+        if not rest:
+            return replace(found, status=DrainStatus.DONE, left=()), []
+        waits = any(leaver.waits for leaver in rest)
+        if waits and self.clock() < found.updated_at + timedelta(seconds=_STALLED_S):
+            return found, []
+        return replace(found, status=DrainStatus.FAILED, left=snapshot.left(stays)), []
+
+    def _begin_all(self, found: Drain, departures: Sequence[PlannedMove]) -> None:
+        """Begin the pending moves, and save their outcomes. After Unavailable, a later run asks which of them began."""
+        begins: dict[str, PlannedMove] = {departure.server.id: departure for departure in departures}
+        steps, outage = list[DrainStep](), None
+        for step in found.steps:
+            after: DrainStep | None = step
+            if step.status is StepStatus.PENDING and outage is None:
+                try:
+                    after = self._begin(found, step, begins[step.server_id].leaving)
+                except Unavailable as error:
+                    outage = error
+            steps += [] if after is None else [after]
+        self._save(found, replace(found, steps=tuple(steps)))
+        if outage is not None:
+            raise outage
+
+    def _begin(
+        self, found: Drain, step: DrainStep, leaving: frozenset[HostId] = _NO_HOSTS, *, cold: bool = False
+    ) -> DrainStep | None:
+        """Begin a move. Return its step, or None if it is planned again. Raises Unavailable."""
+        try:
+            who, destination = _requester(found), step.destination
+            self.mover.begin(who, found.request_id, step.server_id, destination, leaving, cold=cold)
+        except (Busy, NotFound):
+            return None
+        except (NoValidHost, Conflict, Invalid) as error:
+            log.info("drain.move_refused", drain=found.id, server=step.server_id, reason=error.message)
+            return replace(step, status=StepStatus.FAILED, reason=error.message)
+        return replace(step, status=StepStatus.MOVING)
+
+    def _save(self, before: Drain, after: Drain) -> Drain | None:
+        """Save the progress. Return what is saved; None if another request or worker changed the drain."""
+        with self.store.write() as tx:
+            if tx.drains.by_id(before.id, lock=True) != before:
+                return None
+            if after != before:
+                after = replace(after, updated_at=self.clock())
+                tx.drains.update(after)
+        return after
+
+    def _queue_next(self, drain: str, longest_s: float) -> None:
+        """Add a job that continues the drain, unless nothing is left to do."""
+        now = self.clock()
+        with self.store.write() as tx:
+            current = tx.drains.by_id(drain)
+            tx.work.finish(JobKind.DRAIN, [drain])
+            if current is not None and not current.is_over:
+                pause = pause_s((now - current.updated_at).total_seconds(), longest_s)
+                tx.work.add(JobKind.DRAIN, drain, after_s=pause)
+
+
+def _requester(found: Drain) -> Actor:
+    return on_behalf_of(found.user_id, found.project_id)

@@ -1,0 +1,301 @@
+"""Drains: plan the moves that empty a host or a domain, and start, show, cancel or undo them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from covey.model.access import OPERATORS, Actor
+from covey.model.aggregates import Aggregate
+from covey.model.drains import Drain, DrainStatus, DrainStep, LeftServer, StepStatus
+from covey.model.errors import Conflict, Invalid, NotFound
+from covey.model.groups import GroupState
+from covey.model.hosts import Host
+from covey.model.ids import GroupId, HostId
+from covey.model.nova import NovaNode
+from covey.model.rebalances import Step
+from covey.model.scopes import HOST_SCOPE
+from covey.model.work import JobKind
+from covey.ports import Access, Clock, NewUuid
+from covey.request_slots import RequestSlots
+from covey.scheduler.departures import BlockedServer, DrainCandidate, PlannedMove, plan_drain
+from covey.scheduler.fleet import Fleet
+from covey.services.domains import get_scope_by_name
+from covey.services.live_fleet import LiveFleet
+from covey.services.nova_plans import NovaPlan
+from covey.services.own_plans import own_leaver
+from covey.services.servers import Servers
+from covey.storage.store import Store, Transaction
+
+_RULE = "os_compute_api:os-drains:"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPlan:
+    """The moves that empty a host or a domain, with hosts by name, and the servers that can't go."""
+
+    scope: str
+    domain: str
+    hosts: tuple[str, ...]
+    moves: tuple[Step, ...]
+    left: tuple[LeftServer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainHosts:
+    """The hosts of a domain: Covey's own, and compute nodes of Nova."""
+
+    own: Sequence[Host]
+    nodes: Sequence[NovaNode] = ()
+
+    @property
+    def ids(self) -> list[HostId]:
+        return [*(host.id for host in self.own), *(node.id for node in self.nodes)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(host.name for host in self.own), *(node.host.service_host for node in self.nodes))
+
+    @classmethod
+    def named(cls, tx: Transaction, names: Sequence[str]) -> Self:
+        """Return hosts by name; those that were deleted since are left out."""
+        own = tx.hosts.by_names(names)
+        return cls(own, tx.nova_instances.nodes_named({*names} - {host.name for host in own}))
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSnapshot:
+    """The servers that have to leave some hosts, with their groups, and private copies of the fleet."""
+
+    hosts: frozenset[HostId]
+    leavers: Sequence[DrainCandidate]
+    groups: Mapping[GroupId, GroupState]
+    fleet: Fleet
+    nova: NovaPlan | None = None  # if some of the hosts are compute nodes
+
+    def name(self, host: HostId) -> str:
+        fleet = self.fleet if self.nova is None else self.nova.fleet
+        return fleet.names[fleet.row_of[host]]
+
+    def left(self, stays: Sequence[BlockedServer]) -> tuple[LeftServer, ...]:
+        """Return the servers that can't go, by id."""
+        left = (LeftServer(stay.server.id, self.name(stay.server.host), stay.reason) for stay in stays)
+        return tuple(sorted(left, key=lambda each: each.server_id))
+
+    def after(self, steps: Sequence[DrainStep], max_tries: int) -> list[DrainCandidate]:
+        """Return the servers that do not move, after steps of which some failed.
+
+        A server is tried that often. No instance of Nova goes where it failed to go before: Covey does not know all of
+        Nova's filters.
+        """
+        moving = {step.server_id for step in steps if step.is_open}
+        failed = defaultdict[str, list[DrainStep]](list)
+        for step in steps:
+            if step.status is StepStatus.FAILED:
+                failed[step.server_id].append(step)
+        rest = (leaver for leaver in self.leavers if leaver.server.id not in moving)
+        return [self._after(leaver, failed.get(leaver.server.id, ()), max_tries) for leaver in rest]
+
+    def _after(self, leaver: DrainCandidate, failed: Sequence[DrainStep], max_tries: int) -> DrainCandidate:
+        if len(failed) >= max_tries:
+            return replace(leaver, obstacle=failed[-1].reason, waits=False)
+        if not failed or self.nova is None or leaver.server.host not in self.nova.nodes:
+            return leaver
+        refused = self.nova.ids_named(step.destination for step in failed)
+        requirements = replace(leaver.server.requirements, ignored_hosts=refused)
+        return replace(leaver, server=replace(leaver.server, requirements=requirements))
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPlanner:
+    """Takes a snapshot of hosts, and plans how their servers leave."""
+
+    servers: Servers
+    live: LiveFleet
+    request_slots: RequestSlots
+    new_seed: Callable[[], int]
+
+    def snapshot(self, tx: Transaction, hosts: DrainHosts) -> DrainSnapshot:
+        """Return the hosts as the transaction sees them."""
+        fleet = self.live.read(tx).fleet
+        own = tx.servers.at_hosts([host.id for host in hosts.own])
+        leavers = [own_leaver(self.servers, server) for server in own]
+        nova = NovaPlan.read(tx, fleet) if hosts.nodes else None
+        if nova is not None:
+            instances = tx.nova_instances.at_hosts([node.id for node in hosts.nodes])
+            leavers += [leaver for each in instances if (leaver := nova.leaver(each)) is not None]
+        groups = {leaver.group: 0 for leaver in leavers if leaver.group is not None}
+        return DrainSnapshot(frozenset(hosts.ids), leavers, tx.groups.states(groups), fleet, nova)
+
+    def plan(
+        self, snapshot: DrainSnapshot, leavers: Sequence[DrainCandidate], *, most: int | None = None
+    ) -> tuple[list[PlannedMove], list[BlockedServer]]:
+        """Return the moves, and what stays. Planning holds no request slot and no transaction.
+
+        With `most`, return up to that number of moves that can begin at once, and what stays as far as it was decided.
+        """
+        moves, stays = list[PlannedMove](), list[BlockedServer]()
+        with self.request_slots.computing():
+            for outcome in self._outcomes(snapshot, leavers, at_once=most is not None):
+                if isinstance(outcome, BlockedServer):
+                    stays.append(outcome)
+                else:
+                    moves.append(outcome)
+                    if len(moves) == most:
+                        break
+        return moves, stays
+
+    def _outcomes(
+        self, snapshot: DrainSnapshot, leavers: Sequence[DrainCandidate], *, at_once: bool
+    ) -> Iterator[PlannedMove | BlockedServer]:
+        """Yield what becomes of each server. Covey's own and Nova's are planned apart: they share no host."""
+        nodes = snapshot.nova.nodes if snapshot.nova is not None else {}
+        own = [leaver for leaver in leavers if leaver.server.host not in nodes]
+        hosts, groups, seed = snapshot.hosts, snapshot.groups, self.new_seed()
+        yield from plan_drain(own, groups, snapshot.fleet, hosts, seed, at_once=at_once)
+        if snapshot.nova is not None:
+            instances = [leaver for leaver in leavers if leaver.server.host in nodes]
+            yield from plan_drain(instances, groups, snapshot.nova.alone(), hosts, seed, at_once=at_once)
+
+
+@dataclass(frozen=True, slots=True)
+class Drains:
+    """Plans, starts and ends drains. A worker carries out their moves."""
+
+    store: Store
+    access: Access
+    clock: Clock
+    new_uuid: NewUuid
+    planner: DrainPlanner
+
+    def plan(self, actor: Actor, scope: str, domain: str) -> DrainPlan:
+        """Return the moves that empty a domain, and what can't go; changes nothing.
+
+        Raises Invalid for an unknown scope or domain, a domain without hosts, and a name that fits two domains.
+        """
+        self.access.require(actor, f"{_RULE}plan")
+        return self._plan(scope, domain)[0]
+
+    def start(self, actor: Actor, scope: str, domain: str, request_id: str) -> Drain:
+        """Disable the hosts of a domain, and start to move their servers away.
+
+        Raises Invalid as `plan` does, and Conflict while another drain of one of the hosts runs.
+        """
+        self.access.require(actor, f"{_RULE}start")
+        planned, hosts = self._plan(scope, domain)
+        now = self.clock()
+        new = Drain(
+            id=self.new_uuid(),
+            scope=scope,
+            domain=planned.domain,
+            hosts=planned.hosts,
+            disabled=(),
+            status=DrainStatus.RUNNING,
+            project_id=actor.project_id or OPERATORS,
+            user_id=actor.user_id,
+            request_id=request_id,
+            created_at=now,
+            updated_at=now,
+            planned=len(planned.moves),
+            left=planned.left,
+        )
+        with self.store.write() as tx:
+            own = [host.id for host in hosts.own]
+            tx.aggregates.lock_hosts(own)
+            new = replace(new, disabled=tuple(tx.hosts.disable(own, new.disabled_reason, now)))
+            tx.drains.add(new, hosts.ids)
+            if hosts.nodes:
+                tx.work.add(JobKind.COMPUTE_SERVICES, new.id)
+            tx.work.add(JobKind.DRAIN, new.id)
+        return new
+
+    def find(self, actor: Actor, limit: int) -> list[Drain]:
+        """Return the newest drains, up to a limit."""
+        self.access.require(actor, f"{_RULE}index")
+        with self.store.read() as tx:
+            return tx.drains.newest(limit)
+
+    def show(self, actor: Actor, drain: str) -> Drain:
+        """Return a drain. Raises NotFound."""
+        self.access.require(actor, f"{_RULE}show")
+        with self.store.read() as tx:
+            return _get(tx, drain)
+
+    def cancel(self, actor: Actor, drain: str) -> Drain:
+        """Start no further move, and leave the hosts disabled. Moves in progress complete; Nova aborts live migrations.
+
+        Raises NotFound, and Conflict unless the drain runs.
+        """
+        self.access.require(actor, f"{_RULE}cancel")
+        with self.store.write() as tx:
+            found = _get(tx, drain, lock=True)
+            if not found.is_running:
+                raise Conflict(f"The drain {found.id} is not running: its status is {found.status}.")
+            cancelled = replace(found, status=DrainStatus.CANCELLED, updated_at=self.clock())
+            tx.drains.update(cancelled)
+        return cancelled
+
+    def undo(self, actor: Actor, drain: str) -> Drain:
+        """End a drain, and enable the hosts that it disabled. Servers stay where they are.
+
+        A host that was disabled for another reason since then stays disabled. Raises NotFound, and Conflict for a
+        drain that is undone already, or while another one of these hosts runs.
+        """
+        self.access.require(actor, f"{_RULE}undo")
+        now = self.clock()
+        with self.store.write() as tx:
+            found = _get(tx, drain, lock=True)
+            if found.status is DrainStatus.UNDONE:
+                raise Conflict(f"The drain {found.id} is undone already.")
+            hosts = DrainHosts.named(tx, found.disabled)
+            tx.aggregates.lock_hosts([host.id for host in hosts.own])
+            tx.drains.reject_running(hosts.ids, excluding=found.id)
+            tx.hosts.enable([host.name for host in hosts.own], found.disabled_reason, now)
+            if hosts.nodes:
+                tx.work.add(JobKind.COMPUTE_SERVICES, found.id)
+            undone = replace(found, status=DrainStatus.UNDONE, updated_at=now)
+            tx.drains.update(undone)
+        return undone
+
+    def _plan(self, scope: str, domain: str) -> tuple[DrainPlan, DrainHosts]:
+        with self.store.read() as tx:
+            name, hosts = _hosts_in(tx, scope, domain)
+            snapshot = self.planner.snapshot(tx, hosts)
+        moves, stays = self.planner.plan(snapshot, snapshot.leavers)
+        name_of = snapshot.name
+        steps = (Step(each.server.id, name_of(each.server.host), name_of(each.destination)) for each in moves)
+        return DrainPlan(scope, name, hosts.names, tuple(steps), snapshot.left(stays)), hosts
+
+
+def _get(tx: Transaction, drain: str, *, lock: bool = False) -> Drain:
+    found = tx.drains.by_id(drain, lock=lock)
+    if found is None:
+        raise NotFound(f"Drain {drain} could not be found.")
+    return found
+
+
+def _hosts_in(tx: Transaction, scope: str, domain: str) -> tuple[str, DrainHosts]:
+    """Return the name of a domain, and its hosts. Raises Invalid."""
+    found = get_scope_by_name(tx, scope)
+    if scope == HOST_SCOPE:
+        hosts = DrainHosts.named(tx, [domain])
+        if not hosts.ids:
+            raise Invalid(f"Compute host {domain} could not be found.")
+        return hosts.names[0], hosts
+    aggregate = _domain(tx.aggregates.in_scope(found.id), scope, domain)
+    hosts = DrainHosts(tx.hosts.by_names(aggregate.hosts), tx.nova_instances.nodes_in(aggregate.uuid))
+    if not hosts.ids:
+        raise Invalid(f"The {scope} {aggregate.name} has no hosts.")
+    return aggregate.name, hosts
+
+
+def _domain(domains: Sequence[Aggregate], scope: str, key: str) -> Aggregate:
+    """Return the domain of that name or id. Raises Invalid."""
+    found = [each for each in domains if key in {each.name, str(each.id)}]
+    if not found:
+        raise Invalid(f"The policy scope {scope} has no domain {key}: it is the name or id of one of its aggregates.")
+    if len(found) > 1:
+        raise Invalid(
+            f"{key} is ambiguous: it is the name of one aggregate of the scope {scope}, and the id of another."
+        )
+    return found[0]

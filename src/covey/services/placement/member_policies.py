@@ -1,0 +1,170 @@
+"""Holds consumers that are members of server groups to their groups' hard policies, when allocations are written.
+
+A write finds out that a consumer is in a group when it locks the consumer. It then rolls back and starts again with the
+group locked before everything else, as every claim does. A write whose consumers are in no group pays nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from covey.model.allocations import AllocationRequest
+from covey.model.errors import Busy, PolicyViolation, StaleClaim
+from covey.model.group_consumers import ConsumerPlaces, GroupConsumer
+from covey.model.groups import GroupState
+from covey.model.ids import GroupId, HostId
+from covey.model.instance_refusals import CountedReason, InstanceRefusal, RefusedStep
+from covey.scheduler.fleet import Fleet
+from covey.scheduler.provider_trees import SHARES
+from covey.scheduler.violations import reasons_against
+from covey.services.live_fleet import LiveFleet
+from covey.storage.store import Transaction
+
+T = TypeVar("T")
+
+_ATTEMPTS = 8
+NO_GROUPS: frozenset[GroupId] = frozenset()
+
+
+class GroupsFound(Exception):
+    """Consumers of a write belong to these groups, which it has not locked."""
+
+    def __init__(self, groups: frozenset[GroupId]) -> None:
+        super().__init__(groups)
+        self.groups = groups
+
+
+def with_groups_locked(attempt: Callable[[frozenset[GroupId]], T]) -> T:
+    """Return the result of a transaction that gets the groups of its consumers to lock. Raises Busy."""
+    groups = NO_GROUPS
+    for _ in range(_ATTEMPTS):
+        try:
+            return attempt(groups)
+        except GroupsFound as found:
+            groups |= found.groups
+        except StaleClaim:  # the topology changed
+            continue
+    raise Busy("The server groups of these consumers kept changing under this request. Try again in a moment.")
+
+
+def require_locked(found: frozenset[GroupId], locked: frozenset[GroupId]) -> None:
+    """Raise GroupsFound if consumers belong to groups that are not locked."""
+    if not found <= locked:
+        raise GroupsFound(found)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPolicies:
+    """Works in the transaction of a write, before it locks consumers."""
+
+    live: LiveFleet
+
+    def check(
+        self,
+        tx: Transaction,
+        groups: frozenset[GroupId],
+        requests: Sequence[Sequence[AllocationRequest]],
+        now: datetime,
+    ) -> None:
+        """Lock groups, and check the requests one after the other. Raises PolicyViolation, also StaleClaim at the end.
+
+        Only hosts that are new for a member are checked: an evacuation holds both hosts in one write, and a failed move
+        returns to the host that its migration holds.
+        """
+        tx.topology.hold()
+        versions = tx.groups.lock(groups)
+        states, places = tx.groups.server_states(versions), dict(tx.group_consumers.places(versions))
+        consumers = tx.group_consumers.find(write.consumer for request in requests for write in request)
+        drained = tx.drains.hosts()  # before the fleet, for which all claims of the process wait
+        with self.live.fresh(tx) as snapshot:
+            check = _PolicyCheck(snapshot.fleet, states, defaultdict(ConsumerPlaces, places), consumers, drained, now)
+            migrations = {
+                consumer: each for request in requests for consumer, each in check.find_migrations(request).items()
+            }
+            check.consumers = {**consumers, **migrations}
+            for request in requests:
+                check.admit(request)
+            tx.topology.require(snapshot.token)
+        tx.group_consumers.add(migrations, now)
+        self.settle(tx, groups, [write.consumer for r in requests for write in r if not write.resources])
+
+    def lock(self, tx: Transaction, groups: frozenset[GroupId]) -> None:
+        """Lock the groups of consumers that give up their allocations."""
+        tx.groups.lock(groups)
+
+    def settle(self, tx: Transaction, groups: frozenset[GroupId], emptied: Sequence[str]) -> None:
+        """Mark that places in locked groups change, and forget migrations whose allocations are gone."""
+        if groups:
+            if emptied:
+                tx.group_consumers.delete_migrations(emptied)
+            tx.groups.bump(groups)
+
+
+@dataclass(slots=True)
+class _PolicyCheck:
+    fleet: Fleet
+    states: Mapping[GroupId, GroupState]
+    places: Mapping[GroupId, ConsumerPlaces]
+    consumers: Mapping[str, GroupConsumer]
+    drained: frozenset[int]  # hosts that all members leave
+    now: datetime
+
+    def find_migrations(self, request: Sequence[AllocationRequest]) -> dict[str, GroupConsumer]:
+        """Return the consumers to which this request hands allocations that a member gives up."""
+        given_up = {
+            write.consumer: self._held(write.consumer) - self._hosts(write)
+            for write in request
+            if write.consumer in self.consumers
+        }
+        found: dict[str, GroupConsumer] = {}
+        for write in request:
+            hosts = self._hosts(write)
+            if write.consumer not in self.consumers and hosts:
+                giver = next((member for member, hosts_left in given_up.items() if hosts <= hosts_left), None)
+                if giver is not None:
+                    found[write.consumer] = self.consumers[giver]
+        return found
+
+    def admit(self, request: Sequence[AllocationRequest]) -> None:
+        """Count the hosts of a request. Raises PolicyViolation if a hard policy does not admit a new one."""
+        writes: dict[GroupConsumer, list[AllocationRequest]] = defaultdict(list)
+        for write in request:
+            consumer = self.consumers.get(write.consumer)
+            if consumer is not None and consumer.group in self.states:
+                writes[consumer].append(write)
+        for consumer, of_member in writes.items():
+            self._admit_member(consumer, of_member)
+
+    def _admit_member(self, consumer: GroupConsumer, writes: Sequence[AllocationRequest]) -> None:
+        places, state = self.places[consumer.group], self.states[consumer.group]
+        before, own_before = places.hosts_of(consumer.member), places.held_by(consumer.member, consumer.member)
+        for write in writes:
+            places.hold(consumer.member, write.consumer, self._hosts(write))
+        # A member that keeps its host beside a new one is evacuated: its old host is down.
+        lost = own_before & places.held_by(consumer.member, consumer.member)
+        lost |= self.drained if before & self.drained else lost
+        view = places.view_for(state, consumer.member, before, lost)
+        for host in sorted(places.hosts_of(consumer.member) - before):
+            reasons = reasons_against(view, HostId(host), self.fleet)
+            if reasons:
+                first = CountedReason(1, reasons[0].one, reasons[0].many)
+                raise PolicyViolation(
+                    f"Allocations of consumer {consumer.member} would violate the policies of server group "
+                    f"{consumer.group}: {'; '.join(f'its host {reason.one}' for reason in reasons)}.",
+                    InstanceRefusal(consumer.member, consumer.group, RefusedStep.CLAIM, self.now, (first,)),
+                )
+
+    def _held(self, consumer: str) -> frozenset[int]:
+        found = self.consumers[consumer]
+        return self.places[found.group].held_by(found.member, consumer)
+
+    def _hosts(self, write: AllocationRequest) -> frozenset[int]:
+        return hosts_of_providers(self.fleet, write.resources)
+
+
+def hosts_of_providers(fleet: Fleet, uuids: Sequence[str] | Mapping[str, object]) -> frozenset[int]:
+    """Return the hosts of providers: the roots of their trees. A sharing provider belongs to none."""
+    roots = {int(fleet.root[row]) for uuid in uuids if (row := fleet.row_of_uuid.get(uuid)) is not None}
+    return frozenset(int(fleet.ids[root]) for root in roots if SHARES not in fleet.traits[root])

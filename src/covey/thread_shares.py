@@ -1,0 +1,39 @@
+"""How many threads of a process the requests may occupy, in all and by what takes long."""
+
+from dataclasses import dataclass
+from typing import Self
+
+_RESERVED = 8  # threads for health checks, metrics and refusals
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadShares:
+    """Numbers of requests. If all wait that wait for clients or for Keystone, threads are left for others."""
+
+    requests: int
+    bodies: int
+    downloads: int
+    agent_downloads: int
+    streams: int
+    identity: int  # requests whose password bcrypt or whose token Keystone checks
+
+    @property
+    def sign_ins(self) -> int:
+        """Requests of the dashboard for a token: anyone can send them, so they leave some for those with tokens."""
+        return max(self.identity // 4, 1)
+
+    @property
+    def tokens(self) -> int:
+        return max(self.identity - self.sign_ins, 1)
+
+    @classmethod
+    def of(cls, threads: int) -> Self:
+        """Return the shares of a process with so many threads."""
+        return cls(
+            requests=max(threads - min(_RESERVED, threads // 8), 1),
+            bodies=max(threads // 4, 1),
+            downloads=max(threads // 16, 1),
+            agent_downloads=max(threads // 8, 1),
+            streams=threads // 8,
+            identity=max(threads // 4, 1),
+        )

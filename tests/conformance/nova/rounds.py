@@ -1,0 +1,21 @@
+"""Rounds of parallel boots into an anti-affinity group, of as many servers as there are hosts."""
+
+from tests.conformance.nova.cloud import say
+from tests.conformance.nova.tenant import Tenant
+
+
+def parallel_boots(tenant: Tenant, rounds: int, placement: str) -> tuple[int, int]:
+    """Print how many become ACTIVE in each round. Return the complete rounds, and those with a violation."""
+    number, complete, violated, booted = len(tenant.lab.computes), 0, 0, list[str]()
+    say(f"  {number} parallel boots, anti-affinity, {number} hosts, {placement}:", end="")
+    for _ in range(rounds):
+        servers = tenant.boot(tenant.create_group("anti-affinity"), number)
+        active = tenant.active(servers)
+        complete += len(active) == number
+        violated += max(tenant.spread(active).values(), default=1) > 1
+        say(f" {len(active)}", end="")
+        tenant.delete(servers, wait=False)  # they go during the boots of the next round
+        booted += servers
+    tenant.delete(booted)
+    say(f"; {complete} of {rounds} rounds complete, {violated} with a violation")
+    return complete, violated

@@ -1,0 +1,408 @@
+"""Observed host states: silent agents, fencing and evacuation."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.clock_and_ids import random_uuid
+from covey.model.work import JobKind
+from covey.services import moves
+from covey.services.agents.fencing import Fencing
+from covey.services.agents.host_watch import HostWatch
+from covey.storage import tables
+from tests.functional.agents import BACKEND, HostAgent, agent_of, boot, host_of, with_agents, work
+from tests.functional.fleets import BuildCloud, Cloud
+
+
+class Watch:
+    """The host watch of a process, and its monotonic clock."""
+
+    def __init__(self, cloud: Cloud, *, evacuates: bool = False, counts: list[Any] | None = None) -> None:
+        self.cloud, self.now = cloud, 1000.0
+        watch = cloud.assembled.host_watch
+        self.watch = HostWatch(
+            cloud.store, watch.notifications, 60, evacuates, (counts if counts is not None else []).append, self.time
+        )
+        self.watch.run_if_due()
+
+    def time(self) -> float:
+        return self.now
+
+    def pass_(self, seconds: float, *alive: HostAgent) -> None:
+        """Let time pass, in which these agents heartbeat."""
+        end = self.now + seconds
+        while self.now < end:
+            step = min(5.0, end - self.now)
+            self.now += step
+            self.cloud.time.advance(step)
+            for agent in alive:
+                assert agent.heartbeat().status == 200
+            self.watch.run_if_due()
+
+
+def state(cloud: Cloud, host: str) -> str:
+    services = cloud.admin.get("/os-services").json["services"]
+    return next(str(service["state"]) for service in services if service["host"] == host)
+
+
+def agents(cloud: Cloud, number: int) -> list[HostAgent]:
+    return [agent_of(cloud, f"node-{i}") for i in range(1, number + 1)]
+
+
+def evacuate(cloud: Cloud, server: str) -> Any:
+    return cloud.act(cloud.admin, server, "evacuate", {})
+
+
+def test_host_without_heartbeats_is_down_and_takes_no_servers(build_cloud: BuildCloud) -> None:
+    counts: list[Any] = []
+    cloud = with_agents(build_cloud, 2)
+    watch = Watch(cloud, counts=counts)
+    one, two = agents(cloud, 2)
+    watch.pass_(58, one)
+    assert state(cloud, "node-2") == "up"
+    watch.pass_(10, one)
+    assert (state(cloud, "node-1"), state(cloud, "node-2")) == ("up", "down")
+    watch.pass_(5, one)
+    assert counts[-1] == {"starting": 0, "up": 1, "down": 1}
+    hypervisors = cloud.admin.get("/os-hypervisors").json["hypervisors"]
+    assert {h["hypervisor_hostname"]: h["state"] for h in hypervisors} == {"node-1": "up", "node-2": "down"}
+    for _ in range(4):
+        server = cloud.request_server(cloud.alice).json["server"]["id"]
+        assert host_of(cloud, server).host == "node-1"
+    assert two.heartbeat().status == 404, "an agent that was declared down registers again"
+    two.register()
+    assert state(cloud, "node-2") == "down"
+    two.heartbeat("up")
+    assert state(cloud, "node-2") == "up"
+
+
+def test_host_without_an_agent_stays_up(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1)
+    Watch(cloud).pass_(300)
+    assert state(cloud, "node-1") == "up"
+
+
+def test_two_watching_processes_set_a_host_down_once(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1, BACKEND, ("notifications", "driver", "log"))
+    agent_of(cloud, "node-1").start()
+    first, second = Watch(cloud), Watch(cloud)
+    first.pass_(62)
+    second.now = first.now
+    second.watch.run_if_due()
+    events = [row.event for row in cloud.rows(tables.outbox)]
+    assert events == ["service.update", "service.update"], "one for up, one for down"
+
+
+def test_process_that_could_not_look_gives_agents_time_to_report(build_cloud: BuildCloud) -> None:
+    """The service was stopped for an hour: its agents are not down, they could not report."""
+    cloud = with_agents(build_cloud, 2)
+    one, two = agents(cloud, 2)
+    cloud.time.advance(3600)
+    watch = Watch(cloud)
+    assert state(cloud, "node-1") == "up"
+    assert one.heartbeat().status == 200
+    watch.pass_(30, one, two)
+    watch.pass_(90, one)
+    assert (state(cloud, "node-1"), state(cloud, "node-2")) == ("up", "down")
+    watch.now += 3600  # the database was away
+    cloud.time.advance(3600)
+    watch.watch.run_if_due()
+    assert state(cloud, "node-1") == "up"
+
+
+def test_step_of_the_databases_clock_sets_no_host_down(build_cloud: BuildCloud) -> None:
+    """No agent can have reported since, by that clock. A host that is silent from then on is down."""
+    cloud = with_agents(build_cloud, 3)
+    one, two, three = agents(cloud, 3)
+    watch = Watch(cloud)
+    watch.pass_(90, one, two, three)
+    cloud.time.advance(3600)
+    watch.pass_(6)
+    assert {state(cloud, agent.host) for agent in (one, two, three)} == {"up"}
+    watch.pass_(60, one, two)
+    assert [state(cloud, agent.host) for agent in (one, two, three)] == ["up", "up", "down"]
+
+
+def test_host_that_may_still_run_guests_is_not_evacuated(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 3)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    assert evacuate(cloud, server).message == f"Compute service of {source.host} is still in use."
+    watch = Watch(cloud)
+    watch.pass_(70, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    assert state(cloud, source.host) == "down"
+    refused = evacuate(cloud, server)
+    assert (refused.status, "may still run its servers" in refused.message) == (400, True)
+    body = {"host": source.host, "binary": "nova-compute", "forced_down": True}
+    assert cloud.admin.at("2.50").put("/os-services/force-down", body).status == 200
+    assert evacuate(cloud, server).status == 200
+    assert [verb for _, verb in work(cloud)] == ["evacuate"], "the dead host is never asked"
+    assert host_of(cloud, server).host != source.host
+
+
+def test_host_is_evacuated_when_its_self_fencing_lease_has_run_out(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 3)
+    for agent in agents(cloud, 3):
+        assert agent.start(self_fencing_s=90).heartbeat().json["lease_s"] == 90
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    watch = Watch(cloud)
+    watch.pass_(80, *others)
+    assert evacuate(cloud, server).status == 400
+    watch.pass_(30, *others)
+    assert evacuate(cloud, server).status == 200
+
+
+def test_agent_that_returns_during_an_evacuation_is_told_that_its_servers_leave(
+    build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its registration waits for the evacuation. If it came first, the evacuation would be refused."""
+    cloud = with_agents(build_cloud, 3)
+    for agent in agents(cloud, 3):
+        agent.start(self_fencing_s=5)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    Watch(cloud).pass_(90, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    told: list[Any] = []
+
+    def come_back() -> None:
+        assert source.register(self_fencing_s=5).status == 200
+        told.extend(source.client.get(f"/hosts/{source.host}/servers").json["servers"])
+
+    returning = threading.Thread(target=come_back)
+    check = moves._reject_living
+
+    def slow_check(*args: Any) -> None:
+        check(*args)
+        returning.start()
+        returning.join(1)
+
+    monkeypatch.setattr(moves, "_reject_living", slow_check)
+    assert evacuate(cloud, server).status == 200
+    returning.join(20)
+    assert [(each["place"], each["task"]) for each in told] == [("leaving", "rebuilding")]
+    assert work(cloud) == [(host_of(cloud, server).host, "evacuate")]
+    assert host_of(cloud, server).host != source.host
+
+
+def test_starting_host_is_not_evacuated(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 3)
+    server = boot(cloud)
+    host_of(cloud, server).register()
+    assert evacuate(cloud, server).status == 400
+
+
+def fence_by(cloud: Cloud, command: str) -> None:
+    """Let the jobs of this process, a new one, fence hosts by a command."""
+    fencing = Fencing(cloud.store, random_uuid, command, 30)
+    cloud.assembled = replace(
+        cloud.assembled, host_evacuations=replace(cloud.assembled.host_evacuations, fencing=fencing)
+    )
+
+
+def step_until(cloud: Cloud, holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        cloud.step()
+        time.sleep(0.02)
+
+
+def down_agent(cloud: Cloud) -> Any:
+    (agent,) = [row for row in cloud.rows(tables.agents) if row.state == "down"]
+    return agent
+
+
+def fence_once(cloud: Cloud, called: Path) -> None:
+    """Let the job run the command once, and wait until its outcome is recorded."""
+    step_until(cloud, called.exists)
+    deadline = time.monotonic() + 20
+    while down_agent(cloud).fencing_by is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    cloud.time.advance(1)  # then the job looks again
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_failed_host_is_fenced_by_the_command_and_evacuated(
+    build_cloud: BuildCloud, tmp_path: Path, fails: bool
+) -> None:
+    """Servers of a hard affinity group go to one host together."""
+    cloud = with_agents(build_cloud, 4)
+    group = cloud.group("affinity")
+    members = [boot(cloud, 4, group=group) for _ in range(3)]
+    source = host_of(cloud, members[0])
+    script = tmp_path / "fence.py"
+    script.write_text(
+        f"import sys\nopen({str(tmp_path / 'fenced')!r}, 'a').write(sys.argv[1])\nsys.exit({int(fails)})\n"
+    )
+    fence_by(cloud, f"{sys.executable} {script}")
+    watch = Watch(cloud, evacuates=True)
+    watch.pass_(70, *(agent for agent in agents(cloud, 4) if agent.host != source.host))
+    assert [row.verb for row in cloud.rows(tables.work)] == [JobKind.EVACUATE_HOST]
+    fence_once(cloud, tmp_path / "fenced")
+    assert (tmp_path / "fenced").read_text() == source.host
+    if fails:
+        step_until(cloud, lambda: "failed with status 1" in (cloud.rows(tables.work)[0].error or ""))
+        assert down_agent(cloud).fenced_at is None
+        return
+    assert down_agent(cloud).fenced_at is not None
+    for alive in agents(cloud, 4):
+        if alive.host != source.host:
+            for _ in range(3):
+                cloud.step()
+                for call in alive.calls():
+                    assert (call["verb"], call["guest"]["power"]) == ("evacuate", "running")
+                    alive.report(call)
+    cloud.step()
+    there = {host_of(cloud, member).host for member in members}
+    assert len(there) == 1
+    assert source.host not in there
+    cloud.time.advance(31)
+    cloud.step()
+    assert cloud.rows(tables.work) == [], "the job ends when no server is left"
+
+
+def test_each_failure_of_a_host_is_fenced_anew_and_once(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    """A job that waits for the command may go on in another process. What the first one knows is not believed later."""
+    cloud = with_agents(build_cloud, 3)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    script, ran, end, ended = (tmp_path / name for name in ("fence", "ran", "end", "ended"))
+    script.write_text(f"#!/bin/sh\necho $1 >> {ran}\nwhile [ ! -e {end} ]; do sleep 0.02; done\ntouch {ended}\n")
+    script.chmod(0o755)
+    fence_by(cloud, str(script))
+    first = cloud.assembled
+    watch = Watch(cloud, evacuates=True)
+    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    watch.pass_(70, *others)
+    cloud.step()
+    step_until(cloud, ran.exists)
+    fence_by(cloud, str(script))  # another process takes the job
+    for _ in range(3):
+        cloud.time.advance(1)
+        cloud.step()
+    assert ran.read_text() == f"{source.host}\n"
+    source.start()  # the host comes back
+    end.touch()
+    step_until(cloud, lambda: ended.exists() and cloud.rows(tables.work) == [])
+    end.unlink()
+    ran.unlink()
+    cloud.assembled = first
+    watch.pass_(70, *others)
+    cloud.step()
+    cloud.time.advance(1)
+    cloud.step()
+    assert down_agent(cloud).fenced_at is None, "the command of the first failure has ended since"
+    step_until(cloud, ran.exists)
+    end.touch()
+    step_until(cloud, lambda: down_agent(cloud).fenced_at is not None)
+    assert ran.read_text() == f"{source.host}\n"
+
+
+def test_fencing_goes_on_when_the_process_that_ran_the_command_is_gone(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 3)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    Watch(cloud, evacuates=True).pass_(70, *others)
+    with cloud.store.write() as tx:
+        agent = tx.agents.by_host(source.host)
+        assert agent is not None
+        assert tx.agents.begin_fencing(agent.host_id, "a process that dies", 40, only_down=True)
+    fence_by(cloud, "true")
+    cloud.step()
+    cloud.time.advance(30)
+    cloud.step()
+    assert down_agent(cloud).fencing_by == "a process that dies"
+    cloud.time.advance(11)
+    step_until(cloud, lambda: down_agent(cloud).fenced_at is not None)
+
+
+def test_most_agents_down_at_once_are_no_reason_to_fence_them(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    cloud = with_agents(build_cloud, 3)
+    boot(cloud)
+    fence_by(cloud, f"touch {tmp_path}/fenced")
+    Watch(cloud, evacuates=True).pass_(70)
+    for _ in range(3):
+        cloud.step()
+        cloud.time.advance(31)
+    assert list(tmp_path.glob("fenced*")) == []
+    assert {row.verb for row in cloud.rows(tables.work)} == {JobKind.EVACUATE_HOST}
+
+
+def test_host_that_comes_back_keeps_its_servers(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 3)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    watch = Watch(cloud, evacuates=True)
+    watch.pass_(70, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    assert [row.verb for row in cloud.rows(tables.work)] == [JobKind.EVACUATE_HOST]
+    source.start()
+    assert cloud.rows(tables.work) == [], "the job of this failure must not find the host in the next one"
+    cloud.step()
+    assert host_of(cloud, server).host == source.host
+
+
+def test_server_on_a_host_that_is_down_is_deleted_at_once(build_cloud: BuildCloud) -> None:
+    """Its agent removes what should not be there when it starts."""
+    cloud = with_agents(build_cloud, 3)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    Watch(cloud).pass_(70, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    cloud.alice.delete(f"/servers/{server}")
+    cloud.step()
+    assert cloud.alice.get(f"/servers/{server}").status == 404
+
+
+def test_spawn_that_waits_on_a_host_that_goes_down_is_tried_elsewhere(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 3)
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
+    cloud.step()
+    source = host_of(cloud, server)
+    Watch(cloud).pass_(70, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    cloud.step()
+    assert host_of(cloud, server).host != source.host
+
+
+def test_spawn_that_a_host_began_waits_until_the_host_is_fenced(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 3)
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
+    cloud.step()
+    source = host_of(cloud, server)
+    source.call()
+    Watch(cloud).pass_(70, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    cloud.step()
+    assert host_of(cloud, server).host == source.host
+    with cloud.store.write() as tx:
+        agent = tx.agents.by_host(source.host)
+        assert agent is not None
+        tx.agents.set_fenced(agent.host_id)
+    cloud.time.advance(31)
+    cloud.step()
+    assert host_of(cloud, server).host != source.host
+
+
+def test_spawn_that_a_host_began_waits_for_the_fencing_also_after_a_newer_lease(build_cloud: BuildCloud) -> None:
+    """The agent may have started the guest before it died, whichever epoch the call has by now."""
+    cloud = with_agents(build_cloud, 3)
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
+    cloud.step()
+    source = host_of(cloud, server)
+    source.call()
+    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    watch = Watch(cloud)
+    watch.pass_(35, *others)
+    cloud.step()  # the agent has forgotten the call; the job's next lease takes it over
+    watch.pass_(35, *others)
+    cloud.time.advance(31)
+    cloud.step()
+    assert state(cloud, source.host) == "down"
+    assert host_of(cloud, server).host == source.host

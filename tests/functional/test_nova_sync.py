@@ -1,0 +1,114 @@
+"""What a reading of Nova changes in Covey: members, migrations in progress, and the versions of groups."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from covey import remote_api
+from covey.model.nova import NovaCloud, NovaKind
+from covey.services.nova_sync import NovaSync
+from covey.services.nova_sync.nova import Nova as NovaReader
+from covey.storage import tables
+from covey.storage.nova_mirror import NovaMirror
+from tests.functional.fleets import BuildCloud, Cloud
+from tests.functional.nova_consumers import Nova, violation
+from tests.functional.nova_service import TOKEN, NovaService, running_nova
+
+GROUP = str(uuid.UUID(int=77))
+
+
+@pytest.fixture
+def nova(build_cloud: BuildCloud) -> Iterator[NovaService]:
+    """Three computes, and no host of Covey's own."""
+    ledger = Nova(build_cloud(0))
+    for name in ("cn1", "cn2", "cn3"):
+        ledger.add_compute(name)
+    with running_nova(ledger) as service:
+        yield service
+
+
+@pytest.fixture
+def cloud(nova: NovaService) -> Cloud:
+    return nova.ledger.cloud
+
+
+def separate(nova: NovaService) -> None:
+    """Never two members of the group on one host."""
+    body = {"server_group": {"policies": ["anti-affinity"]}}
+    assert nova.ledger.cloud.admin.put(f"/os-server-groups/{GROUP}", body).status == 200
+
+
+def test_migration_that_began_before_the_first_reading_keeps_its_source(nova: NovaService) -> None:
+    member, migration = nova.resize_unseen("cn1", "cn2", GROUP)
+    nova.sync()
+    separate(nova)
+    other = nova.ledger.member(GROUP)
+    for host in ("cn1", "cn2"):
+        assert "its host already holds 1 of the group" in violation(nova.ledger.claim(other, host))
+    held = nova.ledger.placement.get(f"/allocations/{member}").json["consumer_generation"]
+    held_by_migration = nova.ledger.placement.get(f"/allocations/{migration}").json["consumer_generation"]
+    reverted = nova.ledger.exchange(instance=(member, ["cn1"], held), migration=(migration, (), held_by_migration))
+    assert reverted.status == 204, reverted.text
+    nova.ledger.place(other, "cn2")
+    assert migration not in {row.consumer_uuid for row in nova.ledger.cloud.rows(tables.group_consumers)}
+
+
+def test_reading_that_knows_the_migrations_changes_nothing(nova: NovaService, cloud: Cloud) -> None:
+    nova.resize_unseen("cn1", "cn2", GROUP)
+    assert nova.sync().changes > 0
+    before = cloud.rows(tables.group_consumers), cloud.rows(tables.instance_groups)
+    assert nova.sync().changes == 0
+    assert (cloud.rows(tables.group_consumers), cloud.rows(tables.instance_groups)) == before
+
+
+def test_migration_without_allocations_is_no_member(nova: NovaService, cloud: Cloud) -> None:
+    member, migration = nova.resize_unseen("cn1", "cn2", GROUP)
+    nova.ledger.delete(migration)
+    nova.sync()
+    assert [row.consumer_uuid for row in cloud.rows(tables.group_consumers)] == [member]
+
+
+def test_member_that_nova_no_longer_lists_is_a_change_once_it_is_deleted(nova: NovaService, cloud: Cloud) -> None:
+    nova.boot("cn1", GROUP)
+    gone = nova.boot("cn2", GROUP)
+    nova.sync()
+    del nova.instances[gone]
+    assert nova.sync().changes == 1, "the instance of the mirror"
+    before = cloud.rows(tables.instance_groups)
+    assert nova.sync().changes == 0
+    assert cloud.rows(tables.instance_groups) == before, "a member stays for an hour, and while it holds allocations"
+    nova.ledger.delete(gone)
+    cloud.time.advance(timedelta(hours=2).total_seconds())
+    assert nova.sync().changes == 1
+    assert cloud.rows(tables.instance_groups) != before
+    assert gone not in {row.member_uuid for row in cloud.rows(tables.group_consumers)}
+
+
+def test_reading_that_a_later_one_overtook_writes_nothing(nova: NovaService, cloud: Cloud) -> None:
+    nova.boot("cn1")
+
+    class Slow(NovaReader):
+        def read(self, since: datetime | None = None) -> NovaCloud:
+            found = super().read(since)
+            nova.boot("cn2")
+            cloud.time.advance(1)
+            nova.sync()
+            return found
+
+    api = remote_api.connect("compute", url=f"{nova.url}/v2.1", token=TOKEN)
+    report = NovaSync(cloud.store, Slow(api), cloud.time).run()
+    assert (report.changes, "Another `covey sync nova`" in report.warnings[0]) == (0, True)
+    assert len(cloud.rows(tables.nova_servers)) == 2
+
+
+def test_group_that_the_ledger_learns_of_meanwhile_fails_no_reading(
+    nova: NovaService, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nova.boot("cn1", GROUP)
+    with cloud.store.write() as tx:
+        tx.nova_mirror.own(NovaKind.GROUP, GROUP)
+        monkeypatch.setattr(NovaMirror, "owned", lambda *_: set())  # as read before the other transaction ended
+        tx.nova_mirror.set_owned(NovaKind.GROUP, {GROUP})
+    assert GROUP in {row.object_id for row in cloud.rows(tables.nova_objects)}

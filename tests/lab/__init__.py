@@ -1,0 +1,1 @@
+"""The laboratory: three real libvirt hosts on one machine, and what is tested on them."""

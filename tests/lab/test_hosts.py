@@ -1,0 +1,39 @@
+"""The laboratory itself: what one test has broken does not fail the next."""
+
+import fcntl
+import signal
+import threading
+
+import pytest
+
+from tests.lab.hosts import Lab
+
+pytestmark = pytest.mark.needs_program("libvirt")
+
+
+def test_libvirtd_that_ends_since_a_lock_is_held_is_started_again(lab: Lab) -> None:
+    """A killed one has its locks until the last of its threads has ended."""
+    host = lab.hosts[0]
+    host.kill_libvirtd()
+    with (host.directory / "run/libvirt/qemu/driver.pid").open("r+") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        threading.Timer(0.5, fcntl.lockf, (held, fcntl.LOCK_UN)).start()
+        host.start_libvirtd()
+    assert host.answers()
+
+
+def test_a_host_without_libvirtd_says_what_it_logged_and_is_power_cycled(lab: Lab) -> None:
+    host = lab.hosts[0]
+    host.kill_libvirtd()
+    with pytest.raises(TimeoutError, match=r"(?s)hv1 does not answer.*host-init\.sh.*libvirtd\.log:.*hostname: hv1"):
+        host.wait_until_up(0)
+    lab.revive()
+    assert host.answers()
+
+
+def test_a_host_whose_libvirtd_hangs_is_power_cycled(lab: Lab) -> None:
+    host = lab.hosts[0]
+    host.signal_libvirtd(signal.SIGSTOP)
+    assert not host.answers(1)
+    lab.revive(1)
+    assert host.answers()

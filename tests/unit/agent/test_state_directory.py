@@ -1,0 +1,44 @@
+"""What an agent keeps on its host."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from covey.agent.state_directory import AlreadyRunning, StateDirectory
+
+HOLD = (
+    "import sys; from pathlib import Path; from covey.agent.state_directory import StateDirectory;"
+    "state = StateDirectory(Path(sys.argv[1])); state.lock(); print('locked', flush=True); sys.stdin.read()"
+)
+
+
+def test_one_agent_of_a_host_runs_at_a_time(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "new")
+    assert state.holder() is None
+    command = [sys.executable, "-c", HOLD, str(state.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "locked\n"
+        assert state.holder() == first.pid
+        with pytest.raises(AlreadyRunning, match=rf"\(process {first.pid}\); it holds .*agent.lock"):
+            state.lock()
+        first.kill()
+        first.wait()
+        assert state.holder() is None
+        state.lock()
+    assert (state.path / "agent.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_contact_of_another_boot_does_not_count(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path)
+    assert state.last_contact() is None
+    state.save_contact(12.5)
+    assert StateDirectory(tmp_path).last_contact() == 12.5
+    file = tmp_path / "contact.json"
+    file.write_text('{"boot": "another", "at_s": 12.5}')
+    assert state.last_contact() is None
+    file.write_text("half of a")
+    assert state.last_contact() is None
