@@ -92,7 +92,8 @@ class _Watch:
         """Return whether no guest runs any more."""
         try:
             self._hypervisor = self._hypervisor or self.connect()
-            self._fencing = self._fencing or SelfFencing(self._hypervisor, self.state, self.limit_s)
+            if self._fencing is None:
+                self._fencing = SelfFencing(self._hypervisor, self.state, self.limit_s, is_over=self._is_over)
             self._fencing.check()
         except HypervisorFault as fault:
             log.warning("fencing.failed", reason=fault.message)

@@ -89,7 +89,7 @@ class Agent:
         self._verbs = Verbs(hypervisor, images)
         self._runner = CallRunner(settings.concurrency, self._carry_out)
         self._reports = Reports(service, hypervisor, stopping, lambda: self._terms.call_lease_s)
-        self._power = PowerReports(service, hypervisor, self._runner.holding, self._awake.set)
+        self._power = PowerReports(service, hypervisor, self._runner.holding, self._awake.set, fencing.resumed)
         self._repairs = Repairs(
             *(service, hypervisor, self._verbs, self._runner, self._power, fencing, settings.resume_guests),
             lambda server: self._epochs.get(server, 0),

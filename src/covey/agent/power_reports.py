@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -30,6 +30,7 @@ class PowerReports:
     hypervisor: Hypervisor
     holding: Callable[[str], AbstractContextManager[bool]]  # keeps calls, which change the power themselves, away
     wake: Callable[[], None]
+    fenced: Callable[[], Collection[str]]  # the guests that self-fencing has stopped; reconciliation starts them again
     _pending: dict[str, _Pending] = field(default_factory=dict)
     _unconfirmed: set[str] = field(default_factory=set)  # all events are sent, and the service may have ignored them
     _known: dict[str, str] = field(default_factory=dict)
@@ -101,11 +102,12 @@ class PowerReports:
     def _send(self, due: Mapping[str, bool], now: float) -> None:
         observed = {server: Observed(server, "shutdown", 0) for server, is_missing in due.items() if is_missing}
         observed |= {guest.id: guest for guest in self.hypervisor.observed() if guest.power != "starting"}
-        events = [PowerEvent(*observed[server]) for server in sorted(due.keys() & observed.keys())]
+        told = due.keys() - self.fenced()  # looked up last: each is remembered before it is stopped
+        events = [PowerEvent(*observed[server]) for server in sorted(told & observed.keys())]
         if events:
             self.service.events(events)
         with self._lock:
-            for server in due:
+            for server in told:
                 self._count(server, now, is_here=server in observed)
 
     def _count(self, server: str, now: float, *, is_here: bool) -> None:

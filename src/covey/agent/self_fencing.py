@@ -31,8 +31,11 @@ class SelfFencing:
         state: StateDirectory,
         limit_s: float | None,
         clock: Callable[[], float] = boot_time_s,
+        is_over: Callable[[], bool] = lambda: True,
     ) -> None:
+        """Stop guests only while `is_over` too: another process may have contact again."""
         self.limit_s = limit_s
+        self._is_over = is_over
         self._hypervisor = hypervisor
         self._state = state
         self._clock = clock
@@ -136,14 +139,14 @@ class SelfFencing:
 
     def _ask(self) -> None:
         running = [guest for guest in self._hypervisor.observed() if guest.power in _MAY_RUN]
-        if running:
+        if running and self._is_over():
             self._remember(guest.id for guest in running)
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 _raise_first(pool.map(self._stop, running))
 
     def _kill_guests(self) -> None:
         running = self._hypervisor.processes()
-        if running:
+        if running and self._is_over():
             self._remember(running)
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 _raise_first(pool.map(self._kill, running))
@@ -153,7 +156,7 @@ class SelfFencing:
             self._state.save_fenced(self._state.fenced() | set(servers))
 
     def _stop(self, guest: Observed) -> HypervisorFault | None:
-        if not self.is_engaged:  # the hypervisor has taken its time to answer
+        if not self.is_engaged or not self._is_over():  # the hypervisor has taken its time to answer
             return None
         try:
             self._hypervisor.power(guest.id, "stop_hard", guest.epoch)
@@ -163,6 +166,8 @@ class SelfFencing:
         return None
 
     def _kill(self, server: str) -> HypervisorFault | None:
+        if not self._is_over():
+            return None
         try:
             self._hypervisor.kill(server)
         except HypervisorFault as fault:

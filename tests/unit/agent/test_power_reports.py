@@ -41,12 +41,13 @@ class Host:
     service: Recorder
     reports: PowerReports
     busy: set[str]
+    fenced: set[str]
 
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(power_reports, "_AFTER_S", (0.0, 0.0))  # one repetition, at once
-    hypervisor, busy = Simulated("node-1", World()), set[str]()
+    hypervisor, busy, fenced = Simulated("node-1", World()), set[str](), set[str]()
     hypervisor.spawn(a_guest("s1"), None, 5)
     service = Recorder(PlainTransport("http://127.0.0.1:1"), "node-1")
 
@@ -60,7 +61,8 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
             if free:
                 busy.discard(server)
 
-    return Host(hypervisor, service, PowerReports(service, hypervisor, holding, lambda: None), busy)
+    reports = PowerReports(service, hypervisor, holding, lambda: None, lambda: fenced)
+    return Host(hypervisor, service, reports, busy, fenced)
 
 
 def test_a_changed_guest_is_reported_and_repeated_with_its_epoch(host: Host) -> None:
@@ -85,6 +87,18 @@ def test_a_guest_with_a_running_call_is_reported_after_it(host: Host) -> None:
     host.busy.clear()
     host.reports.send()
     assert len(host.service.sent) == 1
+
+
+def test_a_guest_that_self_fencing_stopped_is_not_reported_until_it_is_reconciled(host: Host) -> None:
+    """A request under way when the network fails arrives when it is back, before the agent reconciles."""
+    host.fenced.add("s1")
+    host.hypervisor.power("s1", "stop_hard", 5)
+    host.reports.changed("s1", "shutdown")
+    host.reports.send()
+    assert host.service.sent == []
+    host.fenced.clear()  # it could not be started again
+    host.reports.send()
+    assert host.service.sent == [PowerEvent("s1", "shutdown", 5)]
 
 
 def test_an_event_that_could_not_be_sent_is_sent_later(host: Host) -> None:

@@ -173,3 +173,14 @@ def test_guests_of_a_hypervisor_that_hangs_are_killed(hypervisor: Simulated, sta
         with suppress(HypervisorFault):
             fencing.release()
     assert not fencing.is_engaged
+
+
+def test_a_guardian_stops_no_guest_once_the_agent_has_contact_again(
+    hypervisor: Simulated, state: StateDirectory
+) -> None:
+    clock = Clock()
+    fencing = SelfFencing(hypervisor, state, 30, clock, is_over=lambda: False)
+    clock.at_s += 31
+    fencing.check()
+    assert hypervisor.world.running() == {"s1": ["node-1"]}
+    assert fencing.resumed() == set()
