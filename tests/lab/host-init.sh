@@ -6,23 +6,21 @@ dir=$1 name=$2 address=$3 local=$4
 mount --make-rprivate /
 mount -t sysfs sysfs /sys  # shows the network devices of this namespace only
 hostname "$name"
+# A copy of all of /etc: a mount on /etc/passwd alone would end when a user is added to the machine, which replaces it.
+rm -rf "$dir/etc-copy"
+cp -a /etc "$dir/etc-copy"
+# Debian's libvirtd looks this user up before it reads in qemu.conf that it runs guests as another.
+if ! grep -q '^libvirt-qemu:' /etc/passwd; then
+    echo 'libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin' >> "$dir/etc-copy/passwd"
+    echo 'libvirt-qemu:x:64055:' >> "$dir/etc-copy/group"
+fi
+mount --bind "$dir/etc-copy" /etc
 for d in /run/libvirt /var/lib/libvirt /var/log/libvirt /var/cache/libvirt /etc/libvirt; do
     mkdir -p "$d"
     mount --bind "$dir$d" "$d"
 done
 mount --bind "$dir/local" "$local"
 mount -t tmpfs tmpfs /run/lock  # names consoles by /dev/pts/N, which is private too
-# Debian's libvirtd looks this user up before it reads in qemu.conf that it runs guests as another.
-for f in passwd group; do
-    cp "/etc/$f" "$dir/etc/$f"
-    if ! grep -q '^libvirt-qemu:' "/etc/$f"; then
-        case $f in
-            passwd) echo 'libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin' ;;
-            group) echo 'libvirt-qemu:x:64055:' ;;
-        esac >> "$dir/etc/$f"
-    fi
-    mount --bind "$dir/etc/$f" "/etc/$f"
-done
 # A /dev without kvm: every machine can emulate, and a /dev/kvm that runs no guest makes libvirtd probe QEMU again, for
 # seconds, each time it starts.
 mkdir -p "$dir/dev"

@@ -2,6 +2,7 @@
 
 import fcntl
 import signal
+import subprocess
 import threading
 
 import pytest
@@ -19,6 +20,16 @@ def test_libvirtd_that_ends_since_a_lock_is_held_is_started_again(lab: Lab) -> N
         fcntl.lockf(held, fcntl.LOCK_EX)
         threading.Timer(0.5, fcntl.lockf, (held, fcntl.LOCK_UN)).start()
         host.start_libvirtd()
+    assert host.answers()
+
+
+def test_a_user_that_is_added_to_the_machine_leaves_the_users_of_its_hosts(lab: Lab) -> None:
+    """As the first start of PostgreSQL adds one. The new /etc/passwd replaces a file on which others are mounted."""
+    host, user = lab.hosts[0], "covey-lab"
+    subprocess.run(["useradd", "--system", "--no-create-home", user], check=True)
+    subprocess.run(["userdel", user], check=True)
+    host.kill_libvirtd()
+    host.start_libvirtd()
     assert host.answers()
 
 
