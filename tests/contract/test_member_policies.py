@@ -98,7 +98,7 @@ def test_parallel_rankings_record_every_member(store: Store, hosts: list[str]) -
 def test_member_that_another_request_tells_in_between_stays(
     postgresql_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that finds no group adds it. It takes no group away that appears meanwhile, with its members."""
+    """A request that finds no group adds it. A group that another request adds first keeps its members."""
     connected = engine.connect(postgresql_database)
     store = Store(connected)
     group, first, second = (str(uuid.uuid4()) for _ in range(3))

@@ -24,7 +24,7 @@ from covey.model.flavors import Flavor
 from covey.model.hosts import NewHost
 from covey.model.ids import FlavorId, ImageId
 from covey.model.images import ImageStatus, Visibility
-from covey.model.inventory import Inventory, ResourceClass
+from covey.model.inventory import ResourceClass
 from covey.model.resources import quota_size
 from covey.model.servers import Server
 from covey.model.work import Job, JobKind
@@ -462,9 +462,3 @@ def _cloud(
     for group, option, _ in overrides:  # options belong to the process: unset those of this cloud
         conf.clear_override(option, group)
     return Cloud(Service(app.build(parts)), made, store, connected, time)
-
-
-def a_big_host(name: str, *traits: str, ratio: float = 4.0) -> NewHost:
-    """A host with overcommitted VCPUs."""
-    host = a_host(name, 8, 65536, 1000, *traits)
-    return replace(host, inventories={**host.inventories, ResourceClass.VCPU: Inventory(8, allocation_ratio=ratio)})

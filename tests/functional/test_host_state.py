@@ -270,7 +270,7 @@ def test_failed_host_is_fenced_by_the_command_and_evacuated(
     assert cloud.rows(tables.work) == [], "the job ends when no server is left"
 
 
-def test_each_failure_of_a_host_is_fenced_anew_and_once(build_cloud: BuildCloud, tmp_path: Path) -> None:
+def test_each_failure_of_a_host_is_fenced_once(build_cloud: BuildCloud, tmp_path: Path) -> None:
     """A job that waits for the command may go on in another process. What the first one knows is not believed later."""
     cloud = with_agents(build_cloud, 3)
     server = boot(cloud)

@@ -103,7 +103,7 @@ def test_reading_that_a_later_one_overtook_writes_nothing(nova: NovaService, clo
     assert len(cloud.rows(tables.nova_servers)) == 2
 
 
-def test_group_that_the_ledger_learns_of_meanwhile_fails_no_reading(
+def test_group_added_during_a_reading_does_not_fail_the_reading(
     nova: NovaService, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nova.boot("cn1", GROUP)

@@ -40,11 +40,6 @@ class CallRunner:
         with self._changed:
             return list(self._running.values())
 
-    def is_busy(self, server: str) -> bool:
-        """Return whether a call for the server runs or waits."""
-        with self._changed:
-            return self._is_busy(server)
-
     @contextmanager
     def holding(self, server: str) -> Iterator[bool]:
         """Keep calls away from a server while the block runs; False if one is there already."""

@@ -59,8 +59,3 @@ def dump_guest(guest: Guest) -> dict[str, object]:
     """Return a guest as a JSON document."""
     document: dict[str, object] = msgspec.to_builtins(guest)
     return document
-
-
-def load_guest(document: object) -> Guest:
-    """Return the guest of a JSON document. Raises msgspec.ValidationError."""
-    return msgspec.convert(document, Guest)

@@ -1,4 +1,4 @@
-"""A libvirtd that hangs blocks nobody without limit."""
+"""Opening a connection to a libvirtd that hangs ends within a time limit."""
 
 import threading
 from types import SimpleNamespace

@@ -88,8 +88,10 @@ def _reject_second(tx: Transaction, action: Action) -> None:
     """Raises ActionConflict when an earlier action on the target is unfinished."""
     others = [other.id for other in tx.clustering.actions.unfinished(action.target) if other.id != action.id]
     if others:
-        message = f"The {action.verb} action for target {action.target} conflicts with the following action(s): "
-        raise ActionConflict(message + ",".join(others))
+        raise ActionConflict(
+            f"The {action.verb} action for target {action.target} conflicts with the following action(s): "
+            f"{','.join(others)}"
+        )
 
 
 def _holders(tx: Transaction, action: Action) -> dict[str, str]:

@@ -34,7 +34,9 @@ class SyncReport:
     warnings: tuple[str, ...]
 
 
-_OVERTAKEN = SyncReport({}, 0, ("Another `covey sync nova` began later and has written its reading. Run one of them.",))
+_SUPERSEDED = SyncReport(
+    {}, 0, ("Another `covey sync nova` began later and has written its reading. Run one of them.",)
+)
 
 
 @dataclass(slots=True)
@@ -59,7 +61,7 @@ class NovaSync:
             with self.store.write() as tx:
                 before = tx.nova_mirror.lock_state()
                 if before is not None and before.read_at is not None and before.read_at > began_at:
-                    return _OVERTAKEN
+                    return _SUPERSEDED
                 report = _write(tx, cloud, began_at, groups_before)
                 tx.nova_mirror.set_read(self.nova.url, began_at, changed=report.changes > 0)
         except CoveyError as error:

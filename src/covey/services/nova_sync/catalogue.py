@@ -10,7 +10,7 @@ from covey.model.nova import NovaAggregate, NovaKind
 from covey.storage.nova_catalogue import MirroredAggregate
 from covey.storage.store import Transaction
 
-_NOBODY: frozenset[str] = frozenset()
+_NO_PROJECTS: frozenset[str] = frozenset()
 
 
 def write_aggregates(tx: Transaction, new: Mapping[str, NovaAggregate], now: datetime) -> tuple[int, list[str]]:
@@ -56,6 +56,10 @@ def write_flavors(
     tx.nova_catalogue.put_flavors(changed, now)
     tx.nova_mirror.set_owned(NovaKind.FLAVOR, new.keys())
     stored = tx.nova_catalogue.flavor_access(new.keys())
-    admitted = {key: access.get(key, _NOBODY) for key in new if access.get(key, _NOBODY) != stored.get(key, _NOBODY)}
+    admitted = {
+        key: access.get(key, _NO_PROJECTS)
+        for key in new
+        if access.get(key, _NO_PROJECTS) != stored.get(key, _NO_PROJECTS)
+    }
     tx.nova_catalogue.set_flavor_access(admitted)
     return len(gone) + len({each.id for each in changed} | admitted.keys())
