@@ -13,8 +13,7 @@ from covey.model.clustering.owners import owner_of
 from covey.model.clustering.specs import Binding, Policy, Profile
 from covey.model.errors import CoveyError
 from covey.services.clustering.engine.actions import ActionContext, Outcome
-from covey.services.clustering.engine.group_members import GroupMembers
-from covey.services.clustering.engine.policy_attachments import PolicyAttachments, PolicyGroups
+from covey.services.clustering.engine.policy_attachments import GroupMembers, PolicyAttachments, PolicyGroups
 from tests.build import NOW, an_actor
 from tests.functional.fleets import Cloud
 

@@ -5,13 +5,11 @@ from covey.model.clustering.sizes import Limits
 from covey.ports import Access, Clock, NewUuid
 from covey.services.clustering.engine.actions import ActionHandler, Immediate
 from covey.services.clustering.engine.executor import Executor
-from covey.services.clustering.engine.group_members import GroupMembers
-from covey.services.clustering.engine.health import Check, Recover
 from covey.services.clustering.engine.membership import Membership
 from covey.services.clustering.engine.node_creation import CreateCluster, CreateNode, NodeCreation
 from covey.services.clustering.engine.node_removal import DeleteCluster, DeleteNode, DeleteNodes, NodeRemoval
-from covey.services.clustering.engine.operations import Operations, Reboots
-from covey.services.clustering.engine.policy_attachments import PolicyAttachments, PolicyGroups
+from covey.services.clustering.engine.operations import Check, Operations, Reboots, Recover
+from covey.services.clustering.engine.policy_attachments import GroupMembers, PolicyAttachments, PolicyGroups
 from covey.services.clustering.engine.policy_checks import PolicyChecks
 from covey.services.clustering.engine.profile_servers import ProfileServers
 from covey.services.clustering.engine.scaling import Candidates, Resize, ScaleIn, ScaleOut
