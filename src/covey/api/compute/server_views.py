@@ -14,6 +14,7 @@ from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId
 from covey.model.servers import POWER_STATES, Fault, Server, ServerName
 from covey.ports import Access
+from covey.services.instances import Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +210,17 @@ _LATER: tuple[tuple[Version, str, Callable[[Server], object]], ...] = (
 @lru_cache(maxsize=256)
 def _later(version: Version) -> _Fields:
     return tuple((field, value) for since, field, value in _LATER if version >= since)
+
+
+def show_instance(instance: Instance) -> Json:
+    """Return the placement of an instance; operators see its compute nodes, two of them while it moves."""
+    refusal = instance.refusal
+    return {
+        "server_id": instance.id,
+        "group": instance.group,
+        "placed": instance.is_placed,
+        "refused": None if refusal is None else refusal.message,
+        "refused_at": None if refusal is None else seconds(refusal.at),
+        "reasons": [] if refusal is None else [{"reason": words, "hosts": hosts} for words, hosts in refusal.reasons],
+        **({"hosts": list(instance.hosts)} if instance.hosts else {}),
+    }

@@ -15,9 +15,8 @@ import msgspec
 from covey.api.compute import microversions as mv
 from covey.api.compute import schemas, server_schemas
 from covey.api.compute.identifiers import page_size
-from covey.api.compute.instance_views import show_instance
 from covey.api.compute.placement_explain import show_query
-from covey.api.compute.server_views import ServerView
+from covey.api.compute.server_views import ServerView, show_instance
 from covey.api.requests import Json, Request, limited, read_body, read_query
 from covey.api.times import moment
 from covey.api.validation import is_true

@@ -7,7 +7,6 @@ from importlib.metadata import version
 
 import falcon
 
-from covey.api.dashboard.claims import claims
 from covey.api.dashboard.responses import Body, as_json, send
 from covey.api.metrics import Metrics
 from covey.api.requests import Json, Request, query_lists
@@ -20,6 +19,7 @@ from covey.services.dashboard.fleet_map import FleetMaps, HostDetails
 from covey.services.dashboard.health import Health, HealthChecks
 
 _MAX_CACHED_MAPS = 8  # one for each scope
+_PERCENTILES = {"p50_ms": 0.5, "p99_ms": 0.99}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class HealthPage:
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
         shown = show_health(self.checks.check(req.actor))
-        send(req, resp, as_json(shown | {"claims": claims(self.metrics)}))
+        send(req, resp, as_json(shown | {"claims": _claims(self.metrics)}))
 
 
 def show_host(details: HostDetails) -> Json:
@@ -213,4 +213,16 @@ def _show_misplaced(misplaced: DomainProblems) -> Json:
         "scope": misplaced.scope,
         "no_domain": misplaced.no_domain,
         "ambiguous": [{"name": host, "domains": domains} for host, domains in misplaced.ambiguous],
+    }
+
+
+def _claims(metrics: Metrics) -> Json:
+    """Return requests for servers since the service started: their number, statuses, conflicts and latency."""
+    creation = metrics.route("compute", "/v2.1/servers", "POST")
+    latency = {name: creation.percentile_s(share) for name, share in _PERCENTILES.items()}
+    return {
+        "requests": sum(creation.statuses.values()),
+        "statuses": creation.statuses,
+        "claim_conflicts": metrics.claim_conflicts(),
+        **{name: None if seconds is None else seconds * 1000 for name, seconds in latency.items()},
     }
