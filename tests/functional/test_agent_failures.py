@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import HypervisorFault, HypervisorLost, Observed, OutcomeUnknown
+from covey.agent.hypervisor import HypervisorFault, HypervisorLost, ObservedGuest, OutcomeUnknown
 from covey.agent.image_cache import ImageCache
 from covey.agent.lifecycle import Agent, AgentSettings
 from covey.agent.self_fencing import SelfFencing
@@ -262,7 +262,7 @@ class Unreliable(Simulated):
     def settle(self) -> None:
         self._fail_if_away()
 
-    def observed(self) -> list[Observed]:
+    def observed(self) -> list[ObservedGuest]:
         self._fail_if_away()
         return super().observed()
 

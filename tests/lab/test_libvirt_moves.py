@@ -148,7 +148,7 @@ def test_a_move_of_a_guest_that_may_have_arrived_alive_is_unknown_until_the_host
     source.power(guest.id, "stop_hard", EPOCH)
     host.cut()
     try:
-        with pytest.raises(Refused, match="cannot be told") as refused:
+        with pytest.raises(Refused, match="It is unknown where") as refused:
             source.migrate(guest, address, EPOCH, live=True)
     finally:
         host.mend()

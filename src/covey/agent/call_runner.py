@@ -16,8 +16,8 @@ class CallRunner:
         self._run = run
         self._size = size
         self._waiting: list[tuple[Call, float]] = []  # with the time of submission
-        self._running: dict[str, Call] = {}  # by what they exclude: other calls of the server
-        self._held: set[str] = set()  # servers that no call may touch
+        self._running: dict[str, Call] = {}  # by key: calls with one key exclude each other
+        self._held: set[str] = set()  # servers whose calls wait
         self._changed = threading.Condition()
         for number in range(size):
             threading.Thread(target=self._work, name=f"covey-call-{number}", daemon=True).start()
@@ -91,5 +91,5 @@ class CallRunner:
 
 
 def _excluded(call: Call) -> str:
-    """Return what one call at a time may have: the server, or nothing that others need."""
+    """Return the key that one call at a time may have: the server, or an own key for a call that only reads."""
     return f"call {call.id}" if call.only_reads else call.server

@@ -1,4 +1,4 @@
-"""A second process that fences the host if the agent hangs, or dies and no other one takes over in time."""
+"""A second process that stops the guests if the agent hangs, or dies and no other agent starts in time."""
 
 import os
 import select
@@ -21,7 +21,7 @@ _DISMISSED = b"."
 
 @dataclass(frozen=True, slots=True)
 class Guardian:
-    """The agent's end of the pipe. The other end reads that the agent died when it closes without a word."""
+    """The agent's end of the pipe. If it closes without a message, the agent has died."""
 
     descriptor: int
 
@@ -43,14 +43,14 @@ def start_guardian(state: StateDirectory, limit_s: float, hypervisor: Callable[[
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     try:
-        _Watch(agent, reading, state, limit_s, hypervisor).run()
+        _Watchdog(agent, reading, state, limit_s, hypervisor).run()
     finally:
         os._exit(0)
 
 
 @dataclass(slots=True)
-class _Watch:
-    """What the guardian does: it looks at the last contact that any agent of the host has stored."""
+class _Watchdog:
+    """What the guardian does: it reads the last contact that any agent of the host has stored."""
 
     agent: int  # its process
     pipe: int
@@ -74,7 +74,7 @@ class _Watch:
                 if self.state.holder() not in {None, self.agent}:  # the next agent has its own guardian
                     return
             if not self._is_over():
-                self._relent()
+                self._cancel()
             elif self._fence() and not agent_lives:
                 return
 
@@ -82,7 +82,7 @@ class _Watch:
         contact = self.state.last_contact()
         return contact is not None and boot_time_s() >= contact + self.limit_s
 
-    def _relent(self) -> None:
+    def _cancel(self) -> None:
         """Leave the guests to the agent, which has contact again."""
         if self._fencing is not None:
             self._fencing.cancel()

@@ -23,14 +23,14 @@ class LeaseLost(HypervisorFault):
 
 
 class OutcomeUnknown(HypervisorFault):
-    """Whether the operation succeeded cannot be told now. It counts neither as done nor as failed, and is repeated."""
+    """Whether the operation succeeded is unknown. It counts neither as done nor as failed, and is repeated."""
 
 
 class HypervisorLost(OutcomeUnknown):
-    """The host's hypervisor went away during the operation. What it had begun may go on, or be undone."""
+    """The connection to the host's hypervisor broke during the operation, which may complete or be undone."""
 
 
-class Observed(NamedTuple):
+class ObservedGuest(NamedTuple):
     """A guest that Covey defined on this host, by its metadata, in any power state."""
 
     id: str
@@ -57,7 +57,7 @@ class Hypervisor(Protocol):
     `progress` and `abort` are called while `migrate` of the same guest runs in another thread. Every verb is
     idempotent: the agent repeats it after a crash. `epoch` is that of the caller's lease; a guest keeps the largest one
     in its metadata. A verb with a smaller epoch raises LeaseLost and does nothing. Every method raises HypervisorFault.
-    A verb that failed has left the guest as it was; one that cannot promise this raises OutcomeUnknown.
+    A verb that fails leaves the guest as it was, or raises OutcomeUnknown.
     """
 
     @property
@@ -80,7 +80,7 @@ class Hypervisor(Protocol):
     def traits(self) -> frozenset[str]:
         """Return the host's traits, in the names of os-traits."""
 
-    def observed(self) -> list[Observed]:
+    def observed(self) -> list[ObservedGuest]:
         """Return all guests that Covey defined on this host, those that do not run among them."""
 
     def stored(self) -> frozenset[str]:

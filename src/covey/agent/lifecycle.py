@@ -1,4 +1,4 @@
-"""The life of an agent: it registers, reconciles, reports up and carries out calls; after a loss of contact, again."""
+"""The life of an agent: it registers, reconciles, reports up and takes calls; after a loss of contact, again."""
 
 import threading
 import time
@@ -42,7 +42,7 @@ class AgentSettings:
     poll_wait_s: int = 25
     power_sync_s: float = 30.0
     stop_timeout_s: float = 10.0
-    machine_id: str | None = None  # tells the machines apart that have one host name by mistake
+    machine_id: str | None = None  # distinguishes machines that have the same host name by mistake
 
 
 class AgentCrashed(Exception):
@@ -82,7 +82,7 @@ class Agent:
         self._up = threading.Event()  # calls are taken
         self._lost = threading.Event()  # the host must be reconciled
         self._awake = threading.Event()
-        self._beating = threading.Lock()  # a heartbeat tells the state of its moment
+        self._beating = threading.Lock()  # state changes wait for a heartbeat in progress
         self._epochs: dict[str, int] = {}  # the largest of each server; the oldest go
         self._synced_at = 0.0
         self._has_crashed = False
@@ -234,7 +234,7 @@ class Agent:
             try:
                 calls = self._service.calls(self._settings.poll_wait_s, min(room, _MAX_CALLS_PER_POLL))
             except _FROM_SERVICE as error:
-                log.warning("agent.no_calls", reason=str(error))
+                log.warning("agent.calls_not_polled", reason=str(error))
                 backoff.wait()
             else:
                 backoff.reset()
@@ -253,7 +253,7 @@ class Agent:
             event.info("call.dropped", reason=lost.message)
             self._reports.abandon(call)
         except OutcomeUnknown as unknown:  # the lease ends, and the agent takes the call again
-            event.warning("call.unresolved", reason=unknown.message)
+            event.warning("call.outcome_unknown", reason=unknown.message)
             self._reports.abandon(call)
             if isinstance(unknown, HypervisorLost):
                 self._lose()
@@ -268,7 +268,7 @@ class Agent:
             self._reports.end(call, result=result)
 
     def _is_outdated(self, call: Call) -> bool:
-        """Whether the agent has seen a newer lease of the server. The hypervisor forgets it with the guest."""
+        """Whether the agent has seen a newer lease of the server. The hypervisor loses the epoch with the guest."""
         if call.only_reads:
             return False
         newest = max(call.epoch, self._epochs.pop(call.server, call.epoch))
@@ -278,7 +278,7 @@ class Agent:
         return call.epoch < newest
 
     def _leave(self) -> None:
-        """End without touching guests. They run on, so the service may no longer take the host for fenced."""
+        """End without touching guests. They run on, so a last registration ends the host's self-fencing lease."""
         self._up.clear()
         ended = self._runner.drain(self._settings.stop_timeout_s)
         log.info("agent.stopping", calls_left=0 if ended else len(self._runner.running()))
@@ -288,7 +288,7 @@ class Agent:
                     self._register(None)
                 self._fencing.disarm()
             except (HypervisorFault, *_FROM_SERVICE) as error:
-                log.warning("agent.left_silently", reason=str(error))
+                log.warning("agent.stop_not_reported", reason=str(error))
 
     def _start(self, target: Callable[[], None], name: str) -> None:
         """Start a thread. An unexpected error in it ends the agent, rather than leaving it without a part."""

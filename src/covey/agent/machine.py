@@ -1,4 +1,4 @@
-"""What tells a machine from another one with the same host name."""
+"""The id of a machine: two machines with the same host name have different ids."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ _ID_FILES = (Path("/etc/machine-id"), Path("/sys/class/dmi/id/product_uuid"))  #
 
 
 def machine_id(files: Sequence[Path] = _ID_FILES) -> str | None:
-    """Return an id of this machine that tells nothing else of it; None if it has none."""
+    """Return an id of this machine, as a hash; None if it has none."""
     known = [text for file in files if (text := _read(file))]
     return hashlib.sha256("\n".join(known).encode()).hexdigest() if known else None
 

@@ -1,4 +1,4 @@
-"""Tells the service of guests that ended, crashed or started by themselves."""
+"""Reports guests that ended, crashed or started by themselves to the service."""
 
 import threading
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from covey.agent.hypervisor import Hypervisor, Observed
-from covey.agent.service_api import Expected, PowerEvent, ServiceApi
+from covey.agent.hypervisor import Hypervisor, ObservedGuest
+from covey.agent.service_api import ExpectedServer, PowerEvent, ServiceApi
 
 _AFTER_S = (0.0, 2.0, 10.0, 30.0)  # the service ignores an event while the server has a task
 _RUNS = {"running", "paused", "starting"}
@@ -45,8 +45,8 @@ class PowerReports:
             self._pending[server] = _Pending(time.monotonic(), is_missing)
         self.wake()
 
-    def observe(self) -> list[Observed]:
-        """Return all guests, and note every one whose power is not as it was, in case that an event was lost.
+    def observe(self) -> list[ObservedGuest]:
+        """Return all guests, and report every one whose power has changed: its event may be lost.
 
         Raises HypervisorFault.
         """
@@ -62,7 +62,7 @@ class PowerReports:
             self.wake()
         return observed
 
-    def confirm(self, observed: Sequence[Observed]) -> None:
+    def confirm(self, observed: Sequence[ObservedGuest]) -> None:
         """Compare guests whose events are sent with the service's rows, and report again what does not agree.
 
         Raises what the service's API raises.
@@ -100,18 +100,18 @@ class PowerReports:
             yield [server for server in servers if stack.enter_context(self.holding(server))]
 
     def _send(self, due: Mapping[str, bool], now: float) -> None:
-        observed = {server: Observed(server, "shutdown", 0) for server, is_missing in due.items() if is_missing}
+        observed = {server: ObservedGuest(server, "shutdown", 0) for server, is_missing in due.items() if is_missing}
         observed |= {guest.id: guest for guest in self.hypervisor.observed() if guest.power != "starting"}
-        told = due.keys() - self.fenced()  # looked up last: each is remembered before it is stopped
-        events = [PowerEvent(*observed[server]) for server in sorted(told & observed.keys())]
+        reported = due.keys() - self.fenced()  # looked up last: each is remembered before it is stopped
+        events = [PowerEvent(*observed[server]) for server in sorted(reported & observed.keys())]
         if events:
             self.service.events(events)
         with self._lock:
-            for server in told:
+            for server in reported:
                 self._count(server, now, is_here=server in observed)
 
     def _count(self, server: str, now: float, *, is_here: bool) -> None:
-        """Plan the next event of a guest, or forget it."""
+        """Schedule the next event of a guest, or drop it."""
         pending = self._pending.get(server)
         if pending is None or pending.due > now:  # it changed again
             return
@@ -124,6 +124,6 @@ class PowerReports:
             pending.due = now + _AFTER_S[pending.sent]
 
 
-def _is_settled(row: Expected) -> bool:
+def _is_settled(row: ExpectedServer) -> bool:
     """Whether the service takes power events of a server: no call has it."""
     return row.task is None and row.place == "here"

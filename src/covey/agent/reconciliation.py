@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import Observed
-from covey.agent.service_api import Expected
+from covey.agent.hypervisor import ObservedGuest
+from covey.agent.service_api import ExpectedServer
 
 _LAST_EPOCH = 2**63 - 1  # a deleted server gets no calls any more
 
 
-class Remedy(StrEnum):
+class RepairAction(StrEnum):
     """What to do about a guest."""
 
     START = "start"  # it should run, and does not
-    REPORT = "report"  # the service learns its power state
-    DETACH = "detach"  # it lives elsewhere, or is shelved: its data stays
+    REPORT = "report"  # send its power state to the service
+    DETACH = "detach"  # it is on another host, or shelved: its data stays
     DESTROY = "destroy"  # it is deleted, or its data here is stale
 
 
@@ -24,7 +24,7 @@ class Remedy(StrEnum):
 class Repair:
     """One guest, and what to do about it."""
 
-    remedy: Remedy
+    action: RepairAction
     server: str
     epoch: int
     power: str = "shutdown"  # as observed
@@ -42,14 +42,16 @@ class ForeignService(Exception):
         )
 
 
-def find_orphans(observed: Sequence[Observed], expected: Sequence[Expected]) -> list[str]:
+def find_orphans(observed: Sequence[ObservedGuest], expected: Sequence[ExpectedServer]) -> list[str]:
     """Return the guests that the service does not have on this host."""
     known = {each.guest.id for each in expected}
     return [guest.id for guest in observed if guest.id not in known]
 
 
-def find_leftovers(stored: Iterable[str], observed: Sequence[Observed], expected: Sequence[Expected]) -> list[str]:
-    """Return the servers whose data is here, and nothing else of them."""
+def find_leftovers(
+    stored: Iterable[str], observed: Sequence[ObservedGuest], expected: Sequence[ExpectedServer]
+) -> list[str]:
+    """Return the servers that have data here, and neither a guest nor a row of the service."""
     known = {guest.id for guest in observed} | {each.guest.id for each in expected}
     return sorted(set(stored) - known)
 
@@ -59,16 +61,18 @@ def cleanups(places: Mapping[str, str], epochs: Mapping[str, int], *, shares_dis
 
     `epochs` are the newest that the host had seen before the service was asked for the places.
     """
-    found = [Repair(Remedy.DESTROY, server, _LAST_EPOCH) for server, place in places.items() if place == "deleted"]
+    found = [
+        Repair(RepairAction.DESTROY, server, _LAST_EPOCH) for server, place in places.items() if place == "deleted"
+    ]
     if not shares_disks:  # an older copy; a newer call of the server goes first
         stale = (server for server, place in places.items() if place == "elsewhere")
-        found += [Repair(Remedy.DESTROY, server, epochs.get(server, 0)) for server in stale]
+        found += [Repair(RepairAction.DESTROY, server, epochs.get(server, 0)) for server in stale]
     return found
 
 
 def repairs(
-    observed: Sequence[Observed],
-    expected: Sequence[Expected],
+    observed: Sequence[ObservedGuest],
+    expected: Sequence[ExpectedServer],
     places: Mapping[str, str],
     *,
     resumed: Collection[str] | None,
@@ -89,26 +93,26 @@ def repairs(
     return [repair for repair in found if repair is not None]
 
 
-def removals(observed: Sequence[Observed], places: Mapping[str, str], *, shares_disks: bool) -> list[Repair]:
+def removals(observed: Sequence[ObservedGuest], places: Mapping[str, str], *, shares_disks: bool) -> list[Repair]:
     """Return what removes guests that do not belong here. One that the service does not know is left alone."""
     known = [guest for guest in observed if places.get(guest.id, "unknown") != "unknown"]
     found = (_orphan(guest, places[guest.id], shares_disks=shares_disks) for guest in known)
     return [repair for repair in found if repair is not None]
 
 
-def _orphan(guest: Observed, place: str, *, shares_disks: bool) -> Repair | None:
+def _orphan(guest: ObservedGuest, place: str, *, shares_disks: bool) -> Repair | None:
     match place:
         case "deleted":
-            return Repair(Remedy.DESTROY, guest.id, guest.epoch)
+            return Repair(RepairAction.DESTROY, guest.id, guest.epoch)
         case "elsewhere" if not shares_disks:  # it runs from another disk
-            return Repair(Remedy.DESTROY, guest.id, guest.epoch)
+            return Repair(RepairAction.DESTROY, guest.id, guest.epoch)
         case "elsewhere" | "shelved" | "unknown":
-            return Repair(Remedy.DETACH, guest.id, guest.epoch)
-        case _:  # it has come here in the meantime
+            return Repair(RepairAction.DETACH, guest.id, guest.epoch)
+        case _:  # it has arrived since
             return None
 
 
-def _own(server: Expected, guest: Observed | None, resumed: Collection[str] | None) -> Repair | None:
+def _own(server: ExpectedServer, guest: ObservedGuest | None, resumed: Collection[str] | None) -> Repair | None:
     if server.task is not None or server.place != "here":
         return None
     wanted, power = server.guest.power, "shutdown" if guest is None else guest.power
@@ -116,5 +120,5 @@ def _own(server: Expected, guest: Observed | None, resumed: Collection[str] | No
         return None
     epoch = server.epoch if guest is None else max(server.epoch, guest.epoch)
     start = wanted == "running" and power != "paused" and (resumed is None or server.guest.id in resumed)
-    remedy = Remedy.START if start else Remedy.REPORT
-    return Repair(remedy, server.guest.id, epoch, power, guest is None, server.guest)
+    action = RepairAction.START if start else RepairAction.REPORT
+    return Repair(action, server.guest.id, epoch, power, guest is None, server.guest)

@@ -8,9 +8,9 @@ import structlog
 
 from covey.agent import reconciliation
 from covey.agent.call_runner import CallRunner
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, Observed
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, ObservedGuest
 from covey.agent.power_reports import PowerReports
-from covey.agent.reconciliation import Remedy, Repair
+from covey.agent.reconciliation import Repair, RepairAction
 from covey.agent.self_fencing import SelfFencing
 from covey.agent.service_api import ServiceApi
 from covey.agent.verbs import Verbs
@@ -22,7 +22,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """Carries out what reconciliation decides. Calls keep their servers; the others wait."""
+    """Carries out what reconciliation decides, except for servers with a running call."""
 
     service: ServiceApi
     hypervisor: Hypervisor
@@ -39,7 +39,7 @@ class Repairs:
 
         Raises HypervisorFault if an orphan could not be removed, ForeignService, and what the service's API raises.
         """
-        observed = self.hypervisor.observed()  # first: the service knows of each of them by now
+        observed = self.hypervisor.observed()  # before the servers: the service then has the row of each guest
         expected = self.service.servers()
         orphan_ids = reconciliation.find_orphans(observed, expected)
         leftovers = reconciliation.find_leftovers(self.hypervisor.stored(), observed, expected)
@@ -64,7 +64,7 @@ class Repairs:
         self.power.observe()
         self.fencing.forget()
 
-    def sweep(self, observed: Sequence[Observed]) -> None:
+    def sweep(self, observed: Sequence[ObservedGuest]) -> None:
         """Remove guests, and data on local disks, that the service has elsewhere: what an operation has left.
 
         The service is asked about a guest until it has it here, and again after each change of its epoch. The next
@@ -95,25 +95,25 @@ class Repairs:
         with self.runner.holding(repair.server) as free:
             if not free:
                 return None
-            log.info("agent.repairs", server=repair.server, remedy=repair.remedy)
+            log.info("agent.repairs", server=repair.server, action=repair.action)
             try:
                 self._apply(repair)
             except LeaseLost:  # a newer call has been here
                 return None
             except HypervisorFault as fault:
-                log.warning("agent.repair_failed", server=repair.server, remedy=repair.remedy, reason=fault.message)
-                if repair.remedy is not Remedy.START:
+                log.warning("agent.repair_failed", server=repair.server, action=repair.action, reason=fault.message)
+                if repair.action is not RepairAction.START:
                     return fault
                 self.power.changed(repair.server, "shutdown", is_missing=repair.is_missing)
         return None
 
     def _apply(self, repair: Repair) -> None:
-        match repair.remedy:
-            case Remedy.DESTROY:
+        match repair.action:
+            case RepairAction.DESTROY:
                 self.hypervisor.destroy(repair.server, repair.epoch)
-            case Remedy.DETACH:
+            case RepairAction.DETACH:
                 self.hypervisor.detach(repair.server, repair.epoch)
-            case Remedy.REPORT:
+            case RepairAction.REPORT:
                 self.power.changed(repair.server, repair.power, is_missing=repair.is_missing)
-            case Remedy.START if repair.guest is not None:
+            case RepairAction.START if repair.guest is not None:
                 self.verbs.spawn(repair.guest, repair.epoch)

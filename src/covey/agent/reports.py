@@ -44,7 +44,7 @@ class Reports:
         self._deliver(call, "done" if error is None else "failed", result=result, error=error)
 
     def abandon(self, call: Call) -> None:
-        """Renew a call no more."""
+        """Stop renewing a call."""
         with self._lock:
             self._calls.pop((call.id, call.epoch), None)
             self._renewed.pop((call.id, call.epoch), None)

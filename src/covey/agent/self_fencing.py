@@ -7,13 +7,13 @@ from concurrent.futures import TimeoutError as TookTooLong
 
 import structlog
 
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, Observed
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, ObservedGuest
 from covey.agent.state_directory import StateDirectory, boot_time_s
 
 log = structlog.get_logger()
 
 _CHECK_INTERVAL_S = 0.2
-_HYPERVISOR_TIMEOUT_S = 2.0  # with the hypervisor; the service grants 10 s in all
+_HYPERVISOR_TIMEOUT_S = 2.0  # for the hypervisor; the service allows 10 s in all
 _AT_ONCE = 16
 _MAY_RUN = {"running", "paused", "starting"}
 
@@ -48,7 +48,7 @@ class SelfFencing:
 
     @property
     def is_engaged(self) -> bool:
-        """Whether the agent has given its guests up, until it has reconciled with the service."""
+        """Whether the time is over; until the agent has reconciled with the service."""
         return self._engaged.is_set()
 
     @property
@@ -85,9 +85,9 @@ class SelfFencing:
                     self._stop_guests()
 
     def release(self) -> None:
-        """Let guests run again. The caller has the service's answer, and knows which.
+        """Let guests run again. The caller has contact with the service, and starts only those that belong here.
 
-        Raises HypervisorFault if the hypervisor may still stop one that was asked of it earlier.
+        Raises HypervisorFault while an earlier request to stop guests is unanswered.
         """
         with self._pass:
             if self.is_engaged:
@@ -97,7 +97,7 @@ class SelfFencing:
                 log.info("fencing.released")
 
     def cancel(self) -> None:
-        """Stop nothing more, not even what was asked of a hypervisor that has not answered yet."""
+        """Stop no more guests, also when a hypervisor answers an earlier request only now."""
         self._engaged.clear()
 
     def resumed(self) -> frozenset[str]:
@@ -155,8 +155,8 @@ class SelfFencing:
         with self._remembering:
             self._state.save_fenced(self._state.fenced() | set(servers))
 
-    def _stop(self, guest: Observed) -> HypervisorFault | None:
-        if not self.is_engaged or not self._is_over():  # the hypervisor has taken its time to answer
+    def _stop(self, guest: ObservedGuest) -> HypervisorFault | None:
+        if not self.is_engaged or not self._is_over():  # since the hypervisor was asked
             return None
         try:
             self._hypervisor.power(guest.id, "stop_hard", guest.epoch)
@@ -177,7 +177,7 @@ class SelfFencing:
 
 
 def _started(task: Callable[[], None]) -> Future[None]:
-    """Run a task in a daemon thread, which does not keep a process from its end."""
+    """Run a task in a daemon thread, so that it does not delay the end of the process."""
     future: Future[None] = Future()
 
     def run() -> None:

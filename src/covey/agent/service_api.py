@@ -20,11 +20,11 @@ T = TypeVar("T")
 _TIMEOUT_S = 10.0
 _POLL_MARGIN_S = 10.0
 _IMAGE_TIMEOUT_S = 60.0  # without a byte
-_IMAGE_WAITS_S = (1, 2, 5, 10, 10, 10, 10, 10)  # while the service sends images to others
+_IMAGE_WAITS_S = (1, 2, 5, 10, 10, 10, 10, 10)  # while the service sends images to other agents
 _CHUNK_BYTES = 1 << 20
 _MAX_RESULT = 1 << 20  # characters, the last ones
 _MAX_ERROR = 4000
-_MAX_STRAYS = 1000  # of one request, whose size is limited
+_MAX_ORPHANS = 1000  # of one request, whose size is limited
 _RETRY = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 
 
@@ -45,7 +45,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedServer:
     """A server that the service has on this host. An open task, or a place other than "here", means work under way."""
 
     guest: Guest
@@ -90,7 +90,7 @@ class _Calls:
 
 @dataclass(frozen=True, slots=True)
 class _Servers:
-    servers: tuple[Expected, ...]
+    servers: tuple[ExpectedServer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class ServiceApi:
     def heartbeat(self, state: str) -> Registration:
         return self._ask("PUT", "/heartbeat", {"state": state}, Registration)
 
-    def servers(self) -> tuple[Expected, ...]:
+    def servers(self) -> tuple[ExpectedServer, ...]:
         """Return the servers that may or should be on this host."""
         return self._ask("GET", "/servers", None, _Servers).servers
 
@@ -135,7 +135,7 @@ class ServiceApi:
 
         "here", "leaving", "arriving"; "elsewhere" on another host; "shelved" on none; "deleted"; "unknown".
         """
-        pages = [servers[start : start + _MAX_STRAYS] for start in range(0, len(servers), _MAX_STRAYS)]
+        pages = [servers[start : start + _MAX_ORPHANS] for start in range(0, len(servers), _MAX_ORPHANS)]
         found = [self._ask("POST", "/orphans", {"servers": list(page)}, _Places) for page in pages]
         return {each.id: each.place for page in found for each in page.servers}
 
@@ -175,7 +175,7 @@ class ServiceApi:
             yield self._chunks(response)
 
     def _image(self, path: str) -> requests.Response:
-        """Return the response to a download, once the service has time for it."""
+        """Return the response to a download, once the service can send it."""
         for wait_s in (*_IMAGE_WAITS_S, None):
             response = self.transport.request("GET", path, timeout_s=_IMAGE_TIMEOUT_S, stream=True)
             if response.status_code != HTTPStatus.SERVICE_UNAVAILABLE or wait_s is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import HypervisorFault, LeaseLost, Observed, Progress
+from covey.agent.hypervisor import HypervisorFault, LeaseLost, ObservedGuest, Progress
 from covey.agent.simulated_world import World
 
 SHARED = ""  # the host of a disk that all hosts share
@@ -65,9 +65,9 @@ class Simulated:
     def traits(self) -> frozenset[str]:
         return frozenset()
 
-    def observed(self) -> list[Observed]:
+    def observed(self) -> list[ObservedGuest]:
         rows = self.world.read("SELECT server, power, epoch FROM guests WHERE host = ?", self.host)
-        return [Observed(row["server"], row["power"], row["epoch"]) for row in rows]
+        return [ObservedGuest(row["server"], row["power"], row["epoch"]) for row in rows]
 
     def stored(self) -> frozenset[str]:
         rows = self.world.read("SELECT server FROM disks WHERE host = ?", self._disk_host)

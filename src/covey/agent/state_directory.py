@@ -1,4 +1,4 @@
-"""What an agent keeps on its host between two runs: its lock, its last contact, and the guests that it has fenced."""
+"""What an agent keeps on its host between two runs: its lock, its last contact, and the guests that it has stopped."""
 
 import fcntl
 import os
@@ -61,7 +61,7 @@ class StateDirectory:
         return None
 
     def save_contact(self, at_s: float) -> None:
-        """Remember when the service was last asked with success, by the clock of this boot."""
+        """Store the time of the last request that the service answered, by the clock of this boot."""
         self._write("contact.json", {"boot": _boot_id(), "at_s": at_s})
 
     def last_contact(self) -> float | None:
@@ -70,11 +70,11 @@ class StateDirectory:
         return float(found["at_s"]) if found.get("boot") == _boot_id() and "at_s" in found else None
 
     def forget_contact(self) -> None:
-        """Forget the contact of an agent that has left in agreement with the service."""
+        """Delete the contact of an agent whose stop the service has recorded."""
         (self.path / "contact.json").unlink(missing_ok=True)
 
     def save_fenced(self, servers: Collection[str]) -> None:
-        """Remember the guests that self-fencing has stopped, which start again if they still belong here."""
+        """Store the guests that self-fencing has stopped: they start again if they still belong here."""
         self._write("fenced.json", {"servers": sorted(servers)})
 
     def fenced(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Guests and calls with good defaults."""
 
 from covey.agent.guests import Guest, GuestFlavor, GuestImage
-from covey.agent.service_api import Call, Expected
+from covey.agent.service_api import Call, ExpectedServer
 
 
 def a_guest(server: str = "s1", *, power: str = "running", image: GuestImage | None = None) -> Guest:
@@ -23,5 +23,5 @@ def a_call(number: int = 1, server: str = "s1", verb: str = "spawn", epoch: int 
 
 def expected(
     server: str = "s1", *, power: str = "running", epoch: int = 1, task: str | None = None, place: str = "here"
-) -> Expected:
-    return Expected(a_guest(server, power=power), epoch, task, place)
+) -> ExpectedServer:
+    return ExpectedServer(a_guest(server, power=power), epoch, task, place)

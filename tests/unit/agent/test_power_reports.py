@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from covey.agent import power_reports
-from covey.agent.hypervisor import Observed
+from covey.agent.hypervisor import ObservedGuest
 from covey.agent.power_reports import PowerReports
-from covey.agent.service_api import Expected, PowerEvent, ServiceApi
+from covey.agent.service_api import ExpectedServer, PowerEvent, ServiceApi
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
 from covey.agent.transport import PlainTransport, ServiceUnavailable
@@ -22,9 +22,9 @@ class Recorder(ServiceApi):
 
     sent: list[PowerEvent] = field(default_factory=list)
     is_away: list[bool] = field(default_factory=list)
-    rows: list[Expected] = field(default_factory=list)
+    rows: list[ExpectedServer] = field(default_factory=list)
 
-    def servers(self) -> tuple[Expected, ...]:
+    def servers(self) -> tuple[ExpectedServer, ...]:
         return tuple(self.rows)
 
     def events(self, events: Sequence[PowerEvent]) -> None:
@@ -140,7 +140,7 @@ def test_an_event_that_comes_during_a_comparison_is_not_undone_by_it(
     host.reports.observe()
     older = host.hypervisor.observed()
 
-    def observed() -> list[Observed]:
+    def observed() -> list[ObservedGuest]:
         host.hypervisor.world.set_power("s1", "crashed")
         host.reports.changed("s1", "crashed")
         return older
@@ -152,7 +152,7 @@ def test_an_event_that_comes_during_a_comparison_is_not_undone_by_it(
 
 
 def test_an_event_is_repeated_until_the_row_of_the_service_agrees(host: Host) -> None:
-    def sent_after_confirmation(*rows: Expected) -> int:
+    def sent_after_confirmation(*rows: ExpectedServer) -> int:
         """Return how many events the service gets once all of the first ones are sent."""
         host.service.rows[:] = rows
         host.service.sent.clear()

@@ -2,111 +2,123 @@
 
 import pytest
 
-from covey.agent.hypervisor import Observed
-from covey.agent.reconciliation import ForeignService, Remedy, cleanups, find_leftovers, find_orphans, removals, repairs
-from covey.agent.service_api import Expected
+from covey.agent.hypervisor import ObservedGuest
+from covey.agent.reconciliation import (
+    ForeignService,
+    RepairAction,
+    cleanups,
+    find_leftovers,
+    find_orphans,
+    removals,
+    repairs,
+)
+from covey.agent.service_api import ExpectedServer
 from tests.unit.agent.build import expected
 
 
-def remedies(
-    observed: list[Observed],
-    servers: list[Expected],
+def actions(
+    observed: list[ObservedGuest],
+    servers: list[ExpectedServer],
     places: dict[str, str] | None = None,
     *,
     resumed: frozenset[str] | None = frozenset(),
     shares_disks: bool = True,
 ) -> dict[str, str]:
     found = repairs(observed, servers, places or {}, resumed=resumed, shares_disks=shares_disks)
-    return {repair.server: repair.remedy for repair in found}
+    return {repair.server: repair.action for repair in found}
 
 
 def test_a_guest_that_runs_as_it_should_is_adopted_without_a_repair() -> None:
-    assert remedies([Observed("s1", "running", 3)], [expected()]) == {}
+    assert actions([ObservedGuest("s1", "running", 3)], [expected()]) == {}
 
 
 def test_a_stopped_guest_of_a_stopped_server_needs_no_repair() -> None:
-    assert remedies([Observed("s1", "shutdown", 3)], [expected(power="shutdown")]) == {}
+    assert actions([ObservedGuest("s1", "shutdown", 3)], [expected(power="shutdown")]) == {}
 
 
 @pytest.mark.parametrize("power", ["shutdown", "crashed", "paused"])
 def test_a_guest_that_should_run_and_does_not_is_reported(power: str) -> None:
-    (repair,) = repairs([Observed("s1", power, 3)], [expected()], {}, resumed=frozenset(), shares_disks=True)
-    assert (repair.remedy, repair.power) == (Remedy.REPORT, power)
+    (repair,) = repairs([ObservedGuest("s1", power, 3)], [expected()], {}, resumed=frozenset(), shares_disks=True)
+    assert (repair.action, repair.power) == (RepairAction.REPORT, power)
 
 
 def test_a_guest_that_should_run_and_is_missing_is_reported_as_shut_down() -> None:
     (repair,) = repairs([], [expected()], {}, resumed=frozenset(), shares_disks=True)
-    assert (repair.remedy, repair.power) == (Remedy.REPORT, "shutdown")
+    assert (repair.action, repair.power) == (RepairAction.REPORT, "shutdown")
 
 
 def test_the_option_to_resume_starts_every_guest_that_should_run() -> None:
-    seen = [Observed("s1", "shutdown", 3), Observed("s2", "crashed", 3)]
-    assert remedies(seen, [expected("s1"), expected("s2"), expected("s3")], resumed=None) == {
-        "s1": Remedy.START,
-        "s2": Remedy.START,
-        "s3": Remedy.START,
+    seen = [ObservedGuest("s1", "shutdown", 3), ObservedGuest("s2", "crashed", 3)]
+    assert actions(seen, [expected("s1"), expected("s2"), expected("s3")], resumed=None) == {
+        "s1": RepairAction.START,
+        "s2": RepairAction.START,
+        "s3": RepairAction.START,
     }
 
 
 def test_self_fenced_guests_start_again_and_others_do_not() -> None:
-    seen = [Observed("s1", "shutdown", 3), Observed("s2", "shutdown", 3)]
+    seen = [ObservedGuest("s1", "shutdown", 3), ObservedGuest("s2", "shutdown", 3)]
     servers = [expected("s1"), expected("s2")]
-    assert remedies(seen, servers, resumed=frozenset({"s1"})) == {"s1": Remedy.START, "s2": Remedy.REPORT}
+    assert actions(seen, servers, resumed=frozenset({"s1"})) == {"s1": RepairAction.START, "s2": RepairAction.REPORT}
 
 
 def test_a_guest_that_runs_while_its_server_is_stopped_is_reported_and_not_started() -> None:
     (repair,) = repairs(
-        [Observed("s1", "running", 3)], [expected(power="shutdown")], {}, resumed=None, shares_disks=True
+        [ObservedGuest("s1", "running", 3)], [expected(power="shutdown")], {}, resumed=None, shares_disks=True
     )
-    assert (repair.remedy, repair.power) == (Remedy.REPORT, "running")
+    assert (repair.action, repair.power) == (RepairAction.REPORT, "running")
 
 
 @pytest.mark.parametrize(
     "server", [expected(task="powering-on"), expected(place="arriving"), expected(place="leaving")]
 )
-def test_servers_with_work_under_way_are_left_to_their_calls(server: Expected) -> None:
-    assert remedies([Observed("s1", "shutdown", 3)], [server], resumed=None) == {}
-    assert remedies([], [server], resumed=None) == {}
+def test_servers_with_work_under_way_are_left_to_their_calls(server: ExpectedServer) -> None:
+    assert actions([ObservedGuest("s1", "shutdown", 3)], [server], resumed=None) == {}
+    assert actions([], [server], resumed=None) == {}
 
 
 def test_a_repair_carries_the_larger_epoch() -> None:
     for observed_epoch, epoch in ((3, 7), (7, 3)):
         (repair,) = repairs(
-            [Observed("s1", "shutdown", observed_epoch)], [expected(epoch=epoch)], {}, resumed=None, shares_disks=True
+            [ObservedGuest("s1", "shutdown", observed_epoch)],
+            [expected(epoch=epoch)],
+            {},
+            resumed=None,
+            shares_disks=True,
         )
         assert repair.epoch == 7
 
 
 def test_a_guest_that_the_service_has_not_here_is_an_orphan() -> None:
-    seen = [Observed("s1", "running", 3), Observed("s2", "running", 3)]
+    seen = [ObservedGuest("s1", "running", 3), ObservedGuest("s2", "running", 3)]
     assert find_orphans(seen, [expected("s1")]) == ["s2"]
 
 
 @pytest.mark.parametrize(
-    ("place", "shares_disks", "remedy"),
+    ("place", "shares_disks", "action"),
     [
-        ("deleted", True, Remedy.DESTROY),
-        ("deleted", False, Remedy.DESTROY),
-        ("elsewhere", True, Remedy.DETACH),
-        ("elsewhere", False, Remedy.DESTROY),
-        ("shelved", True, Remedy.DETACH),
-        ("shelved", False, Remedy.DETACH),
-        ("unknown", True, Remedy.DETACH),
-        ("unknown", False, Remedy.DETACH),
+        ("deleted", True, RepairAction.DESTROY),
+        ("deleted", False, RepairAction.DESTROY),
+        ("elsewhere", True, RepairAction.DETACH),
+        ("elsewhere", False, RepairAction.DESTROY),
+        ("shelved", True, RepairAction.DETACH),
+        ("shelved", False, RepairAction.DETACH),
+        ("unknown", True, RepairAction.DETACH),
+        ("unknown", False, RepairAction.DETACH),
     ],
 )
-def test_an_orphan_loses_its_data_only_if_that_is_certain(place: str, shares_disks: bool, remedy: Remedy) -> None:
-    seen = [Observed("s1", "running", 3), Observed("own", "running", 3)]
-    assert remedies(seen, [expected("own")], {"s1": place}, shares_disks=shares_disks) == {"s1": remedy}
+def test_an_orphan_loses_its_data_only_if_that_is_certain(place: str, shares_disks: bool, action: RepairAction) -> None:
+    seen = [ObservedGuest("s1", "running", 3), ObservedGuest("own", "running", 3)]
+    assert actions(seen, [expected("own")], {"s1": place}, shares_disks=shares_disks) == {"s1": action}
 
 
 @pytest.mark.parametrize("place", ["here", "arriving", "leaving"])
 def test_an_orphan_that_has_come_here_since_is_left_alone(place: str) -> None:
-    assert remedies([Observed("s1", "running", 3)], [], {"s1": place}) == {}
+    assert actions([ObservedGuest("s1", "running", 3)], [], {"s1": place}) == {}
 
 
 def test_data_without_a_guest_is_a_leftover() -> None:
-    seen = [Observed("s1", "running", 3)]
+    seen = [ObservedGuest("s1", "running", 3)]
     assert find_leftovers(["s1", "s2", "s3"], seen, [expected("s2", place="arriving")]) == ["s3"]
 
 
@@ -126,31 +138,31 @@ def test_data_without_a_guest_is_a_leftover() -> None:
     ],
 )
 def test_data_is_removed_only_if_no_server_needs_it(place: str, shares_disks: bool, removed: bool) -> None:
-    found = [repair.remedy for repair in cleanups({"s1": place}, {}, shares_disks=shares_disks)]
-    assert found == [Remedy.DESTROY] * removed
+    found = [repair.action for repair in cleanups({"s1": place}, {}, shares_disks=shares_disks)]
+    assert found == [RepairAction.DESTROY] * removed
 
 
 def test_data_that_a_call_has_left_is_removed_with_the_epoch_of_that_call() -> None:
     (repair,) = cleanups({"s1": "elsewhere"}, {"s1": 7}, shares_disks=False)
-    assert (repair.remedy, repair.epoch) == (Remedy.DESTROY, 7)
+    assert (repair.action, repair.epoch) == (RepairAction.DESTROY, 7)
 
 
 @pytest.mark.parametrize("guests", [1, 2])
 def test_a_service_that_knows_no_guest_of_the_host_is_refused(guests: int) -> None:
-    seen = [Observed(f"s{number}", "running", 3) for number in range(guests)]
+    seen = [ObservedGuest(f"s{number}", "running", 3) for number in range(guests)]
     with pytest.raises(ForeignService, match=rf"no guest on this host \({guests} in all\)"):
-        remedies(seen, [], {guest.id: "unknown" for guest in seen})
+        actions(seen, [], {guest.id: "unknown" for guest in seen})
 
 
 def test_a_service_that_knows_one_guest_of_the_host_is_trusted() -> None:
-    seen = [Observed("s1", "running", 3), Observed("s2", "running", 3)]
-    found = remedies(seen, [expected("s1")], {"s2": "unknown"})
-    assert found == {"s2": Remedy.DETACH}
+    seen = [ObservedGuest("s1", "running", 3), ObservedGuest("s2", "running", 3)]
+    found = actions(seen, [expected("s1")], {"s2": "unknown"})
+    assert found == {"s2": RepairAction.DETACH}
 
 
 def test_a_sweep_removes_guests_that_belong_elsewhere_and_leaves_all_others() -> None:
     places = {"gone": "deleted", "moved": "elsewhere", "shelved": "shelved"}
     kept = {"own": "here", "comes": "arriving", "goes": "leaving", "foreign": "unknown"}
-    observed = [Observed(server, "running", 3) for server in (*places, *kept)]
-    found = {repair.server: repair.remedy for repair in removals(observed, places | kept, shares_disks=True)}
-    assert found == {"gone": Remedy.DESTROY, "moved": Remedy.DETACH, "shelved": Remedy.DETACH}
+    observed = [ObservedGuest(server, "running", 3) for server in (*places, *kept)]
+    found = {repair.server: repair.action for repair in removals(observed, places | kept, shares_disks=True)}
+    assert found == {"gone": RepairAction.DESTROY, "moved": RepairAction.DETACH, "shelved": RepairAction.DETACH}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.agent.hypervisor import HypervisorFault, Observed
+from covey.agent.hypervisor import HypervisorFault, ObservedGuest
 from covey.agent.self_fencing import SelfFencing
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
@@ -130,7 +130,7 @@ class Hanging(Simulated):
 
     may_answer: threading.Event
 
-    def observed(self) -> list[Observed]:
+    def observed(self) -> list[ObservedGuest]:
         assert self.may_answer.wait(60)
         return super().observed()
 

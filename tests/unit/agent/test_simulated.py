@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, Observed
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, ObservedGuest
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
 from tests.unit.agent.build import a_guest
@@ -53,20 +53,20 @@ def test_an_older_epoch_does_nothing(host: Simulated, verb: str) -> None:
     host.spawn(a_guest(), None, 5)
     with pytest.raises(LeaseLost):
         VERBS[verb](host, 4)
-    assert host.observed() == [Observed("s1", "running", 5)]
+    assert host.observed() == [ObservedGuest("s1", "running", 5)]
 
 
 def test_a_guest_keeps_the_epoch_of_its_last_verb(host: Simulated) -> None:
     host.spawn(a_guest(), None, 5)
     host.power("s1", "reboot", 6)
-    assert host.observed() == [Observed("s1", "running", 6)]
+    assert host.observed() == [ObservedGuest("s1", "running", 6)]
     assert host.console_log("s1", None) == "s1 on node-1, boot 1\ns1 on node-1, boot 2\n"
     assert host.console_log("s1", 1) == "s1 on node-1, boot 2\n"
 
 
 def test_a_server_that_should_be_shut_down_is_defined_and_not_started(host: Simulated) -> None:
     host.spawn(a_guest(power="shutdown"), None, 1)
-    assert host.observed() == [Observed("s1", "shutdown", 1)]
+    assert host.observed() == [ObservedGuest("s1", "shutdown", 1)]
 
 
 def test_a_shelved_guest_finds_its_disk_again(host: Simulated, world: World) -> None:
@@ -83,7 +83,7 @@ def test_a_migrated_guest_is_only_at_its_destination(world: World, live: bool, s
     source.spawn(a_guest(), None, 1)
     source.migrate(a_guest(), destination.address(), 2, live=live)
     assert source.observed() == []
-    assert destination.observed() == [Observed("s1", "running", 2)]
+    assert destination.observed() == [ObservedGuest("s1", "running", 2)]
     assert [row["boots"] for row in world.read("SELECT boots FROM disks")] == [1 if live else 2]
     assert world.read("SELECT * FROM double_runs") == []
     destination.destroy("s1", 3)
@@ -112,7 +112,7 @@ def test_a_migration_can_be_watched_and_aborted(world: World) -> None:
     source.abort("s1")
     thread.join(10)
     assert "aborted" in outcome[0].message
-    assert source.observed() == [Observed("s1", "running", 1)]
+    assert source.observed() == [ObservedGuest("s1", "running", 1)]
     assert source.progress("s1") is None
 
 
@@ -125,7 +125,7 @@ def test_a_guest_that_runs_twice_is_recorded(world: World) -> None:
 def test_guests_outlive_the_process(tmp_path: Path) -> None:
     file = tmp_path / "world.sqlite"
     Simulated("node-1", World(file)).spawn(a_guest(), None, 7)
-    assert Simulated("node-1", World(file)).observed() == [Observed("s1", "running", 7)]
+    assert Simulated("node-1", World(file)).observed() == [ObservedGuest("s1", "running", 7)]
 
 
 def test_a_watcher_learns_of_a_guest_that_another_process_crashed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import libvirt
 
 from covey.agent import config_drive
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import HypervisorFault, HypervisorLost, LeaseLost, Observed, OutcomeUnknown, Progress
+from covey.agent.hypervisor import HypervisorFault, HypervisorLost, LeaseLost, ObservedGuest, OutcomeUnknown, Progress
 from covey.agent.libvirt import capabilities, domains, metadata
 from covey.agent.libvirt.connections import Connection
 from covey.agent.libvirt.disks import Disks
@@ -76,7 +76,7 @@ class Libvirt:
         with self._faults():
             return capabilities.traits(self._connection.get(), self._platform)
 
-    def observed(self) -> list[Observed]:
+    def observed(self) -> list[ObservedGuest]:
         with self._faults():
             found = [domain for domain in self._connection.get().listAllDomains() if domain.name().startswith(NAME)]
             return [guest for guest in map(_observe, found) if guest is not None]
@@ -129,7 +129,7 @@ class Libvirt:
     def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
         try:
             self._migrate(guest, address, epoch, live=live)
-        except _Gone:  # a migration that an earlier agent started ended between two looks
+        except _NoSuchDomain:  # a migration that an earlier agent started ended between two looks
             self._migrate(guest, address, epoch, live=live)
 
     def _migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
@@ -201,7 +201,7 @@ class Libvirt:
             if isinstance(error, HypervisorFault):
                 raise
             is_gone = isinstance(error, libvirt.libvirtError) and error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN
-            raise (_Gone if is_gone else HypervisorFault)(str(error)) from error
+            raise (_NoSuchDomain if is_gone else HypervisorFault)(str(error)) from error
 
     @contextmanager
     def _fenced(self, server: str, epoch: int, *, record: bool = True) -> Iterator[libvirt.virDomain | None]:
@@ -221,7 +221,7 @@ class Libvirt:
             yield domain
 
 
-class _Gone(HypervisorFault):
+class _NoSuchDomain(HypervisorFault):
     """The domain went while it was used."""
 
 
@@ -254,11 +254,11 @@ class _Leases:
                 self._locks.pop(oldest, None)
 
 
-def _observe(domain: libvirt.virDomain) -> Observed | None:
+def _observe(domain: libvirt.virDomain) -> ObservedGuest | None:
     """Return what a domain of ours does; None for one of others, or one that has just gone."""
     try:
         known = metadata.read(domain)
-        return Observed(domain.UUIDString(), power_of(domain), known.epoch) if known is not None else None
+        return ObservedGuest(domain.UUIDString(), power_of(domain), known.epoch) if known is not None else None
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return None

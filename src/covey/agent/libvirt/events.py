@@ -1,4 +1,4 @@
-"""Lifecycle events: tells the agent within a second which guest started, ended or crashed."""
+"""Lifecycle events: reports to the agent within a second which guest started, ended or crashed."""
 
 import queue
 import threading
@@ -63,7 +63,7 @@ class Events:
                 before = self._known.pop(server, None)
                 if power != _GONE:
                     self._known[server] = power
-                    if power != before:  # libvirt tells of a start twice: started, resumed
+                    if power != before:  # a start has two events: started, resumed
                         changed(server, power)
 
     def _compare(self, changed: Changed) -> None:

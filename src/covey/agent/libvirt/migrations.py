@@ -18,9 +18,9 @@ from covey.agent.guests import Guest
 from covey.agent.hypervisor import HypervisorFault, OutcomeUnknown, Progress
 from covey.agent.libvirt import domains, metadata
 from covey.agent.libvirt.connections import Connection, peer
-from covey.agent.libvirt.copies import Copies, copies
 from covey.agent.libvirt.disks import Disks
 from covey.agent.libvirt.domains import Platform, domain_xml, find, power_of
+from covey.agent.libvirt.remote_directories import RemoteDirectory, remote_directory
 from covey.agent.libvirt.settings import LibvirtSettings
 
 _POLL_S = 0.1
@@ -32,12 +32,12 @@ _FLAGS = (
     | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
     | libvirt.VIR_MIGRATE_AUTO_CONVERGE
 )
-# libvirt cannot tell for every file system that it is shared. The operator has said so.
+# libvirt does not recognise every shared file system. The operator has set shared_disks.
 _SHARED, _LOCAL = libvirt.VIR_MIGRATE_UNSAFE, libvirt.VIR_MIGRATE_NON_SHARED_DISK
 _NO_JOB = {libvirt.VIR_DOMAIN_JOB_NONE, libvirt.VIR_DOMAIN_JOB_COMPLETED}
 
 
-class _Copying:
+class _CopyProgress:
     """How far the copy of a cold move is; `abort` ends it."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Migrations:
         self._disks = disks
         self._platform = platform
         self._settings = settings
-        self._copying: dict[str, _Copying] = {}
+        self._copying: dict[str, _CopyProgress] = {}
 
     def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
         """Move the guest, and return when nothing of it is left here.
@@ -98,8 +98,9 @@ class Migrations:
     def _restore(self, guest: Guest, address: str) -> None:
         """Leave the guest of a move that failed here only, as it was. Raises OutcomeUnknown.
 
-        A cold move starts the guest there after it is gone from here. So one that is here may run there only if a live
-        migration has begun. What a cold move has left on a host that does not answer is removed by that host's agent.
+        A cold move starts the guest there after the source has removed it. So a guest that is here runs there only if a
+        live migration has begun. If the other host does not
+        answer, its agent removes what a cold move has left there.
         """
         here = find(self._connection.get(), guest.id)
         runs_here = here is not None and power_of(here) == "running"
@@ -111,7 +112,7 @@ class Migrations:
             raise
         except (libvirt.libvirtError, HypervisorFault) as error:
             if may_run_there:  # now or soon
-                raise OutcomeUnknown(f"Where the guest {guest.id} is cannot be told: {error}") from error
+                raise OutcomeUnknown(f"It is unknown where the guest {guest.id} is: {error}") from error
         if here is None:
             return
         _mark(here, "")
@@ -129,13 +130,13 @@ class Migrations:
                 raise OutcomeUnknown(f"The guest {guest.id} is on the other host.")
             domains.remove(there)
         if not keep and not self._settings.shared_disks:
-            with copies(other, self._disks.files(guest.id)) as target:
+            with remote_directory(other, self._disks.files(guest.id)) as target:
                 target.remove()
 
     def fetch(self, guest: Guest, image: Path | None, address: str) -> None:
         """Copy the disk of a guest that no host has defined. The copy replaces one that an earlier attempt has left."""
         files = self._disks.files(guest.id)
-        with self._peer(address) as other, copies(other, files) as source:
+        with self._peer(address) as other, remote_directory(other, files) as source:
             self._disks.receive(guest, image, partial(source.get, files.disk.name))
 
     def progress(self, server: str) -> Progress | None:
@@ -189,13 +190,13 @@ class Migrations:
             here.migrateToURI3(uri, parameters, _FLAGS | _SHARED)
             return
         files = self._disks.files(guest.id)
-        with self._copies(other, guest) as target:
+        with self._remote_directory(other, guest) as target:
             target.make_disk(files.disk.name, self._disks.size(guest.id))
-            self._put_config_drive(target, guest, _Copying())
+            self._put_config_drive(target, guest, _CopyProgress())
             here.migrateToURI3(uri, parameters, _FLAGS | _LOCAL)
 
     def _cold(self, here: libvirt.virDomain, guest: Guest, epoch: int, address: str, other: libvirt.virConnect) -> None:
-        """Stop the guest, and define it on the other host with its flavor of now."""
+        """Stop the guest, and define it on the other host with its present flavor."""
         domains.stop(here, self._settings.stop_timeout_s)
         self._disks.grow(guest)
         if not self._settings.shared_disks:
@@ -208,11 +209,11 @@ class Migrations:
     def _copy(self, guest: Guest, other: libvirt.virConnect) -> None:
         files = self._disks.files(guest.id)
         flat = files.directory / f"disk.{uuid.uuid4().hex}.flat"  # a killed agent's qemu-img may still write its own
-        copying = self._copying.setdefault(guest.id, _Copying())
+        copying = self._copying.setdefault(guest.id, _CopyProgress())
         try:
             self._disks.flatten(guest.id, flat)
             copying.total = flat.stat().st_size
-            with self._copies(other, guest) as target:
+            with self._remote_directory(other, guest) as target:
                 target.put(flat, files.disk.name, copying.advance)
                 self._put_config_drive(target, guest, copying)
         finally:
@@ -220,9 +221,9 @@ class Migrations:
             flat.unlink(missing_ok=True)
 
     @contextmanager
-    def _copies(self, other: libvirt.virConnect, guest: Guest) -> Iterator[Copies]:
+    def _remote_directory(self, other: libvirt.virConnect, guest: Guest) -> Iterator[RemoteDirectory]:
         """Return the guest's directory on the other host. It is emptied if the guest does not arrive there."""
-        with copies(other, self._disks.files(guest.id)) as target:
+        with remote_directory(other, self._disks.files(guest.id)) as target:
             try:
                 yield target
             except (libvirt.libvirtError, HypervisorFault):
@@ -231,7 +232,7 @@ class Migrations:
                         target.remove()
                 raise
 
-    def _put_config_drive(self, target: Copies, guest: Guest, copying: _Copying) -> None:
+    def _put_config_drive(self, target: RemoteDirectory, guest: Guest, copying: _CopyProgress) -> None:
         drive = self._disks.files(guest.id).config_drive
         if drive.exists():
             target.put(drive, drive.name, copying.advance)
@@ -251,7 +252,7 @@ class Migrations:
             self._disks.remove(guest.id)
 
     def _resize_here(self, guest: Guest, epoch: int) -> None:
-        """Give the guest its flavor of now on this host."""
+        """Give the guest its present flavor on this host."""
         connection = self._connection.get()
         here = find(connection, guest.id)
         if here is None:

@@ -61,7 +61,7 @@ class AgentHosts:
         resp.media = {"servers": [_server(each) for each in self.agents.work.servers(req.actor, name)]}
 
     def on_post_orphans(self, req: Request, resp: falcon.Response, name: str) -> None:
-        servers = read_body(req, schemas.STRAYS)["servers"]
+        servers = read_body(req, schemas.ORPHANS)["servers"]
         places = self.agents.work.places(req.actor, name, servers)
         resp.media = {"servers": [{"id": server, "place": place} for server, place in places.items()]}
 

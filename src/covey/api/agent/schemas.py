@@ -84,7 +84,7 @@ EVENTS = Schema(
         "events",
     )
 )
-STRAYS = Schema(_object({"servers": {"type": "array", "items": _NAME, "maxItems": MAX_SERVERS}}, "servers"))
+ORPHANS = Schema(_object({"servers": {"type": "array", "items": _NAME, "maxItems": MAX_SERVERS}}, "servers"))
 CALLS = Query(
     {
         "wait": {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,3})?$"},

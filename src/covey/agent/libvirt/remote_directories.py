@@ -1,4 +1,4 @@
-"""Copies of local disks on another host, made through the storage API of its libvirt: no agent there takes part."""
+"""A guest's directory on another host, read and written by the storage API of its libvirt, without its agent."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,14 +11,14 @@ import libvirt
 from covey.agent.libvirt.disks import Files
 
 Advance = Callable[[int], None]
-"""Is told of each number of bytes that was sent. Raises HypervisorFault to stop."""
+"""Called with each number of bytes that was sent. Raises HypervisorFault to stop."""
 
 _CHUNK = 1 << 18
 _MODE = "0600"  # libvirt gives the files to QEMU's user when the guest starts
 
 
-class Copies:
-    """The directory of one guest on another host, as a storage pool that exists while it is written to."""
+class RemoteDirectory:
+    """The directory of one guest on another host, as a storage pool that exists while it is used."""
 
     def __init__(self, connection: libvirt.virConnect, pool: libvirt.virStoragePool) -> None:
         self._connection = connection
@@ -79,7 +79,7 @@ class Copies:
 
 
 @contextmanager
-def copies(connection: libvirt.virConnect, files: Files) -> Iterator[Copies]:
+def remote_directory(connection: libvirt.virConnect, files: Files) -> Iterator[RemoteDirectory]:
     """Return the guest's directory on the host of this connection, made if it is not there. Raises libvirtError."""
     name = f"covey-{files.directory.name}"
     try:
@@ -88,7 +88,7 @@ def copies(connection: libvirt.virConnect, files: Files) -> Iterator[Copies]:
     except libvirt.libvirtError:
         pool = connection.storagePoolCreateXML(_pool_xml(name, files), libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
     try:
-        yield Copies(connection, pool)
+        yield RemoteDirectory(connection, pool)
     finally:
         with suppress(libvirt.libvirtError):
             pool.destroy()  # the pool only: files stay
