@@ -242,7 +242,7 @@ def _authentication(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> tuple[
             with requires("keystone", "auth_strategy=keystone"):
                 from covey.api.authentication.keystone import KeystoneAuth  # noqa: PLC0415 -- optional, and slow to import
 
-            return KeystoneAuth(conf, request_slots, ThreadShares.of(conf.api.threads).tokens), None
+            return KeystoneAuth(conf, request_slots, ThreadShares.of(conf.api.threads).token_checks), None
         case "none":
             noauth = NoAuth()
             return noauth, noauth
@@ -260,7 +260,7 @@ def _sign_in(conf: cfg.ConfigOpts, request_slots: RequestSlots) -> SignIn | None
 
     options = conf.keystone_authtoken
     verify = False if options.insecure else options.cafile or True
-    calls = KeystoneCalls(request_slots, ThreadShares.of(conf.api.threads).sign_ins)
+    calls = KeystoneCalls(request_slots, ThreadShares.of(conf.api.threads).token_requests)
     return KeystoneSignIn(options.www_authenticate_uri or options.auth_url, calls, verify)
 
 

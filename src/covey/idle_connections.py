@@ -1,8 +1,8 @@
-"""Closes the clients' connections that have stalled, and the oldest without a request when there are many.
+"""Closes connections of clients that have stalled, and at many connections the oldest without a complete request.
 
 The HTTP server has no time limit for the body of a request, and none for a client to take the response: a thread that
-reads or streams waits for the client, until its connection ends. And it accepts no more connections at its limit. So
-each serving process looks at its own connections, by what the kernel knows of them.
+reads or streams waits for the client, until its connection ends. At its limit it accepts no more connections. So each
+serving process checks its own connections by the kernel's TCP statistics.
 """
 
 import os
@@ -24,10 +24,10 @@ Peer = tuple[Any, ...]  # the address of the other side
 
 _FILES = Path("/proc/self/fd")
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
-_LOOKS = 6  # at each connection, during the timeout
-_FEW_BYTES = 4096  # received between two looks: less is not an upload
+_SAMPLES = 6  # at each connection, during the timeout
+_FEW_BYTES = 4096  # received between two samples: less is not an upload
 _SLOW_BYTES_S = 16 << 10  # taken of a response
-_CROWD_LOOK_S = 1.0
+_OVERLOAD_CHECK_S = 1.0
 _SHORT_REQUEST_BYTES = 64  # one with a method, a path, a host and the headers of any client is longer
 _TCP_INFO = struct.Struct("=24xI16xI4xI64xQQ8xI")  # of Linux, in the order of Traffic; times in ms
 
@@ -44,35 +44,35 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a connection was like at a look."""
+class Sample:
+    """The traffic of a connection at one moment."""
 
     traffic: Traffic
-    slow_looks: int = 0  # in a row, at which a response waited for a slow client
+    slow_samples: int = 0  # in a row, in which a response waited for a slow client
 
     def next(self, now: Traffic, interval_s: float) -> Self:
-        """Return the next look at the same connection."""
+        """Return the next sample of the same connection."""
         taken = now.taken_bytes - self.traffic.taken_bytes
         waits = now.waiting_bytes > 0 and self.traffic.waiting_bytes > 0
         is_slow = waits and taken < _SLOW_BYTES_S * interval_s
-        return replace(self, traffic=now, slow_looks=self.slow_looks + 1 if is_slow else 0)
+        return replace(self, traffic=now, slow_samples=self.slow_samples + 1 if is_slow else 0)
 
 
 def is_stalled(now: Traffic, before: Traffic | None, timeout_s: float) -> bool:
-    """Return whether a client waits for nothing, or sends its request too slowly.
+    """Return whether a connection has no request in progress, or its client sends the request too slowly.
 
     A connection to which something was sent within the timeout is in use. On an older one, a request may just have
     come; it has the timeout once more, unless it is an upload.
     """
     if now.sent_s_ago < timeout_s:
         return False
-    if now.received_s_ago >= timeout_s / _LOOKS:
+    if now.received_s_ago >= timeout_s / _SAMPLES:
         return True
     uploads = before is None or now.received_bytes - before.received_bytes >= _FEW_BYTES
     return now.sent_s_ago >= 2 * timeout_s and not uploads
 
 
-def without_request(connections: Mapping[Peer, Traffic], most: int) -> list[Peer]:
+def connections_to_close(connections: Mapping[Peer, Traffic], most: int) -> list[Peer]:
     """Return connections to close so that no more than half of the most remain, of those that were never answered.
 
     Those that have sent too little for a request come first, and the older ones.
@@ -80,7 +80,7 @@ def without_request(connections: Mapping[Peer, Traffic], most: int) -> list[Peer
     open_for_s = {  # nothing was sent since the connection was accepted
         peer: (now.received_bytes >= _SHORT_REQUEST_BYTES, -now.sent_s_ago)
         for peer, now in connections.items()
-        if not now.taken_bytes and not now.waiting_bytes and now.sent_s_ago >= _CROWD_LOOK_S
+        if not now.taken_bytes and not now.waiting_bytes and now.sent_s_ago >= _OVERLOAD_CHECK_S
     }
     return sorted(open_for_s, key=lambda peer: open_for_s[peer])[: max(0, len(connections) - most // 2)]
 
@@ -88,7 +88,7 @@ def without_request(connections: Mapping[Peer, Traffic], most: int) -> list[Peer
 def watch(port: int, timeout_s: float, most: int) -> None:
     """Close stalled connections to the port, in a thread of this process, and others at three quarters of the most.
 
-    Only Linux tells what is needed.
+    Only Linux has the statistics.
     """
     if hasattr(socket, "TCP_INFO") and _FILES.is_dir():
         watching = threading.Thread(target=_watch, args=(port, timeout_s, most), name="covey-connections", daemon=True)
@@ -96,25 +96,25 @@ def watch(port: int, timeout_s: float, most: int) -> None:
 
 
 def _watch(port: int, timeout_s: float, most: int) -> None:
-    before: dict[Peer, Look] = {}
-    interval_s = timeout_s / _LOOKS
-    next_look = time.monotonic() + interval_s
+    before: dict[Peer, Sample] = {}
+    interval_s = timeout_s / _SAMPLES
+    next_sample = time.monotonic() + interval_s
     while True:
-        time.sleep(min(_CROWD_LOOK_S, interval_s))
+        time.sleep(min(_OVERLOAD_CHECK_S, interval_s))
         if len(os.listdir(_FILES)) > most * 3 // 4:  # noqa: PTH208 -- it only counts
-            _thin_out(port, most)
-        if time.monotonic() >= next_look:
+            _close_oldest(port, most)
+        if time.monotonic() >= next_sample:
             before = _close_stalled(port, timeout_s, before)
-            next_look = time.monotonic() + interval_s
+            next_sample = time.monotonic() + interval_s
 
 
-def _close_stalled(port: int, timeout_s: float, before: Mapping[Peer, Look]) -> dict[Peer, Look]:
-    seen: dict[Peer, Look] = {}
+def _close_stalled(port: int, timeout_s: float, before: Mapping[Peer, Sample]) -> dict[Peer, Sample]:
+    seen: dict[Peer, Sample] = {}
     for peer, connection in _connections(port):
         with suppress(OSError):  # it may just have closed
             now, last = _traffic(connection), before.get(peer)
-            seen[peer] = Look(now) if last is None else last.next(now, timeout_s / _LOOKS)
-            if seen[peer].slow_looks >= _LOOKS:
+            seen[peer] = Sample(now) if last is None else last.next(now, timeout_s / _SAMPLES)
+            if seen[peer].slow_samples >= _SAMPLES:
                 connection.shutdown(socket.SHUT_RDWR)
                 log.info("http.response_not_read", peer=str(peer), taken_bytes=now.taken_bytes)
             elif is_stalled(now, None if last is None else last.traffic, timeout_s):
@@ -123,18 +123,18 @@ def _close_stalled(port: int, timeout_s: float, before: Mapping[Peer, Look]) -> 
     return seen
 
 
-def _thin_out(port: int, most: int) -> None:
+def _close_oldest(port: int, most: int) -> None:
     seen: dict[Peer, Traffic] = {}
     for peer, connection in _connections(port):
         with suppress(OSError):
             seen[peer] = _traffic(connection)
-    closed = set(without_request(seen, most)) if len(seen) > most * 3 // 4 else set()
+    closed = set(connections_to_close(seen, most)) if len(seen) > most * 3 // 4 else set()
     for peer, connection in _connections(port) if closed else ():
         if peer in closed:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
     if closed:
-        log.warning("http.crowded", connections=len(seen), closed=len(closed))
+        log.warning("http.too_many_connections", connections=len(seen), closed=len(closed))
 
 
 def _connections(port: int) -> Iterator[tuple[Peer, socket.socket]]:

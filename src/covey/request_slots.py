@@ -68,7 +68,7 @@ def wait_limit(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def time_not_counted() -> Iterator[None]:
+def deadline_paused() -> Iterator[None]:
     """Move the deadline of this thread's request by the time that the block takes."""
     began = time.monotonic()
     try:
@@ -77,8 +77,8 @@ def time_not_counted() -> Iterator[None]:
         _thread.deadline += time.monotonic() - began
 
 
-def not_counted() -> None:
-    """Count this thread's request no more: it waits in a thread that is for such requests only."""
+def leave_request_count() -> None:
+    """Stop counting this thread's request: threads for long polls are extra."""
     if _thread.admission is not None:
         _thread.admission.end()
 
@@ -154,7 +154,7 @@ class _Admission:
         """Count the request no more. Does nothing the second time."""
         slots, self._slots = self._slots, None
         if slots is not None:
-            slots.dismiss()
+            slots.count_down()
 
 
 class _CountedStream:
@@ -257,7 +257,7 @@ class RequestSlots:
 
         return guarded
 
-    def dismiss(self) -> None:
+    def count_down(self) -> None:
         """Count one request less."""
         with self._lock:
             self._requests -= 1

@@ -18,13 +18,13 @@ class ThreadShares:
     identity: int  # requests whose password bcrypt or whose token Keystone checks
 
     @property
-    def sign_ins(self) -> int:
+    def token_requests(self) -> int:
         """Requests of the dashboard for a token: anyone can send them, so they leave some for those with tokens."""
         return max(self.identity // 4, 1)
 
     @property
-    def tokens(self) -> int:
-        return max(self.identity - self.sign_ins, 1)
+    def token_checks(self) -> int:
+        return max(self.identity - self.token_requests, 1)
 
     @classmethod
     def of(cls, threads: int) -> Self:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from covey.idle_connections import Look, Traffic, is_stalled, without_request
+from covey.idle_connections import Sample, Traffic, connections_to_close, is_stalled
 
 TIMEOUT_S = 30.0
 CASES = {
@@ -23,10 +23,10 @@ def test_connection_is_stalled(now: Traffic, before: Traffic | None, stalled: bo
 
 
 def looks(*traffic: Traffic) -> int:
-    seen = Look(traffic[0])
+    seen = Sample(traffic[0])
     for now in traffic[1:]:
         seen = seen.next(now, 5)
-    return seen.slow_looks
+    return seen.slow_samples
 
 
 def sending(taken_bytes: int, waiting_bytes: int) -> Traffic:
@@ -45,7 +45,7 @@ def test_oldest_connections_without_a_request_are_closed_when_there_are_many() -
     answered = {("answered", age): Traffic(age, age, 300, taken_bytes=400) for age in range(2, 8)}
     new = {("new", 0): Traffic(0, 0, 0)}
     seen = asking | silent | answered | new
-    assert without_request(seen, 30) == [("silent", 7), ("silent", 6), ("silent", 5), ("silent", 4)]
-    assert without_request(seen, 24)[6:] == [("asking", 7)]
-    assert len(without_request(seen, 2)) == 12, "an answered one is left to its time limit"
-    assert without_request(seen, 40) == []
+    assert connections_to_close(seen, 30) == [("silent", 7), ("silent", 6), ("silent", 5), ("silent", 4)]
+    assert connections_to_close(seen, 24)[6:] == [("asking", 7)]
+    assert len(connections_to_close(seen, 2)) == 12, "an answered one is left to its time limit"
+    assert connections_to_close(seen, 40) == []

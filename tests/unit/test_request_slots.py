@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from covey.request_slots import BUSY, RequestSlots, Waiter, not_counted, slot_released, time_left
+from covey.request_slots import BUSY, RequestSlots, Waiter, leave_request_count, slot_released, time_left
 
 TIMEOUT_S = 30
 
@@ -196,7 +196,7 @@ def test_request_in_a_thread_for_long_waits_is_not_counted() -> None:
     def outer(*_: object) -> list[bytes]:
         for number in range(3):
             if number:
-                not_counted()
+                leave_request_count()
             thread = threading.Thread(target=request_slots.guard(inner), args=({}, print))
             thread.start()
             thread.join(TIMEOUT_S)

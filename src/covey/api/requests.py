@@ -17,7 +17,7 @@ from covey.model.access import Actor
 from covey.model.control_characters import CONTROL, CONTROL_IN_TEXT
 from covey.model.errors import Busy, Invalid, TooLarge
 from covey.model.ids import ProjectId
-from covey.request_slots import ProjectLimit, RequestSlots, time_not_counted
+from covey.request_slots import ProjectLimit, RequestSlots, deadline_paused
 
 Json = dict[str, Any]
 
@@ -118,7 +118,7 @@ def read_bytes(request: Request) -> bytes:
         raise TooLarge("Request is too large.")
     if length == 0:
         return b""
-    with reading(request) as stream, time_not_counted():
+    with reading(request) as stream, deadline_paused():
         body = _read_in_time(stream, limit + 1)
     if len(body) > limit:
         raise TooLarge("Request is too large.")

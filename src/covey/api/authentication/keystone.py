@@ -89,7 +89,7 @@ class KeystoneAuth:
         except ClientException as error:
             log.warning("keystone.roles_unknown", user=user, project=project, reason=str(error))
             raise Unavailable(
-                "The identity service does not tell the roles of the user. Tell your operator."
+                "The identity service does not list the roles of the user. Ask an operator to permit it."
             ) from error
 
     def _assigned_roles(self, user: str, project: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ def token_of(req: Request) -> str | None:
 
 
 def asking_nova(nova: NovaGroups, req: Request, group: str, attempt: Callable[[], T]) -> T:
-    """Return the result of a request for a group, with a second attempt if Covey learns of the group from Nova.
+    """Return the result of a request for a group, with a second attempt after Covey has read the group from Nova.
 
     Covey asks Nova about every group that is not found, also about other projects', whose existence stays unknown.
     """

@@ -25,7 +25,7 @@ from covey.model.errors import Forbidden, Invalid, NotFound
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, Visibility
 from covey.ports import Clock, NewUuid
-from covey.request_slots import time_not_counted
+from covey.request_slots import deadline_paused
 from covey.services.images import Images as Service
 
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
@@ -117,7 +117,7 @@ class Images:
 def _chunks(req: Request) -> Iterator[bytes]:
     """Yield the body as it arrives, a piece at a time in memory. Raises Invalid if its end is missing."""
     size = 0
-    with reading(req) as stream, time_not_counted():
+    with reading(req) as stream, deadline_paused():
         while chunk := stream.read(_CHUNK_BYTES):
             size += len(chunk)
             yield chunk

@@ -17,7 +17,7 @@ from covey.services.placement.host_rankings import HostRankings as Service
 
 @dataclass(frozen=True, slots=True)
 class HostRankings:
-    """Rankings of hosts; a ranking is not stored, what it tells of the group is."""
+    """Rankings of hosts. The group and its members in the request are stored, the ranking is not."""
 
     rankings: Service
 

@@ -11,7 +11,7 @@ import structlog
 from covey.model.agents import TakenCall
 from covey.model.errors import Busy, CoveyError
 from covey.model.ids import HostId
-from covey.request_slots import Waiter, not_counted, slot_released, time_not_counted
+from covey.request_slots import Waiter, deadline_paused, leave_request_count, slot_released
 from covey.services.agents.guests import complete
 from covey.services.agents.shared_writes import in_transaction
 from covey.storage.store import Store, Transaction
@@ -19,7 +19,7 @@ from covey.storage.store import Store, Transaction
 log = structlog.get_logger()
 
 _INTERVAL_S = 0.1
-_LINGER_S = 5.0  # the thread that looks for calls ends this long after the last poll
+_LINGER_S = 5.0  # the thread that reads calls ends this long after the last poll
 _PAUSE_S = 1.0  # after an error
 _RETRY_AFTER_S = 5
 _MANY = 200  # agents
@@ -40,8 +40,8 @@ class _Poll:
 class CallPolls:
     """The polls of a process.
 
-    A call that this process stores goes to a waiting poll at once. One thread looks for those of other processes, on
-    behalf of all polls.
+    A call that this process stores goes to a waiting poll at once. One thread reads the calls of other processes for
+    all polls.
     """
 
     store: Store
@@ -71,8 +71,8 @@ class CallPolls:
             if not self._looking:
                 self._looking = True
                 threading.Thread(target=self._look, name="covey-agent-calls", daemon=True).start()
-        not_counted()
-        with slot_released(), time_not_counted():
+        leave_request_count()
+        with slot_released(), deadline_paused():
             if not poll.waiter.sleep(timeout_s) and not self._leave(poll):
                 poll.waiter.sleep()  # until the transaction ends that stores calls for it
         return poll.calls
@@ -122,7 +122,7 @@ class CallPolls:
         return poll
 
     def _leave(self, poll: _Poll) -> bool:
-        """Wait no more. Return False if calls are under way to the poll."""
+        """End the wait. Return False if a transaction stores calls for the poll."""
         with self._lock:
             return not poll.is_reserved and self._reserve(poll) is poll
 
@@ -141,7 +141,7 @@ class CallPolls:
             except CoveyError as error:
                 log.warning("agents.calls_not_read", reason=error.message)
                 self.stopping.wait(_PAUSE_S)
-            except Exception:  # without this thread, the calls of other processes would wait for ever
+            except Exception:  # without this thread, no poll gets the calls of other processes
                 log.exception("agents.calls_not_read")
                 self.stopping.wait(_PAUSE_S)
         with self._lock:
@@ -159,7 +159,7 @@ class CallPolls:
 
 
 class Handout:
-    """Calls for polls that wait. A poll that it looked at waits until the end of the block."""
+    """Calls for polls that wait. A poll that it has reserved waits until the end of the block."""
 
     def __init__(self, polls: CallPolls) -> None:
         self._polls = polls

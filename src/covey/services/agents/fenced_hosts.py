@@ -28,7 +28,7 @@ class FencedHosts:
     def fence(self, name: str, *, is_off: bool = False, evacuate: bool = False) -> int:
         """Fence a host by the command, and set it down. Return the number of its servers, which may be evacuated now.
 
-        With `is_off` the operator vouches that it is off, and no command runs. With `evacuate`, workers evacuate its
+        With `is_off` the operator has switched it off, and no command runs. With `evacuate`, workers evacuate its
         servers. Otherwise nothing changes: raises NotFound; Invalid without a command; DriverFault if the command
         fails; Conflict if the agent reports nevertheless, or while a worker runs the command.
         """

@@ -1,4 +1,4 @@
-"""Guest documents: what agents are told of servers."""
+"""Guest documents: servers as agents get them."""
 
 from collections.abc import Mapping, Sequence
 

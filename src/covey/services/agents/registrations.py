@@ -99,7 +99,7 @@ class Registrations:
             tx.agents.add(host.id, actor.user_id, new)
         else:
             own_host(tx, actor, name)
-            _reject_namesake(agent, new)
+            _reject_other_machine(agent, new)
             tx.agents.register(host.id, new)
             tx.agent_calls.release(host.id)
             tx.work.finish(JobKind.EVACUATE_HOST, [host.uuid])  # of a failure that has ended
@@ -171,7 +171,7 @@ def _require_name(actor: Actor, host: str) -> None:
         )
 
 
-def _reject_namesake(agent: Agent, new: Registration) -> None:
+def _reject_other_machine(agent: Agent, new: Registration) -> None:
     """Raise Conflict if another machine has the host's name: each would report the other's guests as ended."""
     if agent.is_elsewhere(new.machine_id):
         raise Conflict(
