@@ -46,10 +46,10 @@ from covey.services.clustering import Clustering
 from covey.services.clustering.engine import build_executor
 from covey.services.clustering.engine.executor import Executor
 from covey.services.clustering.engines import Heartbeat
+from covey.services.compute_service_drains import ComputeServiceDrains
 from covey.services.consoles import Consoles
 from covey.services.dashboard import Dashboard
 from covey.services.destinations import Destinations
-from covey.services.drain_services import DrainServices
 from covey.services.drain_steps import DrainSteps
 from covey.services.drains import DrainPlanner, Drains
 from covey.services.explanations import Explanations
@@ -103,7 +103,7 @@ class Assembled:
     server_tasks: ServerTasks
     rebalances: RebalanceSteps
     drains: DrainSteps
-    drain_services: DrainServices
+    compute_service_drains: ComputeServiceDrains
     executor: Executor
     publish: Callable[[], int]
     local_queue: LocalQueue
@@ -145,7 +145,7 @@ class Assembled:
             JobKind.POWER: self.server_tasks.power,
             JobKind.REBALANCE: self.rebalances.run,
             JobKind.DRAIN: self.drains.run,
-            JobKind.COMPUTE_SERVICES: self.drain_services.run,
+            JobKind.COMPUTE_SERVICES: self.compute_service_drains.run,
             JobKind.CLUSTER_ACTION: self.executor.execute,
             JobKind.EVACUATE_HOST: self.host_evacuations.run,
         }
@@ -308,7 +308,7 @@ def assemble(
         server_tasks=ServerTasks(store, now, driver, destinations, notifications),
         rebalances=RebalanceSteps(store, now, replace(planner, request_slots=RequestSlots()), movers),  # takes no slot
         drains=DrainSteps(store, now, replace(drain_planner, request_slots=RequestSlots()), movers),
-        drain_services=DrainServices(store, now, NovaServices(nova)),
+        compute_service_drains=ComputeServiceDrains(store, now, NovaServices(nova)),
         executor=build_executor(
             store,
             access,

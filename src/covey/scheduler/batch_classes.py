@@ -1,4 +1,4 @@
-"""Host classes of a batch: hosts in the same domains are interchangeable, so their sums tell how many servers fit.
+"""Host classes of a batch: hosts in the same domains are interchangeable, so their sums show how many servers fit.
 
 A *home* is a choice of affinity domains: all servers of a batch are in one home. Without affinity there is one home.
 A *chain* is a set of anti-affinity limits whose scopes nest, such as rack and row.

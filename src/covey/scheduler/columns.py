@@ -82,28 +82,28 @@ def groups_of(keys: NDArray[np.intp], rows: Rows) -> Iterator[tuple[int, Rows]]:
     return zip(keys[order[starts]].tolist(), np.split(rows[order], starts[1:]) if rows.size else [], strict=True)
 
 
-class Peaks:
+class BlockMaxima:
     """The highest score of each block of a column: the best candidate is found without a look at every row."""
 
     def __init__(self, scores: Column) -> None:
         self._starts = np.arange(0, scores.size, _BLOCK)
-        self._peaks = np.maximum.reduceat(scores, self._starts) if scores.size else scores.copy()
+        self._maxima = np.maximum.reduceat(scores, self._starts) if scores.size else scores.copy()
 
-    def copy(self) -> "Peaks":
-        """Return the same peaks, which are updated independently."""
+    def copy(self) -> "BlockMaxima":
+        """Return the same maxima, which are updated independently."""
         other = copy(self)
-        other._peaks = self._peaks.copy()  # noqa: SLF001 -- the same class
+        other._maxima = self._maxima.copy()  # noqa: SLF001 -- the same class
         return other
 
     def update(self, scores: Column, row: int) -> None:
         """Follow a change of one row's score."""
         block = row // _BLOCK
-        self._peaks[block] = scores[block * _BLOCK : (block + 1) * _BLOCK].max()
+        self._maxima[block] = scores[block * _BLOCK : (block + 1) * _BLOCK].max()
 
     def update_many(self, scores: Column, rows: Rows) -> None:
         """Follow a change of the scores of these rows."""
         blocks = np.unique(rows // _BLOCK)
-        self._peaks[blocks] = scores[np.minimum(_rows_of(blocks), scores.size - 1)].max(axis=1)
+        self._maxima[blocks] = scores[np.minimum(_rows_of(blocks), scores.size - 1)].max(axis=1)
 
     def pick(self, scores: Column, candidates: Mask, number: int) -> int:
         """Return one of the candidates with the highest score: by `number`, modulo how many they are.
@@ -112,15 +112,15 @@ class Peaks:
         """
         if scores.size < _LARGE:
             return _nth(highest(scores, candidates), number)
-        peaks = np.where(np.logical_or.reduceat(candidates, self._starts), self._peaks, -np.inf)
-        bound = peaks.max()
-        rows = _rows_of(np.flatnonzero(peaks == bound)[:_SAMPLE]).ravel()
+        maxima = np.where(np.logical_or.reduceat(candidates, self._starts), self._maxima, -np.inf)
+        bound = maxima.max()
+        rows = _rows_of(np.flatnonzero(maxima == bound)[:_SAMPLE]).ravel()
         rows = rows[rows < scores.size]
         best = scores[rows[candidates[rows]]].max()
-        if best < bound:  # the peaks are no candidates: only blocks with higher ones may have a better candidate
-            part = _span(peaks > best)
+        if best < bound:  # the maxima are no candidates: only blocks with higher ones may have a better candidate
+            part = _span(maxima > best)
             best = max(best, np.where(candidates[part], scores[part], -np.inf).max())
-        part = _span(peaks >= best)
+        part = _span(maxima >= best)
         return int(part.start) + _nth((scores[part] == best) & candidates[part], number)
 
 

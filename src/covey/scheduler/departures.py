@@ -1,4 +1,4 @@
-"""Departures: servers that leave hosts which are lost or drained, and where each of them goes."""
+"""Departures: where servers go that leave a lost or drained host."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class DrainCandidate:
     group: GroupId | None = None
     destination: HostId | None = None  # of a move in progress
     obstacle: str | None = None  # why it can't move now, whatever the hosts
-    waits: bool = False  # the obstacle goes by itself: a task ends
+    waits: bool = False  # the obstacle ends without an operator: a task in progress
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -43,7 +43,7 @@ class DrainCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """A server with its new host, and the hosts whose members keep no domain of its group together."""
+    """A server with its new host. Group members on the `leaving` hosts do not count for affinity."""
 
     server: Member
     destination: HostId
@@ -73,14 +73,14 @@ def without(view: GroupView, host: HostId | None, destination: HostId | None) ->
 
 
 def with_followers(spec: RequestSpec, leaving: frozenset[HostId]) -> RequestSpec:
-    """Return the request of a server together with the members of its group that have to leave these hosts, too."""
+    """Return the request of a server together with the members of its group that also leave these hosts."""
     lost = frozenset[int](leaving) & spec.group.places.keys()
     followers = sum(spec.group.places[host] for host in lost)
     return replace(spec, group=replace(spec.group, lost=lost), count=1 + followers, minimum=1)
 
 
 def plan_drain(
-    leavers: Sequence[DrainCandidate],
+    candidates: Sequence[DrainCandidate],
     groups: Mapping[GroupId, GroupState],
     fleet: Fleet,
     hosts: frozenset[HostId],
@@ -97,22 +97,22 @@ def plan_drain(
     first ones of the plan can begin together.
     """
     plan = _DrainPlan(dict(groups), fleet.with_disabled(hosts), hosts, seed, at_once)
-    for unit in _units(leavers):
+    for unit in _units(candidates):
         yield from plan.decide(unit)
 
 
 def leaving_hosts(
-    leavers: Sequence[DrainCandidate], group: GroupId | None, hosts: frozenset[HostId]
+    candidates: Sequence[DrainCandidate], group: GroupId | None, hosts: frozenset[HostId]
 ) -> frozenset[HostId]:
-    """Return the hosts that no member of the group stays on: the members there keep no domain together."""
-    return hosts - {each.server.host for each in leavers if each.obstacle is not None and each.group == group}
+    """Return the hosts that all members of the group leave: the members there do not count for affinity."""
+    return hosts - {each.server.host for each in candidates if each.obstacle is not None and each.group == group}
 
 
-def _units(leavers: Sequence[DrainCandidate]) -> list[list[DrainCandidate]]:
+def _units(candidates: Sequence[DrainCandidate]) -> list[list[DrainCandidate]]:
     """Return the members of each group, and each other server alone; the units with the largest servers first."""
     units: dict[str, list[DrainCandidate]] = {}
-    for leaver in sorted(leavers, key=lambda each: (each.size, each.server.id), reverse=True):
-        units.setdefault(leaver.group or leaver.server.id, []).append(leaver)
+    for candidate in sorted(candidates, key=lambda each: (each.size, each.server.id), reverse=True):
+        units.setdefault(candidate.group or candidate.server.id, []).append(candidate)
     return list(units.values())
 
 
@@ -160,13 +160,13 @@ class _DrainPlan:
             yield outcome if isinstance(outcome, PlannedMove) else BlockedServer(outcome.server, reason)
 
     def _decide(
-        self, leaver: DrainCandidate, leaving: frozenset[HostId]
+        self, candidate: DrainCandidate, leaving: frozenset[HostId]
     ) -> tuple[PlannedMove | BlockedServer, Allocations]:
         """Decide one server, and take its room. Return what it takes as well."""
-        server, group = leaver.server, leaver.group
+        server, group = candidate.server, candidate.group
         state = None if group is None else self.groups.get(group)
-        view = GroupView() if state is None else without(state.view(), server.host, leaver.destination)
-        spec = leaver.request(view)
+        view = GroupView() if state is None else without(state.view(), server.host, candidate.destination)
+        spec = candidate.request(view)
         if leaving:
             spec = with_followers(spec, leaving)
         decision = decide(spec, self.fleet, self.seed)

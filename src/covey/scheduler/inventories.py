@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
 from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.model.resources import Resources
-from covey.scheduler.columns import Column, Mask, Peaks, Rows, extended
+from covey.scheduler.columns import BlockMaxima, Column, Mask, Rows, extended
 
 IntMatrix = NDArray[np.int64]
 
@@ -59,7 +59,7 @@ class Inventories:
         free = self.free[:, row]
         free -= self._vector(amounts) * self.exists[:, row]
         self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
-        self._peaks.update(self.weight, row)
+        self._maxima.update(self.weight, row)
         if self._sizes:
             self._fits[:, row] = (free >= self._amounts).all(axis=1)
             if self._sizes_allowed is not None:
@@ -79,7 +79,7 @@ class Inventories:
                 np.subtract.at(self.free[line], rows, taken)
         free = self.free[:, rows]
         self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
-        self._peaks.update_many(self.weight, rows)
+        self._maxima.update_many(self.weight, rows)
         if self._sizes:
             self._fits[:, rows] = (free[None] >= self._amounts[:, :, None]).all(axis=1)
             if self._sizes_allowed is not None:
@@ -87,7 +87,7 @@ class Inventories:
 
     def heaviest(self, candidates: Mask, number: int) -> int:
         """Return one of the candidates with the highest weight: by `number`, modulo how many they are."""
-        return self._peaks.pick(self.weight, candidates, number)
+        return self._maxima.pick(self.weight, candidates, number)
 
     def fits(self, amounts: Resources) -> Mask:
         """Return the rows that have room for the amounts and allow their sizes; cached, and kept up to date."""
@@ -172,7 +172,7 @@ class Inventories:
         other = copy(self)
         other.free, other.weight, other._fits = self.free.copy(), self.weight.copy(), self._fits.copy()  # noqa: SLF001
         other._sizes, other._vectors = dict(self._sizes), dict(self._vectors)  # noqa: SLF001 -- the same class
-        other._peaks = self._peaks.copy()  # noqa: SLF001
+        other._maxima = self._maxima.copy()  # noqa: SLF001
         return other
 
     def changed(
@@ -192,7 +192,7 @@ class Inventories:
         other.exists, other.capacity = self.exists[:, order], self.capacity[:, order]
         other.free, other.weight = self.free[:, order], self.weight[order]
         other.units = {line: units[:, order] for line, units in self.units.items()}
-        other._peaks = Peaks(other.weight)  # noqa: SLF001 -- the same class
+        other._maxima = BlockMaxima(other.weight)  # noqa: SLF001 -- the same class
         other._forget_sizes()  # noqa: SLF001 -- the same class
         return other
 
@@ -286,7 +286,7 @@ class Inventories:
         multipliers = (self._weights.cpu, self._weights.ram, self._weights.disk)
         self._per_unit = tuple(weight / float(most) for weight, most in zip(multipliers, largest, strict=True))
         self.weight = self._weigh(*self.free[: len(RESOURCES)])
-        self._peaks = Peaks(self.weight)
+        self._maxima = BlockMaxima(self.weight)
         self._forget_sizes()
 
     def _weigh(self, vcpus: Any, memory_mb: Any, disk_gb: Any) -> Any:  # noqa: ANN401 -- numbers or columns

@@ -138,7 +138,7 @@ def _merge(
 def _change_domains(
     new: "Fleet", old: "Fleet", hosts: Mapping[int, HostRecord], changed_scopes: set[ScopeId | None]
 ) -> None:
-    """Move hosts within the scopes that are known; forget the scopes that have other domains now."""
+    """Move hosts within the scopes that are known; drop the scopes whose domains changed."""
     kept = new.known_domains.keys() - changed_scopes
     new.known_domains = {scope: new.known_domains[scope] for scope in kept}
     if None in new.known_domains and any(getattr(new, column) is not getattr(old, column) for column in _NAME_COLUMNS):

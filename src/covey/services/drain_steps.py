@@ -105,7 +105,7 @@ class DrainSteps:
             return replace(found, steps=(*found.steps, *new)), departures
         if not rest:
             return replace(found, status=DrainStatus.DONE, left=()), []
-        waits = any(leaver.waits for leaver in rest)
+        waits = any(candidate.waits for candidate in rest)
         if waits and self.clock() < found.updated_at + timedelta(seconds=_STALLED_S):
             return found, []
         return replace(found, status=DrainStatus.FAILED, left=snapshot.left(stays)), []

@@ -23,7 +23,7 @@ from covey.scheduler.fleet import Fleet
 from covey.services.domains import get_scope_by_name
 from covey.services.live_fleet import LiveFleet
 from covey.services.nova_plans import NovaPlan
-from covey.services.own_plans import own_leaver
+from covey.services.own_plans import own_candidate
 from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
 
@@ -68,7 +68,7 @@ class DrainSnapshot:
     """The servers that have to leave some hosts, with their groups, and private copies of the fleet."""
 
     hosts: frozenset[HostId]
-    leavers: Sequence[DrainCandidate]
+    candidates: Sequence[DrainCandidate]
     groups: Mapping[GroupId, GroupState]
     fleet: Fleet
     nova: NovaPlan | None = None  # if some of the hosts are compute nodes
@@ -93,17 +93,17 @@ class DrainSnapshot:
         for step in steps:
             if step.status is StepStatus.FAILED:
                 failed[step.server_id].append(step)
-        rest = (leaver for leaver in self.leavers if leaver.server.id not in moving)
-        return [self._after(leaver, failed.get(leaver.server.id, ()), max_tries) for leaver in rest]
+        rest = (candidate for candidate in self.candidates if candidate.server.id not in moving)
+        return [self._after(candidate, failed.get(candidate.server.id, ()), max_tries) for candidate in rest]
 
-    def _after(self, leaver: DrainCandidate, failed: Sequence[DrainStep], max_tries: int) -> DrainCandidate:
+    def _after(self, candidate: DrainCandidate, failed: Sequence[DrainStep], max_tries: int) -> DrainCandidate:
         if len(failed) >= max_tries:
-            return replace(leaver, obstacle=failed[-1].reason, waits=False)
-        if not failed or self.nova is None or leaver.server.host not in self.nova.nodes:
-            return leaver
+            return replace(candidate, obstacle=failed[-1].reason, waits=False)
+        if not failed or self.nova is None or candidate.server.host not in self.nova.nodes:
+            return candidate
         refused = self.nova.ids_named(step.destination for step in failed)
-        requirements = replace(leaver.server.requirements, ignored_hosts=refused)
-        return replace(leaver, server=replace(leaver.server, requirements=requirements))
+        requirements = replace(candidate.server.requirements, ignored_hosts=refused)
+        return replace(candidate, server=replace(candidate.server, requirements=requirements))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +119,16 @@ class DrainPlanner:
         """Return the hosts as the transaction sees them."""
         fleet = self.live.read(tx).fleet
         own = tx.servers.at_hosts([host.id for host in hosts.own])
-        leavers = [own_leaver(self.servers, server) for server in own]
+        candidates = [own_candidate(self.servers, server) for server in own]
         nova = NovaPlan.read(tx, fleet) if hosts.nodes else None
         if nova is not None:
             instances = tx.nova_instances.at_hosts([node.id for node in hosts.nodes])
-            leavers += [leaver for each in instances if (leaver := nova.leaver(each)) is not None]
-        groups = {leaver.group: 0 for leaver in leavers if leaver.group is not None}
-        return DrainSnapshot(frozenset(hosts.ids), leavers, tx.groups.states(groups), fleet, nova)
+            candidates += [candidate for each in instances if (candidate := nova.candidate(each)) is not None]
+        groups = {candidate.group: 0 for candidate in candidates if candidate.group is not None}
+        return DrainSnapshot(frozenset(hosts.ids), candidates, tx.groups.states(groups), fleet, nova)
 
     def plan(
-        self, snapshot: DrainSnapshot, leavers: Sequence[DrainCandidate], *, most: int | None = None
+        self, snapshot: DrainSnapshot, candidates: Sequence[DrainCandidate], *, most: int | None = None
     ) -> tuple[list[PlannedMove], list[BlockedServer]]:
         """Return the moves, and what stays. Planning holds no request slot and no transaction.
 
@@ -136,7 +136,7 @@ class DrainPlanner:
         """
         moves, stays = list[PlannedMove](), list[BlockedServer]()
         with self.request_slots.computing():
-            for outcome in self._outcomes(snapshot, leavers, at_once=most is not None):
+            for outcome in self._outcomes(snapshot, candidates, at_once=most is not None):
                 if isinstance(outcome, BlockedServer):
                     stays.append(outcome)
                 else:
@@ -146,16 +146,16 @@ class DrainPlanner:
         return moves, stays
 
     def _outcomes(
-        self, snapshot: DrainSnapshot, leavers: Sequence[DrainCandidate], *, at_once: bool
+        self, snapshot: DrainSnapshot, candidates: Sequence[DrainCandidate], *, at_once: bool
     ) -> Iterator[PlannedMove | BlockedServer]:
         """Yield what becomes of each server. Covey's own and Nova's are planned apart: they share no host."""
         nodes = snapshot.nova.nodes if snapshot.nova is not None else {}
-        own = [leaver for leaver in leavers if leaver.server.host not in nodes]
+        own = [candidate for candidate in candidates if candidate.server.host not in nodes]
         hosts, groups, seed = snapshot.hosts, snapshot.groups, self.new_seed()
         yield from plan_drain(own, groups, snapshot.fleet, hosts, seed, at_once=at_once)
         if snapshot.nova is not None:
-            instances = [leaver for leaver in leavers if leaver.server.host in nodes]
-            yield from plan_drain(instances, groups, snapshot.nova.alone(), hosts, seed, at_once=at_once)
+            instances = [candidate for candidate in candidates if candidate.server.host in nodes]
+            yield from plan_drain(instances, groups, snapshot.nova.only_nova(), hosts, seed, at_once=at_once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class Drains:
         with self.store.read() as tx:
             name, hosts = _hosts_in(tx, scope, domain)
             snapshot = self.planner.snapshot(tx, hosts)
-        moves, stays = self.planner.plan(snapshot, snapshot.leavers)
+        moves, stays = self.planner.plan(snapshot, snapshot.candidates)
         name_of = snapshot.name
         steps = (Step(each.server.id, name_of(each.server.host), name_of(each.destination)) for each in moves)
         return DrainPlan(scope, name, hosts.names, tuple(steps), snapshot.left(stays)), hosts

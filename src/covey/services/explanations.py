@@ -80,7 +80,7 @@ class Explanations:
             spec = RequestSpec.for_flavor(flavor, requirements, view)
             fleet = self.live.read(tx).fleet
             if request.group is not None and tx.nova_mirror.owns(NovaKind.GROUP, request.group):
-                fleet = NovaPlan.read(tx, fleet).alone()
+                fleet = NovaPlan.read(tx, fleet).only_nova()
         return PlacementExplanation(explain(spec, fleet).sentence(), host_reasons(spec, fleet), _query(spec, fleet))
 
     def query_for(self, actor: Actor, server: Server) -> PlacementQuery | None:

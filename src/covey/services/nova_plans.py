@@ -1,6 +1,6 @@
 """Nova's part of a plan: its compute nodes as hosts of the fleet, and its instances as servers that may move.
 
-What an instance takes, and where it is, follows from its allocations. The mirror tells the rest: state, zone, traits.
+What an instance takes, and where it is, follows from its allocations. The mirror has the rest: state, zone, traits.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member
 from covey.storage.store import Transaction
 
-_DISABLED = "COMPUTE_STATUS_DISABLED"  # nova-compute sets it before the mirror learns of it
+_DISABLED = "COMPUTE_STATUS_DISABLED"  # nova-compute sets it before the next reading of Nova
 _UNKNOWN = "It is a migration in progress, or an instance that `covey sync nova` has not read yet."
 
 
@@ -46,12 +46,12 @@ class NovaPlan:
         changed = fleet.changed(FleetChange(hosts={node.id: record(node) for node in nodes}))
         return cls({node.id: node.host for node in nodes}, changed)
 
-    def alone(self) -> Fleet:
+    def only_nova(self) -> Fleet:
         """Return the fleet with the compute nodes as its only hosts."""
-        alone = self.fleet.copy()
-        alone.is_host = alone.mask_of(self.nodes)
-        alone.reset()
-        return alone
+        fleet = self.fleet.copy()
+        fleet.is_host = fleet.mask_of(self.nodes)
+        fleet.reset()
+        return fleet
 
     def member(self, instance: NovaInstance, ignored: frozenset[HostId] = frozenset()) -> Member | None:
         """Return an instance as a member of a plan, which goes to none of the ignored hosts; None if it has no host."""
@@ -67,7 +67,7 @@ class NovaPlan:
             held=instance.held,
         )
 
-    def leaver(self, instance: NovaInstance) -> DrainCandidate | None:
+    def candidate(self, instance: NovaInstance) -> DrainCandidate | None:
         """Return an instance as a server that leaves its host; None if it has no host."""
         member = self.member(instance)
         if member is None:

@@ -36,7 +36,7 @@ def own_member_or_fixed(servers: Servers, server: Server, held: Allocations | No
         return _fixed(server, _host_of(server))
 
 
-def own_leaver(servers: Servers, server: Server) -> DrainCandidate:
+def own_candidate(servers: Servers, server: Server) -> DrainCandidate:
     """Return a server that has a host as one that leaves it."""
     host, obstacle = server.host_id, obstacle_of(server)
     assert host is not None

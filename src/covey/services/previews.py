@@ -99,7 +99,7 @@ class Previews:
             spec = RequestSpec.for_flavor(flavor, requirements, state.view())
             fleet = self.live.read(tx).fleet
             if of_nova:
-                fleet = NovaPlan.read(tx, fleet).alone()
+                fleet = NovaPlan.read(tx, fleet).only_nova()
             reject_unknown_zone(requirements, fleet)
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
         left = MAX_COUNT if left is None else min(left, MAX_COUNT)
@@ -133,7 +133,7 @@ class Previews:
     def _decide_coarsely(
         self, spec: RequestSpec, fleet: Fleet, requested: int, left: int
     ) -> tuple[Sequence[HostId], bool, str | None]:
-        """Return the same for a tenant who sees no numbers of hosts: no count tells more than the headroom does.
+        """Return the same for a tenant who sees no numbers of hosts: no count exceeds the headroom.
 
         So the scheduler is asked for all that the quota leaves, whatever was requested, and the result is rounded.
         """

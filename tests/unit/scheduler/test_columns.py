@@ -1,4 +1,4 @@
-"""Overlays: versions of a large mapping share its base. Peaks: the best candidate without a look at every row."""
+"""Overlays: versions of a large mapping share its base. BlockMaxima: the best candidate without a look at every row."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.scheduler import columns
-from covey.scheduler.columns import Column, Mask, Overlay, Peaks
+from covey.scheduler.columns import BlockMaxima, Column, Mask, Overlay
 
 BASE = Overlay({"a": 1, "b": 2, "c": 3})
 
@@ -41,7 +41,7 @@ def test_many_changes_make_a_new_base(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def best_candidate(scores: Column, candidates: Mask, number: int) -> int:
-    """Return what Peaks.pick returns, by a look at every row."""
+    """Return what BlockMaxima.pick returns, by a look at every row."""
     rows = np.flatnonzero(candidates)
     best = rows[scores[rows] == scores[rows].max()]
     return int(best[number % best.size])
@@ -59,16 +59,16 @@ def test_picked_candidate_is_the_one_that_a_full_scan_finds(
 
 def pick_and_compare(rng: np.random.Generator, size: int, values: int, share: float) -> None:
     scores = rng.integers(-values, values, size).astype(float)
-    peaks = Peaks(scores)
+    maxima = BlockMaxima(scores)
     for _ in range(5):
         candidates = rng.random(size) < share
         candidates[rng.integers(size)] = True
         number = int(rng.integers(2**63))
-        assert peaks.pick(scores, candidates, number) == best_candidate(scores, candidates, number)
-        older, known = peaks.copy(), scores.copy()
+        assert maxima.pick(scores, candidates, number) == best_candidate(scores, candidates, number)
+        older, known = maxima.copy(), scores.copy()
         row, rows = int(rng.integers(size)), rng.integers(0, size, 7)
         scores[row] = rng.integers(-values, values)
-        peaks.update(scores, row)
+        maxima.update(scores, row)
         scores[rows] = rng.integers(-values, values, 7)
-        peaks.update_many(scores, rows)
+        maxima.update_many(scores, rows)
         assert older.pick(known, candidates, number) == best_candidate(known, candidates, number)

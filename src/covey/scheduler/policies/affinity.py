@@ -146,7 +146,7 @@ def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows",
     model.add_exactly_one(chosen.values())
     gone = {domain: sum(variables) for domain, variables in flows.leaving.items()}
     fullest = max(flows.busy, key=lambda domain: int(counts[domain]))
-    # Implied by the rest; it lets the solver see at once that each member outside the chosen domain has to move there.
+    # Implied by the rest: each member outside the chosen domain moves there. It saves the solver a search.
     model.add(sum(gone.values()) + away >= sum((total - int(counts[d])) * is_it for d, is_it in chosen.items()))
     for domain, is_it in chosen.items():
         model.add(away >= total - flows.after(domain)).only_enforce_if(is_it)
@@ -160,7 +160,7 @@ def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows",
 
 
 def _without_lost(group: GroupView) -> GroupView:
-    """Return the group without members on lost hosts: they have to leave, so they keep nothing together."""
+    """Return the group without members on lost hosts: they leave, so they do not count for affinity."""
     if not group.lost:
         return group
     places = {host: number for host, number in group.places.items() if host not in group.lost}

@@ -13,7 +13,7 @@ from covey.storage.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class DrainServices:
+class ComputeServiceDrains:
     """The job runs before the moves of its drain. Nova's own state says what is left to do, so it may be repeated."""
 
     store: Store
@@ -66,7 +66,7 @@ class DrainServices:
 
 
 def _mirror(tx: Transaction, nodes: list[NovaNode], disabled: set[str], found: Drain) -> None:
-    """Store what Nova was told, so that plans see it before the next reading."""
+    """Mirror the new states, so that plans see them before the next reading."""
     for node in nodes:
         ours = node.host.service_host in disabled
         if ours and not node.host.disabled:
