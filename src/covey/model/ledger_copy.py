@@ -18,7 +18,7 @@ class HeldAllocations(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LedgerProvider:
-    """A resource provider with everything that the Placement API tells of it, at one generation."""
+    """A resource provider with everything that the Placement API shows of it, at one generation."""
 
     uuid: str
     name: str
@@ -63,7 +63,7 @@ class Difference:
     copy: object
 
 
-def holders_of(ledger: Ledger) -> dict[str, ConsumerAllocations]:
+def consumer_allocations(ledger: Ledger) -> dict[str, ConsumerAllocations]:
     """Return the consumers of a ledger with their allocations, by uuid."""
     resources: dict[str, dict[str, Mapping[str, int]]] = {uuid: {} for uuid in ledger.consumers}
     for provider in ledger.providers.values():

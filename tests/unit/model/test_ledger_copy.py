@@ -11,9 +11,9 @@ from covey.model.ledger_copy import (
     HeldAllocations,
     Ledger,
     LedgerProvider,
+    consumer_allocations,
     find_differences,
     find_problems,
-    holders_of,
     usage_by_project,
     with_allocations,
 )
@@ -95,7 +95,10 @@ def test_provider_that_only_the_copy_has_is_found() -> None:
 
 
 def test_allocations_of_consumers_are_those_of_the_providers() -> None:
-    assert with_allocations({"node": replace(NODE, allocations={})}, holders_of(LEDGER).values()) == LEDGER.providers
+    assert (
+        with_allocations({"node": replace(NODE, allocations={})}, consumer_allocations(LEDGER).values())
+        == LEDGER.providers
+    )
 
 
 def test_provider_without_the_consumer_loses_its_allocation_and_usage() -> None:
@@ -105,7 +108,7 @@ def test_provider_without_the_consumer_loses_its_allocation_and_usage() -> None:
 
 def test_usage_of_a_project_is_the_sum_over_its_consumers() -> None:
     other = ConsumerAllocations(replace(SERVER, uuid="other"), {"node": {"VCPU": 3}, "disk": {"DISK_GB": 5}})
-    assert usage_by_project([*holders_of(LEDGER).values(), other]) == {"web": {"VCPU": 5, "DISK_GB": 5}}
+    assert usage_by_project([*consumer_allocations(LEDGER).values(), other]) == {"web": {"VCPU": 5, "DISK_GB": 5}}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from covey.model.errors import Conflict, Invalid
-from covey.model.ledger_copy import Difference, Ledger, find_differences, find_problems, holders_of
+from covey.model.ledger_copy import Difference, Ledger, consumer_allocations, find_differences, find_problems
 from covey.ports import Clock
 from covey.services.adoption.original import Original
 from covey.services.adoption.reading import Reading, StartStep, read
@@ -42,7 +42,7 @@ class Adoption:
         """
         with self.store.read(long=True) as tx:
             known = _old_ledger(tx, update=update)
-        reading = read(self.original, known.providers, holders_of(known), self.start)
+        reading = read(self.original, known.providers, consumer_allocations(known), self.start)
         _reject_newer(known, reading.ledger)
         if problems := find_problems(reading.ledger):
             more = f" (and {len(problems) - _MAX_SHOWN} more problems)" if len(problems) > _MAX_SHOWN else ""
@@ -66,7 +66,7 @@ class Adoption:
         Of the consumers of `known`, those are read again whose generation or allocations differ: project, user and
         type of a consumer change together with its generation.
         """
-        reading = read(self.original, {}, holders_of(known or Ledger()), self.start)
+        reading = read(self.original, {}, consumer_allocations(known or Ledger()), self.start)
         with self.store.read(long=True) as tx:
             copy = tx.ledger_copies.read()
         found = tuple(find_differences(reading.ledger, copy))

@@ -69,7 +69,7 @@ class Original:
                 return self._as_provider(row, generations.pop(), parts)
         return None
 
-    def holder(self, uuid: str) -> ConsumerAllocations | None:
+    def consumer(self, uuid: str) -> ConsumerAllocations | None:
         """Return a consumer with all its allocations; None if it is deleted."""
         found = self._get(f"/allocations/{uuid}")
         if not found["allocations"]:

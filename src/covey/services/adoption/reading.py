@@ -35,7 +35,7 @@ class Reading:
 def read(
     original: Original,
     providers: Mapping[str, LedgerProvider],
-    holders: Mapping[str, ConsumerAllocations],
+    consumers: Mapping[str, ConsumerAllocations],
     start: StartStep,
 ) -> Reading:
     """Return the ledger of the original. Of the given providers and consumers, those that changed are read again.
@@ -43,7 +43,7 @@ def read(
     Raises Conflict when a provider changes faster than it is read.
     """
     with ThreadPoolExecutor(original.connections) as pool:
-        return _Reader(original, dict(providers), dict(holders), start, pool).read()
+        return _Reader(original, dict(providers), dict(consumers), start, pool).read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class _Reader:
 
     _original: Original
     _providers: dict[str, LedgerProvider]
-    _holders: dict[str, ConsumerAllocations]
+    _consumers: dict[str, ConsumerAllocations]
     _start: StartStep
     _pool: Executor
 
     def read(self) -> Reading:
         for _ in range(_ROUNDS):
             stale = self._find_stale()
-            self._read_holders(self._read_providers(stale))
+            self._read_consumers(self._read_providers(stale))
             projects = self._find_changed_projects()
             if not stale and not projects:
                 break
-            self._read_holders([u for u, each in self._holders.items() if each.consumer.project_id in projects])
+            self._read_consumers([u for u, each in self._consumers.items() if each.consumer.project_id in projects])
         rows = self._original.rows()
         changing = frozenset(row.uuid for row in rows if not row.describes(self._providers.get(row.uuid)))
         if any(row.uuid not in self._providers for row in rows):
@@ -71,22 +71,22 @@ class _Reader:
                 f"{len(changing)} providers change faster than they are read. Stop the clients of {self._original.url}."
             )
         ledger = Ledger(
-            with_allocations({row.uuid: self._providers[row.uuid] for row in rows}, self._holders.values()),
-            {uuid: self._holders[uuid].consumer for uuid in sorted(self._holders)},
+            with_allocations({row.uuid: self._providers[row.uuid] for row in rows}, self._consumers.values()),
+            {uuid: self._consumers[uuid].consumer for uuid in sorted(self._consumers)},
             self._original.custom_traits(),
             self._original.custom_resource_classes(),
         )
         return Reading(ledger, changing | projects)
 
     def _find_stale(self) -> list[ProviderRow]:
-        """Return the providers that are unknown at their current generation, and forget those that are deleted."""
+        """Return the providers that are unknown at their current generation, and drop those that are deleted."""
         rows = self._original.rows()
         for uuid in self._providers.keys() - {row.uuid for row in rows}:
             del self._providers[uuid]
         return [row for row in rows if not row.describes(self._providers.get(row.uuid))]
 
     def _read_providers(self, stale: Collection[ProviderRow]) -> list[str]:
-        """Read providers. Return the consumers on them that are unknown, or not as the provider tells."""
+        """Read providers. Return the consumers on them that are unknown, or differ from what the provider shows."""
         read = self._in_parallel(self._original.provider, stale, "Reading providers")
         found = [provider for provider in read if provider]
         self._providers.update((provider.uuid, provider) for provider in found)
@@ -94,22 +94,22 @@ class _Reader:
             uuid
             for provider in found
             for uuid, held in provider.allocations.items()
-            if uuid not in self._holders or not self._holders[uuid].holds(provider.uuid, held)
+            if uuid not in self._consumers or not self._consumers[uuid].holds(provider.uuid, held)
         }
         return sorted(outdated)
 
-    def _read_holders(self, uuids: Collection[str]) -> None:
-        for uuid, holder in zip(
-            uuids, self._in_parallel(self._original.holder, uuids, "Reading consumers"), strict=True
+    def _read_consumers(self, uuids: Collection[str]) -> None:
+        for uuid, consumer in zip(
+            uuids, self._in_parallel(self._original.consumer, uuids, "Reading consumers"), strict=True
         ):
-            if holder:
-                self._holders[uuid] = holder
+            if consumer:
+                self._consumers[uuid] = consumer
             else:
-                self._holders.pop(uuid, None)
+                self._consumers.pop(uuid, None)
 
     def _find_changed_projects(self) -> frozenset[str]:
         """Return the projects whose usage is not the sum of their consumers' allocations."""
-        known = usage_by_project(self._holders.values())
+        known = usage_by_project(self._consumers.values())
         usages = self._in_parallel(self._original.usage, known, "Comparing projects")
         return frozenset(project for project, usage in zip(known, usages, strict=True) if usage != known[project])
 
