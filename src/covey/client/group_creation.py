@@ -14,7 +14,7 @@ from covey.client.commands import KINDS, Record, add_policies, add_rules, api_of
 from covey.client.stock_hooks import StockHook
 
 
-class SeveralPolicies(StockHook):
+class CreateServerGroupHook(StockHook):
     """A hook of the stock command."""
 
     epilog = (

@@ -19,7 +19,7 @@ from covey.client.stock_hooks import ActionHook
 _log = logging.getLogger(__name__)
 
 
-class DeletePolicies(ActionHook):
+class DeleteServerGroupHook(ActionHook):
     """A hook of the stock command."""
 
     epilog = "With Covey beside Nova, the group is deleted in both."

@@ -46,7 +46,7 @@ class _Hook(ActionHook):
         """Return the output with all policies and rules. Raises CommandError."""
 
 
-class ShowPolicies(_Hook):
+class ShowServerGroupHook(_Hook):
     """A hook of the stock `server group show`."""
 
     def complete(self, parsed_args: Namespace, output: Output) -> Output:  # noqa: ARG002 -- the stock command found it
@@ -58,7 +58,7 @@ class ShowPolicies(_Hook):
         return tuple(names), tuple(shown[name] for name in names)
 
 
-class ListPolicies(_Hook):
+class ListServerGroupHook(_Hook):
     """A hook of the stock `server group list`."""
 
     def complete(self, parsed_args: Namespace, output: Output) -> Output:

@@ -9,7 +9,7 @@ from keystoneauth1.adapter import Adapter
 from requests import Response
 
 from covey_nova.options import CONF, GROUP, credentials_group, retries
-from covey_nova.transport import bound
+from covey_nova.transport import limit_requests
 
 PATH = "/host_rankings"
 
@@ -48,7 +48,7 @@ class Client:
                 auth = loading.load_auth_from_conf_options(CONF, group)
                 session = loading.load_session_from_conf_options(CONF, group, auth=auth)
                 session.timeout = CONF[GROUP].timeout  # also of requests for tokens
-                bound(session)
+                limit_requests(session)
                 self._adapter = loading.load_adapter_from_conf_options(
                     CONF, group, session=session, auth=auth, **retries()
                 )

@@ -1,10 +1,11 @@
 """CoveyFilter and CoveyWeigher.
 
-The filter asks Covey once for each instance that is in a server group, with all hosts that are left. It tells Covey who
-the members are, so that Covey's ledger refuses an allocation that would violate a hard policy. nova-scheduler then
-takes its next host, so two schedulers cannot both win.
+The filter asks Covey once for each instance that is in a server group, with all hosts that are left. The request lists
+the members, so that Covey's ledger refuses an allocation that would violate a hard policy. nova-scheduler then takes
+its next host, so two schedulers cannot both get the last place.
 
-A filter's losses last for a whole multi-create, so it returns every host that may be taken. The weigher orders them.
+Nova filters once for a whole multi-create, so the filter returns every host that the policies admit. The weigher
+orders them.
 """
 
 import itertools
@@ -61,7 +62,7 @@ class CoveyFilter(filters.BaseHostFilter):
 
 
 class CoveyWeigher(weights.BaseHostWeigher):
-    """Ranks hosts by the soft policies of the instance's server group, as Covey told the filter."""
+    """Ranks hosts by the soft policies of the instance's server group, as Covey ranked them for the filter."""
 
     minval = 0.0
     maxval = 1.0

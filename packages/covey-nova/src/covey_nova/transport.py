@@ -1,4 +1,4 @@
-"""Bounds HTTP requests as a whole: the time limit of `requests` is one of each wait for the socket."""
+"""Limits the total time of HTTP requests: the timeout of `requests` applies to each wait for the socket."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -12,7 +12,7 @@ from requests.exceptions import ChunkedEncodingError
 from urllib3.exceptions import ProtocolError
 
 
-class Bounded(BaseAdapter):
+class TimeLimitAdapter(BaseAdapter):
     """Sends requests by another adapter, each within its time limit.
 
     A request whose connection ends before the answer is sent once more: a server may close a kept connection at the
@@ -40,10 +40,10 @@ class Bounded(BaseAdapter):
         self._inner.close()
 
 
-def bound(session: Session) -> None:
-    """Bound all requests of a session, those for tokens as well."""
+def limit_requests(session: Session) -> None:
+    """Limit the time of all requests of a session, also of those for tokens."""
     for prefix, inner in list(session.session.adapters.items()):
-        session.session.mount(prefix, Bounded(inner))
+        session.session.mount(prefix, TimeLimitAdapter(inner))
 
 
 def _again_if_dropped(attempt: Callable[[], Response]) -> Response:
