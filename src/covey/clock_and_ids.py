@@ -1,6 +1,6 @@
 """The clock, ids and seeds: the values that differ from run to run.
 
-All randomness comes from the operating system, so that the ids that a caller sees tell nothing of the next ones.
+All randomness comes from the operating system, so that a caller cannot guess the next ids from those that it sees.
 """
 
 import secrets

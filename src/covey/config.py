@@ -521,7 +521,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "url",
             help="Address of its Compute API, such as http://nova.example:8774/v2.1. Covey asks it, with the token of "
             "the caller, about server groups that Covey does not know. Unset: the address that `covey sync nova` "
-            "reads; without either, Nova's scheduler must tell of a group first.",
+            "reads; without either, Nova's scheduler must report a group first.",
         ),
         cfg.IntOpt(
             "move_timeout_s",

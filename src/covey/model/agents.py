@@ -66,7 +66,7 @@ class Agent:
     fenced_at: datetime | None
     registered_at: datetime
     forced_down: bool
-    machine_id: str | None  # None of an agent that does not tell
+    machine_id: str | None  # None if the agent does not report one
     now: datetime
 
     @property
@@ -75,7 +75,7 @@ class Agent:
         return max(0.0, (self.now - self.heartbeat_at).total_seconds())
 
     def is_elsewhere(self, machine: str | None) -> bool:
-        """Whether the agent is alive on another machine than this one, as far as both tell."""
+        """Whether the agent is alive on another machine than this one; False if one of them reports no id."""
         return (
             self.state is not AgentState.DOWN and None not in {self.machine_id, machine} and self.machine_id != machine
         )
@@ -89,7 +89,7 @@ class Agent:
 
     @property
     def may_be_evacuated(self) -> bool:
-        """Whether servers may start elsewhere: an operator vouches for it, or the host runs no guests."""
+        """Whether servers may start elsewhere: an operator has forced the host down, or the host runs no guests."""
         return self.forced_down or (self.state is AgentState.DOWN and self.runs_no_guests)
 
 

@@ -81,7 +81,7 @@ class ConsumerPlaces:
 
 @dataclass(frozen=True, slots=True)
 class ReportedGroup:
-    """A server group as another service tells of it."""
+    """A server group as another service reports it."""
 
     id: GroupId
     policy: str

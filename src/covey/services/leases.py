@@ -21,7 +21,7 @@ log = structlog.get_logger()
 class Leases:
     """The leases of this process, by subject and epoch, and when each ends by the monotonic clock.
 
-    A lease is counted from before the database granted it, so this process never believes in it for too long.
+    A lease is counted from before the database granted it, so in this process it ends before it ends in the database.
     """
 
     store: Store

@@ -95,9 +95,9 @@ class LiveFleet:
     A claim of this process takes its room in memory at once, and is skipped when the log contains it. Each time the
     fleet is loaded the tag changes, so a claim that was open at that time is applied from the log.
 
-    Whatever shakes the trust in the fleet drops it, with the group states that are cached beside it: a lost
-    connection, a commit of unknown outcome, a failed load, another start of the database server, a gap in the log, a
-    refused claim that no change explains. The next reader then loads it again.
+    The fleet is dropped, with the group states that are cached beside it, when it may differ from the rows: after a
+    lost connection, a commit of unknown outcome, a failed load, another start of the database server, a gap in the
+    log, or a refused claim that no change explains. The next reader loads it again.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class LiveFleet:
                 snapshot.suspects |= hosts
 
     def drop(self, snapshot: FleetSnapshot) -> None:
-        """Drop a fleet that cannot be trusted any more."""
+        """Drop a fleet that may differ from the rows."""
         with self._lock:
             if self._snapshot is snapshot:
                 self._snapshot = None

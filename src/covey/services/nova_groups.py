@@ -1,6 +1,6 @@
-"""Asks Nova whose a server group is, with the token of the caller: Nova decides, and tells Covey what the caller sees.
+"""Reads server groups from Nova with the token of the caller: Nova decides which ones the caller may see.
 
-So a tenant can set policies for its groups in Nova, under their uuids, before Nova's scheduler tells of them. A group
+So a tenant can set policies for its groups in Nova, under their uuids, before Nova's scheduler reports them. A group
 that Nova does not show to the caller is like one that does not exist.
 """
 
@@ -26,7 +26,7 @@ from covey.storage.store import Store
 log = structlog.get_logger()
 T = TypeVar("T")
 
-_MAX_QUESTIONS, _MAX_QUESTIONS_OF_PROJECT = 16, 4  # at once: each occupies a thread until Nova answers
+_MAX_REQUESTS, _MAX_REQUESTS_OF_PROJECT = 16, 4  # at once: each occupies a thread until Nova answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class NovaGroups:
     request_slots: RequestSlots
     connect: Callable[[str, str], Nova]  # from an address and a token
     url: str | None = None  # None: the address that `covey sync nova` reads
-    limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(_MAX_QUESTIONS, _MAX_QUESTIONS_OF_PROJECT))
+    limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(_MAX_REQUESTS, _MAX_REQUESTS_OF_PROJECT))
 
     def mirror(self, actor: Actor, token: str | None, group: str) -> bool:
         """Store a group that Nova shows to the owner of the token, with its members. Return whether there is one.
@@ -56,7 +56,7 @@ class NovaGroups:
         return True
 
     def is_gone(self, actor: Actor, token: str | None, group: str) -> bool:
-        """Return whether Nova says to the owner of the token that it has no such group. Raises Unavailable, Busy."""
+        """Return whether Nova returns 404 for this group to the owner of the token. Raises Unavailable, Busy."""
         try:
             return bool(token) and self._address() is not None and self._find(actor, token, group) is None
         except (Forbidden, Unauthorized):
@@ -69,14 +69,14 @@ class NovaGroups:
         except (Forbidden, Unauthorized):
             found = None
         if found is None:
-            raise Unavailable("Nova did not tell the quota of the project. Try again in a moment.")
+            raise Unavailable("Nova did not return the quota of the project. Try again in a moment.")
         return found
 
     def _find(self, actor: Actor, token: str | None, group: str) -> ReportedGroup | None:
         return self._ask(actor, token, lambda nova: nova.group(GroupId(group))) if _is_uuid(group) else None
 
-    def _ask(self, actor: Actor, token: str | None, question: Callable[[Nova], T]) -> T | None:
-        """Return Nova's answer to the owner of the token; None without a token or without Nova's address."""
+    def _ask(self, actor: Actor, token: str | None, request: Callable[[Nova], T]) -> T | None:
+        """Return Nova's response to a request with this token; None without a token or without Nova's address."""
         address = self._address()
         if address is None or not token:
             return None
@@ -84,7 +84,7 @@ class NovaGroups:
             raise Busy("Too many requests wait for Nova. Retry in 1 second.")
         try:
             with self.request_slots.released():
-                return question(self.connect(address, token))
+                return request(self.connect(address, token))
         except Unavailable as error:
             log.warning("nova.unavailable", error=error.message)  # it may contain an internal address
             raise Unavailable("Nova does not answer. Try again in a moment.") from error

@@ -168,7 +168,7 @@ class AgentCalls:
         self._connection.execute(delete(agent_calls).where(agent_calls.c.id == call))
 
     def delete_lost(self, before_s: float) -> int:
-        """Delete calls of requests that were made that long ago, and that nothing waits for. Return their number."""
+        """Delete calls of requests that ended long ago without a report. Return their number."""
         lost = agent_calls.c.job_id.is_(None) & (agent_calls.c.created_at < self._time(-before_s))
         return self._connection.execute(delete(agent_calls).where(lost)).rowcount
 
@@ -187,7 +187,7 @@ class AgentCalls:
         return None if row is None else (HostId(row[0]), UserId(row[1]), bool(row[2]))
 
     def take(self, limits: Mapping[HostId, int], lease_s: float) -> list[TakenCall]:
-        """Return calls for the agents of hosts, leased to them for that time: those that wait, and those they forgot.
+        """Return calls for the agents of hosts, leased to them: those that wait, and those whose lease has ended.
 
         No host gets more than its limit.
         """

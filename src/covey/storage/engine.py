@@ -38,7 +38,7 @@ class TimeLimits:
     pool_s: float = 30.0  # for a free connection
     lock_s: float = 0.0
     statement_s: float = 0.0
-    idle_in_transaction_s: float = 60.0  # a process that is frozen in a transaction would keep its locks for ever
+    idle_in_transaction_s: float = 60.0  # a process that is frozen in a transaction keeps its locks until then
 
 
 def connect(database: str, *, pool_size: int = 16, limits: TimeLimits = TimeLimits()) -> sa.Engine:  # noqa: B008 -- frozen

@@ -115,7 +115,7 @@ class NovaMirror:
             nova_objects,
             ("kind", "object_id"),
             [(kind.value, each) for each in sorted(set(ids) - old)],
-            " ON CONFLICT DO NOTHING",  # the ledger may learn of the same group now
+            " ON CONFLICT DO NOTHING",  # a ranking may add the same group now
         )
         if gone := sorted(old - set(ids)):
             execute(self._connection, "DELETE FROM nova_objects WHERE kind = ? AND object_id IN ?", kind.value, gone)

@@ -286,7 +286,7 @@ class Store:
     def _turn(self) -> Iterator[None]:
         """Let the writers of this process follow one another.
 
-        SQLite lets those that wait sleep, up to a tenth of a second, and tells none of them when the lock is free.
+        SQLite lets those that wait sleep, up to a tenth of a second, and wakes none when the lock is free.
         """
         taken = self._turns is not None and self._turns.acquire(timeout=_TURN_S)
         try:
@@ -296,7 +296,7 @@ class Store:
                 self._turns.release()
 
     def _end_frozen_sessions(self) -> None:
-        """Free what a transaction waited for in vain, if its holder is frozen."""
+        """Free the lock that a transaction timed out on, if its holder is frozen."""
         with suppress(sa.exc.SQLAlchemyError), self._autocommitter.connect() as connection:
             databases.end_frozen_sessions(connection)
 

@@ -208,7 +208,7 @@ class Outbox:
     def publisher_lock(self) -> Iterator[bool]:
         """Try to become the one publisher, for the block and its transaction; yields whether that succeeded.
 
-        Writers are not blocked. The lock ends with the process that holds it, however that dies.
+        Writers are not blocked. The lock ends with the process that holds it.
         """
         if self._connection.dialect.name == "postgresql":
             yield bool(self._connection.execute(_LOCK).scalar_one())

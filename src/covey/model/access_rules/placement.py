@@ -111,7 +111,7 @@ PLACEMENT: tuple[AccessRule, ...] = (
     *_rules(
         "host_rankings",
         "/host_rankings",
-        ("create", "POST", "Rank hosts by the policies of a server group that another service tells of."),
+        ("create", "POST", "Rank hosts by the policies of a server group of another service."),
     ),
     AccessRule(
         "placement:usages",

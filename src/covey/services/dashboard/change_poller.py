@@ -1,4 +1,4 @@
-"""Polls the database for changes once a second, on behalf of all event streams of the process."""
+"""Polls the database for changes once a second, for all event streams of the process."""
 
 import threading
 import time

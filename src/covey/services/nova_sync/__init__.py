@@ -111,7 +111,7 @@ def _write_servers(tx: Transaction, cloud: NovaCloud, now: datetime) -> int:
 def _write_groups(tx: Transaction, cloud: NovaCloud, now: datetime, before: set[str]) -> int:
     """Mirror groups and their members. The policies of a group that Covey knows stay: they are set in Covey.
 
-    A group that Covey has learned of since the reading began stays, although the reading lacks it.
+    A group that was added since the reading began stays, although the reading lacks it.
     """
     all_owned = tx.nova_mirror.owned(NovaKind.GROUP)
     owned = {GroupId(each) for each in all_owned & before}
@@ -141,7 +141,7 @@ def _new_migrations(
 ) -> dict[str, GroupConsumer]:
     """Return the migrations of members that Covey does not know: those that began before it knew their members.
 
-    The ledger learns of all others as they get the allocations of their members.
+    The ledger adds all others when they get the allocations of their members.
     """
     told = {each: members[server] for each, server in migrations.items() if server in members}
     unknown = told.keys() - tx.group_consumers.find(told).keys()

@@ -218,7 +218,7 @@ def _flavor(document: _Document) -> Flavor:
 
 
 def mirrored_server(document: _Document) -> NovaServer:
-    """Return a server. Of one in a cell that is down, Nova tells the id, the project and the status UNKNOWN."""
+    """Return a server. Of one in a cell that is down, Nova shows the id, the project and the status UNKNOWN."""
     return NovaServer(
         document["id"],
         document.get("name", ""),

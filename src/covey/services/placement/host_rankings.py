@@ -1,4 +1,4 @@
-"""Ranks hosts for instances of another scheduler, and records what it tells of their server groups."""
+"""Ranks hosts for instances of another scheduler, and stores what it reports of their server groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ def pre_op(binding: Binding, context: PolicyContext, data: Document) -> Document
 
 
 def is_drs_host(name: str) -> bool:
-    """Return whether a host is a vSphere cluster with DRS, which its name tells."""
+    """Return whether a host is a vSphere cluster with DRS, by its name."""
     return _DRS in name.lower()
 
 

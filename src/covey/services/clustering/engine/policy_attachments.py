@@ -54,7 +54,7 @@ class PolicyAttachments:
 
         The servers that the cluster has already join that group; the outcome reports what they violate.
         """
-        taken_in = JoinedServers()
+        joined_servers = JoinedServers()
         with self.store.write() as tx:
             cluster = _locked_cluster(tx, context)
             bindings = tx.clustering.bindings.of(cluster.id)
@@ -71,9 +71,9 @@ class PolicyAttachments:
                 group, inherited = self.groups.acquire(tx, context.actor, policy, profile)
                 data = binding_data(policy, group, inherited=inherited)
                 binding = replace(binding, data=data, group_id=group)
-                taken_in = self.members.take_in(tx, cluster, policy, group)
+                joined_servers = self.members.join_existing(tx, cluster, policy, group)
             tx.clustering.bindings.add(binding)
-        return ActionResult(reason=f"Policy attached. {taken_in.report}".rstrip(), outputs=taken_in.outputs)
+        return ActionResult(reason=f"Policy attached. {joined_servers.report}".rstrip(), outputs=joined_servers.outputs)
 
     def detach(self, context: ActionContext) -> Outcome:
         """Detach the policy, and delete the server group that its attachment created. Raises CoveyError."""
@@ -327,7 +327,7 @@ class GroupMembers:
     live: LiveFleet
     max_members: int = UNLIMITED
 
-    def take_in(self, tx: Transaction, cluster: Cluster, policy: Policy, group: GroupId) -> JoinedServers:
+    def join_existing(self, tx: Transaction, cluster: Cluster, policy: Policy, group: GroupId) -> JoinedServers:
         """Add the cluster's servers that are in no group. Raises OverQuota."""
         nodes = [node for node in tx.clustering.nodes.of(cluster.id) if node.server_id is not None]
         servers = tx.servers.by_ids([ServerId(str(node.server_id)) for node in nodes])
