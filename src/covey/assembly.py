@@ -215,7 +215,7 @@ def assemble(
     polls = CallPolls(store, conf.agents.call_lease_s, conf.agents.max_polls)
     driver = FencedDriver(_driver(conf, store, polls, now), leases, conf.worker.calls_per_host)
     pool = CallPool(1 if driver.is_instant else conf.worker.calls)
-    moves = Moves(store, access, now, new_uuid, servers, destinations, quotas.limits_in)
+    moves = Moves(store, access, now, new_uuid, servers, destinations, quotas.use_in)
     nova = NovaApi(
         lambda: remote_api.connect_by_options(
             "compute", conf, "nova", url=conf.nova.url, timeout_s=_WORKER_TIMEOUT_S, retries=0

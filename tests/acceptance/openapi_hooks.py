@@ -148,18 +148,20 @@ def _body(case: Any, resources: Resources) -> Any:
             flavor, host = resources.flavor_and_host(case.path_parameters["key"])
             resources.force_down(host if "evacuate" in body else None)  # evacuation requires a source host that is down
             body = _with_existing_resources(body, resources, flavor, host)
-        case "POST /os-keypairs" | "POST /os-drains":
-            body = {name: fields | _fixed_fields(name, resources) for name, fields in body.items()}
+        case "POST /os-keypairs" | "POST /os-drains" | "PUT /os-quota-sets/{key}" | "PUT /os-quota-class-sets/{key}":
+            body = {name: _with_fixed_fields(name, fields, resources) for name, fields in body.items()}
         case "POST /os-placement-explain" | "POST /os-server-groups/{key}/action" | "POST /os-aggregates/{key}/action":
             body = _with_existing_resources(body, resources)
     return body
 
 
-def _fixed_fields(name: str, resources: Resources) -> dict[str, Any]:
-    """Return the fields of a key pair or a drain; the latter is a dry run, since other requests need the hosts."""
+def _with_fixed_fields(name: str, fields: dict[str, Any], resources: Resources) -> dict[str, Any]:
+    """Return a valid key pair, quota or drain; the latter is a dry run, since other requests need the hosts."""
     if name == "keypair":
-        return {"type": "ssh", "public_key": PUBLIC_KEY}
-    return {"scope": "host", "domain": next(iter(resources.hosts.values()), "node"), "dry_run": True}
+        return fields | {"type": "ssh", "public_key": PUBLIC_KEY}
+    if name == "drain":
+        return fields | {"scope": "host", "domain": next(iter(resources.hosts.values()), "node"), "dry_run": True}
+    return {"class:VGPU" if each.startswith("class:") else each: limit for each, limit in fields.items()}
 
 
 def _without_devices(body: Any) -> Any:

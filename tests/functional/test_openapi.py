@@ -94,6 +94,8 @@ def test_document_rejects_what_the_service_rejects(build_cloud: BuildCloud) -> N
         ("POST /os-server-groups", {"server_group": {"name": "g", "policies": ["affinity:"]}}, "has an empty part"),
         ("POST /os-aggregates/1/images", {"cache": [{"id": IMAGE}, {"id": IMAGE}]}, "Duplicate images"),
         ("POST /flavors/small/os-extra_specs", {"extra_specs": {"trait:CUSTOM_A": "yes"}}, "which is not one of"),
+        ("PUT /os-quota-sets/web", {"quota_set": {"class:gpu": 1}}, "names no resource class"),
+        ("PUT /os-quota-class-sets/default", {"quota_class_set": {"class:": 1}}, "names no resource class"),
     ]
     for request, body, sentence in refused:
         method, path = request.split(" ")
@@ -137,11 +139,11 @@ def _operator_resources(reader: Reader, cloud: Cloud) -> None:
     ask(admin, f"POST /os-aggregates/{rack}/action", {"remove_host": {"host": "node-1"}})
     ask(admin, "GET /os-aggregates")
     ask(admin, f"DELETE /os-aggregates/{rack}")
+    ask(admin, "PUT /os-quota-sets/web", {"quota_set": {"cores": 100, "class:VGPU": "4"}})
+    ask(admin, "PUT /os-quota-class-sets/default", {"quota_class_set": {"cores": 200, "class:DISK_GB": 900}})
     for path in ("", "/detail", "/defaults"):
         ask(admin, f"GET /os-quota-sets/web{path}")
-    ask(admin, "PUT /os-quota-sets/web", {"quota_set": {"cores": 100}})
     ask(admin, "DELETE /os-quota-sets/web")
-    ask(admin, "PUT /os-quota-class-sets/default", {"quota_class_set": {"cores": 200}})
     ask(admin, "GET /os-quota-class-sets/default")
 
 

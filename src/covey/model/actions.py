@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from covey.model.flavors import Flavor
 from covey.model.ids import ProjectId, ServerId, UserId
-from covey.model.resources import quota_size
+from covey.model.resources import quota_size, quota_sizes
 
 UNDER_WAY = ("preparing", "finished")  # the statuses in which a migration holds allocations
 
@@ -68,6 +68,11 @@ class Migration:
     abort: bool = False  # its end was requested
 
     @property
+    def growth(self) -> dict[str, int]:
+        """By how much the new flavor exceeds the old one, by the name of the quota."""
+        return quota_growth(self.old_flavor, self.new_flavor)
+
+    @property
     def upsize_delta(self) -> tuple[int, int]:
         """Cores and MB of memory by which the new flavor exceeds the old one. Quotas count the larger of both."""
         return _excess(quota_size(self.new_flavor), quota_size(self.old_flavor))
@@ -82,6 +87,13 @@ class Migration:
         """Cores and MB of memory that the server uses of the quota until the migration is confirmed or reverted."""
         (old_cores, old_ram), (cores, ram) = quota_size(self.old_flavor), quota_size(self.new_flavor)
         return max(old_cores, cores), max(old_ram, ram)
+
+
+def quota_growth(old: Flavor, new: Flavor) -> dict[str, int]:
+    """Return by how much a new flavor exceeds an old one, by the name of the quota."""
+    present = quota_sizes(old)
+    growth = {name: size - present.get(name, 0) for name, size in quota_sizes(new).items()}
+    return {name: more for name, more in growth.items() if more > 0}
 
 
 def _excess(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

@@ -87,9 +87,7 @@ class Plan:
     failed: list[NewServer] = field(default_factory=list)  # without a host
     taken: list[tuple[Sequence[int], Resources]] = field(default_factory=list)  # room taken from the fleet in memory
     groups: dict[GroupId, GroupState] = field(default_factory=dict)  # as the plan leaves them
-    limits: dict[ProjectId, tuple[int, int, int]] = field(
-        default_factory=dict
-    )  # instances, cores, ram; where a limit applies
+    limits: dict[ProjectId, dict[str, int]] = field(default_factory=dict)  # of the quotas that the plan uses more of
     answers: dict[IdempotencyKey, Answer] = field(default_factory=dict)  # to store
     unused_keys: list[IdempotencyKey] = field(default_factory=list)  # reserved for requests that failed
 

@@ -1,10 +1,25 @@
-"""Quotas: limits on the resources of a project."""
+"""Quotas: limits on the resources of a project.
 
+`class:` and the name of a resource class name a quota of what the project's servers hold of that class.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from covey.model.errors import Invalid
+
 UNLIMITED: Final = -1
+COUNTED: Final = ("instances", "cores", "ram")
+"""The quotas whose usage is stored, in the order of its columns."""
+
+CLASS: Final = "class:"
+COUNTED_CLASSES: Final[Mapping[str, str]] = {"VCPU": "cores", "PCPU": "cores", "MEMORY_MB": "ram"}
+"""The quotas that count these resource classes; the other classes have quotas of their own."""
+
+CLASS_QUOTA: Final = f"{CLASS}[A-Z0-9_]{{1,249}}"  # 255 characters fit into a row
+_CLASS_QUOTA = re.compile(CLASS_QUOTA)
 
 # The limits of a new deployment, in the order of API responses.
 DEFAULTS: Final[Mapping[str, int]] = {
@@ -23,6 +38,22 @@ DEFAULTS: Final[Mapping[str, int]] = {
     "server_groups": 10,
     "server_group_members": 10,
 }
+
+
+def class_of_quota(name: str) -> str | None:
+    """Return the resource class that a quota limits; None for a quota of something else. Raises Invalid."""
+    if not name.startswith(CLASS):
+        return None
+    if not _CLASS_QUOTA.fullmatch(name):
+        raise Invalid(
+            f"The quota {name} names no resource class. Write class: and a name of up to 249 capital letters, digits "
+            "and underscores, such as class:CUSTOM_GPU."
+        )
+    kind = name.removeprefix(CLASS)
+    if kind in COUNTED_CLASSES:
+        counted = COUNTED_CLASSES[kind]
+        raise Invalid(f"The quota {counted} counts {kind}, so {name} cannot be set. Set {counted}.")
+    return kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,19 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 from covey.model.errors import Invalid
 from covey.model.extra_specs import reject_unsupported
 from covey.model.flavors import Flavor
 from covey.model.inventory import ResourceClass
 from covey.model.providers import MAX_INT
+from covey.model.quotas import CLASS, COUNTED, COUNTED_CLASSES
 
 _RESOURCES = re.compile(r"resources([a-zA-Z0-9_-]{0,64}):(.*)", re.DOTALL)
 _TRAIT = re.compile(r"trait([a-zA-Z0-9_-]{0,64}):(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Z0-9_]{1,255}")
 _GROUP_POLICIES = {"none": False, "isolate": True}
-_DEDICATED = "PCPU"  # a core as well
 _TRAIT_VALUES = ("required", "forbidden")
 
 _FIRST = {str(kind): position for position, kind in enumerate(ResourceClass)}
@@ -121,18 +122,24 @@ def resource_request(flavor: Flavor) -> ResourceRequest:
     return _request(flavor.vcpus, flavor.memory_mb, server_disk_gb(flavor), specs)
 
 
-def quota_size(flavor: Flavor) -> tuple[int, int]:
-    """Return the cores and the MB of memory that a server of the flavor uses of its project's quota: what it claims.
+def quota_sizes(flavor: Flavor) -> Mapping[str, int]:
+    """Return what a server of the flavor uses of each quota of its project, by the quota's name: what it claims.
 
     A flavor that Covey cannot follow counts by its size: a server of it may be older than the extra spec's rule.
     """
-    if not flavor.extra_specs:
-        return flavor.vcpus, flavor.memory_mb
-    try:
-        total = resource_request(flavor).total
-    except Invalid:
-        return flavor.vcpus, flavor.memory_mb
-    return total.get(ResourceClass.VCPU, 0) + total.get(_DEDICATED, 0), total.get(ResourceClass.MEMORY_MB, 0)
+    specs = tuple(flavor.extra_specs.items())
+    return _quota_sizes(flavor.vcpus, flavor.memory_mb, server_disk_gb(flavor), specs)
+
+
+def quota_size(flavor: Flavor) -> tuple[int, int]:
+    """Return the cores and the MB of memory that a server of the flavor uses of its project's quota."""
+    sizes = quota_sizes(flavor)
+    return sizes["cores"], sizes["ram"]
+
+
+def class_sizes(flavor: Flavor) -> dict[str, int]:
+    """Return the quota sizes of resource classes alone, which count what a server holds on its host."""
+    return {name: size for name, size in quota_sizes(flavor).items() if name not in COUNTED}
 
 
 def server_disk_gb(flavor: Flavor) -> int:
@@ -184,6 +191,19 @@ def _request(vcpus: int, memory_mb: int, disk_gb: int, specs: tuple[tuple[str, s
         groups,
         policy is not None and _GROUP_POLICIES[policy],
     )
+
+
+@lru_cache(maxsize=4096)
+def _quota_sizes(vcpus: int, memory_mb: int, disk_gb: int, specs: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
+    try:
+        total = _request(vcpus, memory_mb, disk_gb, specs).total
+    except Invalid:
+        total = server_resources(vcpus, memory_mb, disk_gb)
+    sizes = dict.fromkeys(COUNTED, 0) | {"instances": 1}
+    for name, amount in total.items():
+        quota = COUNTED_CLASSES.get(name, CLASS + name)
+        sizes[quota] = sizes.get(quota, 0) + amount
+    return MappingProxyType(sizes)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from covey.model.errors import Conflict, CoveyError, Invalid, OutdatedRequest, O
 from covey.model.groups import NO_GROUP, GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.quotas import UNLIMITED
-from covey.model.resources import Resources, quota_size
+from covey.model.resources import Resources, quota_sizes
 from covey.model.servers import (
     Details,
     Fault,
@@ -27,8 +27,7 @@ from covey.scheduler.request_spec import RequestSpec
 
 NOTHING: Allocations = {}
 NO_FAULTS: Mapping[ServerId, Fault] = {}
-COUNTED = ("instances", "cores", "ram")
-"""The quotas that count servers, in the order in which usage is stored."""
+NO_USAGE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class PlanningContext:
 
     groups: Mapping[GroupId, GroupState] = field(default_factory=dict)  # locked
     limits: Mapping[ProjectId, Mapping[str, int]] = field(default_factory=dict)
-    usage: Mapping[ProjectId, Sequence[int]] = field(default_factory=dict)  # of projects that have a counted limit
+    usage: Mapping[ProjectId, Mapping[str, int]] = field(default_factory=dict)  # by quota, where a limit may apply
     answers: Mapping[IdempotencyKey, Answer | None] = field(default_factory=dict)  # None where the key is new
     answered: Mapping[str, Server] = field(default_factory=dict)  # servers that stored answers name, by id
     avoid: frozenset[HostId] = frozenset()  # hosts that proved full when an earlier attempt claimed room there
@@ -116,7 +115,7 @@ class _Planner:
         self._faults = faults
         self._subset = subset
         self._all_or_nothing = all_or_nothing
-        self._usage = {project: list(used) for project, used in context.usage.items()}
+        self._usage = {project: dict(used) for project, used in context.usage.items()}
         self.plan = Plan(groups=dict(context.groups))
 
     def add(self, request: ServerRequest) -> None:
@@ -129,10 +128,10 @@ class _Planner:
         self.plan.outcomes.append(outcome)
 
     def finish(self) -> Plan:
-        limits = self._context.limits
+        limits, before = self._context.limits, self._context.usage
         self.plan.limits = {
-            project: (limits[project]["instances"], limits[project]["cores"], limits[project]["ram"])
-            for project in self._usage
+            project: {name: limits[project][name] for name, n in used.items() if n > before[project][name]}
+            for project, used in self._usage.items()
         }
         self.plan.unused_keys = [
             key for key, answer in self._context.answers.items() if answer is None and key not in self.plan.answers
@@ -221,12 +220,9 @@ class _Planner:
             raise OverQuota("Quota exceeded, too many servers in group")
         if state is not None:
             reject_large_group(state, request.count, self._context.max_members)
-        count = request.count
-        used_by_project = self._usage.get(request.project_id)
-        if used_by_project is None:
-            return count
-        for resource, used, size in zip(COUNTED, used_by_project, (1, *quota_size(resolved.flavor)), strict=True):
-            limit = limits[resource]
+        count, sizes = request.count, quota_sizes(resolved.flavor)
+        for resource, used in self._usage.get(request.project_id, NO_USAGE).items():
+            limit, size = limits[resource], sizes.get(resource, 0)
             if limit == UNLIMITED or not size:
                 continue
             fits = (limit - used) // size
@@ -294,10 +290,9 @@ class _Planner:
             self.plan.placed += new
         if request.key is not None:
             self.plan.answers[request.key] = request.fingerprint, [server.id for server in servers]
-        used = self._usage.get(request.project_id)
-        if used is not None:
-            for i, size in enumerate((1, *quota_size(servers[0].flavor))):
-                used[i] += size * len(servers)
+        used, sizes = self._usage.get(request.project_id, {}), quota_sizes(servers[0].flavor)
+        for resource in used:
+            used[resource] += sizes.get(resource, 0) * len(servers)
         return servers
 
 

@@ -1,11 +1,11 @@
 """Moves: cold and live migration, resize, evacuation, shelving. Group policies apply to each of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
-from covey.model.actions import ActionEvent, Migration, MoveKind
+from covey.model.actions import ActionEvent, Migration, MoveKind, quota_growth
 from covey.model.agents import Agent
 from covey.model.errors import (
     Busy,
@@ -21,8 +21,8 @@ from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
 from covey.model.hosts import Host
 from covey.model.ids import HostId, ProjectId, ServerId
-from covey.model.quotas import UNLIMITED
-from covey.model.resources import quota_size
+from covey.model.quotas import QuotaUse
+from covey.model.resources import class_sizes
 from covey.model.servers import Server, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
@@ -78,7 +78,7 @@ class Moves:
     new_uuid: NewUuid
     servers: Servers
     destinations: Destinations
-    limits: Callable[[Transaction, ProjectId], dict[str, int]]
+    quota_use: Callable[[Transaction, ProjectId, Collection[str]], QuotaUse]
     attempts: int = 5
 
     def begin(self, actor: Actor, server: str, request: MoveRequest, rule: str) -> None:
@@ -178,10 +178,12 @@ class Moves:
         if zone is not None or unpin:
             self._reject_unknown_zone(zone)
             found = replace(found, request=replace(found.request, zone=zone))
+        growth = self._limited_growth(tx, found.project_id, class_sizes(found.flavor))
         requested = self._requested_host(tx, request, found)
         destination = self.destinations.select(found, group, self._requirements(found, request, requested))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
         self.destinations.claim(tx, found.id, destination)
+        self._charge_quota(tx, found.project_id, growth)
         placement = replace(found.placement, seed=destination.seed, candidates=destination.candidates, avoid=())
         tx.servers.update(
             replace(found, host_id=destination.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
@@ -202,7 +204,7 @@ class Moves:
         if request.flavor is not None:
             _reject_same_flavor(found, request.flavor)
             reject_small_flavor(request.flavor, tx.images.by_id(found.request.image_id or ""))
-            self._reject_over_quota(tx, found, request.flavor)
+            self._limited_growth(tx, found.project_id, quota_growth(found.flavor, request.flavor))
         requested = self._requested_host(tx, request, found)
         requirements = self._requirements(found, request, requested)
         destination = self.destinations.select(
@@ -242,8 +244,8 @@ class Moves:
         )
         tx.claims.move_allocations(server.id, move.uuid)
         self.destinations.claim(tx, server.id, destination)
-        self._charge_quota(tx, move)
         tx.migrations.add(move)
+        self._charge_quota(tx, move.project_id, move.growth)
         tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)
         placement = replace(
             server.placement, seed=destination.seed, candidates=destination.candidates, hosts=destination.hosts
@@ -322,26 +324,27 @@ class Moves:
         if zone is not None and zone not in zones:
             raise Invalid("The requested availability zone is not available")
 
-    def _reject_over_quota(self, tx: Transaction, server: Server, flavor: Flavor) -> None:
-        limits = self.limits(tx, server.project_id)
-        _, cores, ram = tx.claims.usage(server.project_id)  # not locked: _charge_quota checks again
-        present, wanted = quota_size(server.flavor), quota_size(flavor)
-        for name, used, has, needs in zip(("cores", "ram"), (cores, ram), present, wanted, strict=True):
-            more = needs - has
-            if more > 0 and limits[name] != UNLIMITED and used + more > limits[name]:
+    def _limited_growth(self, tx: Transaction, project: ProjectId, growth: Mapping[str, int]) -> dict[str, int]:
+        """Return the part of the growth that a limit applies to. Raises OverQuota."""
+        if not growth:
+            return {}
+        use = self.quota_use(tx, project, growth)  # not locked: _charge_quota checks again
+        for name, limit in use.limits.items():
+            if use.used[name] + growth[name] > limit:
                 raise OverQuota(
-                    f"Quota exceeded for {name}: Requested {more}, but already used {used} of {limits[name]} {name}"
+                    f"Quota exceeded for {name}: Requested {growth[name]}, "
+                    f"but already used {use.used[name]} of {limit} {name}"
                 )
+        return {name: growth[name] for name in use.limits}
 
-    def _charge_quota(self, tx: Transaction, move: Migration) -> None:
-        """Count the larger flavor from now on. Raises StaleClaim when a concurrent request used up the quota."""
-        if not any(move.upsize_delta):
+    def _charge_quota(self, tx: Transaction, project: ProjectId, growth: Mapping[str, int]) -> None:
+        """Count the growth from now on. Raises StaleClaim when a concurrent request used up the quota."""
+        if not growth:
             return
-        tx.claims.add_usage(move.project_id, 0, *move.upsize_delta)
-        limits, (_, cores, ram) = self.limits(tx, move.project_id), tx.claims.usage(move.project_id)
-        for name, used, more in zip(("cores", "ram"), (cores, ram), move.upsize_delta, strict=True):
-            if more and limits[name] != UNLIMITED and used > limits[name]:
-                raise StaleClaim(frozenset())
+        tx.claims.add_usage(project, 0, growth.get("cores", 0), growth.get("ram", 0))  # locks the project
+        use = self.quota_use(tx, project, growth)
+        if any(use.used[name] > limit for name, limit in use.limits.items()):
+            raise StaleClaim(frozenset())
 
     def explain(
         self, actor: Actor, server: ServerId, request: MoveRequest, refused: NoHost, action: str | None = None

@@ -1,21 +1,20 @@
 """Previews: how many more servers of a flavor fit into a group, and where, without claiming anything."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
-from covey.model.flavors import Flavor
 from covey.model.groups import Group, GroupState
 from covey.model.ids import HostId
 from covey.model.nova import NovaKind
 from covey.model.quotas import QuotaUse
-from covey.model.resources import quota_size
+from covey.model.resources import quota_sizes
 from covey.model.servers import PlacementRequest
 from covey.ports import Access
 from covey.scheduler.decide import Decision, decide
 from covey.scheduler.explain import Explanation, explain
 from covey.scheduler.fleet import Fleet
-from covey.scheduler.planning import COUNTED, reject_unknown_zone
+from covey.scheduler.planning import reject_unknown_zone
 from covey.scheduler.request_spec import RequestSpec
 from covey.services.audits import MemberDomains, domains_of_hosts, scopes_of
 from covey.services.groups import Groups
@@ -95,7 +94,8 @@ class Previews:
             )
             requirements = self.servers.requirements_for(found.project_id, flavor, placement)
             state = tx.groups.states({found.id: found.version})[found.id]
-            left = None if operator else (quota or self._quota(tx, actor, found, state)).left_for(_sizes(flavor))
+            sizes = {**quota_sizes(flavor), _MEMBERS: 1}
+            left = None if operator else (quota or self._quota(tx, actor, found, state, sizes)).left_for(sizes)
             spec = RequestSpec.for_flavor(flavor, requirements, state.view())
             fleet = self.live.read(tx).fleet
             if of_nova:
@@ -110,11 +110,11 @@ class Previews:
         placements = list(domains_of_hosts(chosen, scopes_of(found), fleet, obfuscation))
         return Preview(found, request.count, placements, reason, at_least)
 
-    def _quota(self, tx: Transaction, actor: Actor, group: Group, state: GroupState) -> QuotaUse:
-        used = dict(zip(COUNTED, tx.claims.usage(group.project_id), strict=True))
-        return QuotaUse(
-            self.quotas.limits_in(tx, group.project_id), used | {_MEMBERS: state.users.get(actor.user_id, 0)}
-        )
+    def _quota(
+        self, tx: Transaction, actor: Actor, group: Group, state: GroupState, sizes: Mapping[str, int]
+    ) -> QuotaUse:
+        use = self.quotas.use_in(tx, group.project_id, sizes)
+        return replace(use, used={**use.used, _MEMBERS: state.users.get(actor.user_id, 0)})
 
     def _decide(
         self, spec: RequestSpec, fleet: Fleet, requested: int, left: int, *, operator: bool
@@ -152,11 +152,6 @@ class Previews:
 def _explained(spec: RequestSpec, fleet: Fleet, decision: Decision, requested: int) -> Explanation:
     why = explain(spec, fleet, decision.chosen, proved=decision.proved)
     return replace(why, placed=0) if requested == MAX_COUNT else why  # the caller set no count
-
-
-def _sizes(flavor: Flavor) -> dict[str, int]:
-    """Return what one more member of the flavor takes of each quota."""
-    return dict(zip(COUNTED, (1, *quota_size(flavor)), strict=True)) | {_MEMBERS: 1}
 
 
 def _rounded(number: int) -> int:

@@ -1,12 +1,12 @@
 """Quotas: limits and usage of projects and quota classes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from covey.model.access import Actor, Target
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId
-from covey.model.quotas import UNLIMITED
+from covey.model.quotas import CLASS, UNLIMITED, QuotaUse, class_of_quota
 from covey.ports import Access
 from covey.storage.store import Store, Transaction
 
@@ -44,12 +44,14 @@ class Quotas:
     def update(
         self, actor: Actor, project: ProjectId, limits: Mapping[str, int], *, force: bool = False
     ) -> dict[str, Quota]:
-        """Set limits. Raises Invalid for a limit below the current usage, unless forced."""
+        """Set limits. Raises Invalid for an unknown resource class, and for a limit below the usage, unless forced."""
         self.access.require(actor, f"{_SETS}update", Target(project_id=project))
         with self.store.write() as tx:
             if not force:
                 tx.topology.begin_change()  # a claim holds the token from its look at the limits to its commit
-                _reject_below_usage(self._quotas(tx, project), limits)
+            _reject_unknown_classes(tx, limits)
+            if not force:
+                _reject_below_usage(self._used(tx, project, limits), limits)
             tx.quotas.set_for_project(project, limits)
             return self._quotas(tx, project)
 
@@ -65,29 +67,42 @@ class Quotas:
             return self._class(tx, name)
 
     def update_class(self, actor: Actor, name: str, limits: Mapping[str, int]) -> dict[str, int]:
-        """Set limits of a quota class; the class `default` applies to every project without limits of its own."""
+        """Set limits of a quota class; the class `default` applies to every project without limits of its own.
+
+        Raises Invalid for an unknown resource class.
+        """
         self.access.require(actor, f"{_CLASSES}update")
         with self.store.write() as tx:
+            _reject_unknown_classes(tx, limits)
             tx.quotas.set_for_class(name, limits)
             return self._class(tx, name)
 
     def limits(self, actor: Actor, project: ProjectId | None) -> dict[str, Quota]:
-        """Return limits and usage of the actor's project, or of another one."""
+        """Return limits and usage of the actor's project, or of another one, but for those of resource classes."""
         self.access.require(actor, "os_compute_api:limits")
         if project is not None:
             self.access.require(actor, "os_compute_api:limits:other_project", Target(project_id=project))
         with self.store.read() as tx:
-            return self._quotas(tx, project or actor.own_project)
+            return self._quotas(tx, project or actor.own_project, of_classes=False)
 
     def limits_in(self, tx: Transaction, project: ProjectId) -> dict[str, int]:
         """Return a project's limits, read in the caller's transaction."""
         return self._defaults(tx) | dict(tx.quotas.of_project(project))
 
-    def _quotas(self, tx: Transaction, project: ProjectId) -> dict[str, Quota]:
+    def use_in(self, tx: Transaction, project: ProjectId, names: Collection[str]) -> QuotaUse:
+        """Return a project's limits of these quotas, where one applies, and the usage of servers."""
         limits = self.limits_in(tx, project)
-        instances, cores, ram = tx.claims.usage(project)
-        used = {"instances": instances, "cores": cores, "ram": ram, "server_groups": tx.groups.count(project)}
-        return {resource: Quota(limits[resource], used.get(resource, 0)) for resource in self.defaults}
+        limits = {name: limits[name] for name in names if limits.get(name, UNLIMITED) != UNLIMITED}
+        return QuotaUse(limits, _used_by_servers(tx, project, limits) if limits else {})
+
+    def _quotas(self, tx: Transaction, project: ProjectId, *, of_classes: bool = True) -> dict[str, Quota]:
+        limits = self.limits_in(tx, project)
+        classes = sorted(name for name in limits if name.startswith(CLASS)) if of_classes else []
+        used = self._used(tx, project, classes)
+        return {name: Quota(limits[name], used.get(name, 0)) for name in (*self.defaults, *classes)}
+
+    def _used(self, tx: Transaction, project: ProjectId, names: Iterable[str]) -> dict[str, int]:
+        return _used_by_servers(tx, project, names) | {"server_groups": tx.groups.count(project)}
 
     def _defaults(self, tx: Transaction) -> dict[str, int]:
         return self._class(tx, _DEFAULT_CLASS)
@@ -96,9 +111,24 @@ class Quotas:
         return dict(self.defaults) | dict(tx.quotas.of_class(name))
 
 
-def _reject_below_usage(quotas: Mapping[str, Quota], limits: Mapping[str, int]) -> None:
+def _used_by_servers(tx: Transaction, project: ProjectId, names: Iterable[str]) -> dict[str, int]:
+    """Return the stored usage, and the usage of those of the quotas that limit resource classes."""
+    classes = [name for name in names if name.startswith(CLASS)]
+    return tx.claims.usage(project) | (tx.quotas.held({project: classes})[project] if classes else {})
+
+
+def _reject_unknown_classes(tx: Transaction, limits: Mapping[str, int]) -> None:
+    names = {found for name in limits if (found := class_of_quota(name)) is not None}
+    if unknown := names - tx.resource_classes.known(names, lock=True):
+        raise Invalid(
+            f"No such resource class: {', '.join(sorted(unknown))}. A quota may limit each class that the Placement "
+            "API lists (GET /resource_classes) but VCPU and PCPU, which cores counts, and MEMORY_MB, which ram counts."
+        )
+
+
+def _reject_below_usage(usage: Mapping[str, int], limits: Mapping[str, int]) -> None:
     for resource, limit in limits.items():
-        used = quotas[resource].used
+        used = usage.get(resource, 0)
         if limit != UNLIMITED and limit < used:
             raise Invalid(
                 f"Quota limit {limit} for {resource} must be greater than or equal to already used and reserved {used}."

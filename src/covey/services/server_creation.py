@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from covey.model.claims import Plan, ServerRequest
 from covey.model.errors import Busy, CoveyError, StaleClaim, TransactionConflict, Unavailable
 from covey.model.groups import GroupState
-from covey.model.ids import GroupId, HostId, ServerId
-from covey.model.quotas import UNLIMITED
+from covey.model.ids import GroupId, HostId, ProjectId, ServerId
+from covey.model.quotas import COUNTED, UNLIMITED
+from covey.model.resources import quota_sizes
 from covey.model.servers import Fault, FaultKind, Server
 from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation, NoHost
-from covey.scheduler.planning import COUNTED, PlanningContext, plan, take_room
+from covey.scheduler.planning import PlanningContext, plan, take_room
 from covey.services.group_commit import GroupCommit
 from covey.services.live_fleet import FleetSnapshot, LiveFleet
 from covey.services.notifications import NotificationEmitter
@@ -155,7 +156,7 @@ class ServerCreation:
         since, lease_s = time.monotonic(), self.local_queue.lease()
         try:
             with self.store.write() as tx:
-                context = self._read(tx, requests, avoid)
+                context = _with_held(tx, requests, self._read(tx, requests, avoid))
                 with self.live.fresh(tx) as snapshot:
                     outdated = self._outdated(requests)
                     planned = plan(
@@ -234,3 +235,17 @@ class ServerCreation:
             self.live.drop(snapshot)
         if isinstance(error, StaleClaim):
             self.live.refused(snapshot, error.hosts)
+
+
+def _with_held(tx: Transaction, requests: Sequence[ServerRequest], context: PlanningContext) -> PlanningContext:
+    """Add what projects hold of resource classes that the requests claim, where a limit applies."""
+    names: dict[ProjectId, set[str]] = {}
+    for request in requests:
+        limits = context.limits[request.project_id]
+        for name in () if request.resolved is None else quota_sizes(request.resolved.flavor):
+            if name not in COUNTED and limits.get(name, UNLIMITED) != UNLIMITED:
+                names.setdefault(request.project_id, set()).add(name)
+    if not names:
+        return context
+    held = {project: {**context.usage.get(project, {}), **of} for project, of in tx.quotas.held(names).items()}
+    return replace(context, usage={**context.usage, **held})

@@ -15,7 +15,7 @@ from covey.model.errors import StaleClaim
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits
 from covey.model.providers import MAX_CAPACITY
-from covey.model.quotas import UNLIMITED
+from covey.model.quotas import COUNTED, UNLIMITED
 from covey.model.resources import Resources, quota_size, server_disk_gb
 from covey.model.servers import POWER_STATES
 from covey.model.work import FIRST_EPOCH, JobKind
@@ -23,6 +23,7 @@ from covey.ports import Clock
 from covey.storage.changes import FleetChanges, find_token, hold, reject_other
 from covey.storage.groups import LOCK_GROUPS
 from covey.storage.idempotency import IdempotencyKeys
+from covey.storage.quotas import add_up, find_held
 from covey.storage.rows import Row, as_array, driver, dump, execute, insert_rows, pipeline
 from covey.storage.tables import (
     allocations,
@@ -177,20 +178,23 @@ class Claims:
         version = new_version()
         placed, new_servers = plan.placed, [*plan.placed, *plan.failed]
         uses = [UsageChange(*use) for new in placed for use in new.allocations.items()]
-        amounts = _by_class(uses)
+        amounts, classes = _by_class(uses), _limited_classes(plan)
         with pipeline(self._connection):
             taken = self._take(amounts) if amounts else None
             self._add_servers(new_servers)
             self._add_allocations(placed)
             self._add_members(placed, version)
             self._add_work(placed, lease_s)
-            added = self._add_usage(new_servers)
+            added = self._add_usage(new_servers)  # locks the projects, so what follows sees their other claims
+            held = find_held(self._connection, classes) if classes else None
             FleetChanges(self._connection).add_uses(uses, writer)
             present = find_token(self._connection) if placed and token is not None else None
-        usage = {project: cursor.fetchall()[0] for project, cursor in added.items()}
+        usage = {project: dict(zip(COUNTED, cursor.fetchall()[0], strict=True)) for project, cursor in added.items()}
         if taken is not None:
             _reject_stale(amounts, taken, uses)
         _reject_overrun(plan, usage)
+        if held is not None:
+            _reject_overrun(plan, add_up(held, classes))
         if present is not None:
             reject_other(present.fetchone()[0], token)
         if plan.answers or plan.unused_keys:
@@ -255,16 +259,14 @@ class Claims:
             else:
                 raw.execute(_ADD_USAGE.format(mark), (project, instances, cores, ram)).fetchall()
 
-    def usages(self, projects: Iterable[ProjectId]) -> dict[ProjectId, tuple[int, int, int]]:
+    def usages(self, projects: Iterable[ProjectId]) -> dict[ProjectId, dict[str, int]]:
         """Return how many servers, cores and MB of memory each of the projects has."""
         ids = sorted(projects)
-        used: dict[ProjectId, tuple[int, int, int]] = dict.fromkeys(ids, (0, 0, 0))
-        if ids:
-            rows = execute(self._connection, _USAGES, ids).fetchall()
-            used |= {ProjectId(project): (instances, cores, ram) for project, instances, cores, ram in rows}
-        return used
+        rows = execute(self._connection, _USAGES, ids).fetchall() if ids else ()
+        used = {project: counts for project, *counts in rows}
+        return {project: dict(zip(COUNTED, used.get(project, (0, 0, 0)), strict=True)) for project in ids}
 
-    def usage(self, project: str, *, lock: bool = False) -> tuple[int, int, int]:
+    def usage(self, project: str, *, lock: bool = False) -> dict[str, int]:
         """Return how many servers, cores and MB of memory a project has; with `lock`, lock the row."""
         if lock:
             self.add_usage(project, 0, 0, 0)
@@ -314,9 +316,9 @@ class Claims:
         rows = [(JobKind.SPAWN, server, "{}", due, due if lease_s else None, epoch) for server in ids]
         insert_rows(self._connection, work, _JOB, rows)
 
-    def _add_usage(self, new_servers: Sequence[NewServer]) -> dict[str, Any]:
+    def _add_usage(self, new_servers: Sequence[NewServer]) -> dict[ProjectId, Any]:
         """Return the driver's cursor for each project, with its usage after the claim."""
-        sums: dict[str, list[int]] = {}
+        sums: dict[ProjectId, list[int]] = {}
         for new in new_servers:
             total = sums.setdefault(new.server.project_id, [0, 0, 0])
             for i, n in enumerate((1, *quota_size(new.server.flavor))):
@@ -326,11 +328,17 @@ class Claims:
             return {project: raw.execute(statement, (project, *sums[project])) for project in sorted(sums)}
 
 
-def _reject_overrun(plan: Plan, usage: Mapping[str, tuple[int, int, int]]) -> None:
+def _limited_classes(plan: Plan) -> dict[ProjectId, list[str]]:
+    """Return the quotas of resource classes that the plan uses more of."""
+    classes = {project: [name for name in limits if name not in COUNTED] for project, limits in plan.limits.items()}
+    return {project: names for project, names in classes.items() if names}
+
+
+def _reject_overrun(plan: Plan, usage: Mapping[ProjectId, Mapping[str, int]]) -> None:
     """Raise StaleClaim if a project grew since its usage was read, and now exceeds a limit."""
-    for project, limits in plan.limits.items():
-        used = usage.get(project, (0, 0, 0))
-        if any(limit != UNLIMITED and n > limit for n, limit in zip(used, limits, strict=True)):
+    for project, used in usage.items():
+        limits = plan.limits.get(project, {})
+        if any(n > limits.get(name, UNLIMITED) != UNLIMITED for name, n in used.items()):
             raise StaleClaim(frozenset())
 
 

@@ -12,7 +12,7 @@ from covey.model.claims import NewServer, Plan, ResolvedRequest, ServerRequest
 from covey.model.errors import Conflict, CoveyError, Invalid, OverQuota
 from covey.model.groups import GroupPolicy, GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId, UserId
-from covey.model.quotas import UNLIMITED
+from covey.model.quotas import COUNTED, UNLIMITED
 from covey.model.resources import resource_request, server_resources
 from covey.model.servers import Details, Fault, HostRequirements, PlacementRequest, Server, VmState
 from covey.scheduler.explain import Explanation, NoHost
@@ -47,8 +47,8 @@ def request(name: str = "s", **fields: Any) -> ServerRequest:
 def context(**fields: Any) -> PlanningContext:
     """Return a context without limits, or with `limits` and zero usage."""
     limits = NO_LIMITS | fields.pop("limits", {})
-    counted = any(limits[name] != UNLIMITED for name in ("instances", "cores", "ram"))
-    fields.setdefault("usage", {WEB: (0, 0, 0)} if counted else {})
+    counted = any(limits[name] != UNLIMITED for name in COUNTED)
+    fields.setdefault("usage", {WEB: dict.fromkeys(COUNTED, 0)} if counted else {})
     return PlanningContext(limits={WEB: limits}, **fields)
 
 
@@ -200,7 +200,7 @@ class TestGroups:
 
 class TestQuotas:
     def test_request_beyond_the_quota_names_the_amounts(self) -> None:
-        read = context(limits={"cores": 5}, usage={WEB: (2, 4, 2048)})
+        read = context(limits={"cores": 5}, usage={WEB: {"instances": 2, "cores": 4, "ram": 2048}})
         (outcome,) = plan([request()], read, fleet(*hosts(2))).outcomes
         assert isinstance(outcome, OverQuota)
         assert outcome.message == "Quota exceeded for cores: Requested 2, but already used 4 of 5 cores"
@@ -212,7 +212,25 @@ class TestQuotas:
     def test_requests_of_one_plan_share_the_quota(self) -> None:
         result = plan([request(), request(), request()], context(limits={"ram": 2048}), fleet(*hosts(9)))
         assert [isinstance(outcome, OverQuota) for outcome in result.outcomes] == [False, False, True]
-        assert result.limits == {WEB: (UNLIMITED, UNLIMITED, 2048)}
+        assert result.limits == {WEB: {"instances": UNLIMITED, "cores": UNLIMITED, "ram": 2048}}
+
+    def test_quotas_that_a_plan_uses_no_more_of_are_not_checked_again(self) -> None:
+        """They may be exceeded, by a lower limit, and would refuse every claim."""
+        read = context(limits={"cores": 1}, usage={WEB: {"instances": 2, "cores": 4, "ram": 2048}})
+        coreless = replace(FLAVOR, extra_specs={"resources:VCPU": "0"})
+        result = plan([request(flavor=coreless)], read, fleet(*hosts(1)))
+        assert len(servers(result.outcomes[0])) == 1
+        assert result.limits == {WEB: {"instances": UNLIMITED, "ram": UNLIMITED}}
+
+    def test_limit_of_a_resource_class_counts_placed_servers_of_the_plan(self) -> None:
+        sized = context(limits={"class:DISK_GB": 35}, usage={WEB: {"class:DISK_GB": 10}})
+        result = plan([request(count=5, minimum=1), request()], sized, fleet(*hosts(9)))
+        assert len(servers(result.outcomes[0])) == 2
+        assert isinstance(result.outcomes[1], OverQuota)
+        assert result.outcomes[1].message == (
+            "Quota exceeded for class:DISK_GB: Requested 10, but already used 30 of 35 class:DISK_GB"
+        )
+        assert result.limits == {WEB: {"class:DISK_GB": 35}}
 
     def test_servers_in_error_count_against_the_quota(self) -> None:
         failed = request(first_id=ServerId(str(uuid.UUID(int=7))))

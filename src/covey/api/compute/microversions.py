@@ -183,7 +183,7 @@ PINNED_ZONE_UPDATED = Version(2, 104)
 
 COVEY = Version(2, 1000)
 """Covey's own version, and the maximum. Server groups have several policies with rules; they can be changed, audited,
-previewed and rebalanced. `GET /servers/{id}/placement`, `POST /os-placement-explain`, `/os-policy-scopes` and
-`/os-drains` exist."""
+previewed and rebalanced. Quotas may limit resource classes (`class:CUSTOM_GPU`). `GET /servers/{id}/placement`,
+`POST /os-placement-explain`, `/os-policy-scopes` and `/os-drains` exist."""
 
 VERSIONS = VersionRange("compute", FIRST, COVEY, legacy_header="X-OpenStack-Nova-API-Version", alias="covey")

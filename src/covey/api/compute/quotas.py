@@ -1,21 +1,23 @@
 """/os-quota-sets, /os-quota-class-sets, /limits: quotas and usage of projects."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import falcon
 
 from covey.api.compute import schemas
 from covey.api.compute.microversions import (
+    COVEY,
     IMAGE_METADATA_LIMIT_GONE,
     NETWORK_QUOTAS_GONE,
     PERSONALITY_GONE,
 )
 from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.validation import is_true
-from covey.api.versions import Version
+from covey.api.versions import Version, Versioned
 from covey.model.errors import Invalid
 from covey.model.ids import ProjectId
+from covey.model.quotas import CLASS
 from covey.services.quotas import Quota
 from covey.services.quotas import Quotas as Service
 
@@ -38,14 +40,14 @@ class QuotaSets:
         quotas = self.service.of_project(req.actor, ProjectId(key), "detail")
         shown = {
             resource: {"limit": quotas[resource].limit, "in_use": quotas[resource].used, "reserved": 0}
-            for resource in schemas.QUOTA_RESOURCES.at(req.version)
+            for resource in _shown(schemas.QUOTA_RESOURCES, quotas, req.version)
         }
         resp.media = {"quota_set": {"id": key, **shown}}
 
     def on_get_defaults(self, req: Request, resp: falcon.Response, key: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
         defaults = self.service.default(req.actor)
-        shown = {resource: defaults[resource] for resource in schemas.QUOTA_RESOURCES.at(req.version)}
+        shown = {resource: defaults[resource] for resource in _shown(schemas.QUOTA_RESOURCES, defaults, req.version)}
         resp.media = {"quota_set": {"id": key, **shown}}
 
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -135,8 +137,14 @@ def _reject_long(name: str, text: str) -> None:
 
 
 def _limits(quotas: Mapping[str, Quota], version: Version) -> Json:
-    return {resource: quotas[resource].limit for resource in schemas.QUOTA_RESOURCES.at(version)}
+    return {resource: quotas[resource].limit for resource in _shown(schemas.QUOTA_RESOURCES, quotas, version)}
 
 
 def _class(limits: Mapping[str, int], version: Version) -> Json:
-    return {resource: limits[resource] for resource in schemas.CLASS_QUOTA_RESOURCES.at(version)}
+    return {resource: limits[resource] for resource in _shown(schemas.CLASS_QUOTA_RESOURCES, limits, version)}
+
+
+def _shown(resources: Versioned[tuple[str, ...]], quotas: Iterable[str], version: Version) -> list[str]:
+    """Return the quotas that the version shows: those of resource classes at Covey's own version, where one is set."""
+    classes = sorted(name for name in quotas if name.startswith(CLASS)) if version >= COVEY else []
+    return [*resources.at(version), *classes]

@@ -5,6 +5,7 @@ from typing import Any
 
 from covey.api.compute.microversions import (
     CLASS_QUOTAS_FIXED,
+    COVEY,
     FIRST,
     FLAVOR_DESCRIPTION,
     FORCED_DOWN,
@@ -21,6 +22,7 @@ from covey.api.compute.microversions import (
 from covey.api.validation import TRUE, JsonSchema, Query, Schema
 from covey.api.versions import Version, Versioned
 from covey.model.keypairs import KeyType
+from covey.model.quotas import CLASS
 
 MAX_INT = 2**31 - 1
 
@@ -210,13 +212,15 @@ CLASS_QUOTA_RESOURCES = Versioned(
 )
 
 
-def _quota_body(key: str, resources: tuple[str, ...], **more: JsonSchema) -> Schema:
-    return Schema(body(key, fields({**dict.fromkeys(resources, LIMIT), **more})))
+def _quota_fields(resources: tuple[str, ...], **more: JsonSchema) -> JsonSchema:
+    return fields({**dict.fromkeys(resources, LIMIT), **more})
 
 
 def _by_version(key: str, resources: Versioned[tuple[str, ...]], **more: JsonSchema) -> Versioned[Schema]:
     versions: tuple[Version, ...] = (FIRST, NETWORK_QUOTAS_GONE, CLASS_QUOTAS_FIXED, PERSONALITY_GONE)
-    return Versioned({version: _quota_body(key, resources.at(version), **more) for version in versions})
+    stock = {version: _quota_fields(resources.at(version), **more) for version in versions}
+    newest = {**stock[PERSONALITY_GONE], "patternProperties": {f"^{CLASS}": LIMIT}}
+    return Versioned({version: Schema(body(key, inner)) for version, inner in {**stock, COVEY: newest}.items()})
 
 
 QUOTA_UPDATE = _by_version("quota_set", QUOTA_RESOURCES, force=BOOLEAN)

@@ -58,6 +58,7 @@ class ResourceClasses:
                 if tx.resource_classes.known([new]):
                     raise Conflict(f"Resource class already exists: {new}")
                 tx.resource_classes.rename(name, new)
+                tx.quotas.rename_class(name, new)
 
         retry_on_conflict(attempt)
 
@@ -73,6 +74,7 @@ class ResourceClasses:
                     f"Error in delete resource class: Cannot delete resource class {name}. "
                     "Class is in use in inventory."
                 )
+            tx.quotas.drop_class(name)
 
     def _add(self, name: str) -> bool:
         with self.store.write() as tx:

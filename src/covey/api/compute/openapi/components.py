@@ -22,14 +22,22 @@ from covey.api.compute.openapi.operations import (
 )
 from covey.api.compute.quotas import LIMITS, USED
 from covey.api.compute.schemas import QUOTA_RESOURCES
+from covey.api.validation import JsonSchema
 from covey.model.actions import MoveKind
 from covey.model.drains import DrainStatus, StepStatus
 from covey.model.keypairs import KeyType
+from covey.model.quotas import CLASS_QUOTA
 from covey.model.rebalances import RebalanceStatus
 from covey.model.servers import Task, VmState
 
-_QUOTAS = QUOTA_RESOURCES.at(COVEY)
 _TEXTS = map_of(TEXT)
+
+
+def _quota(each: JsonSchema, **more: JsonSchema) -> JsonSchema:
+    """Return the schema of a quota set, with the quotas of resource classes that are set."""
+    quotas = shape({**more, **dict.fromkeys(QUOTA_RESOURCES.at(COVEY), each)})
+    return {**quotas, "patternProperties": {f"^{CLASS_QUOTA}$": each}}
+
 
 _VERSIONED: Shapes = {
     "id": TEXT,
@@ -372,14 +380,9 @@ COMPONENTS: Shapes = {
         {"extra_specs": _TEXTS},
     ),
     "FlavorAccess": shape({"flavor_access": array_of(shape({"flavor_id": TEXT, "tenant_id": TEXT}))}),
-    "Quota": shape(dict.fromkeys(_QUOTAS, NUMBER)),
-    "NamedQuota": shape({"id": TEXT, **dict.fromkeys(_QUOTAS, NUMBER)}),
-    "QuotaInUse": shape(
-        {
-            "id": TEXT,
-            **dict.fromkeys(_QUOTAS, shape(dict.fromkeys(("limit", "in_use", "reserved"), NUMBER))),
-        }
-    ),
+    "Quota": _quota(NUMBER),
+    "NamedQuota": _quota(NUMBER, id=TEXT),
+    "QuotaInUse": _quota(shape(dict.fromkeys(("limit", "in_use", "reserved"), NUMBER)), id=TEXT),
     "Limits": shape({"rate": array_of(ANY_OBJECT), "absolute": shape(dict.fromkeys((*LIMITS, *USED), NUMBER))}),
     "KeyPair": shape(_KEY_PAIR),
     "NewKeyPair": shape({**_KEY_PAIR, "user_id": TEXT}),

@@ -177,7 +177,7 @@ QUOTAS: dict[str, Operation] = {
         "Change a project's quota.",
         {200: wrapped("quota_set", ref("Quota"))},
         schemas.QUOTA_QUERY,
-        body(schemas.QUOTA_UPDATE),
+        request_bodies.NEW_QUOTA,
         stricter={"key": _KEY},
     ),
     "DELETE /os-quota-sets/{key}": Operation(
@@ -189,7 +189,7 @@ QUOTAS: dict[str, Operation] = {
     "PUT /os-quota-class-sets/{key}": Operation(
         "Change a quota class; `default` applies to all projects.",
         {200: wrapped("quota_class_set", ref("Quota"))},
-        body=body(schemas.CLASS_QUOTA_UPDATE),
+        body=request_bodies.NEW_CLASS_QUOTA,
         stricter={"key": _KEY},
     ),
 }

@@ -5,6 +5,7 @@ from covey.api.compute.extra_specs import TRAIT, TRAIT_VALUES
 from covey.api.compute.openapi.operations import body, narrowed
 from covey.api.validation import JsonSchema
 from covey.model.groups import PolicyKind
+from covey.model.quotas import CLASS_QUOTA
 
 _HARD_SPREAD = str(PolicyKind.ANTI_AFFINITY)
 _POLICY = f"^({'|'.join(PolicyKind)})(:[a-zA-Z0-9_.-]+(:.+)?)?$"
@@ -70,3 +71,8 @@ SERVICE_CHANGE = narrowed(
         "not": {"required": ["status", "disabled_reason"], "properties": {"status": {"const": "enabled"}}},
     },
 )
+
+# A quota of a resource class is named for it.
+_NAMES: JsonSchema = {"propertyNames": {"pattern": f"^([a-z_]+|{CLASS_QUOTA})$"}}
+NEW_QUOTA = narrowed(body(schemas.QUOTA_UPDATE), {"properties": {"quota_set": _NAMES}})
+NEW_CLASS_QUOTA = narrowed(body(schemas.CLASS_QUOTA_UPDATE), {"properties": {"quota_class_set": _NAMES}})
