@@ -193,3 +193,17 @@ def test_host_is_drained(admin: Session, member: Session) -> None:
     assert admin.json(f"compute drain {source} --undo")["status"] == "undone"
     (service,) = (each for each in admin.json("compute service list") if each["Host"] == source)
     assert service["Status"] == "enabled"
+
+
+def test_quotas_of_resource_classes_are_set_and_shown(admin: Session, member: Session) -> None:
+    admin.run("resource class create CUSTOM_CARD")
+    rows = admin.json("resource class quota set demo --limit CUSTOM_CARD=4")
+    assert rows == [{"Resource Class": "CUSTOM_CARD", "Limit": 4, "In Use": 0}]
+    assert member.json("resource class quota show demo") == rows
+    assert "No such resource class: CUSTOM_NONE." in admin.refusal(
+        "resource class quota set --default --limit CUSTOM_NONE=1"
+    )
+    assert "os-quota-sets:update" in member.refusal("resource class quota set demo --limit CUSTOM_CARD=9")
+    assert admin.json("resource class quota show --default") == []
+    admin.run("resource class delete CUSTOM_CARD")
+    assert admin.json("resource class quota show demo") == []
