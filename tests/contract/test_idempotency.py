@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 
 from covey.model.ids import ProjectId
+from covey.services.maintenance import Maintenance
 from covey.storage.store import Store
 from tests.build import NOW
 from tests.contract.concurrency import conflicts, run_concurrently, successes
@@ -26,6 +27,19 @@ def test_purged_key_is_new_again(store: Store) -> None:
         tx.keys.reserve([(WEB, "young")], NOW + timedelta(seconds=2))
         tx.keys.answer({(WEB, "old"): ("print", ["a"]), (WEB, "young"): ("print", ["b"])})
         tx.keys.purge(NOW + timedelta(seconds=1))
+        assert tx.keys.reserve([(WEB, "old"), (WEB, "young")], NOW) == {
+            (WEB, "old"): None,
+            (WEB, "young"): ("print", ["b"]),
+        }
+
+
+def test_maintenance_purges_keys_after_a_day(store: Store) -> None:
+    with store.write() as tx:
+        tx.keys.reserve([(WEB, "old")], NOW)
+        tx.keys.reserve([(WEB, "young")], NOW + timedelta(hours=1))
+        tx.keys.answer({(WEB, "old"): ("print", ["a"]), (WEB, "young"): ("print", ["b"])})
+    Maintenance(store, lambda: NOW + timedelta(hours=24, seconds=1)).run_if_due()
+    with store.write() as tx:
         assert tx.keys.reserve([(WEB, "old"), (WEB, "young")], NOW) == {
             (WEB, "old"): None,
             (WEB, "young"): ("print", ["b"]),

@@ -358,6 +358,27 @@ def test_searches_are_limited_in_all_and_for_each_project(build_cloud: BuildClou
     assert ask(cloud.alice, alices).status == 200
 
 
+def test_project_has_one_search_at_once(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(3, ("scheduler", "max_rebalance_searches", 3))
+    alices, bobs = (cloud.group(APART, client=client) for client in (cloud.alice, cloud.bob))
+    search, beside = Planner.plan, list[int]()
+
+    def ask(client: Client, group: str) -> int:
+        return act(client, group, rebalance={"dry_run": True}).status
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
+
+        def search_beside_others(*arguments: Any) -> Any:
+            patch.setattr(Planner, "plan", search)
+            for client, group in ((cloud.alice, alices), (cloud.bob, bobs)):
+                beside.append(pool.submit(ask, client, group).result(TIMEOUT_S))
+            return search(*arguments)
+
+        patch.setattr(Planner, "plan", search_beside_others)
+        assert ask(cloud.alice, alices) == 200
+    assert beside == [503, 200]
+
+
 OWN = "os_compute_api:os-server-groups:rebalance:own: rule:project_member\n"
 
 

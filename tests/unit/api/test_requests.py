@@ -1,5 +1,7 @@
 """Requests: JSON bodies, their limits, and queries."""
 
+import io
+
 import falcon.testing
 import pytest
 
@@ -92,6 +94,27 @@ def test_body_above_the_limit_is_too_large() -> None:
     assert read_json(a_request(b'"' + b"x" * 18 + b'"', **declared)) == "x" * 18
     with pytest.raises(TooLarge, match=r"Request is too large\."):
         read_json(a_request(b'"' + b"x" * 19 + b'"', **declared))
+
+
+class EndlessBody(io.BytesIO):
+    """A body without a length, as HTTP's chunked ones."""
+
+    sent = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is not None
+        self.sent += size
+        assert self.sent < 1_000_000, "the limit ends it"
+        return b"x" * size
+
+
+def test_no_more_than_the_limit_is_read_of_a_body_without_a_length() -> None:
+    request, body = a_request(), EndlessBody()
+    assert request.content_length is None
+    request.stream = body
+    with pytest.raises(TooLarge, match=r"Request is too large\."):
+        read_json(request)
+    assert body.sent == request.context.max_body_bytes + 1
 
 
 def test_query_returns_all_values_in_order() -> None:
