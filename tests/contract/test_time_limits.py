@@ -1,5 +1,6 @@
 """PostgreSQL: nothing is waited for without a limit, and what exceeds a limit is an error of the model."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -100,6 +101,22 @@ def test_whole_tables_may_take_longer(store: Store) -> None:
         sleep(tx, 1)
     with pytest.raises(Unavailable), store.read() as tx:
         sleep(tx, 1)
+
+
+def test_attempt_to_connect_ends_at_its_limit() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = Store(engine.connect(f"postgresql://covey@127.0.0.1:{silent.getsockname()[1]}/covey", limits=SHORT))
+        began = time.monotonic()
+        with pytest.raises(Unavailable):
+            store.ping()
+    assert time.monotonic() - began < TIMEOUT_S
+
+
+def test_lost_route_ends_a_connection_at_its_limit(postgresql_database: str) -> None:
+    """The kernel closes it when nothing that was sent is acknowledged for so long, in milliseconds."""
+    with engine.connect(postgresql_database, limits=SHORT).connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        assert driver.info.get_parameters()["tcp_user_timeout"] == "2000"
 
 
 def test_command_has_no_limit_for_statements_and_locks(postgresql_database: str) -> None:
