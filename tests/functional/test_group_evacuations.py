@@ -34,7 +34,7 @@ def test_members_under_affinity_leave_a_lost_host_one_by_one(cloud: Cloud) -> No
 
 
 def test_members_under_affinity_leave_a_lost_host_together(build_cloud: BuildCloud) -> None:
-    small = [a_host(f"small-{n}", vcpus=2) for n in range(1, 4)]
+    small = [a_host(f"small-{n}", vcpus=2, memory_mb=262144, disk_gb=1000) for n in range(1, 4)]  # a single one's first
     cloud = build_cloud([a_host("node-1"), *small, a_host("large", vcpus=4)])
     group, servers = lost_group(cloud, "affinity")
     answer = cloud.admin.post(f"/os-server-groups/{group}/action", {"evacuate": {}})
