@@ -4,12 +4,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 
+from covey.api.agent import resources
+from covey.api.authentication.noauth import NoAuth
 from covey.model.agents import AgentState, NewCall, TakenCall, Verb
-from covey.model.errors import Invalid
+from covey.model.errors import Invalid, Unauthorized
 from covey.model.ids import HostId, ServerId, UserId
 from covey.services.agents import call_polls
 from covey.services.agents.call_polls import CallPolls
@@ -73,6 +76,32 @@ def test_call_that_a_lost_poll_got_is_handed_out_again_after_its_lease(
     assert agent.calls() == []
     cloud.time.advance(2)
     assert agent.call() == lost
+
+
+def test_agent_whose_user_was_revoked_during_its_wait_gets_no_calls(
+    build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_looks(monkeypatch)
+    monkeypatch.setattr(resources, "_CHECK_S", 0.0, raising=False)
+    cloud = with_agents(build_cloud, 1)
+    agent, authenticate = agent_of(cloud, "node-1"), NoAuth.__call__
+
+    def without_agent(auth: NoAuth, environ: Any) -> Any:
+        actor = authenticate(auth, environ)
+        if actor.user_id == agent.host:
+            raise Unauthorized("revoked")
+        return actor
+
+    with monkeypatch.context() as patch:
+
+        def revoke_and_create() -> None:
+            patch.setattr(NoAuth, "__call__", without_agent)
+            create_and_step(cloud)
+
+        poll = partial(agent.client.get, "/hosts/node-1/calls", wait="20")
+        assert while_polling(cloud, poll, revoke_and_create).status == 401
+    cloud.time.advance(31)
+    assert agent.call()["verb"] == "spawn", "it is due again after its lease"
 
 
 def test_poll_gets_no_more_calls_than_it_asked_for(build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch) -> None:

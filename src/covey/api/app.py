@@ -112,7 +112,7 @@ def build(parts: AppParts, only: str | None = None) -> "WSGIApplication":
 def _agent(parts: AppParts) -> Api:
     middleware = _middleware(parts, "agent", agent_api.is_open, is_routine=agent_api.is_routine)
     middleware = replace(middleware, max_body_bytes=parts.settings.placement_max_body_bytes)  # console logs are long
-    routes = agent_api.routes(parts.services.agents, parts.agent_downloads)
+    routes = agent_api.routes(parts.services.agents, parts.agent_downloads, parts.authenticate)
     return _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
 
 

@@ -1,19 +1,24 @@
 """The resources of /agent/v1. A host is addressed by its name, and only by the user that its agent is bound to."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import falcon
 
 from covey.api.agent import schemas
+from covey.api.authentication import Authenticator
 from covey.api.downloads import Downloads
 from covey.api.requests import Json, Request, query_lists, read_body, read_output
 from covey.model.agents import AgentState, CallState, Registration, Report, TakenCall
+from covey.model.errors import Unauthorized
 from covey.model.servers import Power
 from covey.services.agents import Agents
 from covey.services.agents.registrations import Amount
 from covey.services.agents.work import HostServer, PowerEvent
 
 _DEFAULT_LIMIT = "16"
+_CHECK_S = 2.0  # the wait after which an agent's user may have been revoked
 
 
 class Versions:
@@ -29,6 +34,8 @@ class AgentHosts:
     """A host: its registration, heartbeats, servers, calls and events."""
 
     agents: Agents
+    authenticate: Authenticator
+    clock: Callable[[], float] = time.monotonic
 
     def on_put(self, req: Request, resp: falcon.Response, name: str) -> None:
         schemas.HOST.check(name)
@@ -68,8 +75,16 @@ class AgentHosts:
     def on_get_calls(self, req: Request, resp: falcon.Response, name: str) -> None:
         query = schemas.CALLS.check(query_lists(req), schemas.ANY_VERSION)
         wait_s = min(float(query.get("wait", "0")), schemas.MAX_WAIT_S)
+        began = self.clock()
         taken = self.agents.work.calls(req.actor, name, wait_s, int(query.get("limit", _DEFAULT_LIMIT)))
+        if taken and self.clock() - began >= _CHECK_S:
+            self._reject_revoked(req)
         resp.media = {"calls": [_call(each) for each in taken]}
+
+    def _reject_revoked(self, req: Request) -> None:
+        """Raise Unauthorized for a user who was revoked during the wait. The calls are due again after their lease."""
+        if self.authenticate(req.env) != req.actor:
+            raise Unauthorized("The user of the agent has changed. Send the request again.")
 
     def on_put_call(self, req: Request, resp: falcon.Response, name: str, call: int) -> None:
         body = read_output(req, schemas.REPORT)
@@ -106,9 +121,9 @@ def is_routine(req: Request) -> bool:
     return req.path.endswith(("/heartbeat", "/calls"))
 
 
-def routes(agents: Agents, downloads: Downloads) -> list[tuple[str, object, str | None]]:
+def routes(agents: Agents, downloads: Downloads, authenticate: Authenticator) -> list[tuple[str, object, str | None]]:
     """Return the routes of the agent API."""
-    hosts = AgentHosts(agents)
+    hosts = AgentHosts(agents, authenticate)
     below = ("heartbeat", "servers", "orphans", "calls", "events")
     return [
         ("/", Versions(), None),
