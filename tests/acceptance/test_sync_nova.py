@@ -15,13 +15,14 @@ import pytest
 import requests
 
 from covey import clock_and_ids, remote_api
-from covey.model.errors import Conflict, ReadOnly, Unavailable
+from covey.model.errors import ReadOnly, Unavailable
 from covey.model.flavors import FlavorFilter
 from covey.model.ids import FlavorId, GroupId, ScopeId
 from covey.model.nova import NovaKind, NovaServer
 from covey.model.scopes import Scope
 from covey.services.nova_sync import NovaSync
 from covey.services.nova_sync.nova import Nova
+from covey.services.overview import get_overview
 from covey.storage.store import Store
 from tests.acceptance.processes import (
     BESIDE_PYTHON,
@@ -34,6 +35,7 @@ from tests.acceptance.processes import (
     running_covey,
 )
 from tests.acceptance.rabbitmq import running_rabbitmq
+from tests.build import a_host
 
 TOKEN = "admin"
 OPTIONS = "[api]\nauth_strategy = none\n[log]\nlevel = warning\n"
@@ -247,12 +249,32 @@ def test_projects_of_a_private_flavor_are_mirrored(nova: Cloud, mirror: NovaSync
     assert projects() == []
 
 
-def test_name_that_covey_uses_itself_is_an_error_that_names_it(nova: Cloud, mirror: NovaSync, store: Store) -> None:
-    nova.aggregate("fast")
+def test_object_with_a_name_that_covey_uses_itself_stops_no_other(nova: Cloud, mirror: NovaSync, store: Store) -> None:
+    of_nova, own = nova.aggregate("fast")["uuid"], clock_and_ids.random_uuid()
+    nova.aggregate("other")
     with store.write() as tx:
-        tx.aggregates.add([(clock_and_ids.random_uuid(), "fast", None, None)], clock_and_ids.now())
-    with pytest.raises(Conflict, match="Covey has another aggregate with the name of one of Nova's: fast"):
-        mirror.run()
+        (key,) = tx.aggregates.add([(own, "fast", None, None)], clock_and_ids.now())
+        tx.hosts.add([a_host("node-2")], clock_and_ids.now())
+    report = mirror.run()
+    found = rows(store)
+    assert (found["aggregates"]["fast"].uuid, sorted(found["hosts"])) == (own, ["node-1", "node-3"])
+    assert {"other", "small"} <= found["aggregates"].keys() | found["flavors"].keys()
+    host, aggregate = report.warnings
+    assert host.startswith("The compute node node-2 of Nova (")
+    assert "is not mirrored: Covey's own host has its name" in host
+    assert f"The aggregate fast of Nova ({of_nova}) is not mirrored: Covey has another one, {own}" in aggregate
+    with store.read() as tx:
+        state = tx.nova_mirror.state()
+    assert state is not None
+    assert (state.error, state.warnings) == (None, report.warnings)
+    assert aggregate in get_overview(store, "nova").warnings
+    with store.write() as tx:
+        tx.aggregates.delete(key)
+        tx.hosts.delete([host.id for host in tx.hosts.find()])
+    assert mirror.run().warnings == ()
+    found = rows(store)
+    assert (found["aggregates"]["fast"].uuid, len(found["hosts"])) == (of_nova, 3)
+    assert not [each for each in get_overview(store, "nova").warnings if "fast" in each]
 
 
 def test_members_of_a_group_that_nova_deleted_are_in_no_group(nova: Cloud, mirror: NovaSync, store: Store) -> None:

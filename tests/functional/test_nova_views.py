@@ -246,6 +246,7 @@ def _cpu_flavor(nova: Nova) -> str:
 def test_health_reports_compute_nodes_and_the_mirror(nova: Nova) -> None:
     mirror(nova, cn2={"disabled": True, "disabled_reason": "fan"}, cn3={"up": False})
     with nova.cloud.store.write() as tx:
+        tx.nova_mirror.set_read(URL, NOW, ["The flavor small of Nova (1) is not mirrored."])
         tx.nova_mirror.set_error(URL, "Compute cannot be reached.")
     seen = dashboard(nova.cloud.admin).get("/data/health").json
     assert (seen["hosts"], seen["disabled"]) == (4, [{"name": "cn2", "reason": "fan"}])
@@ -253,6 +254,7 @@ def test_health_reports_compute_nodes_and_the_mirror(nova: Nova) -> None:
         "url": URL,
         "read_at": f"{NOW:%Y-%m-%dT%H:%M:%SZ}",
         "error": "Compute cannot be reached.",
+        "warnings": ["The flavor small of Nova (1) is not mirrored."],
         "down": ["cn3"],
     }
     assert seen["misplaced_hosts"] == [{"scope": "rack", "no_domain": ["cn4"], "ambiguous": []}]

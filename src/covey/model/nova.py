@@ -102,6 +102,7 @@ class SyncState:
     url: str
     read_at: datetime | None  # when the last complete reading began
     error: str | None = None
+    warnings: tuple[str, ...] = ()  # what that reading left out
 
     def lag_s(self, now: datetime) -> float | None:
         """Return the age of what Covey knows of Nova; None before the first reading."""

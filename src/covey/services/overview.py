@@ -91,6 +91,10 @@ def get_overview(store: Store, default_zone: str, *, isolate_aggregates: bool = 
         warnings.append(f"{number} parked after repeated failures: {listed}. `covey manage retry_jobs` tries again.")
     if nova is not None and nova.error is not None:
         warnings.append(f"Nova could not be read: {nova.error}")
+    if nova is not None:
+        warnings += nova.warnings[:_MAX_NAMES]
+        rest = len(nova.warnings) - _MAX_NAMES
+        warnings += [f"{rest} more warnings of `covey sync nova`; its log has them all."] if rest > 0 else []
     return Overview(
         hosts=len(hosts),
         disabled=sum(host.disabled for host in hosts),

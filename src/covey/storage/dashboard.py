@@ -126,7 +126,11 @@ _MARKERS = sa.union_all(
         Subject.ACTIONS,
         sa.null(),
         sa.null(),
-        _joined(func.coalesce(sa.cast(nova_sync.c.read_at, sa.String), ""), func.coalesce(nova_sync.c.error, "")),
+        _joined(
+            func.coalesce(sa.cast(nova_sync.c.read_at, sa.String), ""),
+            func.coalesce(nova_sync.c.error, ""),
+            nova_sync.c.warnings,
+        ),
         lasting=True,
     ).select_from(nova_sync),
 )

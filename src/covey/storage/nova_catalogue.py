@@ -30,8 +30,6 @@ _PUT_FLAVORS = f"""
     SET {", ".join(f"{name} = excluded.{name}" for name in _FLAVOR_COLUMNS[1:] if name != "created_at")}
     RETURNING id, flavorid
 """  # noqa: S608
-_TAKEN_BY_AGGREGATE = "SELECT name FROM aggregates WHERE name IN ? AND NOT uuid IN ?"
-_TAKEN_BY_FLAVOR = "SELECT name FROM flavors WHERE name IN ? AND NOT flavorid IN ?"
 _ACCESS = """
     SELECT f.flavorid, a.project_id FROM flavor_access a JOIN flavors f ON f.id = a.flavor_id WHERE f.flavorid IN ?
 """
@@ -59,10 +57,9 @@ class NovaCatalogue:
         self._topology = topology
 
     def put_aggregates(self, new: Sequence[MirroredAggregate], now: datetime) -> None:
-        """Add aggregates, or replace those of the same uuids. Raises Conflict for a name of another aggregate."""
+        """Add aggregates, or replace those of the same uuids. Raises Conflict if another request takes a name."""
         if not new:
             return
-        self._reject_taken(_TAKEN_BY_AGGREGATE, "aggregate", [each.name for each in new], [each.uuid for each in new])
         execute(self._connection, _RELEASE_AGGREGATE_NAMES, [each.uuid for each in new])
         rows = [(each.uuid, each.name, each.zone, each.scope, str(now), str(now)) for each in new]
         with integrity_error_as(Conflict("An aggregate with the name of one of Nova's was added by another request.")):
@@ -79,10 +76,9 @@ class NovaCatalogue:
             self._topology.changed(aggregates=sorted(ids))
 
     def put_flavors(self, new: Sequence[Flavor], now: datetime) -> None:
-        """Add flavors, or replace those of the same ids. Raises Conflict for a name of another flavor."""
+        """Add flavors, or replace those of the same ids. Raises Conflict if another request takes a name."""
         if not new:
             return
-        self._reject_taken(_TAKEN_BY_FLAVOR, "flavor", [each.name for each in new], [each.id for each in new])
         execute(self._connection, _RELEASE_FLAVOR_NAMES, [each.id for each in new])
         rows = [_flavor_row(each, str(now)) for each in new]
         with integrity_error_as(Conflict("A flavor with the name of one of Nova's was added by another request.")):
@@ -114,11 +110,6 @@ class NovaCatalogue:
         pairs = [(ids[flavor], project) for flavor, projects in new.items() for project in sorted(projects)]
         insert_rows(self._connection, flavor_access, ("flavor_id", "project_id"), pairs)
         self._log_flavors(new)
-
-    def _reject_taken(self, query: str, kind: str, names: list[str], keys: list[str]) -> None:
-        taken = execute(self._connection, query, names, keys).fetchone()
-        if taken is not None:
-            raise Conflict(f"Covey has another {kind} with the name of one of Nova's: {taken[0]}. Rename or delete it.")
 
     def _log_flavors(self, ids: Iterable[str]) -> None:
         FleetChanges(self._connection).add_catalogue(flavors=sorted(ids))

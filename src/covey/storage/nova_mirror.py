@@ -11,7 +11,7 @@ from sqlalchemy import select
 from covey.model.errors import ReadOnly
 from covey.model.ids import GroupId, ProjectId
 from covey.model.nova import NovaHost, NovaKind, NovaServer, SyncState
-from covey.storage.rows import execute, insert_rows
+from covey.storage.rows import dump, execute, insert_rows, load
 from covey.storage.tables import group_consumers, nova_hosts, nova_objects, nova_servers, nova_sync
 
 T = TypeVar("T", NovaHost, NovaServer)
@@ -22,10 +22,11 @@ SERVER_COLUMNS = ("id", "name", "project_id", "user_id", "status", "host", "task
 _HOSTS = (nova_hosts, HOST_COLUMNS)
 _SERVERS = (nova_servers, SERVER_COLUMNS)
 _SERVER_ROWS = select(*(nova_servers.c[name] for name in SERVER_COLUMNS))
-_STATE = select(nova_sync.c.url, nova_sync.c.read_at, nova_sync.c.error)
+_STATE = select(nova_sync.c.url, nova_sync.c.read_at, nova_sync.c.error, nova_sync.c.warnings)
 _SET_STATE = """
-    INSERT INTO nova_sync (id, url, read_at, changed_at, error) VALUES (1, ?, ?, ?, NULL)
+    INSERT INTO nova_sync (id, url, read_at, changed_at, warnings, error) VALUES (1, ?, ?, ?, ?, NULL)
     ON CONFLICT (id) DO UPDATE SET url = excluded.url, read_at = excluded.read_at, error = NULL,
+        warnings = excluded.warnings,
         changed_at = COALESCE(excluded.changed_at, nova_sync.changed_at)
 """
 _SET_ERROR = """
@@ -88,6 +89,11 @@ class NovaMirror:
         """Make the instances match. Return how many changed."""
         return self._replace(*_SERVERS, new, self.servers())
 
+    def taken_host_names(self, names: Collection[str]) -> set[str]:
+        """Return those of the names that hosts of Covey's own have."""
+        rows = execute(self._connection, "SELECT name FROM hosts WHERE name IN ?", sorted(names)).fetchall()
+        return {name for (name,) in rows}
+
     def put_host(self, host: NovaHost) -> None:
         """Store what Nova says of one compute node."""
         self._put(*_HOSTS, [host])
@@ -144,16 +150,17 @@ class NovaMirror:
     def state(self) -> SyncState | None:
         """Return the state of the sync; None where Nova was never synced."""
         found = self._connection.execute(_STATE).first()
-        return None if found is None else SyncState(*found)
+        return None if found is None else SyncState(*found[:-1], warnings=tuple(load(found[-1], list[str])))
 
     def lock_state(self) -> SyncState | None:
         """Return the state of the sync, and let other readings wait for the end of the transaction."""
         execute(self._connection, "UPDATE nova_sync SET url = url WHERE id = 1")
         return self.state()
 
-    def set_read(self, url: str, began_at: datetime, *, changed: bool = True) -> None:
-        """Record a complete reading, when it began, and whether it found changes."""
-        execute(self._connection, _SET_STATE, url, str(began_at), str(began_at) if changed else None)
+    def set_read(self, url: str, began_at: datetime, warnings: Sequence[str] = (), *, changed: bool = True) -> None:
+        """Record a complete reading, when it began, what it left out, and whether it found changes."""
+        changed_at = str(began_at) if changed else None
+        execute(self._connection, _SET_STATE, url, str(began_at), changed_at, dump(warnings))
 
     def set_error(self, url: str, error: str) -> None:
         """Record why the last reading failed."""

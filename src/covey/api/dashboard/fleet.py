@@ -187,6 +187,7 @@ def _show_nova(state: SyncState, health: Health) -> Json:
         "url": state.url,
         "read_at": None if state.read_at is None else seconds(state.read_at),
         "error": state.error,
+        "warnings": state.warnings,
         "down": [node.name for node in health.nodes_down],
     }
 

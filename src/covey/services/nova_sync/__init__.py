@@ -1,7 +1,8 @@
 """Mirrors what only Nova knows: compute nodes, aggregates, flavors, instances and server groups.
 
 `covey sync nova` calls it directly, so no access rules apply. A run writes what differs, in one transaction: a run that
-fails leaves the last complete state, and the next one repairs whatever was missed. The first run reads everything.
+fails leaves the last complete state, and the next one repairs whatever was missed. An object whose name Covey has for
+one of its own is left out until the clash ends, and `covey status` names both. The first run reads everything.
 Later ones read the servers that changed, until the next complete reading.
 """
 
@@ -13,7 +14,7 @@ from covey.model.errors import CoveyError
 from covey.model.group_consumers import GroupConsumer
 from covey.model.groups import PolicyKind
 from covey.model.ids import GroupId
-from covey.model.nova import NovaCloud, NovaKind
+from covey.model.nova import NovaCloud, NovaHost, NovaKind
 from covey.ports import Clock
 from covey.services.nova_sync.catalogue import write_aggregates, write_flavors
 from covey.services.nova_sync.nova import Nova
@@ -63,7 +64,7 @@ class NovaSync:
                 if before is not None and before.read_at is not None and before.read_at > began_at:
                     return _SUPERSEDED
                 report = _write(tx, cloud, began_at, groups_before)
-                tx.nova_mirror.set_read(self.nova.url, began_at, changed=report.changes > 0)
+                tx.nova_mirror.set_read(self.nova.url, began_at, report.warnings, changed=report.changes > 0)
         except CoveyError as error:
             with self.store.write() as tx:
                 tx.nova_mirror.set_error(self.nova.url, error.message)
@@ -83,12 +84,14 @@ class NovaSync:
 
 
 def _write(tx: Transaction, cloud: NovaCloud, now: datetime, groups_before: set[str]) -> SyncReport:
+    hosts, warnings = _admitted_hosts(tx, cloud.hosts)
     unknown = sorted({told.policy for told in cloud.groups.values()} - {*PolicyKind})
     cloud = replace(cloud, groups={key: told for key, told in cloud.groups.items() if told.policy not in unknown})
-    changes = tx.nova_mirror.set_hosts(cloud.hosts) + _write_servers(tx, cloud, now)
-    aggregate_changes, warnings = write_aggregates(tx, cloud.aggregates, now)
-    changes += aggregate_changes + write_flavors(tx, cloud.flavors, cloud.flavor_access, now)
-    changes += _write_groups(tx, cloud, now, groups_before)
+    changes = tx.nova_mirror.set_hosts(hosts) + _write_servers(tx, cloud, now)
+    aggregate_changes, about_aggregates = write_aggregates(tx, cloud.aggregates, now)
+    flavor_changes, about_flavors = write_flavors(tx, cloud.flavors, cloud.flavor_access, now)
+    changes += aggregate_changes + flavor_changes + _write_groups(tx, cloud, now, groups_before)
+    warnings += about_aggregates + about_flavors
     counts = {
         "hosts": len(cloud.hosts),
         "aggregates": len(cloud.aggregates),
@@ -98,6 +101,21 @@ def _write(tx: Transaction, cloud: NovaCloud, now: datetime, groups_before: set[
     }
     warnings += [f"Groups with the policy {policy} are not mirrored: Nova has no such policy." for policy in unknown]
     return SyncReport(counts, changes, tuple(warnings))
+
+
+def _admitted_hosts(tx: Transaction, new: Mapping[str, NovaHost]) -> tuple[dict[str, NovaHost], list[str]]:
+    """Return the compute nodes that can be mirrored, and a sentence about each of the others.
+
+    Names of resource providers are unique, so a node with the name of a host of Covey's own has no provider.
+    """
+    taken = tx.nova_mirror.taken_host_names([each.name for each in new.values()])
+    sentences = [
+        f"The compute node {each.name} of Nova ({key}) is not mirrored: Covey's own host has its name, so nova-compute "
+        "cannot register its resource provider. Rename or remove one of the two."
+        for key, each in new.items()
+        if each.name in taken
+    ]
+    return {key: each for key, each in new.items() if each.name not in taken}, sentences
 
 
 def _write_servers(tx: Transaction, cloud: NovaCloud, now: datetime) -> int:

@@ -7,6 +7,7 @@ from covey.model.aggregates import SCOPE_KEY, ZONE_KEY, Aggregate
 from covey.model.flavors import Flavor, FlavorFilter
 from covey.model.ids import ScopeId
 from covey.model.nova import NovaAggregate, NovaKind
+from covey.services.nova_sync.clashes import find_clashes
 from covey.storage.nova_catalogue import MirroredAggregate
 from covey.storage.store import Transaction
 
@@ -19,16 +20,18 @@ def write_aggregates(tx: Transaction, new: Mapping[str, NovaAggregate], now: dat
     Their hosts are not copied: Nova keeps them in the placement aggregates of the same uuids.
     """
     old = {aggregate.uuid: aggregate for aggregate in tx.aggregates.all()}
+    owned = tx.nova_mirror.owned(NovaKind.AGGREGATE)
+    admitted, warnings = find_clashes(NovaKind.AGGREGATE, new, old, owned)
     scopes = {scope.name: scope.id for scope in tx.scopes.all()}
-    gone = [old[uuid].id for uuid in tx.nova_mirror.owned(NovaKind.AGGREGATE) - new.keys() if uuid in old]
+    gone = [old[uuid].id for uuid in owned - new.keys() if uuid in old]
     changed = [
-        each for uuid, aggregate in new.items() if (each := _mirrored(aggregate, scopes)) != _stored(old.get(uuid))
+        each for uuid, aggregate in admitted.items() if (each := _mirrored(aggregate, scopes)) != _stored(old.get(uuid))
     ]
     tx.nova_catalogue.delete_aggregates(gone)
     tx.nova_catalogue.put_aggregates(changed, now)
-    tx.nova_mirror.set_owned(NovaKind.AGGREGATE, new.keys())
+    tx.nova_mirror.set_owned(NovaKind.AGGREGATE, admitted.keys() | (owned & new.keys()))
     named = {scope for each in new.values() if (scope := each.metadata.get(SCOPE_KEY))}
-    warnings = [
+    warnings += [
         f"Aggregates of Nova have the policy_scope {name}, which is no scope of Covey's."
         for name in sorted(named - scopes.keys())
     ]
@@ -47,19 +50,21 @@ def _stored(old: Aggregate | None) -> MirroredAggregate | None:
 
 def write_flavors(
     tx: Transaction, new: Mapping[str, Flavor], access: Mapping[str, frozenset[str]], now: datetime
-) -> int:
-    """Make the flavors of Nova match, by id, and the projects that may use private ones. Return how many changed."""
+) -> tuple[int, list[str]]:
+    """Make the flavors of Nova match, by id, and the projects that may use private ones.
+
+    Return how many changed, and warnings.
+    """
     old: dict[str, Flavor] = {flavor.id: flavor for flavor in tx.flavors.find(FlavorFilter(is_public=None))}
-    gone = (tx.nova_mirror.owned(NovaKind.FLAVOR) & old.keys()) - new.keys()
-    changed = [flavor for key, flavor in new.items() if old.get(key) != flavor]
+    owned = tx.nova_mirror.owned(NovaKind.FLAVOR)
+    admitted, warnings = find_clashes(NovaKind.FLAVOR, new, old, owned)
+    gone = (owned & old.keys()) - new.keys()
+    changed = [flavor for key, flavor in admitted.items() if old.get(key) != flavor]
     tx.nova_catalogue.delete_flavors(gone)
     tx.nova_catalogue.put_flavors(changed, now)
-    tx.nova_mirror.set_owned(NovaKind.FLAVOR, new.keys())
-    stored = tx.nova_catalogue.flavor_access(new.keys())
-    admitted = {
-        key: access.get(key, _NO_PROJECTS)
-        for key in new
-        if access.get(key, _NO_PROJECTS) != stored.get(key, _NO_PROJECTS)
-    }
-    tx.nova_catalogue.set_flavor_access(admitted)
-    return len(gone) + len({each.id for each in changed} | admitted.keys())
+    tx.nova_mirror.set_owned(NovaKind.FLAVOR, admitted.keys() | (owned & new.keys()))
+    stored = tx.nova_catalogue.flavor_access(admitted.keys())
+    projects = {key: access.get(key, _NO_PROJECTS) for key in admitted}
+    projects = {key: each for key, each in projects.items() if each != stored.get(key, _NO_PROJECTS)}
+    tx.nova_catalogue.set_flavor_access(projects)
+    return len(gone) + len({each.id for each in changed} | projects.keys()), warnings

@@ -48,5 +48,6 @@ nova_sync = sa.Table(
     sa.Column("read_at", sa.DateTime),  # NULL before the first complete reading
     sa.Column("changed_at", sa.DateTime),  # when a reading last found changes
     sa.Column("error", TEXT),
+    sa.Column("warnings", TEXT, nullable=False, server_default="[]"),  # JSON: sentences of the last complete reading
     sa.CheckConstraint("id = 1", "single_row"),
 )

@@ -154,11 +154,12 @@ function draw(got) {
 }
 
 /** Returns the state of `covey sync nova`. */
-function mirror({ url, read_at: readAt, error }) {
+function mirror({ url, read_at: readAt, error, warnings }) {
   const lagMs = readAt ? Date.now() - new Date(readAt) : Infinity;
   return [
     error ? note("bad", `Nova could not be read: ${error}`) : null,
     !error && lagMs > MAX_LAG_MS ? note("bad", "Nova was not read for long: is covey sync nova running?") : null,
+    cut(warnings).map((each) => note("bad", each)),
     facts([
       ["Nova", el("code", {}, url)],
       ["Last reading", when(readAt)],
