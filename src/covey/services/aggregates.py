@@ -10,9 +10,11 @@ from covey.model.ids import AggregateId, HostId
 from covey.model.nova import NovaKind
 from covey.ports import Access, Clock, NewUuid
 from covey.services.domains import add_to_scope, get_scope_by_name, reject_second_domain, reject_targeted
+from covey.services.hosts import reject_node
 from covey.storage.store import Store, Transaction
 
 _RULE, _SCOPE_RULE = "os_compute_api:os-aggregates:", "os_compute_api:os-policy-scopes:"
+_IN_NOVA = "`openstack aggregate` adds and removes it"
 _MAX_ID = 2**31 - 1  # of an integer column
 
 
@@ -90,12 +92,16 @@ class Aggregates:
             return get_aggregate(tx, found.id)
 
     def add_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
-        """Raises NotFound, and Conflict when the host is already in it or would be in two zones or domains."""
+        """Raises NotFound, and Conflict when the host is already in it or would be in two zones or domains.
+
+        Raises ReadOnly for a compute node of Nova.
+        """
         self.access.require(actor, f"{_RULE}add_host")
         with self.store.write() as tx:
             found = get_aggregate(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name)
             if host is None:
+                reject_node(tx, self.access, actor, name, _IN_NOVA)
                 raise NotFound(f"Compute host {name} could not be found.")
             if name in found.hosts:
                 raise Conflict(f"Aggregate {found.id} already has host {name}.")
@@ -107,12 +113,13 @@ class Aggregates:
             return get_aggregate(tx, found.id)
 
     def remove_host(self, actor: Actor, aggregate: int, name: str) -> Aggregate:
-        """Raises NotFound for an unknown aggregate, or a host that is not in it."""
+        """Raises NotFound for an unknown aggregate, or a host that is not in it; ReadOnly for a node of Nova."""
         self.access.require(actor, f"{_RULE}remove_host")
         with self.store.write() as tx:
             found = get_aggregate(tx, aggregate, lock=True)
             host = tx.hosts.by_name(name) if name in found.hosts else None
             if host is None:
+                reject_node(tx, self.access, actor, name, _IN_NOVA)
                 raise NotFound(f"Cannot remove host {name} in aggregate {found.id}")
             tx.aggregates.remove_hosts([(found.id, host.id)], self.clock())
             return get_aggregate(tx, found.id)

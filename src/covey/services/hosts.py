@@ -11,6 +11,8 @@ from covey.model.zones import Zone
 from covey.ports import Access, Clock
 from covey.storage.store import Store, Transaction
 
+SEES_HOSTS = "os_compute_api:os-services:list"
+_IN_NOVA = "`openstack compute service` changes it"
 _HYPERVISORS, _SERVICES, _ZONES = (f"os_compute_api:os-{x}:" for x in ("hypervisors", "services", "availability-zone"))
 
 
@@ -93,15 +95,20 @@ class Hosts:
             return tx.host_summaries.find()
 
     def change(self, actor: Actor, key: str, change: HostChange) -> Host:
-        """Enable, disable or force down the host with this uuid. Raises NotFound."""
-        return self._change(actor, change, lambda tx: _get_host(tx, key, f"Service {key} could not be found."))
+        """Enable, disable or force down the host with this uuid. Raises NotFound, ReadOnly for a node of Nova."""
+
+        def find_host(tx: Transaction) -> Host:
+            return self._own_host(tx, actor, key, f"Service {key} could not be found.")
+
+        return self._change(actor, change, find_host)
 
     def change_by_name(self, actor: Actor, name: str, binary: str, change: HostChange) -> Host:
-        """Like `change`, by host name and binary. Raises NotFound, and Invalid for other binaries."""
+        """Like `change`, by host name and binary. Raises NotFound, ReadOnly, and Invalid for other binaries."""
 
         def find_host(tx: Transaction) -> Host:
             found = tx.hosts.by_name(name)
             if found is None:
+                reject_node(tx, self.access, actor, name, _IN_NOVA)
                 raise NotFound(f"Could not find binary {binary} on host {name}.")
             return found
 
@@ -112,10 +119,10 @@ class Hosts:
         return self._change(actor, change, find_host)
 
     def delete(self, actor: Actor, key: str) -> None:
-        """Remove a host from the fleet. Raises NotFound, and Conflict while it has servers."""
+        """Remove a host from the fleet. Raises NotFound, Conflict while it has servers, ReadOnly for a node of Nova."""
         self.access.require(actor, f"{_SERVICES}delete")
         with self.store.write() as tx:
-            host = _get_host(tx, key, f"Service {key} not found.")
+            host = self._own_host(tx, actor, key, f"Service {key} not found.")
             if tx.servers.names_on([host.id])[host.id]:
                 raise Conflict(IN_USE)
             tx.hosts.delete([host.id])
@@ -151,6 +158,20 @@ class Hosts:
             found = tx.hosts.by_id(changed.id)
             assert found is not None
             return found
+
+    def _own_host(self, tx: Transaction, actor: Actor, key: str, message: str) -> Host:
+        """Return a host for a change. Raises NotFound, and ReadOnly for a compute node of Nova."""
+        try:
+            return _get_host(tx, key, message)
+        except NotFound:
+            reject_node(tx, self.access, actor, key, _IN_NOVA)
+            raise
+
+
+def reject_node(tx: Transaction, access: Access, actor: Actor, key: str, where: str) -> None:
+    """Raise ReadOnly for the uuid or the name of a compute node of Nova, if the actor may see hosts."""
+    if access.allows(actor, SEES_HOSTS):
+        tx.nova_mirror.reject_host(key, where)
 
 
 def _get_host(tx: Transaction, key: str, message: str) -> Host:

@@ -38,6 +38,7 @@ _WHERE = {
     NovaKind.FLAVOR: "`openstack flavor` changes it",
     NovaKind.GROUP: "`openstack server group` changes it",
 }
+_ADDRESSED = "SELECT name FROM nova_hosts WHERE uuid = ? OR name = ? OR service_host = ? ORDER BY name LIMIT 1"
 
 
 class NovaMirror:
@@ -143,9 +144,17 @@ class NovaMirror:
     def reject(self, kind: NovaKind, key: str, name: str) -> None:
         """Raise ReadOnly if this object belongs to Nova."""
         if self.owns(kind, key):
-            state = self.state()
-            where = f" at {state.url}" if state else ""
-            raise ReadOnly(f"The {kind} {name} belongs to Nova: {_WHERE[kind]}{where}. Covey mirrors it.")
+            raise self._read_only(f"The {kind} {name}", _WHERE[kind])
+
+    def reject_host(self, key: str, where: str) -> None:
+        """Raise ReadOnly for the uuid or the name of a compute node, or the name of its compute service."""
+        found = execute(self._connection, _ADDRESSED, key, key, key).fetchone()
+        if found is not None:
+            raise self._read_only(f"The compute node {found[0]}", where)
+
+    def _read_only(self, what: str, where: str) -> ReadOnly:
+        state = self.state()
+        return ReadOnly(f"{what} belongs to Nova: {where}{f' at {state.url}' if state else ''}. Covey mirrors it.")
 
     def state(self) -> SyncState | None:
         """Return the state of the sync; None where Nova was never synced."""
