@@ -160,6 +160,71 @@ def test_host_is_evacuated_when_its_self_fencing_lease_has_run_out(build_cloud: 
     assert evacuate(cloud, server).status == 200
 
 
+def self_fencing(build_cloud: BuildCloud, **options: Any) -> tuple[Cloud, str, list[HostAgent], Watch]:
+    """Return a server whose host has been down for a moment, the agents of the other hosts, and the watch."""
+    cloud = with_agents(build_cloud, 3)
+    for agent in agents(cloud, 3):
+        agent.start(self_fencing_s=90)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    watch = Watch(cloud, **options)
+    watch.pass_(70, *others)
+    assert state(cloud, source.host) == "down"
+    return cloud, server, others, watch
+
+
+def test_step_of_the_databases_clock_ends_no_self_fencing_lease(build_cloud: BuildCloud) -> None:
+    """The host was down already. By the database's clock its lease ended long ago, but its guests run."""
+    cloud, server, others, watch = self_fencing(build_cloud)
+    cloud.time.advance(3600)
+    watch.pass_(20, *others)
+    refused = evacuate(cloud, server)
+    assert refused.status == 400
+    assert "a worker confirms this within 105 seconds" in refused.message
+    watch.pass_(120, *others)
+    assert evacuate(cloud, server).status == 200
+
+
+def test_process_that_starts_counts_a_self_fencing_lease_from_its_start(build_cloud: BuildCloud) -> None:
+    cloud, server, others, _ = self_fencing(build_cloud)
+    cloud.time.advance(3600)
+    restarted = Watch(cloud)
+    restarted.pass_(90, *others)
+    assert evacuate(cloud, server).status == 400
+    restarted.pass_(15, *others)
+    assert evacuate(cloud, server).status == 200
+
+
+def test_agent_that_returned_has_a_lease_of_its_own(build_cloud: BuildCloud) -> None:
+    cloud, server, others, watch = self_fencing(build_cloud)
+    source = host_of(cloud, server)
+    source.start(self_fencing_s=90)
+    watch.pass_(80, *others)
+    cloud.time.advance(3600)
+    watch.pass_(10, *others)
+    assert evacuate(cloud, server).status == 400
+    watch.pass_(130, *others)
+    assert down_agent(cloud).fenced_at is not None
+    source.start(self_fencing_s=90)
+    with cloud.store.read() as tx:
+        back = tx.agents.by_host(source.host)
+    assert back is not None
+    assert not back.runs_no_guests
+
+
+def test_worker_evacuates_a_host_that_has_fenced_itself(build_cloud: BuildCloud) -> None:
+    cloud, server, others, watch = self_fencing(build_cloud, evacuates=True)
+    source = host_of(cloud, server).host
+    cloud.step()
+    cloud.time.advance(3600)
+    cloud.step()
+    assert [row.verb for row in cloud.rows(tables.work)] == [JobKind.EVACUATE_HOST]
+    watch.pass_(110, *others)
+    assert [verb for _, verb in work(cloud)] == ["evacuate"]
+    assert host_of(cloud, server).host != source
+
+
 def test_agent_that_returns_during_an_evacuation_is_told_that_its_servers_leave(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,9 @@ from covey.model.ids import HostId, ServerId, UserId
 FENCING_GRACE = timedelta(seconds=10)
 """How long an agent may take to end its guests after its self-fencing lease ran out."""
 
+MAX_WATCH_INTERVAL_S = 5.0
+"""The seconds between two looks at the agents, at most."""
+
 
 class AgentState(StrEnum):
     """The state of a host, as its agent reports it."""
@@ -83,14 +86,29 @@ class Agent:
     @property
     def runs_no_guests(self) -> bool:
         """Whether it is certain that no guest runs on the host: it is fenced, or has fenced itself."""
-        return self.fenced_at is not None or (
-            self.lease_until is not None and self.lease_until + FENCING_GRACE <= self.now
-        )
+        return self.fenced_at is not None
+
+    @property
+    def fences_itself_within_s(self) -> float | None:
+        """The seconds after which a worker has watched the silent host fence itself, at most; None without a lease."""
+        if self.lease_until is None or self.self_fencing_s is None:
+            return None
+        return self.self_fencing_s + FENCING_GRACE.total_seconds() + MAX_WATCH_INTERVAL_S
 
     @property
     def may_be_evacuated(self) -> bool:
         """Whether servers may start elsewhere: an operator has forced the host down, or the host runs no guests."""
         return self.forced_down or (self.state is AgentState.DOWN and self.runs_no_guests)
+
+
+class FencingLease(NamedTuple):
+    """The self-fencing lease of a host that is not known to be fenced. Times are those of the database's clock."""
+
+    host_id: HostId
+    state: AgentState
+    self_fencing_s: float
+    heartbeat_at: datetime
+    lease_until: datetime
 
 
 class Registration(NamedTuple):

@@ -373,9 +373,13 @@ def _reject_living(source: Host, agent: Agent | None) -> None:
     if source.up:
         raise Invalid(f"Compute service of {source.name} is still in use.")
     if agent is not None and not agent.may_be_evacuated:
+        within_s = agent.fences_itself_within_s
+        fences_itself = (
+            "" if within_s is None else f"It fences itself: a worker confirms this within {within_s:.0f} seconds. "
+        )
         raise Invalid(
-            f"Host {source.name} may still run its servers: its agent does not report, but it is not fenced. Force the "
-            "host down once it is off."
+            f"Host {source.name} may still run its servers: its agent does not report, but it is not fenced. "
+            f"{fences_itself}Force the host down once it is off."
         )
 
 

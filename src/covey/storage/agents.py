@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import insert, select, update
 
-from covey.model.agents import Agent, AgentState, Registration
+from covey.model.agents import Agent, AgentState, FencingLease, Registration
 from covey.model.ids import HostId, UserId
 from covey.ports import Clock
 from covey.storage.changes import Topology
@@ -42,6 +42,9 @@ _HEARTBEAT = """
 """
 _LEASE_POSTGRESQL = "{now} + self_fencing_s * interval '1 second'"
 _LEASE_SQLITE = "strftime('%Y-%m-%d %H:%M:%f000', {now}, self_fencing_s || ' seconds')"
+_LEASES = select(
+    agents.c.host_id, agents.c.state, agents.c.self_fencing_s, agents.c.heartbeat_at, agents.c.lease_until
+).where(agents.c.fenced_at.is_(None), agents.c.lease_until.is_not(None), agents.c.self_fencing_s.is_not(None))
 _COUNTS = select(agents.c.state, sa.func.count()).group_by(agents.c.state)
 
 
@@ -141,6 +144,23 @@ class Agents:
             )
             if ids_changed:
                 self._topology.changed(providers=list(ids_changed))
+        return found
+
+    def fencing_leases(self) -> list[FencingLease]:
+        """Return the self-fencing leases of all hosts that are not fenced."""
+        rows = self._connection.execute(_LEASES)
+        return [FencingLease(host, AgentState(state), *times) for host, state, *times in rows]
+
+    def end_leases(self, ended: Collection[FencingLease]) -> list[HostId]:
+        """Store that hosts have fenced themselves, unless their agents have reported since. Return those hosts."""
+        heartbeats = sa.tuple_(agents.c.host_id, agents.c.heartbeat_at)
+        same = heartbeats.in_([(each.host_id, each.heartbeat_at) for each in ended])
+        still = (agents.c.state == AgentState.DOWN) & agents.c.fenced_at.is_(None) & same
+        rows = select(agents.c.host_id).where(still).order_by(agents.c.host_id).with_for_update(skip_locked=True)
+        found = list(self._connection.execute(rows).scalars())
+        if found:
+            fenced = update(agents).where(agents.c.host_id.in_(found)).values(fenced_at=self._time())
+            self._connection.execute(fenced)
         return found
 
     def begin_fencing(self, host: HostId, holder: str, lease_s: float, *, only_down: bool) -> bool:

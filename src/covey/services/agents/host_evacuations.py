@@ -6,7 +6,7 @@ import structlog
 
 from covey.model.access import Actor, with_implied_roles
 from covey.model.actions import MoveKind
-from covey.model.agents import FENCING_GRACE, Agent, AgentState
+from covey.model.agents import MAX_WATCH_INTERVAL_S, Agent, AgentState
 from covey.model.errors import Busy, Conflict, Invalid, NoValidHost, OperationInProgress
 from covey.model.ids import ServerId, UserId
 from covey.model.servers import Server
@@ -64,8 +64,8 @@ class HostEvacuations:
         """Return if there is no way to fence the host. Raises OperationInProgress until it is fenced, DriverFault."""
         if self.fencing is not None:
             self.fencing.begin(agent.host_id, agent.host_name)
-        if agent.lease_until is not None:
-            raise OperationInProgress((agent.lease_until + FENCING_GRACE - agent.now).total_seconds())
+        if agent.fences_itself_within_s is not None:
+            raise OperationInProgress(MAX_WATCH_INTERVAL_S)  # HostWatch records the end of the lease
 
     def _evacuate(self, servers: list[Server]) -> None:
         """Begin the evacuation of servers; those that ran will run again."""
