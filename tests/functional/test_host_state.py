@@ -225,6 +225,51 @@ def test_worker_evacuates_a_host_that_has_fenced_itself(build_cloud: BuildCloud)
     assert host_of(cloud, server).host != source
 
 
+def moving(build_cloud: BuildCloud) -> tuple[Cloud, str, HostAgent, Any, list[HostAgent]]:
+    """Return a server that its source moves cold, the source and its call, and all agents but the destination's."""
+    cloud = with_agents(build_cloud, 3)
+    for agent in agents(cloud, 3):
+        agent.start(self_fencing_s=90)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    assert cloud.act(cloud.admin, server, "migrate").status == 202
+    cloud.step()
+    call = source.call()
+    destination = call["arguments"]["destination"]["name"]
+    return cloud, server, source, call, [agent for agent in agents(cloud, 3) if agent.host != destination]
+
+
+def test_move_to_a_host_that_was_fenced_is_aborted(build_cloud: BuildCloud) -> None:
+    """Its agent's guardian may have ended, so nothing there would stop the guest once more."""
+    cloud, server, source, call, others = moving(build_cloud)
+    watch = Watch(cloud)
+    watch.pass_(70, *others)
+    assert source.report(call, "running").json == {"abort": False}, "the destination may only have lost the service"
+    watch.pass_(40, *others)
+    assert down_agent(cloud).fenced_at is not None
+    assert source.report(call, "running").json == {"abort": True}
+    assert source.report(call, "failed", error="The migration was aborted.").status == 200
+    cloud.step()
+    assert (host_of(cloud, server).host, cloud.status(server)) == (source.host, "ACTIVE")
+
+
+@pytest.mark.parametrize("silent_s", [80, 110], ids=["before it counts as fenced", "after it"])
+def test_host_that_got_a_guest_by_a_move_has_not_fenced_itself(build_cloud: BuildCloud, silent_s: float) -> None:
+    """The source has started the guest there. It may have done so after the host had stopped its guests."""
+    cloud, server, source, call, others = moving(build_cloud)
+    watch = Watch(cloud)
+    watch.pass_(silent_s, *others)
+    assert source.report(call).status == 200
+    cloud.step()
+    assert cloud.status(server) == "VERIFY_RESIZE"
+    assert cloud.act(cloud.alice, server, "confirmResize").status == 204
+    work(cloud)
+    assert host_of(cloud, server).host not in {agent.host for agent in others}
+    watch.pass_(130, *others)
+    refused = evacuate(cloud, server)
+    assert (refused.status, "may still run its servers" in refused.message) == (400, True)
+
+
 def test_agent_that_returns_during_an_evacuation_is_told_that_its_servers_leave(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

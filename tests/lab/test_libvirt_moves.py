@@ -192,6 +192,22 @@ def test_an_aborted_live_migration_leaves_the_guest_where_it_was(slow_fleet: Fle
     wait_for(lambda: last(slow_fleet.console(guest.id)) > (1, tick + 2))
 
 
+def test_an_aborted_cold_copy_leaves_the_guest_where_it_was(slow_fleet: Fleet, heavy: Guest) -> None:
+    """The service asks for it when the other host is fenced, with each renewal of the call."""
+    guest = heavy
+    running(slow_fleet, guest)
+    source, failed = slow_fleet.drivers[0], []
+    move = threading.Thread(target=lambda: failed.append(_fault_of(slow_fleet, guest, live=False)))
+    move.start()
+    while move.is_alive():
+        source.abort(guest.id)
+        move.join(0.01)
+    assert "aborted" in str(failed[0])
+    assert slow_fleet.where(guest.id) == {"hv1": True}
+    assert not (slow_fleet.lab.hosts[1].directory / f"local/instances/{guest.id}/disk").exists()
+    wait_for(lambda: slow_fleet.boots(guest.id) == 2)
+
+
 def test_a_live_migration_goes_on_when_the_agent_is_killed(slow_fleet: Fleet, heavy: Guest) -> None:
     """The next agent waits for the end of the migration in place of starting a second one."""
     guest = heavy
@@ -215,9 +231,9 @@ def _some_progress(driver: DriverProcess, server: str) -> Progress | None:
     return found if found and found.processed_bytes else None
 
 
-def _fault_of(fleet: Fleet, guest: Guest) -> BaseException | None:
+def _fault_of(fleet: Fleet, guest: Guest, *, live: bool = True) -> BaseException | None:
     try:
-        fleet.drivers[0].migrate(guest, fleet.lab.hosts[1].address, EPOCH, live=True)
+        fleet.drivers[0].migrate(guest, fleet.lab.hosts[1].address, EPOCH, live=live)
     except (Refused, EOFError, ConnectionError) as error:
         return error
     return None

@@ -50,12 +50,24 @@ _ADD_POSTGRESQL = f"""
     {_ADDED}
 """  # noqa: S608
 _REPORTED = """
-    SELECT c.id, c.epoch, h.name, a.user_id, c.job_id
+    SELECT c.id, c.epoch, h.name, a.user_id, c.job_id, c.verb
     FROM agent_calls c JOIN agents a ON a.host_id = c.host_id JOIN hosts h ON h.id = c.host_id WHERE c.id IN ?
 """
+# Of a server on two hosts, the destination of a migration is the one whose agent does not carry the call out.
 _REPORT = """
     UPDATE agent_calls SET state = ?, leased_until = {}, progress = COALESCE(?, progress), result = ?, error = ?
-    WHERE id = ? AND epoch = ? AND state IN ('waiting', 'running') RETURNING abort
+    WHERE id = ? AND epoch = ? AND state IN ('waiting', 'running')
+    RETURNING CASE WHEN verb = 'migrate' AND NOT abort THEN EXISTS (
+        SELECT 1 FROM servers s JOIN agents a ON a.host_id IN (s.host_id, s.second_host_id)
+        WHERE s.id = agent_calls.server_id AND a.host_id <> agent_calls.host_id AND a.fenced_at IS NOT NULL
+    ) ELSE abort END
+"""
+_ARRIVED = """
+    UPDATE agents SET fenced_at = NULL, lease_until = NULL WHERE host_id IN (
+        SELECT a.host_id FROM agent_calls c JOIN servers s ON s.id = c.server_id
+            JOIN agents a ON a.host_id IN (s.host_id, s.second_host_id)
+        WHERE c.id IN ? AND c.state = 'done' AND a.host_id <> c.host_id
+    )
 """
 _DONE = """
     SELECT w.server_id, w.epoch, c.verb, h.name
@@ -208,10 +220,13 @@ class AgentCalls:
         """Store what agents report of calls, each with the host's name and the agent's user.
 
         Calls that have ended make their jobs due. Return for each whether the agent is to abort the operation; None if
-        the call is gone, has a newer epoch, or belongs to another agent.
+        the call is gone, has a newer epoch, or belongs to another agent. A migration to a fenced host is aborted. One
+        that is done has started a guest there, maybe after that host had stopped its guests: it is not fenced, and has
+        no self-fencing lease before its agent's next heartbeat.
         """
         rows = execute(self._connection, _REPORTED, [call for call, *_ in reports]).fetchall()
-        jobs = {(call, epoch, host, user): job for call, epoch, host, user, job in rows}
+        jobs = {(call, epoch, host, user): job for call, epoch, host, user, job, _ in rows}
+        migrations = {row[0] for row in rows if row[-1] == Verb.MIGRATE}
         known = [(call, said.epoch, host, user) in jobs for call, host, user, said in reports]
         ended = {
             jobs[call, said.epoch, host, user]
@@ -226,6 +241,13 @@ class AgentCalls:
                 for is_known, (call, _, _, said) in zip(known, reports, strict=True)
             ]
         stored = [[] if cursor is None else cursor.fetchall() for cursor in cursors]
+        arrived = [
+            call
+            for is_known, (call, *_, said) in zip(known, reports, strict=True)
+            if is_known and call in migrations and said.state is CallState.DONE
+        ]
+        if arrived:
+            execute(self._connection, _ARRIVED, arrived)
         return [bool(rows[0][0]) if rows else None for rows in stored]
 
     def _report(self, call: int, said: Report, lease_s: float) -> Any:  # noqa: ANN401 -- the driver's cursor

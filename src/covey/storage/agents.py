@@ -155,8 +155,11 @@ class Agents:
         """Store that hosts have fenced themselves, unless their agents have reported since. Return those hosts."""
         heartbeats = sa.tuple_(agents.c.host_id, agents.c.heartbeat_at)
         same = heartbeats.in_([(each.host_id, each.heartbeat_at) for each in ended])
-        still = (agents.c.state == AgentState.DOWN) & agents.c.fenced_at.is_(None) & same
-        rows = select(agents.c.host_id).where(still).order_by(agents.c.host_id).with_for_update(skip_locked=True)
+        still = same & agents.c.fenced_at.is_(None) & agents.c.lease_until.is_not(None)
+        is_down = agents.c.state == AgentState.DOWN
+        rows = (
+            select(agents.c.host_id).where(is_down, still).order_by(agents.c.host_id).with_for_update(skip_locked=True)
+        )
         found = list(self._connection.execute(rows).scalars())
         if found:
             fenced = update(agents).where(agents.c.host_id.in_(found)).values(fenced_at=self._time())
