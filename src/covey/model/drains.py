@@ -1,4 +1,4 @@
-"""Drains: all servers leave a host or a domain, and the progress of that."""
+"""Drains: the moves that empty a host or a domain, and their progress."""
 
 from dataclasses import dataclass
 from datetime import datetime

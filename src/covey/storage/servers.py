@@ -177,7 +177,7 @@ class Servers:
         return [_server(row) for row in self._connection.execute(_AT_HOSTS, {"hosts": list(hosts)})] if hosts else []
 
     def deleted(self, ids: Sequence[str]) -> set[str]:
-        """Return those of the ids whose servers were deleted, not too long ago."""
+        """Return those of the ids whose servers were deleted and are still recorded."""
         return set(self._connection.execute(_DELETED_IDS, {"ids": list(ids)}).scalars()) if ids else set()
 
     def update(self, server: Server) -> None:
@@ -346,6 +346,6 @@ def _has_all(tags: Sequence[str]) -> sa.ColumnElement[bool]:
 def _has_status(status: str) -> sa.ColumnElement[bool]:
     """Match `status_of`: the task decides, except for servers that build or are in error."""
     busy = servers.c.vm_state.not_in([VmState.BUILDING, VmState.ERROR]) & servers.c.task_state.in_(list(TASK_STATUSES))
-    doing = servers.c.task_state.in_(tasks_shown_as(status))
-    being = servers.c.vm_state.in_(states_shown_as(status))
-    return (busy & doing) | (being & ~sa.func.coalesce(busy, sa.false()))
+    by_task = servers.c.task_state.in_(tasks_shown_as(status))
+    by_state = servers.c.vm_state.in_(states_shown_as(status))
+    return (busy & by_task) | (by_state & ~sa.func.coalesce(busy, sa.false()))
