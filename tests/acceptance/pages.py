@@ -1,15 +1,15 @@
 """Runs the commands of a page of the guide in a shell, and compares their output with the page.
 
-Comments right before a block say what is special about it:
+Comments directly before a block control its execution:
 
-    <!-- first: COMMAND -->     it is run before, out of the reader's sight
-    <!-- in another shell -->   it goes on running while the rest of the page is followed
-    <!-- typed: TEXT -->        what is typed wherever the last command asks for something
-    <!-- file: NAME -->         the block is what stands in that file
-    <!-- ends with: N -->       the status of the last command, instead of 0
-    <!-- not run: WHY -->       it can't be run here
+    <!-- first: COMMAND -->     run this command before the block; readers do not see it
+    <!-- in another shell -->   start the commands in the background
+    <!-- typed: TEXT -->        the answer to each prompt of the last command
+    <!-- file: NAME -->         write the block to this file
+    <!-- ends with: N -->       the expected status of the last command, instead of 0
+    <!-- not run: WHY -->       skip the block
 
-A JSON block that is no file is what the last command wrote. An ellipsis stands for whatever there is.
+A JSON block without a file is the expected output of the last command. An ellipsis matches any text.
 """
 
 import json
@@ -146,7 +146,7 @@ class Reader:
             elif block.language == "json":
                 _compare(json.loads(block.text), json.loads(self._last), "the answer")
             else:
-                raise Failed(f"Nothing says what this block is for:\n{block.text}")
+                raise Failed(f"No comment says how to use this block:\n{block.text}")
 
     def _run(self, block: Block) -> None:
         if block.noted("in another shell") is not None:

@@ -108,7 +108,7 @@ class TestCopy:
                 for path in paths:
                     assert sorted_lists(copy.get(path, version)) == sorted_lists(original.get(path, version)), path
 
-    def test_report_tells_how_to_switch_the_endpoint_and_back(
+    def test_report_lists_the_steps_to_switch_the_endpoint_and_back(
         self, tmp_path: Path, original: Placement, database: str
     ) -> None:
         shown = adopt(tmp_path, original, database).stdout

@@ -7,7 +7,7 @@ from tests.agent_lab import AgentLab, AgentProcess
 from tests.databases import SQLite
 
 
-def test_an_agent_signs_in_to_keystone_with_a_service_user_of_its_own(tmp_path: Path, sqlite_server: SQLite) -> None:
+def test_agent_signs_in_to_keystone_with_a_service_user_of_its_own(tmp_path: Path, sqlite_server: SQLite) -> None:
     with running_keystone(tmp_path) as keystone, sqlite_server.fresh(tmp_path) as database:
         for user, role in (("agent-node-1", "service"), ("agent-2", "service"), ("tenant", "member")):
             keystone.create_user(user, "secret", "service", role)

@@ -137,7 +137,7 @@ def test_other_processes_serve_while_one_is_frozen_in_a_claim(tmp_path: Path, cl
         rows.dispose()
 
 
-def test_service_goes_on_while_its_processes_are_killed(tmp_path: Path, cluster: Cluster) -> None:
+def test_service_continues_while_its_processes_are_killed(tmp_path: Path, cluster: Cluster) -> None:
     with cluster.fresh() as database, services(tmp_path, database, 3, 1) as started:
         rng = random.Random(SEED)  # noqa: S311 -- chance, not secrecy
 
@@ -153,7 +153,7 @@ def test_service_goes_on_while_its_processes_are_killed(tmp_path: Path, cluster:
         storm.wait_until(lambda: len(started[0].serving()) == 3, "all processes run")
 
 
-def test_service_goes_on_while_one_of_its_processes_is_frozen_in_a_claim(tmp_path: Path, cluster: Cluster) -> None:
+def test_service_continues_while_one_of_its_processes_is_frozen_in_a_claim(tmp_path: Path, cluster: Cluster) -> None:
     """The kernel gives it a share of the requests, until its parent replaces it."""
     with cluster.fresh() as database, services(tmp_path, database, 2, 1) as started:
         (service,) = started

@@ -74,7 +74,7 @@ def test_body_of_a_caller_without_credentials_is_not_read(served: Covey) -> None
             assert status(connection) == expected
 
 
-def test_half_sent_bodies_delay_no_other_request_and_end(served: Covey) -> None:
+def test_incomplete_bodies_delay_no_other_request_and_end(served: Covey) -> None:
     with ExitStack() as stack:
         held = [stack.enter_context(send_half(served, SERVERS, "alice:web")) for _ in range(2 * THREADS)]
         for path in ("/healthcheck/live", "/healthcheck", "/metrics", "/compute/v2.1/flavors"):

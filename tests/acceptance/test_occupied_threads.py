@@ -120,7 +120,7 @@ def with_users(tmp_path: Path) -> Iterator[Covey]:
         yield running
 
 
-def test_half_bodies_and_wrong_passwords_delay_no_health_check(with_users: Covey) -> None:
+def test_incomplete_bodies_and_wrong_passwords_delay_no_health_check(with_users: Covey) -> None:
     port, answers = with_users.port, Counter[int]()
     for name in ("ann", "ben"):
         assert ask(port, SERVERS, Authorization=basic(name, PASSWORD)) == 200

@@ -345,7 +345,7 @@ def test_requests_to_change_what_belongs_to_nova_are_refused(
     assert mirror.run().changes == 0
 
 
-def test_command_reads_once_and_status_tells_the_age(nova: Cloud, database: str, tmp_path: Path) -> None:
+def test_command_reads_once_and_status_shows_the_age(nova: Cloud, database: str, tmp_path: Path) -> None:
     done = covey(tmp_path, "sync", "nova", "--once", "--url", nova.url, "--token", TOKEN, "--database", database)
     assert done.status == 0, done.stderr
     assert done.stdout.startswith("Mirrored: 3 hosts, ")

@@ -22,7 +22,7 @@ def _uuid(number: int) -> str:
     return f"{number:08x}-0000-4000-8000-000000000000"
 
 
-QUESTIONS: dict[str, tuple[dict[str, list[str]], int]] = {
+QUERIES: dict[str, tuple[dict[str, list[str]], int]] = {
     "limit 50": ({"limit": ["50"]}, 5_000),
     "limit 1,000": ({"limit": ["1000"]}, 20_000),
     "limit 1,000, a trait, not in 5 aggregates": (
@@ -68,8 +68,8 @@ def measure(repeats: int, log: Callable[[str], None], count: int = PROVIDERS) ->
     for kind, records in (("flat", flat), ("in trees", nested)):
         log(f"candidates: {count:,} providers, {kind}")
         providers = Fleet(records(count))
-        for name, (question, target_us) in QUESTIONS.items():
-            given = {"resources": [AMOUNTS], **question}
+        for name, (query_fields, target_us) in QUERIES.items():
+            given = {"resources": [AMOUNTS], **query_fields}
             limits = (Target("cpu_us", at_most=target_us),) if kind == "flat" and count == PROVIDERS else ()
             sizes: list[int] = []
 

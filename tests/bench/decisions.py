@@ -132,7 +132,7 @@ def explanations(hosts: fleets.Hosts, repeats: int) -> Iterator[Row]:
     }
     target = _EXPLAIN_TARGET_US if number in ONE_TARGETS_US and number <= _EXPLAINED else None
     for name, (fleet, spec) in refused.items():
-        timing = timed(lambda _, spec=spec, fleet=fleet: explain(spec, fleet), repeats, _assert_all_lose)  # type: ignore[misc]
+        timing = timed(lambda _, spec=spec, fleet=fleet: explain(spec, fleet), repeats, _assert_all_excluded)  # type: ignore[misc]
         yield timing.row(f"explain, {number:,} hosts, {name}", "counted", *_at_most(target))
     spec, fleet = refused["all racks are full"][1], plain
     timing = timed(lambda _: host_reasons(spec, fleet), max(5, repeats // 20), lambda _: None)
@@ -151,7 +151,7 @@ def _new_kind(number: int, more: Resources, fleet: Fleet) -> Decision:
     return decide(RequestSpec(size, requirements=HostRequirements(ProjectId(f"project-{number}"))), fleet, seed=number)
 
 
-def _assert_all_lose(explanation: Explanation) -> None:
+def _assert_all_excluded(explanation: Explanation) -> None:
     assert sum(reason.count for reason in explanation.reasons) == explanation.hosts
 
 

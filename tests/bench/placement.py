@@ -21,7 +21,7 @@ from covey.storage import schema
 from tests.acceptance.processes import environment, free_port, running_covey
 from tests.bench import checks, cpu, ledgers, peers, runs
 from tests.bench.backends import Backend, postgresql
-from tests.bench.candidates import AMOUNTS, QUESTIONS, flat
+from tests.bench.candidates import AMOUNTS, QUERIES, flat
 from tests.bench.machine import filesystem
 from tests.bench.runs import Run
 from tests.bench.table import Row, Target
@@ -227,7 +227,7 @@ def _same_answers(covey: Side, placement: Side) -> Row:
     """Compare the responses before timing: a ratio of services that respond differently means nothing."""
     problems: list[str] = []
     counts = []
-    for name, question in {"narrow": NARROW, **{name: _question(name) for name in QUESTIONS}}.items():
+    for name, question in {"narrow": NARROW, **{name: _question(name) for name in QUERIES}}.items():
         answers = get(covey.port, _path(question)), get(placement.port, _path(question))
         problems += [f"{name}: {what}" for what in differences(*answers, whole=question is NARROW)]
         counts.append(f"{len(answers[0].get('allocation_requests', ())):,}")
@@ -237,7 +237,7 @@ def _same_answers(covey: Side, placement: Side) -> Row:
 
 
 def _question(name: str) -> Mapping[str, list[str]]:
-    return {"resources": [AMOUNTS], **QUESTIONS[name][0]}
+    return {"resources": [AMOUNTS], **QUERIES[name][0]}
 
 
 def differences(covey: Json, placement: Json, *, whole: bool) -> list[str]:
@@ -269,7 +269,7 @@ def _summaries(answer: Json) -> dict[str, Any]:
 
 
 def _candidates(covey: Side, placement: Side, log: Callable[[str], None]) -> Iterator[Row]:
-    for name in QUESTIONS:
+    for name in QUERIES:
         question = _question(name)
         log(f"Placement: candidates, {name}")
         target = Target("ratio", at_least=CANDIDATES_TARGETS[question["limit"][0]])

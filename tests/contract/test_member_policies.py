@@ -95,9 +95,7 @@ def test_parallel_rankings_record_every_member(store: Store, hosts: list[str]) -
     assert hosts
 
 
-def test_member_that_another_request_tells_in_between_stays(
-    postgresql_database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_member_that_a_concurrent_request_adds_stays(postgresql_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that finds no group adds it. A group that another request adds first keeps its members."""
     connected = engine.connect(postgresql_database)
     store = Store(connected)

@@ -80,7 +80,7 @@ def other(host: str) -> str:
     return host.replace("-a", "-b")
 
 
-def test_a_killed_agent_finishes_its_spawn_when_it_is_back(lab: AgentLab, host: str) -> None:
+def test_killed_agent_finishes_its_spawn_when_it_is_back(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host, latency_s=1.0)
     server = lab.boot("s", host)
     agent.wait_for("call.started")
@@ -91,7 +91,7 @@ def test_a_killed_agent_finishes_its_spawn_when_it_is_back(lab: AgentLab, host: 
     lab.wait_for_agreement()
 
 
-def test_a_server_deleted_while_its_agent_was_killed_in_the_spawn_leaves_nothing(lab: AgentLab, host: str) -> None:
+def test_server_deleted_while_its_agent_was_killed_in_the_spawn_leaves_nothing(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host, latency_s=1.0)
     server = lab.boot("s", host)
     agent.wait_for("call.started")
@@ -102,7 +102,7 @@ def test_a_server_deleted_while_its_agent_was_killed_in_the_spawn_leaves_nothing
     lab.wait_for_agreement()
 
 
-def test_a_spawn_that_takes_longer_than_its_lease_is_carried_out_once(build_lab: BuildLab) -> None:
+def test_spawn_that_takes_longer_than_its_lease_is_carried_out_once(build_lab: BuildLab) -> None:
     lab = build_lab(AGENTS__CALL_LEASE_S="8", WORKER__LEASE_S="8")  # renewed in time by a starved agent, too
     (agent,) = lab.started("node-1", latency_s=11.0)
     lab.booted("s", "node-1")
@@ -110,7 +110,7 @@ def test_a_spawn_that_takes_longer_than_its_lease_is_carried_out_once(build_lab:
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_an_agent_killed_in_a_migration_leaves_the_guest_in_one_place(
+def test_agent_killed_in_a_migration_leaves_the_guest_in_one_place(
     lab: AgentLab, host: str, other: str, live: bool
 ) -> None:
     source, _ = lab.started(host, other, latency_s=1.0)
@@ -126,7 +126,7 @@ def test_an_agent_killed_in_a_migration_leaves_the_guest_in_one_place(
     lab.wait_for_agreement()
 
 
-def test_a_migration_shows_its_progress_and_can_be_aborted(lab: AgentLab, host: str, other: str) -> None:
+def test_migration_shows_its_progress_and_can_be_aborted(lab: AgentLab, host: str, other: str) -> None:
     source, _ = lab.started(host, other, latency_s=0.0)
     server = lab.booted("s", host)
     source.stop()
@@ -146,7 +146,7 @@ def test_a_migration_shows_its_progress_and_can_be_aborted(lab: AgentLab, host: 
     lab.wait_for_agreement()
 
 
-def test_a_host_goes_down_without_heartbeats_and_up_with_its_agent(lab: AgentLab, host: str) -> None:
+def test_host_goes_down_without_heartbeats_and_up_with_its_agent(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host)
     wait_until(lambda: lab.service_state(host) == "up", "the host is up")
     agent.kill()
@@ -155,7 +155,7 @@ def test_a_host_goes_down_without_heartbeats_and_up_with_its_agent(lab: AgentLab
     wait_until(lambda: lab.service_state(host) == "up", "the host is up again")
 
 
-def test_a_host_that_was_evacuated_sweeps_itself_when_it_is_back(lab: AgentLab, host: str, other: str) -> None:
+def test_host_that_was_evacuated_removes_its_orphans_when_it_is_back(lab: AgentLab, host: str, other: str) -> None:
     agent, _ = lab.started(host, other)
     moved, deleted = lab.booted("moved", host), lab.booted("deleted", host)
     agent.kill()
@@ -175,7 +175,7 @@ def test_a_host_that_was_evacuated_sweeps_itself_when_it_is_back(lab: AgentLab, 
     assert lab.world.running()[moved] == [other]
 
 
-def test_a_server_deleted_while_it_was_shelved_on_a_dead_host_leaves_no_disk(lab: AgentLab, host: str) -> None:
+def test_server_deleted_while_it_was_shelved_on_a_dead_host_leaves_no_disk(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host)
     server = lab.booted("s", host)
     lab.act(server, "shelve")
@@ -200,7 +200,7 @@ def shelved_on_the_first_of_two_hosts_with_local_disks(lab: AgentLab) -> str:
     return server
 
 
-def test_a_server_that_is_unshelved_on_another_host_has_its_local_disk(build_lab: BuildLab) -> None:
+def test_server_that_is_unshelved_on_another_host_has_its_local_disk(build_lab: BuildLab) -> None:
     lab = build_lab()
     server = shelved_on_the_first_of_two_hosts_with_local_disks(lab)
     lab.act(server, "unshelve")
@@ -212,7 +212,7 @@ def test_a_server_that_is_unshelved_on_another_host_has_its_local_disk(build_lab
     lab.wait_for_agreement()
 
 
-def test_a_server_whose_data_is_lost_stays_shelved(build_lab: BuildLab) -> None:
+def test_server_whose_data_is_lost_stays_shelved(build_lab: BuildLab) -> None:
     lab = build_lab()
     server = shelved_on_the_first_of_two_hosts_with_local_disks(lab)
     with lab.world.transaction() as connection:
@@ -239,7 +239,7 @@ def test_guests_of_a_rebooted_host_start_again_if_the_operator_wants_it(lab: Age
     lab.wait_for_agreement()
 
 
-def test_a_guest_whose_definition_is_lost_becomes_shutoff_and_starts_from_its_disk(lab: AgentLab, host: str) -> None:
+def test_guest_whose_definition_is_lost_becomes_shutoff_and_starts_from_its_disk(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host)
     server = lab.booted("s", host)
     agent.kill()
@@ -295,7 +295,7 @@ def running_agent(lab: AgentLab, hypervisor: Simulated, directory: Path) -> Iter
     assert not thread.is_alive()
 
 
-def test_a_host_without_its_hypervisor_takes_no_servers_until_it_is_reconciled(
+def test_host_without_its_hypervisor_takes_no_servers_until_it_is_reconciled(
     lab: AgentLab, host: str, tmp_path: Path
 ) -> None:
     hypervisor = Unreliable(host, lab.world)
@@ -332,7 +332,7 @@ class Lost(Simulated):
             raise kind("The hypervisor went away.")
 
 
-def test_a_spawn_whose_hypervisor_goes_away_is_repeated_on_its_host(lab: AgentLab, host: str, tmp_path: Path) -> None:
+def test_spawn_whose_hypervisor_goes_away_is_repeated_on_its_host(lab: AgentLab, host: str, tmp_path: Path) -> None:
     hypervisor = Lost(host, lab.world)
     hypervisor.lost = HypervisorLost
     with running_agent(lab, hypervisor, tmp_path):
@@ -343,7 +343,7 @@ def test_a_spawn_whose_hypervisor_goes_away_is_repeated_on_its_host(lab: AgentLa
 
 
 @pytest.mark.parametrize("lost", [HypervisorLost, OutcomeUnknown])
-def test_a_move_whose_outcome_is_unknown_has_not_failed(
+def test_move_whose_outcome_is_unknown_has_not_failed(
     lab: AgentLab, host: str, other: str, tmp_path: Path, lost: type[OutcomeUnknown]
 ) -> None:
     hypervisor = Lost(host, lab.world)
@@ -357,7 +357,7 @@ def test_a_move_whose_outcome_is_unknown_has_not_failed(
         lab.wait_for_agreement()
 
 
-def test_a_shelve_whose_hypervisor_goes_away_has_not_failed(lab: AgentLab, host: str, tmp_path: Path) -> None:
+def test_shelve_whose_hypervisor_goes_away_has_not_failed(lab: AgentLab, host: str, tmp_path: Path) -> None:
     hypervisor = Lost(host, lab.world)
     with running_agent(lab, hypervisor, tmp_path):
         server = lab.booted("s", host)
@@ -381,7 +381,7 @@ def test_what_an_operation_has_left_on_another_host_is_removed_while_the_agent_i
         assert (lab.world.running()[server], lab.world.running()[own]) == ([host], [other])
 
 
-def test_an_agent_works_on_after_the_service_was_away(build_lab: BuildLab) -> None:
+def test_agent_works_on_after_the_service_was_away(build_lab: BuildLab) -> None:
     lab = build_lab()
     (agent,) = lab.started("node-1")
     first = lab.booted("first", "node-1")
@@ -394,7 +394,7 @@ def test_an_agent_works_on_after_the_service_was_away(build_lab: BuildLab) -> No
     lab.wait_for_agreement()
 
 
-def test_an_agent_waits_for_a_service_that_is_not_there_yet(build_lab: BuildLab) -> None:
+def test_agent_waits_for_a_service_that_is_not_there_yet(build_lab: BuildLab) -> None:
     lab = build_lab()
     lab.service.kill()
     agent = lab.agent("node-1")
@@ -404,7 +404,7 @@ def test_an_agent_waits_for_a_service_that_is_not_there_yet(build_lab: BuildLab)
     agent.wait_for("agent.up")
 
 
-def test_a_second_agent_of_a_host_is_refused(lab: AgentLab, host: str) -> None:
+def test_second_agent_of_a_host_is_refused(lab: AgentLab, host: str) -> None:
     (first,) = lab.started(host)
     second = lab.agent(host)
     second.start()
@@ -454,7 +454,7 @@ def test_sigterm_ends_an_agent_and_no_guest(lab: AgentLab, host: str) -> None:
     assert lab.world.running()[server] == [host]
 
 
-def test_a_running_spawn_ends_before_the_agent_does(lab: AgentLab, host: str) -> None:
+def test_running_spawn_ends_before_the_agent_does(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host, latency_s=1.0)
     server = lab.boot("s", host)
     agent.wait_for("call.started")
@@ -463,7 +463,7 @@ def test_a_running_spawn_ends_before_the_agent_does(lab: AgentLab, host: str) ->
     lab.wait_for_agreement()
 
 
-def test_a_host_that_lost_the_service_fences_itself_and_starts_its_guests_again(build_lab: BuildLab) -> None:
+def test_host_that_lost_the_service_fences_itself_and_starts_its_guests_again(build_lab: BuildLab) -> None:
     lab = build_lab()
     (agent,) = lab.started("node-1", AGENT__SELF_FENCING_S="2")
     server = lab.booted("s", "node-1")
@@ -477,7 +477,7 @@ def test_a_host_that_lost_the_service_fences_itself_and_starts_its_guests_again(
     lab.wait_for_agreement()
 
 
-def test_a_host_whose_agent_was_killed_is_fenced_by_its_guardian(lab: AgentLab, host: str) -> None:
+def test_host_whose_agent_was_killed_is_fenced_by_its_guardian(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host, AGENT__SELF_FENCING_S="2")
     server = lab.booted("s", host)
     agent.kill()
@@ -489,7 +489,7 @@ def test_a_host_whose_agent_was_killed_is_fenced_by_its_guardian(lab: AgentLab, 
     assert agent.stop() == 0  # which dismisses the guardian: other tests compare the guests of all hosts
 
 
-def test_a_host_whose_agent_hangs_is_fenced_and_evacuated_and_sweeps_itself_later(build_lab: BuildLab) -> None:
+def test_host_whose_agent_hangs_is_fenced_and_evacuated_and_later_removes_its_orphans(build_lab: BuildLab) -> None:
     lab = build_lab(AGENTS__EVACUATE="true")
     hanging, *_ = lab.started("node-1", "node-2", "node-3", AGENT__SELF_FENCING_S="2")
     server = lab.booted("s", "node-1")
@@ -504,7 +504,7 @@ def test_a_host_whose_agent_hangs_is_fenced_and_evacuated_and_sweeps_itself_late
     assert lab.world.running() == {server: [lab.host_of(server)]}
 
 
-def test_a_self_fencing_agent_that_is_stopped_leaves_its_guests_running(lab: AgentLab, host: str) -> None:
+def test_self_fencing_agent_that_is_stopped_leaves_its_guests_running(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host, AGENT__SELF_FENCING_S="1")
     server = lab.booted("s", host)
     assert agent.stop() == 0
@@ -512,7 +512,7 @@ def test_a_self_fencing_agent_that_is_stopped_leaves_its_guests_running(lab: Age
     assert lab.world.running()[server] == [host]
 
 
-def test_a_guest_that_arrived_before_its_source_died_is_removed_and_evacuated(build_lab: BuildLab) -> None:
+def test_guest_that_arrived_before_its_source_died_is_removed_and_evacuated(build_lab: BuildLab) -> None:
     lab = build_lab()
     source, _ = lab.started("node-1", "node-2")
     server = lab.booted("s", "node-1")
@@ -535,7 +535,7 @@ def test_a_guest_that_arrived_before_its_source_died_is_removed_and_evacuated(bu
     lab.wait_for_agreement()
 
 
-def test_servers_that_a_test_has_left_do_not_concern_the_next(build_lab: BuildLab) -> None:
+def test_servers_left_by_a_test_do_not_affect_the_next(build_lab: BuildLab) -> None:
     lab = build_lab()
     lab.started("node-1")
     server = lab.booted("s", "node-1")

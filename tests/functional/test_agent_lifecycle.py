@@ -23,7 +23,7 @@ def lab(sqlite_server: SQLite, tmp_path_factory: pytest.TempPathFactory) -> Iter
             lab.close()
 
 
-def test_a_server_boots_on_its_host_from_its_image(lab: AgentLab) -> None:
+def test_server_boots_on_its_host_from_its_image(lab: AgentLab) -> None:
     server = lab.booted("boots", "node-1")
     assert lab.world.running()[server] == ["node-1"]
     (disk,) = lab.world.read("SELECT image, boots FROM disks WHERE server = ?", server)
@@ -32,7 +32,7 @@ def test_a_server_boots_on_its_host_from_its_image(lab: AgentLab) -> None:
     assert cached.stat().st_size == 15_000
 
 
-def test_a_host_has_the_inventory_of_its_hypervisor(lab: AgentLab) -> None:
+def test_host_has_the_inventory_of_its_hypervisor(lab: AgentLab) -> None:
     (host,) = [
         each
         for each in lab.ask("GET", "/compute/v2.1/os-hypervisors/detail")["hypervisors"]
@@ -49,7 +49,7 @@ def test_a_host_has_the_inventory_of_its_hypervisor(lab: AgentLab) -> None:
     assert provider["VCPU"]["allocation_ratio"] == 4.0
 
 
-def test_a_deleted_server_leaves_nothing_on_its_host(lab: AgentLab) -> None:
+def test_deleted_server_leaves_nothing_on_its_host(lab: AgentLab) -> None:
     server = lab.booted("is-deleted", "node-1")
     lab.delete(server)
     lab.wait_until_gone(server)
@@ -70,7 +70,7 @@ def test_power_actions_reach_the_guest(lab: AgentLab) -> None:
     assert disk["boots"] == 3
 
 
-def test_a_live_migration_moves_the_running_guest(lab: AgentLab) -> None:
+def test_live_migration_moves_the_running_guest(lab: AgentLab) -> None:
     server = lab.booted("moves-live", "node-1")
     lab.act(server, "os-migrateLive", host="node-2", block_migration="auto")
     lab.wait_for(server, "ACTIVE")
@@ -80,7 +80,7 @@ def test_a_live_migration_moves_the_running_guest(lab: AgentLab) -> None:
     assert disk["boots"] == 1
 
 
-def test_a_resized_guest_has_its_new_size_and_goes_back_when_reverted(lab: AgentLab) -> None:
+def test_resized_guest_has_its_new_size_and_goes_back_when_reverted(lab: AgentLab) -> None:
     flavor = {"name": "big", "id": "big", "vcpus": 2, "ram": 1024, "disk": 1}
     lab.ask("POST", "/compute/v2.1/flavors", {"flavor": flavor})
     server = lab.booted("is-resized", "node-1")
@@ -94,7 +94,7 @@ def test_a_resized_guest_has_its_new_size_and_goes_back_when_reverted(lab: Agent
     assert (guest["host"], guest["vcpus"], guest["memory_mb"]) == ("node-1", 1, 512)
 
 
-def test_a_shelved_server_leaves_its_host_and_keeps_its_disk(lab: AgentLab) -> None:
+def test_shelved_server_leaves_its_host_and_keeps_its_disk(lab: AgentLab) -> None:
     server = lab.booted("is-shelved", "node-1")
     lab.act(server, "shelve")
     lab.wait_for(server, "SHELVED_OFFLOADED")
@@ -105,7 +105,7 @@ def test_a_shelved_server_leaves_its_host_and_keeps_its_disk(lab: AgentLab) -> N
     assert disk["boots"] == 2
 
 
-def test_a_server_deleted_while_it_is_shelved_leaves_no_disk(lab: AgentLab) -> None:
+def test_server_deleted_while_it_is_shelved_leaves_no_disk(lab: AgentLab) -> None:
     server = lab.booted("is-shelved-and-deleted", "node-1")
     lab.act(server, "shelve")
     lab.wait_for(server, "SHELVED_OFFLOADED")
@@ -116,7 +116,7 @@ def test_a_server_deleted_while_it_is_shelved_leaves_no_disk(lab: AgentLab) -> N
 
 
 @pytest.mark.parametrize("power", ["shutdown", "crashed"])
-def test_a_guest_that_ends_by_itself_becomes_shutoff(lab: AgentLab, power: str) -> None:
+def test_guest_that_ends_by_itself_becomes_shutoff(lab: AgentLab, power: str) -> None:
     server = lab.booted(f"ends-{power}", "node-2")
     lab.world.set_power(server, power)
     lab.wait_for(server, "SHUTOFF")
@@ -125,7 +125,7 @@ def test_a_guest_that_ends_by_itself_becomes_shutoff(lab: AgentLab, power: str) 
     assert lab.world.running()[server] == ["node-2"]
 
 
-def test_the_console_log_of_a_guest_is_fetched_from_its_host(lab: AgentLab) -> None:
+def test_console_log_of_a_guest_is_fetched_from_its_host(lab: AgentLab) -> None:
     server = lab.booted("logs", "node-1")
     answer = lab.ask("POST", f"/compute/v2.1/servers/{server}/action", {"os-getConsoleOutput": {"length": 10}})
     assert answer == {"output": f"{server} on node-1, boot 1\n"}

@@ -13,7 +13,7 @@ from tests.databases import SQLite
 from tests.tls import TlsProxy, make_certificate
 
 
-def test_an_agent_works_over_https_with_a_certificate_that_it_verifies(sqlite_server: SQLite, tmp_path: Path) -> None:
+def test_agent_works_over_https_with_a_certificate_that_it_verifies(sqlite_server: SQLite, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
     with sqlite_server.fresh(tmp_path) as database:
         lab = AgentLab(tmp_path, database)
@@ -52,7 +52,7 @@ def test_an_agent_works_over_https_with_a_certificate_that_it_verifies(sqlite_se
         ("http://localhost:8774", False, False),
     ],
 )
-def test_a_password_is_not_sent_over_a_network_in_the_clear(service: str, insecure: bool, is_refused: bool) -> None:
+def test_password_is_not_sent_over_a_network_in_the_clear(service: str, insecure: bool, is_refused: bool) -> None:
     conf = config.load(())
     for name, value in {
         "service": service,

@@ -306,7 +306,7 @@ def test_resize_sends_the_new_flavor_to_the_source_and_the_revert_back(build_clo
     assert host_of(cloud, server).host == source.host
 
 
-def test_hard_reboot_is_told_apart_and_stop_leaves_the_guest_off(build_cloud: BuildCloud) -> None:
+def test_hard_reboot_is_a_verb_of_its_own_and_stop_leaves_the_guest_off(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     server = boot(cloud)
     agent = host_of(cloud, server)

@@ -233,7 +233,7 @@ def test_reports_in_one_transaction_are_answered_one_by_one(build_cloud: BuildCl
     assert states == {calls[0]["id"]: "done", calls[1]["id"]: "running", calls[2]["id"]: "failed"}
 
 
-def test_unexpected_error_does_not_end_the_looks(build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_does_not_end_the_thread(build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = with_agents(build_cloud, 2)
     guest, agent = agent_guest(cloud), agent_of(cloud, "node-1")
     find, failed = CallPolls._find, threading.Event()

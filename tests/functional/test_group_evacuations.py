@@ -170,7 +170,7 @@ def test_member_that_is_deleted_during_an_evacuation_is_reported(
     assert len(set(cloud.hosts([servers[0], servers[2]]))) == 1
 
 
-def test_evacuation_that_fails_half_way_moves_no_member(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evacuation_that_fails_for_one_member_moves_none(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     group, servers = lost_group(cloud, "affinity")
 
     def fail(call: int, _: Any) -> None:

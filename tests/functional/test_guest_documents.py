@@ -205,7 +205,7 @@ def test_power_state_from_before_the_last_call_is_ignored(build_cloud: BuildClou
     assert seen("crashed", started_at) == ("SHUTOFF", 6), "it happened to the guest that was started"
 
 
-def test_power_of_a_guest_that_was_migrated_is_believed(build_cloud: BuildCloud) -> None:
+def test_power_of_a_migrated_guest_is_accepted(build_cloud: BuildCloud) -> None:
     """Its metadata may have the epoch of a call before the one that ended the migration."""
     cloud = with_agents(build_cloud)
     server = boot(cloud)

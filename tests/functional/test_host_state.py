@@ -270,7 +270,7 @@ def test_host_that_got_a_guest_by_a_move_has_not_fenced_itself(build_cloud: Buil
     assert (refused.status, "may still run its servers" in refused.message) == (400, True)
 
 
-def test_agent_that_returns_during_an_evacuation_is_told_that_its_servers_leave(
+def test_agent_that_returns_during_an_evacuation_gets_its_servers_as_leaving(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its registration waits for the evacuation. If it came first, the evacuation would be refused."""
@@ -417,7 +417,7 @@ def test_each_failure_of_a_host_is_fenced_once(build_cloud: BuildCloud, tmp_path
     assert ran.read_text() == f"{source.host}\n"
 
 
-def test_fencing_goes_on_when_the_process_that_ran_the_command_is_gone(build_cloud: BuildCloud) -> None:
+def test_fencing_continues_when_the_process_that_ran_the_command_has_died(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud, 3)
     server = boot(cloud)
     source = host_of(cloud, server)

@@ -25,7 +25,7 @@ def test_tag_filter_takes_fifty_tags(cloud: Cloud, name: str) -> None:
     assert (refused.status, refused.message) == (400, f"The filter {name} has 51 values; the limit is 50.")
 
 
-def test_a_tag_that_is_given_twice_counts_once(cloud: Cloud) -> None:
+def test_tag_that_is_given_twice_counts_once(cloud: Cloud) -> None:
     cloud.boot(name="a", tags=["x"])
     assert [server["name"] for server in cloud.alice.get("/servers", tags="x,x").json["servers"]] == ["a"]
 
@@ -87,7 +87,7 @@ def test_metrics_with_a_port_of_their_own_are_not_at_the_apis_port(build: Build)
     assert "metrics" not in service.get("/").json["covey"]
 
 
-def test_503_says_when_to_retry(build: Build) -> None:
+def test_503_has_the_time_of_the_next_attempt(build: Build) -> None:
     caller = build(("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")).as_("admin")
     for prefix, path in (
         ("/compute/v2.1", "/flavors"),

@@ -131,9 +131,9 @@ def test_operator_hides_numbers_from_tenants(
 
 
 def test_refusals_on_the_dashboard_are_those_without_a_host(nova: Nova) -> None:
-    instance, lucky = refused_by_ranking(nova), nova.member(GROUP)
-    violation(nova.claim(lucky, "cn1"))
-    nova.place(lucky, "cn3")
+    instance, placed = refused_by_ranking(nova), nova.member(GROUP)
+    violation(nova.claim(placed, "cn1"))
+    nova.place(placed, "cn3")
     mirrored = NovaServer(instance, "web-9", OWNER["project_id"], OWNER["user_id"], "ERROR", None)
     with nova.cloud.store.write() as tx:
         tx.nova_mirror.set_servers({instance: mirrored})
@@ -144,7 +144,7 @@ def test_refusals_on_the_dashboard_are_those_without_a_host(nova: Nova) -> None:
     assert (why["refused"], why["placed"], why["hosts"], why["group_id"]) == (True, False, 2, GROUP)
     assert why["reasons"] == [{"reason": "already hold 1 of the group", "hosts": 2}]
     assert why["compute_nodes"] == []
-    assert dashboard(nova.cloud.admin).get(f"/data/servers/{lucky}/why").json["compute_nodes"] == ["cn3"]
+    assert dashboard(nova.cloud.admin).get(f"/data/servers/{placed}/why").json["compute_nodes"] == ["cn3"]
 
 
 def test_instances_on_the_dashboard_are_those_of_the_mirror(nova: Nova) -> None:

@@ -85,6 +85,6 @@ def test_error_of_a_covey_module_is_not_taken_for_a_missing_extra() -> None:
         import covey.no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
 
-def test_missing_extra_says_which_package_is_missing() -> None:
+def test_missing_extra_names_the_missing_package() -> None:
     with pytest.raises(MissingExtra, match="No module named 'no_such_package'"), requires("solver", "Rebalancing"):
         import no_such_package  # type: ignore[import-not-found]  # noqa: F401

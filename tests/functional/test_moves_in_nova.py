@@ -413,7 +413,9 @@ def test_drain_waits_until_nova_disables_its_services(nova: NovaService, cloud: 
     assert nova.instances[server].host != "cn5"
 
 
-def test_drain_without_credentials_says_so(nova: NovaService, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drain_without_credentials_has_that_reason(
+    nova: NovaService, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nova.boot("cn5")
     nova.sync()
     monkeypatch.delenv("OS_NOVA__AUTH_TYPE")

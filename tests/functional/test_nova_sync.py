@@ -55,7 +55,7 @@ def test_migration_that_began_before_the_first_reading_keeps_its_source(nova: No
     assert migration not in {row.consumer_uuid for row in nova.ledger.cloud.rows(tables.group_consumers)}
 
 
-def test_reading_that_knows_the_migrations_changes_nothing(nova: NovaService, cloud: Cloud) -> None:
+def test_reading_with_known_migrations_changes_nothing(nova: NovaService, cloud: Cloud) -> None:
     nova.resize_unseen("cn1", "cn2", GROUP)
     assert nova.sync().changes > 0
     before = cloud.rows(tables.group_consumers), cloud.rows(tables.instance_groups)

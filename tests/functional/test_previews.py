@@ -186,7 +186,7 @@ def test_room_of_the_fleet_is_coarse_for_tenants_who_see_no_counts(build_cloud: 
 
 
 @pytest.mark.parametrize("telling", ["reasons", "none"])
-def test_no_preview_tells_more_than_the_headroom(build_cloud: BuildCloud, telling: str) -> None:
+def test_no_preview_shows_more_than_the_headroom(build_cloud: BuildCloud, telling: str) -> None:
     cloud = build_cloud(7, ("api", "explain_to_tenants", telling))
     group = cloud.group("anti-affinity")
     cloud.set_quota(instances=-1, cores=-1, ram=-1, server_group_members=-1)

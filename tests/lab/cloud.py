@@ -121,16 +121,16 @@ class Cloud:
 
     def start(self) -> None:
         """Return when the service answers and every host is up."""
-        self.lab.revive()
+        self.lab.power_cycle_unresponsive()
         self.start_service()
         self.start_worker()
         for host in self.lab.hosts:
             self.start_agent(host)
         wait_for(self.is_up)
 
-    def revive(self) -> None:
+    def power_cycle_unresponsive(self) -> None:
         """Start again what an earlier test has left off: hosts, and agents. Return when every host is up."""
-        self.lab.revive()
+        self.lab.power_cycle_unresponsive()
         for host in self.lab.hosts:
             if not host.pids_of(f"{_COVEY} agent"):
                 self.kill_agent(host)

@@ -90,7 +90,7 @@ def any_fleet(request: pytest.FixtureRequest) -> Fleet:
 
 def _revived(fleet: Fleet) -> Fleet:
     """Start what an earlier test has killed."""
-    fleet.lab.revive()
+    fleet.lab.power_cycle_unresponsive()
     for driver in fleet.drivers:
         if not driver.is_alive():
             driver.start()
@@ -109,7 +109,7 @@ def new_guest(lab: Lab) -> Iterator[Callable[..., Guest]]:
         return made[-1]
 
     yield make
-    lab.revive()
+    lab.power_cycle_unresponsive()
     for guest in made:
         for host in lab.hosts:
             host.remove(guest.id)

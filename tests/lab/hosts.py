@@ -173,7 +173,7 @@ class Host:
         return text
 
     def define_foreign(self, server: str) -> None:
-        """Define a domain that is not Covey's, though its name says so."""
+        """Define a domain that is not Covey's, with a name like one of Covey's."""
         import libvirt
 
         libvirt.open(self.uri).defineXML(_FOREIGN.format(uuid=server))
@@ -237,8 +237,8 @@ class Host:
         """Send libvirtd a signal, SIGSTOP for example."""
         os.kill(self.pid_of(_LIBVIRTD), number)
 
-    def unstart(self, server: str) -> None:
-        """Leave a guest as libvirtd does that is killed just before it starts QEMU."""
+    def leave_half_started(self, server: str) -> None:
+        """Leave a guest in the state of a libvirtd that was killed just before it started QEMU."""
         self.kill_libvirtd()
         self.kill_guest(server)
         status = self.directory / f"run/libvirt/qemu/covey-{server}.xml"
@@ -275,20 +275,20 @@ class Host:
             return False
         return True
 
-    def cut(self) -> None:
-        """Take it off the network; it runs on."""
+    def disconnect(self) -> None:
+        """Take the host off the network; it continues to run."""
         self.run("ip", "link", "set", "eth0", "down")
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         self.run("ip", "link", "set", "eth0", "up")
 
     def _share_cache(self) -> None:
-        """What one libvirtd learns of QEMU by seconds of probing, all know."""
-        learned = self.directory.parent / "learned"
-        learned.mkdir(exist_ok=True)
+        """Share the cache of QEMU's capabilities between all hosts: to probe them takes seconds."""
+        shared = self.directory.parent / "capabilities"
+        shared.mkdir(exist_ok=True)
         cache = self.directory / "var/cache/libvirt"
         if not cache.is_symlink():
-            cache.symlink_to(learned)
+            cache.symlink_to(shared)
 
     def _plug_in(self) -> None:
         number = int(self.address.rsplit(".", 1)[1])
@@ -359,7 +359,7 @@ class Lab:
             Host(f"hv{n}", directory / f"hv{n}", f"10.199.0.{n}", self.network, self.local) for n in range(1, hosts + 1)
         ]
 
-    def revive(self, seconds: float = 10.0) -> None:
+    def power_cycle_unresponsive(self, seconds: float = 10.0) -> None:
         """Power-cycle each host whose libvirt does not answer in time: an earlier test may have left it so."""
         for host in self.hosts:
             if not host.answers(seconds):

@@ -21,8 +21,8 @@ def servers(client: Session) -> dict[str, str]:
     return {each["Name"]: each["Status"] for each in client.json("server list")}
 
 
-def test_the_demo_runs_its_groups_as_guests_of_this_machine(lab: Lab, tmp_path: Path) -> None:
-    lab.revive()
+def test_demo_runs_its_groups_as_guests_of_this_machine(lab: Lab, tmp_path: Path) -> None:
+    lab.power_cycle_unresponsive()
     host = lab.hosts[0]
     script = tmp_path / "openstack"
     script.write_text(f'#!/bin/sh\nexec {" ".join(host.inside(str(BIN / "openstack")))} "$@"\n')

@@ -57,7 +57,7 @@ def _agreement(cloud: Cloud) -> Iterator[None]:
     try:
         wait_for(lambda: cloud.recorded() == cloud.really(), 30, 0.3)
     finally:
-        cloud.revive()
+        cloud.power_cycle_unresponsive()
         cloud.delete(*(server.id for server in cloud.sdk(lambda sdk: list(sdk.compute.servers()))))
     assert not any(cloud.really().values())
     assert [path.name for path in cloud.instances.iterdir() if path.name != "_base"] == []
@@ -72,7 +72,7 @@ def running(cloud: Cloud, *names: str, **attributes: Any) -> list[str]:
     return servers
 
 
-def test_an_anti_affinity_group_runs_on_three_hosts_and_a_fourth_member_is_refused(cloud: Cloud) -> None:
+def test_anti_affinity_group_runs_on_three_hosts_and_a_fourth_member_is_refused(cloud: Cloud) -> None:
     hints = {"group": cloud.group("anti-affinity")}
     servers = running(cloud, "a", "b", "c", scheduler_hints=hints)
     assert {cloud.host_of(server) for server in servers} == {"hv1", "hv2", "hv3"}
@@ -106,7 +106,7 @@ def test_live_cold_and_resize_moves(cloud: Cloud, client: Session) -> None:
     assert 'flavor="wide"' in host.xml(server)
 
 
-def test_a_rebalance_ends_a_violation_by_live_migration(cloud: Cloud, client: Session) -> None:
+def test_rebalance_ends_a_violation_by_live_migration(cloud: Cloud, client: Session) -> None:
     servers = running(cloud, "together-1", "together-2", availability_zone="nova:hv1")
     group = cloud.group("anti-affinity")
     for server in servers:
@@ -120,7 +120,7 @@ def test_a_rebalance_ends_a_violation_by_live_migration(cloud: Cloud, client: Se
     assert len({cloud.host_of(server) for server in servers}) == 2
 
 
-def test_an_unshelved_server_has_its_disk(cloud: Cloud, client: Session) -> None:
+def test_unshelved_server_has_its_disk(cloud: Cloud, client: Session) -> None:
     (server,) = running(cloud, "shelved")
     client.text(f"server shelve {server}")
     wait_for(lambda: cloud.server(server).status in {"SHELVED", "SHELVED_OFFLOADED"})
@@ -133,7 +133,7 @@ def test_an_unshelved_server_has_its_disk(cloud: Cloud, client: Session) -> None
     cloud.wait_for_boots(server, 2)
 
 
-def test_a_guest_that_is_killed_is_shut_off_within_two_seconds(cloud: Cloud) -> None:
+def test_guest_that_is_killed_is_shut_off_within_two_seconds(cloud: Cloud) -> None:
     """Most of the time: the machine may be busy."""
     (server,) = running(cloud, "killed", availability_zone="nova:hv2")
     delays = []
@@ -158,7 +158,7 @@ def fencing_host(cloud: Cloud) -> Iterator[Host]:
     wait_for(cloud.is_up)
     yield host
     cloud.kill_agent(host)
-    cloud.revive()
+    cloud.power_cycle_unresponsive()
 
 
 @pytest.mark.parametrize(
@@ -169,30 +169,32 @@ def fencing_host(cloud: Cloud) -> Iterator[Host]:
         pytest.param(signal.SIGKILL, id="dead", marks=pytest.mark.soak),
     ],
 )
-def test_a_host_without_contact_ends_its_guests_whatever_its_libvirtd_does(
+def test_host_without_contact_ends_its_guests_whatever_its_libvirtd_does(
     cloud: Cloud, fencing_host: Host, number: int | None
 ) -> None:
     (server,) = running(cloud, "fences", availability_zone="nova:hv3")
     if number is not None:
         fencing_host.signal_libvirtd(number)
     try:
-        fencing_host.cut()
+        fencing_host.disconnect()
         wait_for(
             lambda: not fencing_host.pids_of(f"guest=covey-{server},"), LEASE_S + FENCING_GRACE.total_seconds(), 0.1
         )
     finally:
-        fencing_host.mend()
+        fencing_host.reconnect()
         if number == signal.SIGSTOP:
             cloud.kill_agent(fencing_host)  # libvirt 9's client mostly crashes here itself; systemd starts it again
             fencing_host.signal_libvirtd(signal.SIGCONT)
         elif number == signal.SIGKILL:
             fencing_host.start_libvirtd()
-    cloud.revive()
+    cloud.power_cycle_unresponsive()
     cloud.wait_for(server)  # the service still has it here
     cloud.wait_for_boots(server, 2)
 
 
-def test_a_host_that_is_unplugged_is_evacuated_after_fencing_and_sweeps_itself(cloud: Cloud, client: Session) -> None:
+def test_host_that_is_unplugged_is_evacuated_after_fencing_and_removes_its_orphans(
+    cloud: Cloud, client: Session
+) -> None:
     host = cloud.lab.hosts[2]
     servers = running(cloud, "lost-1", "lost-2", availability_zone="nova:hv3")
     (safe,) = running(cloud, "safe", availability_zone="nova:hv1")
@@ -220,13 +222,13 @@ def test_a_host_that_is_unplugged_is_evacuated_after_fencing_and_sweeps_itself(c
     assert [cloud.boots(server) for server in (*servers, safe)] == [2, 2, 1]
 
 
-def test_a_host_that_is_cut_off_is_down_in_time_fenced_by_the_command_and_evacuated(
+def test_host_that_is_cut_off_is_down_in_time_fenced_by_the_command_and_evacuated(
     cloud: Cloud, client: Session
 ) -> None:
     host = cloud.lab.hosts[2]
     (server,) = running(cloud, "cut-off", availability_zone="nova:hv3")
     cut_at = time.monotonic()
-    host.cut()
+    host.disconnect()
     wait_for(lambda: cloud.states()["hv3"] == "down", every=0.1)
     assert time.monotonic() - cut_at <= DOWN_AFTER_S + INTERVAL_S
     assert host.domains() == {server: True}
@@ -245,7 +247,7 @@ def test_a_host_that_is_cut_off_is_down_in_time_fenced_by_the_command_and_evacua
     assert cloud.boots(server) == 2
 
 
-def test_a_cluster_grows_over_racks(cloud: Cloud, client: Session) -> None:
+def test_cluster_grows_over_racks(cloud: Cloud, client: Session) -> None:
     client.json("policy scope create rack")
     for number in (1, 2, 3):
         client.json(f"aggregate create rack-{number}")
@@ -273,9 +275,7 @@ def test_a_cluster_grows_over_racks(cloud: Cloud, client: Session) -> None:
     wait_for(lambda: not any(cloud.really().values()), 60, 0.3)
 
 
-def test_a_linux_guest_prints_its_hostname_and_key_on_its_console(
-    cloud: Cloud, client: Session, tmp_path: Path
-) -> None:
+def test_linux_guest_prints_its_hostname_and_key_on_its_console(cloud: Cloud, client: Session, tmp_path: Path) -> None:
     try:
         image = linux_guest.image()
     except linux_guest.Unavailable as error:

@@ -25,7 +25,7 @@ def heard(fleet: Fleet, guest: Guest, number: int = 0) -> list[str]:
     return [power for server, power in fleet.drivers[number].heard() if server == guest.id]
 
 
-def test_a_killed_guest_is_seen_as_crashed_within_a_second(fleet: Fleet, guest: Guest) -> None:
+def test_killed_guest_is_seen_as_crashed_within_a_second(fleet: Fleet, guest: Guest) -> None:
     """Most of the time: the machine may be busy."""
     host, driver, delays = fleet.lab.hosts[0], fleet.drivers[0], []
     driver.spawn(guest, fleet.image, EPOCH)
@@ -42,7 +42,7 @@ def test_a_killed_guest_is_seen_as_crashed_within_a_second(fleet: Fleet, guest: 
     assert heard(fleet, guest)[:10] == ["running", "crashed"] * 5
 
 
-def test_a_guest_that_powers_itself_off_is_seen_as_shut_down(fleet: Fleet, guest: Guest) -> None:
+def test_guest_that_powers_itself_off_is_seen_as_shut_down(fleet: Fleet, guest: Guest) -> None:
     fleet.drivers[0].spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: fleet.boots(guest.id) == 1)
     fleet.lab.hosts[0].type(guest.id, "q")
@@ -50,7 +50,7 @@ def test_a_guest_that_powers_itself_off_is_seen_as_shut_down(fleet: Fleet, guest
     assert (guest.id, "shutdown", EPOCH) in fleet.drivers[0].observed()
 
 
-def test_a_guest_that_dies_while_libvirtd_is_away_is_seen_when_it_is_back(fleet: Fleet, guest: Guest) -> None:
+def test_guest_that_dies_while_libvirtd_is_away_is_seen_when_it_is_back(fleet: Fleet, guest: Guest) -> None:
     host = fleet.lab.hosts[0]
     fleet.drivers[0].spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: heard(fleet, guest) == ["running"])
@@ -62,7 +62,7 @@ def test_a_guest_that_dies_while_libvirtd_is_away_is_seen_when_it_is_back(fleet:
     wait_for(lambda: heard(fleet, guest)[2:] == ["running"])
 
 
-def test_a_migration_is_no_end(fleet: Fleet, guest: Guest) -> None:
+def test_migration_is_no_end(fleet: Fleet, guest: Guest) -> None:
     fleet.drivers[0].spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: fleet.boots(guest.id) == 1)
     fleet.drivers[0].migrate(guest, fleet.lab.hosts[1].address, EPOCH, live=True)

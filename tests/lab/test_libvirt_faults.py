@@ -27,7 +27,7 @@ def killed_while(kill: Callable[[], None], after_s: float, call: Callable[[], No
 
 
 @pytest.mark.parametrize("after_s", [pytest.param(0.02, marks=_SOAK), 0.1, pytest.param(0.25, marks=_SOAK)])
-def test_an_agent_killed_while_it_spawns(fleet: Fleet, guest: Guest, after_s: float) -> None:
+def test_agent_killed_while_it_spawns(fleet: Fleet, guest: Guest, after_s: float) -> None:
     driver = fleet.drivers[0]
     killed_while(driver.kill, after_s, lambda: driver.spawn(guest, fleet.image, EPOCH))
     driver.start()
@@ -56,7 +56,7 @@ def test_libvirtd_killed_before_it_starts_qemu(fleet: Fleet, guest: Guest) -> No
     host, driver = fleet.lab.hosts[0], fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: fleet.boots(guest.id) == 1)
-    host.unstart(guest.id)
+    host.leave_half_started(guest.id)
     host.start_libvirtd()
     driver.settle()
     driver.spawn(guest, fleet.image, EPOCH + 1)
@@ -66,7 +66,7 @@ def test_libvirtd_killed_before_it_starts_qemu(fleet: Fleet, guest: Guest) -> No
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "cold"])
 @pytest.mark.parametrize("after_s", [pytest.param(0.1, marks=_SOAK), 0.4])
-def test_an_agent_killed_while_it_migrates(any_fleet: Fleet, guest: Guest, after_s: float, live: bool) -> None:
+def test_agent_killed_while_it_migrates(any_fleet: Fleet, guest: Guest, after_s: float, live: bool) -> None:
     driver, address = any_fleet.drivers[0], any_fleet.lab.hosts[1].address
     driver.spawn(guest, any_fleet.image, EPOCH)
     wait_for(lambda: any_fleet.boots(guest.id) == 1)
@@ -103,7 +103,7 @@ def _migrated(fleet: Fleet, guest: Guest, address: str) -> bool:
     return True
 
 
-def test_an_agent_killed_while_it_destroys(fleet: Fleet, guest: Guest) -> None:
+def test_agent_killed_while_it_destroys(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     killed_while(driver.kill, 0.03, lambda: driver.destroy(guest.id, EPOCH))
@@ -113,7 +113,7 @@ def test_an_agent_killed_while_it_destroys(fleet: Fleet, guest: Guest) -> None:
     assert not (fleet.lab.shared / "instances" / guest.id).exists()
 
 
-def test_a_guest_of_a_dead_host_goes_on_elsewhere_and_the_host_sweeps_its_orphan(fleet: Fleet, guest: Guest) -> None:
+def test_guest_of_a_dead_host_is_evacuated_and_the_host_removes_its_orphan(fleet: Fleet, guest: Guest) -> None:
     host, driver, other = fleet.lab.hosts[2], fleet.drivers[2], fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: fleet.boots(guest.id) == 1)
@@ -131,7 +131,7 @@ def test_a_guest_of_a_dead_host_goes_on_elsewhere_and_the_host_sweeps_its_orphan
     wait_for(lambda: fleet.boots(guest.id) == 3)
 
 
-def test_a_guest_deleted_while_it_migrates_is_gone_from_both_hosts(any_fleet: Fleet, guest: Guest) -> None:
+def test_guest_deleted_while_it_migrates_is_gone_from_both_hosts(any_fleet: Fleet, guest: Guest) -> None:
     source, destination = any_fleet.drivers[:2]
     source.spawn(guest, any_fleet.image, EPOCH)
     wait_for(lambda: any_fleet.boots(guest.id) == 1)

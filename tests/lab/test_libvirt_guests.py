@@ -29,7 +29,7 @@ def disk_size(disk: Path) -> int:
     return size
 
 
-def test_a_guest_spawned_twice_boots_once(fleet: Fleet, guest: Guest) -> None:
+def test_guest_spawned_twice_boots_once(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     driver.spawn(guest, fleet.image, EPOCH + 1)
@@ -38,7 +38,7 @@ def test_a_guest_spawned_twice_boots_once(fleet: Fleet, guest: Guest) -> None:
     assert (guest.id, "running", EPOCH + 1) in driver.observed()
 
 
-def test_a_guest_spawned_by_many_at_once_boots_once(fleet: Fleet, guest: Guest) -> None:
+def test_guest_spawned_by_many_at_once_boots_once(fleet: Fleet, guest: Guest) -> None:
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda _: fleet.drivers[0].spawn(guest, fleet.image, EPOCH), range(6)))
     wait_for(lambda: fleet.boots(guest.id) == 1)
@@ -46,7 +46,7 @@ def test_a_guest_spawned_by_many_at_once_boots_once(fleet: Fleet, guest: Guest) 
     assert fleet.boots(guest.id) == 1
 
 
-def test_a_guest_has_its_flavor_and_says_whose_it_is(fleet: Fleet, new_guest: Callable[..., Guest]) -> None:
+def test_guest_has_its_flavor_and_the_metadata_of_its_server(fleet: Fleet, new_guest: Callable[..., Guest]) -> None:
     guest = new_guest(group_id="g1", flavor=GuestFlavor("small", 2, 24, 3))
     fleet.drivers[0].spawn(guest, fleet.image, EPOCH)
     xml = fleet.lab.hosts[0].xml(guest.id)
@@ -57,7 +57,7 @@ def test_a_guest_has_its_flavor_and_says_whose_it_is(fleet: Fleet, new_guest: Ca
         assert words in xml
 
 
-def test_a_guest_that_should_be_shut_down_is_defined_and_does_not_run(
+def test_guest_that_should_be_shut_down_is_defined_and_does_not_run(
     fleet: Fleet, new_guest: Callable[..., Guest]
 ) -> None:
     guest = new_guest(power="shutdown")
@@ -66,7 +66,7 @@ def test_a_guest_that_should_be_shut_down_is_defined_and_does_not_run(
     assert (guest.id, "shutdown", EPOCH) in fleet.drivers[0].observed()
 
 
-def test_a_guest_destroyed_twice_leaves_nothing(fleet: Fleet, guest: Guest) -> None:
+def test_guest_destroyed_twice_leaves_nothing(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     driver.destroy(guest.id, EPOCH)
@@ -75,7 +75,7 @@ def test_a_guest_destroyed_twice_leaves_nothing(fleet: Fleet, guest: Guest) -> N
     assert not disk_of(fleet, guest).parent.exists()
 
 
-def test_a_detached_guest_keeps_its_disk_and_goes_on_elsewhere(fleet: Fleet, guest: Guest) -> None:
+def test_detached_guest_keeps_its_disk_and_starts_on_another_host(fleet: Fleet, guest: Guest) -> None:
     fleet.drivers[0].spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: fleet.boots(guest.id) == 1)
     fleet.drivers[0].detach(guest.id, EPOCH + 1)
@@ -86,7 +86,7 @@ def test_a_detached_guest_keeps_its_disk_and_goes_on_elsewhere(fleet: Fleet, gue
     assert fleet.where(guest.id) == {"hv2": True}
 
 
-def test_a_call_of_an_ended_lease_changes_nothing(fleet: Fleet, guest: Guest) -> None:
+def test_call_of_an_ended_lease_changes_nothing(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     driver.power(guest.id, "start", EPOCH + 5)
@@ -105,7 +105,7 @@ def test_a_call_of_an_ended_lease_changes_nothing(fleet: Fleet, guest: Guest) ->
     assert fleet.where(guest.id) == {"hv1": True}
 
 
-def test_the_epoch_of_a_destroyed_guest_keeps_a_late_spawn_out(fleet: Fleet, guest: Guest) -> None:
+def test_epoch_of_a_destroyed_guest_keeps_a_late_spawn_out(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     driver.destroy(guest.id, EPOCH + 2)
@@ -115,7 +115,7 @@ def test_the_epoch_of_a_destroyed_guest_keeps_a_late_spawn_out(fleet: Fleet, gue
     assert fleet.where(guest.id) == {}
 
 
-def test_the_epoch_outlives_the_process(fleet: Fleet, guest: Guest) -> None:
+def test_epoch_outlives_the_process(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH + 5)
     driver.kill()
@@ -141,7 +141,7 @@ def test_power(fleet: Fleet, guest: Guest) -> None:
         wait_for(lambda: fleet.boots(guest.id) == number)  # noqa: B023 -- called in this turn
 
 
-def test_the_console_log_is_its_last_lines(fleet: Fleet, guest: Guest) -> None:
+def test_console_log_is_its_last_lines(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: driver.console_log(guest.id, None).count("GUEST boot=0001") >= 3)
@@ -151,7 +151,7 @@ def test_the_console_log_is_its_last_lines(fleet: Fleet, guest: Guest) -> None:
     assert driver.console_log(guest.id, 0) == ""
 
 
-def test_a_disk_in_use_is_not_started_twice_and_the_failed_spawn_leaves_nothing(fleet: Fleet, guest: Guest) -> None:
+def test_disk_in_use_is_not_started_twice_and_the_failed_spawn_leaves_nothing(fleet: Fleet, guest: Guest) -> None:
     fleet.drivers[0].spawn(guest, fleet.image, EPOCH)
     wait_for(lambda: fleet.boots(guest.id) == 1)
     with pytest.raises(Refused, match="lock"):
@@ -160,7 +160,7 @@ def test_a_disk_in_use_is_not_started_twice_and_the_failed_spawn_leaves_nothing(
     assert disk_of(fleet, guest).exists()
 
 
-def test_an_image_that_reads_another_file_of_the_host_is_refused(fleet: Fleet, guest: Guest) -> None:
+def test_image_that_reads_another_file_of_the_host_is_refused(fleet: Fleet, guest: Guest) -> None:
     crafted = fleet.lab.shared / "crafted.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", "/etc/shadow", crafted], check=True)
     with pytest.raises(Refused, match="refers to another file"):
@@ -168,20 +168,20 @@ def test_an_image_that_reads_another_file_of_the_host_is_refused(fleet: Fleet, g
     assert fleet.where(guest.id) == {}
 
 
-def test_an_image_larger_than_the_flavor_is_refused(fleet: Fleet, guest: Guest) -> None:
+def test_image_larger_than_the_flavor_is_refused(fleet: Fleet, guest: Guest) -> None:
     large = fleet.lab.shared / "large.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", large, "2G"], check=True)
     with pytest.raises(Refused, match=r"needs a disk of 2\.00 GiB; the flavor has 1 GiB"):
         fleet.drivers[0].spawn(guest, large, EPOCH)
 
 
-def test_an_unknown_format_is_refused(fleet: Fleet, new_guest: Callable[..., Guest]) -> None:
+def test_unknown_format_is_refused(fleet: Fleet, new_guest: Callable[..., Guest]) -> None:
     guest = new_guest(image=GuestImage("i1", disk_format="vhd"))
     with pytest.raises(Refused, match="vhd are not supported; use raw, iso, qcow2"):
         fleet.drivers[0].spawn(guest, fleet.image, EPOCH)
 
 
-def test_the_cache_is_told_which_images_disks_build_on(fleet: Fleet, guest: Guest) -> None:
+def test_cache_keeps_the_images_that_disks_build_on(fleet: Fleet, guest: Guest) -> None:
     other = fleet.lab.shared / f"{guest.id}.image"
     make_image(other)
     fleet.drivers[0].spawn(guest, other, EPOCH)
@@ -199,7 +199,7 @@ def test_domains_of_others_are_neither_seen_nor_touched(fleet: Fleet, guest: Gue
     assert fleet.where(guest.id) == {"hv1": False}
 
 
-def test_a_host_tells_its_inventory_and_the_features_of_its_cpu(fleet: Fleet) -> None:
+def test_host_reports_its_inventory_and_the_features_of_its_cpu(fleet: Fleet) -> None:
     found = fleet.drivers[0].inventories()
     assert set(found) == {"VCPU", "MEMORY_MB", "DISK_GB"}
     assert all(amount > 0 for amount in found.values())
@@ -208,7 +208,7 @@ def test_a_host_tells_its_inventory_and_the_features_of_its_cpu(fleet: Fleet) ->
     assert "HW_CPU_X86_AVX512F" not in traits  # qemu64 has it not, whatever the machine has
 
 
-def test_a_larger_flavor_of_an_existing_disk_is_kept(fleet: Fleet, guest: Guest) -> None:
+def test_larger_flavor_of_an_existing_disk_is_kept(fleet: Fleet, guest: Guest) -> None:
     driver = fleet.drivers[0]
     driver.spawn(replace(guest, flavor=GuestFlavor("wide", 1, 16, 2)), fleet.image, EPOCH)
     driver.detach(guest.id, EPOCH)

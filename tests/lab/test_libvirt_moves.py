@@ -26,7 +26,7 @@ def running(fleet: Fleet, guest: Guest, number: int = 0) -> None:
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "cold"])
-def test_a_guest_moved_twice_is_there_once(any_fleet: Fleet, guest: Guest, live: bool) -> None:
+def test_guest_moved_twice_is_there_once(any_fleet: Fleet, guest: Guest, live: bool) -> None:
     running(any_fleet, guest)
     tick = last(any_fleet.console(guest.id))[1]
     for _ in range(2):
@@ -37,7 +37,7 @@ def test_a_guest_moved_twice_is_there_once(any_fleet: Fleet, guest: Guest, live:
     assert (guest.id, "running", EPOCH + 1) in any_fleet.drivers[1].observed()
 
 
-def test_a_local_disk_leaves_nothing_on_the_source(local_fleet: Fleet, guest: Guest) -> None:
+def test_local_disk_leaves_nothing_on_the_source(local_fleet: Fleet, guest: Guest) -> None:
     running(local_fleet, guest)
     local_fleet.drivers[0].migrate(guest, local_fleet.lab.hosts[1].address, EPOCH, live=True)
     files = f"local/instances/{guest.id}"
@@ -48,7 +48,7 @@ def test_a_local_disk_leaves_nothing_on_the_source(local_fleet: Fleet, guest: Gu
     wait_for(lambda: local_fleet.boots(guest.id) == 2)
 
 
-def test_a_shelved_guest_starts_from_its_local_disk_on_another_host(local_fleet: Fleet, guest: Guest) -> None:
+def test_shelved_guest_starts_from_its_local_disk_on_another_host(local_fleet: Fleet, guest: Guest) -> None:
     running(local_fleet, guest)
     source, destination = local_fleet.drivers[:2]
     source.detach(guest.id, EPOCH)
@@ -67,7 +67,7 @@ def test_data_that_the_other_host_does_not_have_is_a_fault(local_fleet: Fleet, g
     assert not (local_fleet.lab.hosts[1].directory / f"local/instances/{guest.id}/disk").exists()
 
 
-def test_a_resized_guest_has_its_new_flavor(any_fleet: Fleet, guest: Guest) -> None:
+def test_resized_guest_has_its_new_flavor(any_fleet: Fleet, guest: Guest) -> None:
     running(any_fleet, guest)
     larger = replace(guest, flavor=GuestFlavor("large", 2, 32, 2))
     any_fleet.drivers[0].migrate(larger, any_fleet.lab.hosts[2].address, EPOCH, live=False)
@@ -82,7 +82,7 @@ def test_a_resized_guest_has_its_new_flavor(any_fleet: Fleet, guest: Guest) -> N
     assert any_fleet.where(guest.id) == {"hv1": True}
 
 
-def test_a_guest_resized_on_its_host_has_its_new_flavor(fleet: Fleet, guest: Guest) -> None:
+def test_guest_resized_on_its_host_has_its_new_flavor(fleet: Fleet, guest: Guest) -> None:
     running(fleet, guest)
     larger = replace(guest, flavor=GuestFlavor("large", 2, 32, 2))
     fleet.drivers[0].migrate(larger, fleet.lab.hosts[0].address, EPOCH, live=False)
@@ -95,26 +95,26 @@ def test_a_guest_resized_on_its_host_has_its_new_flavor(fleet: Fleet, guest: Gue
     assert json.loads(found)["virtual-size"] == 2 << 30
 
 
-def test_a_stopped_guest_is_moved_and_stays_stopped(any_fleet: Fleet, new_guest: Callable[..., Guest]) -> None:
+def test_stopped_guest_is_moved_and_stays_stopped(any_fleet: Fleet, new_guest: Callable[..., Guest]) -> None:
     guest = new_guest(power="shutdown")
     any_fleet.drivers[0].spawn(guest, any_fleet.image, EPOCH)
     any_fleet.drivers[0].migrate(guest, any_fleet.lab.hosts[1].address, EPOCH, live=True)
     assert any_fleet.where(guest.id) == {"hv2": False}
 
 
-def test_a_guest_that_is_on_neither_host_is_a_fault(fleet: Fleet, guest: Guest) -> None:
+def test_guest_that_is_on_neither_host_is_a_fault(fleet: Fleet, guest: Guest) -> None:
     with pytest.raises(Refused, match="neither here nor"):
         fleet.drivers[0].migrate(guest, fleet.lab.hosts[1].address, EPOCH, live=True)
 
 
-def test_a_host_that_is_cut_off_is_a_fault_and_the_guest_runs_on(fleet: Fleet, guest: Guest) -> None:
+def test_host_that_is_cut_off_is_a_fault_and_the_guest_runs_on(fleet: Fleet, guest: Guest) -> None:
     running(fleet, guest)
-    fleet.lab.hosts[1].cut()
+    fleet.lab.hosts[1].disconnect()
     try:
         with pytest.raises(Refused, match="Cannot connect"):
             fleet.drivers[0].migrate(guest, fleet.lab.hosts[1].address, EPOCH, live=True)
     finally:
-        fleet.lab.hosts[1].mend()
+        fleet.lab.hosts[1].reconnect()
     assert fleet.where(guest.id) == {"hv1": True}
     fleet.drivers[0].migrate(guest, fleet.lab.hosts[1].address, EPOCH, live=True)
     assert fleet.where(guest.id) == {"hv2": True}
@@ -122,36 +122,34 @@ def test_a_host_that_is_cut_off_is_a_fault_and_the_guest_runs_on(fleet: Fleet, g
 
 
 @pytest.mark.parametrize("power", ["shutdown", "running"])
-def test_a_cold_move_to_a_host_that_is_cut_off_has_failed(
+def test_cold_move_to_a_host_that_is_cut_off_has_failed(
     any_fleet: Fleet, new_guest: Callable[..., Guest], power: str
 ) -> None:
     """The guest is down, in the second case since an earlier attempt has stopped it: it cannot run there."""
     guest, source = new_guest(power=power), any_fleet.drivers[0]
     source.spawn(replace(guest, power="shutdown"), any_fleet.image, EPOCH)
-    any_fleet.lab.hosts[1].cut()
+    any_fleet.lab.hosts[1].disconnect()
     try:
         with pytest.raises(Refused, match="Cannot connect") as refused:
             source.migrate(guest, any_fleet.lab.hosts[1].address, EPOCH, live=False)
     finally:
-        any_fleet.lab.hosts[1].mend()
+        any_fleet.lab.hosts[1].reconnect()
     assert refused.value.kind == "HypervisorFault"
     assert any_fleet.where(guest.id) == {"hv1": power == "running"}
 
 
-def test_a_move_of_a_guest_that_may_have_arrived_alive_is_unknown_until_the_host_answers(
-    fleet: Fleet, guest: Guest
-) -> None:
+def test_outcome_of_a_move_is_unknown_until_the_destination_answers(fleet: Fleet, guest: Guest) -> None:
     """The source went down after the live migration had begun."""
     running(fleet, guest)
     host, source, address = fleet.lab.hosts[1], fleet.drivers[0], fleet.lab.hosts[1].address
     fleet.lab.hosts[0].mark_as_moving(guest.id, address)
     source.power(guest.id, "stop_hard", EPOCH)
-    host.cut()
+    host.disconnect()
     try:
         with pytest.raises(Refused, match="It is unknown where") as refused:
             source.migrate(guest, address, EPOCH, live=True)
     finally:
-        host.mend()
+        host.reconnect()
     assert refused.value.kind == "OutcomeUnknown"
     source.migrate(guest, address, EPOCH, live=True)
     assert fleet.where(guest.id) == {"hv2": True}
@@ -172,7 +170,7 @@ def heavy(new_guest: Callable[..., Guest]) -> Guest:
     return new_guest(flavor=GuestFlavor("heavy", 1, 16, 0))  # the disk has the image's size
 
 
-def test_an_aborted_live_migration_leaves_the_guest_where_it_was(slow_fleet: Fleet, heavy: Guest) -> None:
+def test_aborted_live_migration_leaves_the_guest_where_it_was(slow_fleet: Fleet, heavy: Guest) -> None:
     guest = heavy
     running(slow_fleet, guest)
     source, failed = slow_fleet.drivers[0], []
@@ -192,7 +190,7 @@ def test_an_aborted_live_migration_leaves_the_guest_where_it_was(slow_fleet: Fle
     wait_for(lambda: last(slow_fleet.console(guest.id)) > (1, tick + 2))
 
 
-def test_an_aborted_cold_copy_leaves_the_guest_where_it_was(slow_fleet: Fleet, heavy: Guest) -> None:
+def test_aborted_cold_copy_leaves_the_guest_where_it_was(slow_fleet: Fleet, heavy: Guest) -> None:
     """The service asks for it when the other host is fenced, with each renewal of the call."""
     guest = heavy
     running(slow_fleet, guest)
@@ -208,7 +206,7 @@ def test_an_aborted_cold_copy_leaves_the_guest_where_it_was(slow_fleet: Fleet, h
     wait_for(lambda: slow_fleet.boots(guest.id) == 2)
 
 
-def test_a_live_migration_goes_on_when_the_agent_is_killed(slow_fleet: Fleet, heavy: Guest) -> None:
+def test_live_migration_continues_when_the_agent_is_killed(slow_fleet: Fleet, heavy: Guest) -> None:
     """The next agent waits for the end of the migration in place of starting a second one."""
     guest = heavy
     running(slow_fleet, guest)

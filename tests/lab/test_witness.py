@@ -31,7 +31,7 @@ def hosts(tmp_path: Path) -> Hosts:
     return Hosts(tmp_path)
 
 
-def test_a_guest_that_boots_and_moves_runs_once(hosts: Hosts) -> None:
+def test_guest_that_boots_and_moves_runs_once(hosts: Hosts) -> None:
     for number, boot, tick in ((0, 1, 0), (0, 1, 1), (0, 2, 0), (1, 2, 1), (1, 3, 0)):
         hosts.say(number, boot, tick)
     shutil.rmtree(hosts.roots[0])
@@ -55,7 +55,7 @@ def test_two_guests_of_copies_of_a_disk_are_noticed(hosts: Hosts) -> None:
 
 
 @pytest.mark.needs_program("libvirt")
-def test_a_real_guest_that_runs_on_two_hosts_is_noticed(local_fleet: Fleet, guest: Guest) -> None:
+def test_real_guest_that_runs_on_two_hosts_is_noticed(local_fleet: Fleet, guest: Guest) -> None:
     roots = [host.directory / "local" / "instances" for host in local_fleet.lab.hosts]
     with Witness(roots) as witness:
         for driver in local_fleet.drivers[:2]:

@@ -196,7 +196,7 @@ def test_search_finds_what_enumeration_finds(drawn: tuple[BatchState, int], data
 
 @wide_law
 @given(drawn=states(2, 4), steps=st.integers(0, 900), data=st.data())
-def test_search_that_stops_at_its_limit_says_so_and_loses_no_server(
+def test_search_that_stops_at_its_limit_is_unproved_and_loses_no_server(
     drawn: tuple[BatchState, int], steps: int, data: st.DataObject
 ) -> None:
     state, count = drawn

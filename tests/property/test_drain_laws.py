@@ -138,7 +138,7 @@ def test_no_move_breaks_a_hard_policy_that_held(drain: Drained, at_once: bool) -
 
 @law
 @given(st.one_of(drains(), gathered()))
-def test_each_server_goes_once_or_stays_with_a_reason(drain: Drained) -> None:
+def test_each_server_moves_once_or_stays_with_a_reason(drain: Drained) -> None:
     plan = drain.plan()
     leavers = {leaver.server.id: leaver for leaver in drain.leavers()}
     assert sorted(outcome.server.id for outcome in plan) == sorted(leavers)

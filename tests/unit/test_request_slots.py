@@ -90,7 +90,7 @@ def test_failed_request_returns_its_slot() -> None:
             request_slots.guard(fails)({}, print)  # type: ignore[arg-type]
 
 
-def test_request_without_a_slot_at_its_deadline_is_told_so() -> None:
+def test_request_without_a_slot_at_its_deadline_is_marked_busy() -> None:
     request_slots, leave = RequestSlots(1, timeout_s=0.05), threading.Event()
     calls = list[bool]()
 

@@ -71,7 +71,7 @@ def test_calls_of_one_server_run_one_after_another(recorder: Recorder) -> None:
     recorder.let_go(2, 3)
 
 
-def test_a_console_log_does_not_wait_for_a_migration(recorder: Recorder) -> None:
+def test_console_log_does_not_wait_for_a_migration(recorder: Recorder) -> None:
     runner = CallRunner(2, recorder)
     runner.submit(a_call(1, "s1", "migrate"))
     runner.submit(a_call(2, "s1", "console_log", epoch=0))
@@ -79,7 +79,7 @@ def test_a_console_log_does_not_wait_for_a_migration(recorder: Recorder) -> None
     recorder.let_go(1, 2)
 
 
-def test_a_call_that_runs_is_not_queued_again_unless_its_epoch_is_newer(recorder: Recorder) -> None:
+def test_call_that_runs_is_not_queued_again_unless_its_epoch_is_newer(recorder: Recorder) -> None:
     runner = CallRunner(2, recorder)
     runner.submit(a_call(1, "s1", epoch=1))
     recorder.wait_for(1)
@@ -91,7 +91,7 @@ def test_a_call_that_runs_is_not_queued_again_unless_its_epoch_is_newer(recorder
     assert [call.epoch for call in recorder.begun] == [1, 2]
 
 
-def test_a_held_server_gets_no_call_and_a_busy_one_cannot_be_held(recorder: Recorder) -> None:
+def test_held_server_gets_no_call_and_a_busy_one_cannot_be_held(recorder: Recorder) -> None:
     runner = CallRunner(2, recorder)
     with runner.holding("s1") as free:
         assert free
@@ -104,7 +104,7 @@ def test_a_held_server_gets_no_call_and_a_busy_one_cannot_be_held(recorder: Reco
     recorder.let_go(1, 2)
 
 
-def test_drain_drops_what_waits_and_tells_whether_the_rest_ended(recorder: Recorder) -> None:
+def test_drain_drops_waiting_calls_and_returns_whether_the_others_ended(recorder: Recorder) -> None:
     runner = CallRunner(1, recorder)
     runner.submit(a_call(1, "s1"))
     recorder.wait_for(1)

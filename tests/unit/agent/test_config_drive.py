@@ -72,7 +72,7 @@ def test_nocloud_layout_has_hostname_keys_and_user_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["openstack", "nocloud"])
-def test_a_guest_without_user_data_and_keys_has_a_drive_too(tmp_path: Path, layout: str) -> None:
+def test_guest_without_user_data_and_keys_has_a_drive_too(tmp_path: Path, layout: str) -> None:
     config_drive.write(replace(GUEST, user_data=None, keys=()), tmp_path / "drive", layout)
     name = "openstack/latest/meta_data.json" if layout == "openstack" else "meta-data"
     _, (text,) = read(tmp_path / "drive", name)

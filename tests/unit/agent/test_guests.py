@@ -14,9 +14,9 @@ GUEST = Guest(
 )
 
 
-def test_a_guest_survives_its_document() -> None:
+def test_guest_survives_its_document() -> None:
     assert msgspec.convert(dump_guest(GUEST), Guest) == GUEST
 
 
-def test_an_agent_ignores_fields_of_a_newer_service() -> None:
+def test_agent_ignores_fields_of_a_newer_service() -> None:
     assert msgspec.convert(dump_guest(GUEST) | {"colour": "red"}, Guest) == GUEST

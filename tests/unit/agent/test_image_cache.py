@@ -42,7 +42,7 @@ def fetch(cache: ImageCache, image: GuestImage) -> Path:
         return path
 
 
-def test_an_image_is_downloaded_once(tmp_path: Path) -> None:
+def test_image_is_downloaded_once(tmp_path: Path) -> None:
     store = Store(b"a disk")
     cache = store.cache(tmp_path)
     assert fetch(cache, store.image(0)).read_bytes() == b"a disk"
@@ -51,7 +51,7 @@ def test_an_image_is_downloaded_once(tmp_path: Path) -> None:
     assert store.downloads == ["i0"]
 
 
-def test_an_image_without_data_has_no_file(tmp_path: Path) -> None:
+def test_image_without_data_has_no_file(tmp_path: Path) -> None:
     cache = Store().cache(tmp_path)
     for image in (None, GuestImage("i0")):
         with cache.fetched(image) as path:
@@ -90,7 +90,7 @@ def test_data_that_does_not_match_its_checksum_is_not_kept(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "image", [GuestImage("i0", 1, "md5", "00"), GuestImage("i0", 1, "sha512", "../x"), GuestImage("i0", 1, None, "00")]
 )
-def test_a_checksum_that_cannot_be_checked_is_refused(tmp_path: Path, image: GuestImage) -> None:
+def test_checksum_that_cannot_be_checked_is_refused(tmp_path: Path, image: GuestImage) -> None:
     with pytest.raises(HypervisorFault):
         fetch(Store(b"a disk").cache(tmp_path), image)
 
@@ -101,7 +101,7 @@ def test_what_a_killed_agent_left_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_image_whose_last_use_is_longest_ago_is_evicted(tmp_path: Path) -> None:
+def test_image_whose_last_use_is_longest_ago_is_evicted(tmp_path: Path) -> None:
     store = Store(b"a" * 40, b"b" * 40, b"c" * 40)
     cache = store.cache(tmp_path, max_bytes=100)
     paths = [fetch(cache, store.image(number)) for number in (0, 1)]
@@ -112,7 +112,7 @@ def test_the_image_whose_last_use_is_longest_ago_is_evicted(tmp_path: Path) -> N
     assert {path.name for path in tmp_path.iterdir()} == {paths[0].name, third.name}
 
 
-def test_an_image_that_a_disk_builds_on_is_kept(tmp_path: Path) -> None:
+def test_image_that_a_disk_builds_on_is_kept(tmp_path: Path) -> None:
     store = Store(b"a" * 40, b"b" * 40, b"c" * 40)
     cache = store.cache(tmp_path, max_bytes=50)
     first = fetch(cache, store.image(0))

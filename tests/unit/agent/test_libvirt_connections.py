@@ -12,7 +12,7 @@ from tests.agent_lab import wait_until
 pytestmark = pytest.mark.needs_program("libvirt")  # for its module
 
 
-def test_a_connection_that_is_not_opened_in_time_is_a_fault_for_all_and_used_later(
+def test_connection_that_is_not_opened_in_time_is_a_fault_for_all_and_used_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import libvirt

@@ -29,7 +29,7 @@ def test_servers_with_files_are_found_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_program("libvirt")  # for qemu-img
-def test_a_repeated_making_of_a_disk_removes_what_was_left_of_the_first(tmp_path: Path) -> None:
+def test_repeated_making_of_a_disk_removes_what_was_left_of_the_first(tmp_path: Path) -> None:
     disks = Disks(tmp_path)
     files = disks.files(SERVER)
     files.directory.mkdir()

@@ -39,7 +39,7 @@ def test_only_guests_with_their_name_and_a_disk_below_the_directory_are_found(
     assert Processes(tmp_path / "instances", tmp_path / "proc").find() == ({SERVER: 17} if found else {})
 
 
-def test_a_guest_is_killed_by_its_process(tmp_path: Path) -> None:
+def test_guest_is_killed_by_its_process(tmp_path: Path) -> None:
     from covey.agent.libvirt.processes import Processes
 
     processes = Processes(tmp_path)

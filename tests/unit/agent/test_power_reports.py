@@ -65,7 +65,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(hypervisor, service, reports, busy, fenced)
 
 
-def test_a_changed_guest_is_reported_and_repeated_with_its_epoch(host: Host) -> None:
+def test_changed_guest_is_reported_and_repeated_with_its_epoch(host: Host) -> None:
     host.hypervisor.world.set_power("s1", "crashed")
     host.reports.changed("s1", "crashed")
     for _ in range(4):
@@ -73,13 +73,13 @@ def test_a_changed_guest_is_reported_and_repeated_with_its_epoch(host: Host) -> 
     assert host.service.sent == [PowerEvent("s1", "crashed", 5)] * 2
 
 
-def test_an_event_tells_the_power_of_its_own_moment(host: Host) -> None:
+def test_event_has_the_power_at_the_time_of_the_event(host: Host) -> None:
     host.reports.changed("s1", "shutdown")  # it has been started again since
     host.reports.send()
     assert host.service.sent == [PowerEvent("s1", "running", 5)]
 
 
-def test_a_guest_with_a_running_call_is_reported_after_it(host: Host) -> None:
+def test_guest_with_a_running_call_is_reported_after_it(host: Host) -> None:
     host.reports.changed("s1", "shutdown")
     host.busy.add("s1")
     host.reports.send()
@@ -89,7 +89,7 @@ def test_a_guest_with_a_running_call_is_reported_after_it(host: Host) -> None:
     assert len(host.service.sent) == 1
 
 
-def test_a_guest_that_self_fencing_stopped_is_not_reported_until_it_is_reconciled(host: Host) -> None:
+def test_guest_that_self_fencing_stopped_is_not_reported_until_it_is_reconciled(host: Host) -> None:
     """A request under way when the network fails arrives when it is back, before the agent reconciles."""
     host.fenced.add("s1")
     host.hypervisor.power("s1", "stop_hard", 5)
@@ -101,7 +101,7 @@ def test_a_guest_that_self_fencing_stopped_is_not_reported_until_it_is_reconcile
     assert host.service.sent == [PowerEvent("s1", "shutdown", 5)]
 
 
-def test_an_event_that_could_not_be_sent_is_sent_later(host: Host) -> None:
+def test_event_that_could_not_be_sent_is_sent_later(host: Host) -> None:
     host.reports.changed("s1", "shutdown")
     host.service.is_away.append(True)
     with pytest.raises(ServiceUnavailable):
@@ -111,20 +111,20 @@ def test_an_event_that_could_not_be_sent_is_sent_later(host: Host) -> None:
     assert len(host.service.sent) == 1
 
 
-def test_a_guest_that_left_the_host_is_not_reported(host: Host) -> None:
+def test_guest_that_left_the_host_is_not_reported(host: Host) -> None:
     host.reports.changed("s1", "shutdown")
     host.hypervisor.destroy("s1", 6)
     host.reports.send()
     assert host.service.sent == []
 
 
-def test_a_missing_guest_is_reported_as_shut_down(host: Host) -> None:
+def test_missing_guest_is_reported_as_shut_down(host: Host) -> None:
     host.reports.changed("s2", "shutdown", is_missing=True)
     host.reports.send()
     assert host.service.sent == [PowerEvent("s2", "shutdown", 0)]
 
 
-def test_a_lost_event_is_found_by_comparison(host: Host) -> None:
+def test_lost_event_is_found_by_comparison(host: Host) -> None:
     host.reports.observe()
     host.reports.send()
     assert host.service.sent == []
@@ -134,9 +134,7 @@ def test_a_lost_event_is_found_by_comparison(host: Host) -> None:
     assert host.service.sent == [PowerEvent("s1", "shutdown", 5)]
 
 
-def test_an_event_that_comes_during_a_comparison_is_not_undone_by_it(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_event_that_comes_during_a_comparison_is_not_undone_by_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.reports.observe()
     older = host.hypervisor.observed()
 
@@ -151,7 +149,7 @@ def test_an_event_that_comes_during_a_comparison_is_not_undone_by_it(
     assert host.reports._known == {"s1": "crashed"}
 
 
-def test_an_event_is_repeated_until_the_row_of_the_service_agrees(host: Host) -> None:
+def test_event_is_repeated_until_the_row_of_the_service_agrees(host: Host) -> None:
     def sent_after_confirmation(*rows: ExpectedServer) -> int:
         """Return how many events the service gets once all of the first ones are sent."""
         host.service.rows[:] = rows

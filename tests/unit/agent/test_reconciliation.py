@@ -28,26 +28,26 @@ def actions(
     return {repair.server: repair.action for repair in found}
 
 
-def test_a_guest_that_runs_as_it_should_is_adopted_without_a_repair() -> None:
+def test_guest_that_runs_as_it_should_is_adopted_without_a_repair() -> None:
     assert actions([ObservedGuest("s1", "running", 3)], [expected()]) == {}
 
 
-def test_a_stopped_guest_of_a_stopped_server_needs_no_repair() -> None:
+def test_stopped_guest_of_a_stopped_server_needs_no_repair() -> None:
     assert actions([ObservedGuest("s1", "shutdown", 3)], [expected(power="shutdown")]) == {}
 
 
 @pytest.mark.parametrize("power", ["shutdown", "crashed", "paused"])
-def test_a_guest_that_should_run_and_does_not_is_reported(power: str) -> None:
+def test_guest_that_should_run_and_does_not_is_reported(power: str) -> None:
     (repair,) = repairs([ObservedGuest("s1", power, 3)], [expected()], {}, resumed=frozenset(), shares_disks=True)
     assert (repair.action, repair.power) == (RepairAction.REPORT, power)
 
 
-def test_a_guest_that_should_run_and_is_missing_is_reported_as_shut_down() -> None:
+def test_guest_that_should_run_and_is_missing_is_reported_as_shut_down() -> None:
     (repair,) = repairs([], [expected()], {}, resumed=frozenset(), shares_disks=True)
     assert (repair.action, repair.power) == (RepairAction.REPORT, "shutdown")
 
 
-def test_the_option_to_resume_starts_every_guest_that_should_run() -> None:
+def test_option_to_resume_starts_every_guest_that_should_run() -> None:
     seen = [ObservedGuest("s1", "shutdown", 3), ObservedGuest("s2", "crashed", 3)]
     assert actions(seen, [expected("s1"), expected("s2"), expected("s3")], resumed=None) == {
         "s1": RepairAction.START,
@@ -62,7 +62,7 @@ def test_self_fenced_guests_start_again_and_others_do_not() -> None:
     assert actions(seen, servers, resumed=frozenset({"s1"})) == {"s1": RepairAction.START, "s2": RepairAction.REPORT}
 
 
-def test_a_guest_that_runs_while_its_server_is_stopped_is_reported_and_not_started() -> None:
+def test_guest_that_runs_while_its_server_is_stopped_is_reported_and_not_started() -> None:
     (repair,) = repairs(
         [ObservedGuest("s1", "running", 3)], [expected(power="shutdown")], {}, resumed=None, shares_disks=True
     )
@@ -77,7 +77,7 @@ def test_servers_with_work_under_way_are_left_to_their_calls(server: ExpectedSer
     assert actions([], [server], resumed=None) == {}
 
 
-def test_a_repair_carries_the_larger_epoch() -> None:
+def test_repair_carries_the_larger_epoch() -> None:
     for observed_epoch, epoch in ((3, 7), (7, 3)):
         (repair,) = repairs(
             [ObservedGuest("s1", "shutdown", observed_epoch)],
@@ -89,7 +89,7 @@ def test_a_repair_carries_the_larger_epoch() -> None:
         assert repair.epoch == 7
 
 
-def test_a_guest_that_the_service_has_not_here_is_an_orphan() -> None:
+def test_guest_that_the_service_has_not_here_is_an_orphan() -> None:
     seen = [ObservedGuest("s1", "running", 3), ObservedGuest("s2", "running", 3)]
     assert find_orphans(seen, [expected("s1")]) == ["s2"]
 
@@ -107,13 +107,13 @@ def test_a_guest_that_the_service_has_not_here_is_an_orphan() -> None:
         ("unknown", False, RepairAction.DETACH),
     ],
 )
-def test_an_orphan_loses_its_data_only_if_that_is_certain(place: str, shares_disks: bool, action: RepairAction) -> None:
+def test_orphan_loses_its_data_only_if_that_is_certain(place: str, shares_disks: bool, action: RepairAction) -> None:
     seen = [ObservedGuest("s1", "running", 3), ObservedGuest("own", "running", 3)]
     assert actions(seen, [expected("own")], {"s1": place}, shares_disks=shares_disks) == {"s1": action}
 
 
 @pytest.mark.parametrize("place", ["here", "arriving", "leaving"])
-def test_an_orphan_that_has_come_here_since_is_left_alone(place: str) -> None:
+def test_orphan_that_has_come_here_since_is_left_alone(place: str) -> None:
     assert actions([ObservedGuest("s1", "running", 3)], [], {"s1": place}) == {}
 
 
@@ -148,19 +148,19 @@ def test_data_that_a_call_has_left_is_removed_with_the_epoch_of_that_call() -> N
 
 
 @pytest.mark.parametrize("guests", [1, 2])
-def test_a_service_that_knows_no_guest_of_the_host_is_refused(guests: int) -> None:
+def test_service_without_any_guest_of_the_host_is_rejected_as_foreign(guests: int) -> None:
     seen = [ObservedGuest(f"s{number}", "running", 3) for number in range(guests)]
     with pytest.raises(ForeignService, match=rf"no guest on this host \({guests} in all\)"):
         actions(seen, [], {guest.id: "unknown" for guest in seen})
 
 
-def test_a_service_that_knows_one_guest_of_the_host_is_trusted() -> None:
+def test_service_with_one_guest_of_the_host_is_accepted() -> None:
     seen = [ObservedGuest("s1", "running", 3), ObservedGuest("s2", "running", 3)]
     found = actions(seen, [expected("s1")], {"s2": "unknown"})
     assert found == {"s2": RepairAction.DETACH}
 
 
-def test_a_sweep_removes_guests_that_belong_elsewhere_and_leaves_all_others() -> None:
+def test_sweep_removes_guests_that_belong_elsewhere_and_leaves_all_others() -> None:
     places = {"gone": "deleted", "moved": "elsewhere", "shelved": "shelved"}
     kept = {"own": "here", "comes": "arriving", "goes": "leaving", "foreign": "unknown"}
     observed = [ObservedGuest(server, "running", 3) for server in (*places, *kept)]

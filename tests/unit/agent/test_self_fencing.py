@@ -58,7 +58,7 @@ def test_guests_stop_when_the_last_contact_is_too_long_ago(hypervisor: Simulated
     assert fencing.resumed() == {"s1"}
 
 
-def test_a_guest_that_starts_after_the_fencing_is_stopped_too(hypervisor: Simulated, state: StateDirectory) -> None:
+def test_guest_that_starts_after_the_fencing_is_stopped_too(hypervisor: Simulated, state: StateDirectory) -> None:
     clock = Clock()
     fencing = SelfFencing(hypervisor, state, 30, clock)
     clock.at_s += 31
@@ -84,9 +84,7 @@ def test_contact_alone_does_not_let_guests_run_again(hypervisor: Simulated, stat
     assert hypervisor.world.running() == {"s1": ["node-1"]}
 
 
-def test_the_next_agent_knows_the_last_contact_and_the_stopped_guests(
-    hypervisor: Simulated, state: StateDirectory
-) -> None:
+def test_next_agent_has_the_last_contact_and_the_stopped_guests(hypervisor: Simulated, state: StateDirectory) -> None:
     clock = Clock()
     SelfFencing(hypervisor, state, 30, clock).contact(100)
     clock.at_s += 31
@@ -98,7 +96,7 @@ def test_the_next_agent_knows_the_last_contact_and_the_stopped_guests(
     assert SelfFencing(hypervisor, state, 30, clock).resumed() == frozenset()
 
 
-def test_an_agent_that_leaves_in_agreement_leaves_no_contact(hypervisor: Simulated, state: StateDirectory) -> None:
+def test_agent_that_leaves_in_agreement_leaves_no_contact(hypervisor: Simulated, state: StateDirectory) -> None:
     clock = Clock()
     fencing = SelfFencing(hypervisor, state, 30, clock)
     fencing.contact(100)
@@ -146,7 +144,7 @@ def test_all_guests_are_stopped_even_if_one_fails(hypervisor: Simulated, state: 
     assert hypervisor.world.running() == {"s1": ["node-1"]}
 
 
-def test_a_guest_that_the_hypervisor_does_not_stop_is_killed(hypervisor: Simulated, state: StateDirectory) -> None:
+def test_guest_that_the_hypervisor_does_not_stop_is_killed(hypervisor: Simulated, state: StateDirectory) -> None:
     stubborn, clock = Stubborn("node-1", hypervisor.world), Clock()
     fencing = SelfFencing(stubborn, state, 30, clock)
     clock.at_s += 31
@@ -175,9 +173,7 @@ def test_guests_of_a_hypervisor_that_hangs_are_killed(hypervisor: Simulated, sta
     assert not fencing.is_engaged
 
 
-def test_a_guardian_stops_no_guest_once_the_agent_has_contact_again(
-    hypervisor: Simulated, state: StateDirectory
-) -> None:
+def test_guardian_stops_no_guest_once_the_agent_has_contact_again(hypervisor: Simulated, state: StateDirectory) -> None:
     clock = Clock()
     fencing = SelfFencing(hypervisor, state, 30, clock, is_over=lambda: False)
     clock.at_s += 31

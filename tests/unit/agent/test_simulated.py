@@ -49,14 +49,14 @@ def test_each_verb_may_be_repeated(host: Simulated, world: World, verb: str) -> 
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_an_older_epoch_does_nothing(host: Simulated, verb: str) -> None:
+def test_older_epoch_does_nothing(host: Simulated, verb: str) -> None:
     host.spawn(a_guest(), None, 5)
     with pytest.raises(LeaseLost):
         VERBS[verb](host, 4)
     assert host.observed() == [ObservedGuest("s1", "running", 5)]
 
 
-def test_a_guest_keeps_the_epoch_of_its_last_verb(host: Simulated) -> None:
+def test_guest_keeps_the_epoch_of_its_last_verb(host: Simulated) -> None:
     host.spawn(a_guest(), None, 5)
     host.power("s1", "reboot", 6)
     assert host.observed() == [ObservedGuest("s1", "running", 6)]
@@ -64,12 +64,12 @@ def test_a_guest_keeps_the_epoch_of_its_last_verb(host: Simulated) -> None:
     assert host.console_log("s1", 1) == "s1 on node-1, boot 2\n"
 
 
-def test_a_server_that_should_be_shut_down_is_defined_and_not_started(host: Simulated) -> None:
+def test_server_that_should_be_shut_down_is_defined_and_not_started(host: Simulated) -> None:
     host.spawn(a_guest(power="shutdown"), None, 1)
     assert host.observed() == [ObservedGuest("s1", "shutdown", 1)]
 
 
-def test_a_shelved_guest_finds_its_disk_again(host: Simulated, world: World) -> None:
+def test_shelved_guest_finds_its_disk_again(host: Simulated, world: World) -> None:
     host.spawn(a_guest(), None, 1)
     host.detach("s1", 2)
     Simulated("node-2", world).spawn(a_guest(), None, 3)
@@ -78,7 +78,7 @@ def test_a_shelved_guest_finds_its_disk_again(host: Simulated, world: World) -> 
 
 @pytest.mark.parametrize("shares_disks", [True, False])
 @pytest.mark.parametrize("live", [True, False])
-def test_a_migrated_guest_is_only_at_its_destination(world: World, live: bool, shares_disks: bool) -> None:
+def test_migrated_guest_is_only_at_its_destination(world: World, live: bool, shares_disks: bool) -> None:
     source, destination = (Simulated(name, world, shares_disks=shares_disks) for name in ("node-1", "node-2"))
     source.spawn(a_guest(), None, 1)
     source.migrate(a_guest(), destination.address(), 2, live=live)
@@ -90,7 +90,7 @@ def test_a_migrated_guest_is_only_at_its_destination(world: World, live: bool, s
     assert world.read("SELECT * FROM disks") == []
 
 
-def test_a_migration_can_be_watched_and_aborted(world: World) -> None:
+def test_migration_can_be_watched_and_aborted(world: World) -> None:
     source = Simulated("node-1", world)
     source.spawn(a_guest(), None, 1)
     source.latency_s = 30
@@ -116,7 +116,7 @@ def test_a_migration_can_be_watched_and_aborted(world: World) -> None:
     assert source.progress("s1") is None
 
 
-def test_a_guest_that_runs_twice_is_recorded(world: World) -> None:
+def test_guest_that_runs_twice_is_recorded(world: World) -> None:
     for name in ("node-1", "node-2"):
         Simulated(name, world).spawn(a_guest(), None, 1)
     assert [tuple(row) for row in world.read("SELECT * FROM double_runs")] == [("s1", "node-2", "node-1")]
@@ -128,7 +128,7 @@ def test_guests_outlive_the_process(tmp_path: Path) -> None:
     assert Simulated("node-1", World(file)).observed() == [ObservedGuest("s1", "running", 7)]
 
 
-def test_a_watcher_learns_of_a_guest_that_another_process_crashed(tmp_path: Path) -> None:
+def test_watcher_is_called_for_a_guest_that_another_process_crashed(tmp_path: Path) -> None:
     file = tmp_path / "world.sqlite"
     host, seen, changed = Simulated("node-1", World(file)), [], threading.Event()
     host.spawn(a_guest(), None, 1)

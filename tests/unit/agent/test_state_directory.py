@@ -32,7 +32,7 @@ def test_one_agent_of_a_host_runs_at_a_time(tmp_path: Path) -> None:
     assert (state.path / "agent.lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_a_contact_of_another_boot_does_not_count(tmp_path: Path) -> None:
+def test_contact_of_another_boot_does_not_count(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path)
     assert state.last_contact() is None
     state.save_contact(12.5)

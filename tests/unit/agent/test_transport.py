@@ -57,26 +57,26 @@ def api(server: HTTPServer, verify: bool | str, host: str = "node-1") -> Service
     return ServiceApi(PlainTransport(url, credentials=("agent", "secret"), verify=verify), host)
 
 
-def test_the_cafile_verifies_the_service(server: HTTPServer, certificate: Path) -> None:
+def test_cafile_verifies_the_service(server: HTTPServer, certificate: Path) -> None:
     assert api(server, str(certificate)).heartbeat("up").heartbeat_s == 2.5
     assert server.RequestHandlerClass.seen == [  # type: ignore[attr-defined]
         ("/agent/v1/hosts/node-1/heartbeat", "Basic YWdlbnQ6c2VjcmV0")
     ]
 
 
-def test_an_unknown_certificate_is_not_trusted_with_the_password(server: HTTPServer) -> None:
+def test_unknown_certificate_is_not_trusted_with_the_password(server: HTTPServer) -> None:
     with pytest.raises(ServiceUnavailable, match=r"certificate of https://127\.0\.0\.1:\d+ cannot be verified"):
         api(server, verify=True).heartbeat("up")
     assert server.RequestHandlerClass.seen == []  # type: ignore[attr-defined]
 
 
-def test_a_redirect_is_not_followed(server: HTTPServer, certificate: Path) -> None:
+def test_redirect_is_not_followed(server: HTTPServer, certificate: Path) -> None:
     with pytest.raises(Refused, match="302"):
         api(server, str(certificate), "moved").heartbeat("up")
     assert len(server.RequestHandlerClass.seen) == 1  # type: ignore[attr-defined]
 
 
-def test_a_name_of_a_host_stays_one_part_of_the_path(server: HTTPServer, certificate: Path) -> None:
+def test_name_of_a_host_stays_one_part_of_the_path(server: HTTPServer, certificate: Path) -> None:
     api(server, str(certificate), "a/../b").heartbeat("up")
     ((path, _),) = server.RequestHandlerClass.seen  # type: ignore[attr-defined]
     assert path == "/agent/v1/hosts/a%2F..%2Fb/heartbeat"

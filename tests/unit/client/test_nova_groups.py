@@ -92,7 +92,7 @@ def test_group_is_deleted_in_nova_if_covey_refuses_the_policies() -> None:
     assert routes(wire.sent) == [CREATE, SET, DELETE]
 
 
-def test_error_says_what_remains_if_nova_does_not_delete_the_group() -> None:
+def test_error_names_the_remaining_group_if_nova_does_not_delete_it() -> None:
     wire = beside_nova(**{SET: REFUSED, DELETE: (500, {"computeFault": {"message": "Unexpected."}})})
     with pytest.raises(CommandError) as failed:
         wire.run("server group create --policy anti-affinity:rack web")

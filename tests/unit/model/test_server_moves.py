@@ -19,7 +19,7 @@ from covey.model.server_moves import LONGEST_PAUSE_S, MoveState, ServerPosition,
         (ServerPosition("b", moves=True, source="a", destination="b", arrived=True), MoveState.ARRIVED),
     ],
 )
-def test_position_tells_the_state_of_a_move_from_a_to_b(position: ServerPosition, state: MoveState) -> None:
+def test_position_shows_the_state_of_a_move_from_a_to_b(position: ServerPosition, state: MoveState) -> None:
     assert position.state("a", "b") is state
 
 

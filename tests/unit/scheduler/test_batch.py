@@ -311,7 +311,7 @@ def test_searched_batch_takes_the_best_hosts_of_each_class() -> None:
     assert set(decide(spec(*policies, preferred, count=2), many, 1).chosen) == {3, 7}
 
 
-def test_decision_says_when_the_search_stopped_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decision_is_unproved_when_the_search_stopped_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "MAX_STEPS", 0)
     requested, blocked = spec(anti_affinity(RACK), anti_affinity(ZONE), count=2, minimum=2), crossing(3, 1, 4)
     decision = decide(requested, blocked, 1)

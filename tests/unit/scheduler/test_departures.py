@@ -50,7 +50,7 @@ def test_large_servers_are_placed_first() -> None:
     assert stays == {"small": "No host admits it: of 2 hosts: 1 is disabled, 1 lacks VCPUs."}
 
 
-def test_the_fleet_of_the_caller_stays_as_it_is() -> None:
+def test_fleet_of_the_caller_stays_as_it_is() -> None:
     where = fleet(*hosts(2))
     before = where.free.copy(), where.enabled.copy()
     planned([leaver("a", 1)], where, {1})

@@ -93,7 +93,7 @@ CARDS_OF_ONE_TRAIT: Sequence[Mapping[str, object]] = (
 )
 
 
-def test_search_stops_at_its_limit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_that_stops_at_its_limit_is_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each card has one of two required traits, and one card serves all: no host serves it, which no column shows."""
     monkeypatch.setattr(serving, "MAX_STEPS", 0)
     extra = [provider(1000, VCPU=8), provider(1001, 1000, traits=["CUSTOM_A", "CUSTOM_B"], CUSTOM_GPU=1)]

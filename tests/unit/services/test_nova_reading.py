@@ -65,7 +65,7 @@ def a_server(key: str, status: str, minutes: int) -> dict[str, Any]:
     }
 
 
-def test_changed_and_deleted_servers_are_told_apart() -> None:
+def test_changed_and_deleted_servers_are_distinguished() -> None:
     api = Listings(a_server("a", "ACTIVE", 3), a_server("b", "DELETED", 4))
     cloud = Nova(cast("RemoteApi", api)).read(SINCE)
     assert (cloud.is_partial, [*cloud.servers], [*cloud.deleted_servers]) == (True, ["a"], ["b"])
@@ -74,14 +74,14 @@ def test_changed_and_deleted_servers_are_told_apart() -> None:
     assert query["changes-since"] == f"{SINCE.isoformat()}Z"
 
 
-def test_complete_reading_asks_for_all_servers() -> None:
+def test_complete_reading_requests_all_servers() -> None:
     api = Listings()
     cloud = Nova(cast("RemoteApi", api)).read()
     assert (cloud.is_partial, cloud.changed_at) == (False, None)
     assert all("changes-since" not in query for _, query in api.asked)
 
 
-def test_partial_reading_asks_for_the_projects_of_new_private_flavors_only() -> None:
+def test_partial_reading_requests_the_projects_of_new_private_flavors_only() -> None:
     api = Listings()
     api.private_flavors = ["old"]
     nova = Nova(cast("RemoteApi", api))
