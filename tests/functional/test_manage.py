@@ -287,6 +287,25 @@ class TestHealing:
         assert len(heal(cloud).healed) == 1
         cloud.check()
 
+    def test_server_whose_flavor_cannot_be_followed_fails_and_others_are_healed(self, cloud: Cloud) -> None:
+        older, other = cloud.boot_on("node-1"), cloud.boot_on("node-2")
+        remove_allocations(cloud, other)
+        with cloud.store.write() as tx:
+            found = tx.servers.by_id(older)
+            assert found is not None
+            flavor = replace(found.flavor, extra_specs={"hw:cpu_policy": "dedicated"})
+            tx.servers.update(replace(found, flavor=flavor))
+        mismatches = allocation_healing.find_mismatches(cloud.store)
+        done = heal(cloud)
+        assert [wound.server for wound in done.healed] == [other]
+        ((wound, reason),) = done.failed
+        assert (wound.server, wound.expected) == (older, {})
+        assert "hw:cpu_policy=dedicated asks for a placement that this service does not support" in reason
+        assert allocations_of(cloud, older) == {"node-1": SMALL}, "they stay as they are"
+        assert allocation_healing.plan(mismatches) == done
+        (wound,) = allocation_healing.find_mismatches(cloud.store)
+        assert wound.server == older
+
     @pytest.mark.parametrize("arrived", [False, True], ids=["in progress", "finished"])
     def test_moving_server_has_allocations_on_both_hosts(self, cloud: Cloud, *, arrived: bool) -> None:
         server = cloud.boot_on("node-1")

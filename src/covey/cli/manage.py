@@ -184,8 +184,8 @@ def heal_allocations(
         mismatches = allocation_healing.find_mismatches(store, instance)
     except NotFound as error:
         _exit(f"Error: {error.message}", _NO_SUCH)
-    result = allocation_healing.HealResult(tuple(mismatches))
-    if mismatches and not dry_run:
+    result = allocation_healing.plan(mismatches)
+    if result.healed and not dry_run:
         with _bar("Healing servers") as begin:
             result = allocation_healing.heal(store, clock_and_ids.now, mismatches, begin)
     if as_json:

@@ -1,13 +1,13 @@
 """Heals allocations: creates or corrects the allocations of servers where capacity allows."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from covey.model.actions import UNDER_WAY, Migration
 from covey.model.allocations import INSTANCE, MIGRATION, AllocationRequest, ConsumerAllocations
-from covey.model.errors import Conflict, NotFound
+from covey.model.errors import Conflict, Invalid, NotFound
 from covey.model.flavors import Flavor
 from covey.model.ids import HostId, ServerId
 from covey.model.inventory import ResourceClass
@@ -27,11 +27,15 @@ Hosts = Mapping[HostId, str]  # the provider uuid of each host
 
 @dataclass(frozen=True, slots=True)
 class AllocationMismatch:
-    """A server whose allocations are missing or wrong, and the expected ones by host name."""
+    """A server whose allocations are missing or wrong, and the expected ones by host name.
+
+    Of a server with an obstacle, no allocations can be expected: its flavor has an extra spec that Covey cannot follow.
+    """
 
     server: ServerId
     name: str
     expected: Mapping[str, Mapping[str, int]]
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +60,26 @@ def find_mismatches(store: Store, only: str | None = None) -> list[AllocationMis
         return [mismatch for page in _pages(tx, only) for mismatch in _mismatches(tx, page, migrations, uuids, names)]
 
 
+def plan(mismatches: Sequence[AllocationMismatch]) -> HealResult:
+    """Return which of the servers `heal` tries to heal, and those that have an obstacle."""
+    return HealResult(
+        tuple(each for each in mismatches if each.obstacle is None),
+        tuple((each, each.obstacle) for each in mismatches if each.obstacle is not None),
+    )
+
+
 def heal(store: Store, clock: Clock, mismatches: list[AllocationMismatch], start: StartProgress) -> HealResult:
-    """Heal each server in its own transaction, which reads the current rows again."""
+    """Heal each server in its own transaction, which reads the current rows again, but none with an obstacle."""
     with store.read() as tx:
         hosts = {host.id: host.uuid for host in tx.hosts.find()}
-    healed, failed = [], []
-    progress = start(len(mismatches))
-    for mismatch in mismatches:
+    planned = plan(mismatches)
+    healed, failed = [], [*planned.failed]
+    progress = start(len(planned.healed))
+    for mismatch in planned.healed:
         try:
             if retry_on_conflict(partial(_heal_server, store, clock, mismatch.server, hosts)):
                 healed.append(mismatch)
-        except Conflict as error:
+        except (Conflict, Invalid) as error:
             failed.append((mismatch, error.message))
         progress(1)
     return HealResult(tuple(healed), tuple(failed))
@@ -90,14 +103,18 @@ def _mismatches(
     consumers = [*(s.id for s in page), *(migrations[s.id].uuid for s in page if s.id in migrations)]
     current_by_consumer = {current.consumer.uuid: current for current in tx.allocations.by_consumer(consumers)}
     for server in page:
-        expected = list(_expected(server, migrations.get(server.id), uuids))
+        try:
+            expected = list(_expected(server, migrations.get(server.id), uuids))
+        except Invalid as error:
+            yield AllocationMismatch(server.id, server.name, {}, error.message)
+            continue
         if any(_differs(request, current_by_consumer.get(request.consumer), names.keys()) for request in expected):
             by_host = {names[uuid]: amounts for request in expected for uuid, amounts in request.resources.items()}
             yield AllocationMismatch(server.id, server.name, by_host)
 
 
 def _heal_server(store: Store, clock: Clock, key: ServerId, hosts: Hosts) -> bool:
-    """Return whether anything was wrong. Raises Conflict where capacity is missing."""
+    """Return whether anything was wrong. Raises Conflict where capacity is missing, and Invalid for its flavor."""
     with store.write() as tx:
         server = tx.servers.by_id(key, lock=True)
         if server is None:
@@ -123,7 +140,10 @@ def _heal_server(store: Store, clock: Clock, key: ServerId, hosts: Hosts) -> boo
 
 
 def _expected(server: Server, migration: Migration | None, hosts: Hosts) -> Iterator[AllocationRequest]:
-    """Yield the expected allocations: the server's on its host, and the migration's on the other host."""
+    """Yield the expected allocations: the server's on its host, and the migration's on the other host.
+
+    Raises Invalid for a flavor with an extra spec that Covey cannot follow.
+    """
     here, there = server.host_id, server.migration_host_id
     if there is None or migration is None:
         yield _request(server.id, INSTANCE, server, here, server.flavor, hosts)
