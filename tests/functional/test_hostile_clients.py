@@ -1,15 +1,19 @@
 """Requests that try to occupy the service, or to learn what belongs to another project."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from covey.services.flavors import Flavors
 from tests.functional.client import Client, Service
 from tests.functional.clusters import as_clustering_client
 from tests.functional.conftest import Build
 from tests.functional.fleets import UNKNOWN_ID, Cloud
 
+TIMEOUT_S = 10
 TAGS = [f"t{number}" for number in range(51)]
 
 
@@ -85,6 +89,22 @@ def test_metrics_with_a_port_of_their_own_are_not_at_the_apis_port(build: Build)
     service = build(("api", "metrics_port", 9000)).as_(None).below("")
     assert service.get("/metrics").status == 404
     assert "metrics" not in service.get("/").json["covey"]
+
+
+def test_health_checks_and_metrics_need_no_request_slot(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, answers = build(("api", "request_slots", 1), ("api", "request_timeout_s", 3 * TIMEOUT_S)), list[int]()
+    anonymous, get = service.as_(None).below(""), Flavors.get
+
+    def get_slowly(*arguments: Any) -> Any:
+        """Hold the slot until the other requests are answered."""
+        for path in ("/healthcheck/live", "/healthcheck", "/metrics"):
+            answers.append(pool.submit(anonymous.get, path).result(TIMEOUT_S).status)
+        return get(*arguments)
+
+    monkeypatch.setattr(Flavors, "get", get_slowly)
+    with ThreadPoolExecutor(1) as pool:
+        assert service.as_("admin").get("/flavors/unknown").status == 404
+    assert answers == [200] * 3
 
 
 def test_503_has_the_time_of_the_next_attempt(build: Build) -> None:
