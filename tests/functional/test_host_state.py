@@ -270,6 +270,28 @@ def test_host_that_got_a_guest_by_a_move_has_not_fenced_itself(build_cloud: Buil
     assert (refused.status, "may still run its servers" in refused.message) == (400, True)
 
 
+def test_move_whose_hosts_both_fail_waits_until_both_are_fenced(build_cloud: BuildCloud) -> None:
+    """The source may have started the guest on the other host before it died."""
+    cloud, server, source, call, others = moving(build_cloud)
+    destination = call["arguments"]["destination"]["name"]
+
+    def fence(name: str) -> None:
+        with cloud.store.write() as tx:
+            agent = tx.agents.by_host(name)
+            assert agent is not None
+            tx.agents.set_fenced(agent.host_id)
+        cloud.time.advance(31)
+        cloud.step()
+
+    Watch(cloud).pass_(70, *(agent for agent in others if agent.host != source.host))
+    fence(source.host)
+    assert cloud.show(server, cloud.admin)["OS-EXT-STS:task_state"] == "resize_prep"
+    assert evacuate(cloud, server).status == 409
+    fence(destination)
+    assert cloud.show(server, cloud.admin)["OS-EXT-STS:task_state"] is None
+    assert host_of(cloud, server).host == source.host
+
+
 def test_agent_that_returns_during_an_evacuation_gets_its_servers_as_leaving(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

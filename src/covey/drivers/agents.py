@@ -12,9 +12,19 @@ class Calls(Protocol):
     """Keeps the calls of jobs, and what agents report of them."""
 
     def carry_out(
-        self, verb: Verb, server: Server, host: str, epoch: int, arguments: Mapping[str, object] | None = None
+        self,
+        verb: Verb,
+        server: Server,
+        host: str,
+        epoch: int,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        is_certain: bool = False,
     ) -> None:
-        """Return once the call is done. Raises OperationInProgress, DriverFault, HostDown, LeaseLost."""
+        """Return once the call is done. Raises OperationInProgress, DriverFault, HostDown, LeaseLost.
+
+        A removal from a host that is down is left to its agent, unless it must be certain that no guest runs there.
+        """
 
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:
         """Return for each server what keeps it from running, or None."""
@@ -53,7 +63,8 @@ class Agents:
         try:
             self._calls.carry_out(Verb.MIGRATE, server, source, epoch, arguments)
         except HostDown:
-            self._calls.carry_out(Verb.DETACH, server, destination, epoch)  # it may have arrived before the source died
+            # It may have arrived before the source died.
+            self._calls.carry_out(Verb.DETACH, server, destination, epoch, is_certain=True)
             raise
 
     def abort(self, server: Server, source: str, destination: str, epoch: int) -> bool:  # noqa: ARG002

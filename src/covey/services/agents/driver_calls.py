@@ -28,6 +28,7 @@ class CallRequest(NamedTuple):
     host: str
     epoch: int
     arguments: Mapping[str, object]
+    is_certain: bool = False  # whether a removal from a host that is down waits until the host runs no guests
 
     @property
     def lease(self) -> tuple[ServerId, int]:
@@ -53,14 +54,21 @@ class DriverCalls:
         self._commits = GroupCommit(self._carry_out, request_slots=RequestSlots())
 
     def carry_out(
-        self, verb: Verb, server: Server, host: str, epoch: int, arguments: Mapping[str, object] | None = None
+        self,
+        verb: Verb,
+        server: Server,
+        host: str,
+        epoch: int,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        is_certain: bool = False,
     ) -> None:
         """Return once the agent has reported the call as done.
 
         Raises OperationInProgress before, DriverFault if the agent reported a failure, HostDown if it does not answer,
         and LeaseLost unless the caller has the newest lease of the server's job.
         """
-        self._commits.submit(CallRequest(verb, server, host, epoch, arguments or {}))
+        self._commits.submit(CallRequest(verb, server, host, epoch, arguments or {}, is_certain))
 
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:
         """Spawn servers, each with its host and epoch. Return what `carry_out` would raise for each, or None."""
@@ -178,7 +186,10 @@ class DriverCalls:
         call = tx.agent_calls.of_job(job, wanted.verb, agent.host_id)
         if call is not None and call.state not in OPEN:
             return _reported(tx, call, wanted.host)
-        if agent.state is AgentState.DOWN and (call is None or wanted.verb in REMOVALS or _has_ended(call, agent)):
+        is_down = agent.state is AgentState.DOWN
+        if is_down and wanted.is_certain and not agent.may_be_evacuated:
+            return OperationInProgress(self.check_after_s)
+        if is_down and (call is None or wanted.verb in REMOVALS or _has_ended(call, agent)):
             if call is not None:
                 tx.agent_calls.delete(call.id)
             return None if wanted.verb in REMOVALS else HostDown(wanted.host)
