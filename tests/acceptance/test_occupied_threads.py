@@ -145,7 +145,10 @@ def test_more_clients_than_threads_are_answered_while_the_database_is_frozen(tmp
 
     def listed(port: int) -> None:
         began = time.monotonic()
-        answers.update([ask(port, SERVERS, X_Auth_Token="alice:web")])
+        try:
+            answers.update([ask(port, SERVERS, X_Auth_Token="alice:web")])
+        except OSError:
+            answers.update([0])
         seconds.append(time.monotonic() - began)
         time.sleep(0.1)
 
@@ -158,7 +161,7 @@ def test_more_clients_than_threads_are_answered_while_the_database_is_frozen(tmp
         try:
             health = repeated(THREADS // 2, lambda: ask(served.port, "/healthcheck"))
             with repeated(160, lambda: listed(served.port)), health, Live(served.port) as live:
-                time.sleep(2 * ANSWER_S)
+                time.sleep(1.5 * ANSWER_S)
         finally:
             cluster.go_on()
         storm.wait_until(lambda: ask(served.port, SERVERS, X_Auth_Token="alice:web") == 200, "it serves again")
