@@ -61,9 +61,10 @@ class Inventories:
         self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
         self._maxima.update(self.weight, row)
         if self._sizes:
-            self._fits[:, row] = (free >= self._amounts).all(axis=1)
+            fits, number = (free >= self._amounts).all(axis=1), len(self._sizes)
             if self._sizes_allowed is not None:
-                self._fits[:, row] &= self._sizes_allowed[:, row]
+                fits &= self._sizes_allowed[:number, row]
+            self._fits[:number, row] = fits
 
     def take_many(self, rows: Rows, amounts: Sequence[Resources]) -> None:
         """Take amounts of many rows, which may repeat."""
@@ -81,9 +82,10 @@ class Inventories:
         self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
         self._maxima.update_many(self.weight, rows)
         if self._sizes:
-            self._fits[:, rows] = (free[None] >= self._amounts[:, :, None]).all(axis=1)
+            fits, number = (free[None] >= self._amounts[:, :, None]).all(axis=1), len(self._sizes)
             if self._sizes_allowed is not None:
-                self._fits[:, rows] &= self._sizes_allowed[:, rows]
+                fits &= self._sizes_allowed[:number, rows]
+            self._fits[:number, rows] = fits
 
     def heaviest(self, candidates: Mask, number: int) -> int:
         """Return one of the candidates with the highest weight: by `number`, modulo how many they are."""
@@ -170,7 +172,10 @@ class Inventories:
     def copy(self) -> "Inventories":
         """Return the same inventories whose use changes independently."""
         other = copy(self)
-        other.free, other.weight, other._fits = self.free.copy(), self.weight.copy(), self._fits.copy()  # noqa: SLF001
+        other.free, other.weight = self.free.copy(), self.weight.copy()
+        other._fits = self._fits[: len(self._sizes)].copy()  # noqa: SLF001
+        if self._sizes_allowed is not None:
+            other._sizes_allowed = self._sizes_allowed[: len(self._sizes)]  # noqa: SLF001 -- grows by a new matrix
         other._sizes, other._vectors = dict(self._sizes), dict(self._vectors)  # noqa: SLF001 -- the same class
         other._maxima = self._maxima.copy()  # noqa: SLF001
         return other
@@ -258,21 +263,25 @@ class Inventories:
     def _add_size(self, amounts: Resources) -> int:
         if len(self._sizes) >= MAX_SIZES:
             self._forget_sizes()
+        number = len(self._sizes)
         # A class that is not requested is not checked: a diskless server fits a host with an over-full disk.
         requested = np.array([amounts.get(name, -UNLIMITED) for name in self.classes], dtype=np.int64)
         if not amounts.keys() <= self.classes.keys():
             requested[0] = UNLIMITED  # no provider has it
+        lines = np.flatnonzero(requested > -UNLIMITED)
         mask = np.ones(self.weight.size, dtype=np.bool_)
-        for line in np.flatnonzero(requested > -UNLIMITED):
+        for line in lines:
+            mask &= self.exists[line]
+        for line in lines if mask.any() else ():
             mask &= self.free[line] >= requested[line]
         allowed = self.allows_sizes(amounts)
         if allowed is not None and self._sizes_allowed is not None:
             mask &= allowed
-            self._sizes_allowed = np.vstack([self._sizes_allowed, allowed])
+            self._sizes_allowed = _with_line(self._sizes_allowed, number, allowed)
         self._amounts = np.vstack([self._amounts, requested])
-        self._fits = np.vstack([self._fits, mask])
-        self._sizes[amounts] = len(self._sizes)
-        return self._sizes[amounts]
+        self._fits = _with_line(self._fits, number, mask)
+        self._sizes[amounts] = number
+        return number
 
     def _forget_sizes(self) -> None:
         none = np.empty((0, self.weight.size), dtype=np.bool_)
@@ -293,6 +302,16 @@ class Inventories:
         """Term by term, so that equal room weighs the same to the last bit in a column and as a number."""
         cpu, ram, disk = self._per_unit
         return vcpus * cpu + memory_mb * ram + disk_gb * disk
+
+
+def _with_line(matrix: NDArray[np.bool_], number: int, line: Mask) -> NDArray[np.bool_]:
+    """Write the next line, of this number, and return the matrix, or a larger one in which there is room for it."""
+    if number == len(matrix):
+        larger = np.empty((max(4, 2 * number), line.size), dtype=np.bool_)
+        larger[:number] = matrix
+        matrix = larger
+    matrix[number] = line
+    return matrix
 
 
 def _extended_units(units: IntMatrix, size: int) -> IntMatrix:
