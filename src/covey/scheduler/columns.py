@@ -6,7 +6,8 @@ which each version has its own, without a copy for each change.
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from copy import copy
-from typing import TypeVar
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,14 +56,35 @@ def highest(scores: Column, candidates: Mask) -> Mask:
 
 def number_combinations(columns: Iterable[NDArray[np.int64] | Mask], size: int) -> Rows:
     """Number the combinations of values that occur in the columns, from zero; no value is negative."""
+    numbers, most = combinations(columns, size)
+    return _renumber(numbers) if most > 1 else numbers
+
+
+def combinations(columns: Iterable[NDArray[np.int64] | Mask], size: int) -> tuple[Rows, int]:
+    """Return a number for each combination of values, and a bound of the numbers; zero is that of zeros.
+
+    Some numbers may not occur.
+    """
     numbers, most = np.zeros(size, dtype=np.intp), 1
-    for column in columns if size else ():
+    for column in _packed(columns) if size else ():
         more = int(column.max()) + 1
         if most * more > _MAX_TABLE:  # keep the numbers small
             numbers = _renumber(numbers)
             most = int(numbers.max()) + 1
-        numbers, most = numbers * more + column, most * more
-    return _renumber(numbers) if size else numbers
+        numbers, most = (numbers * more + column if most > 1 else column.astype(np.intp)), most * more
+    return numbers, most
+
+
+def _packed(columns: Iterable[NDArray[np.int64] | Mask]) -> Iterator[NDArray[Any]]:
+    """Yield the columns, with up to eight masks in one, without masks that tell no rows apart."""
+    masks = list[NDArray[np.uint8]]()
+    for column in columns:
+        if column.dtype != np.bool_:
+            yield column
+        elif column.any() and not column.all():
+            masks.append(column.view(np.uint8))
+    for start in range(0, len(masks), 8):
+        yield reduce(lambda packed, mask: packed * np.uint8(2) + mask, masks[start : start + 8])
 
 
 def _renumber(keys: Rows) -> Rows:
@@ -70,9 +92,8 @@ def _renumber(keys: Rows) -> Rows:
     size = int(keys.max()) + 1
     if size > _MAX_TABLE:
         return np.unique(keys, return_inverse=True)[1]
-    occurs = np.zeros(size, dtype=np.intp)
-    occurs[keys] = 1
-    return (np.cumsum(occurs) - 1)[keys]  # without sorting
+    numbers: Rows = np.cumsum(np.bincount(keys, minlength=size) > 0) - 1  # without sorting
+    return numbers[keys]
 
 
 def groups_of(keys: NDArray[np.intp], rows: Rows) -> Iterator[tuple[int, Rows]]:
@@ -111,7 +132,11 @@ class BlockMaxima:
         There is at least one candidate.
         """
         if scores.size < _LARGE:
-            return _nth(highest(scores, candidates), number)
+            rows = np.flatnonzero(candidates)
+            if 2 * rows.size > scores.size:
+                return _nth(highest(scores, candidates), number)
+            values = scores.take(rows)
+            return int(rows[_nth(values == values.max(), number)])
         maxima = np.where(np.logical_or.reduceat(candidates, self._starts), self._maxima, -np.inf)
         bound = maxima.max()
         rows = _rows_of(np.flatnonzero(maxima == bound)[:_SAMPLE]).ravel()

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import reduce
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -11,6 +12,7 @@ from covey.scheduler.columns import ALL, Mask, Rows, groups_of, with_values
 
 L = TypeVar("L", bound=Hashable)
 
+_FEW = 4  # sets
 _SPARE = 1024  # unused sets that the table may hold before it is built again
 
 
@@ -42,20 +44,12 @@ class Labels(Generic[L]):
 
     def any_of(self, labels: Iterable[L], rows: Rows | slice = ALL) -> Mask:
         """Return which of the rows have at least one of the labels."""
-        numbers = [number for label in labels for number in self._with.get(label, ())]
-        if not numbers:
-            return np.zeros(self._size(rows), dtype=np.bool_)
-        table = np.zeros(len(self._sets), dtype=np.bool_)
-        table[numbers] = True
-        mask: Mask = table[self._of_row[rows]]
-        return mask
+        return self._in([number for label in labels for number in self._with.get(label, ())], rows)
 
     def one_of_each(self, sets: Iterable[Iterable[L]], rows: Rows | slice = ALL) -> Mask:
         """Return which of the rows have at least one label of each set."""
-        mask = np.ones(self._size(rows), dtype=np.bool_)
-        for labels in sets:
-            mask &= self.any_of(labels, rows)
-        return mask
+        found = [{number for label in labels for number in self._with.get(label, ())} for labels in sets]
+        return self._in([*set.intersection(*found)], rows) if found else np.ones(self._size(rows), dtype=np.bool_)
 
     def all_of(self, labels: Iterable[L]) -> Mask:
         """Return the rows that have all of the labels."""
@@ -96,6 +90,18 @@ class Labels(Generic[L]):
         other = copy(self)
         other._of_row = self._of_row[order]  # noqa: SLF001 -- the same class
         return other
+
+    def _in(self, numbers: Sequence[int], rows: Rows | slice) -> Mask:
+        """Return which of the rows have one of these sets."""
+        if not numbers:
+            return np.zeros(self._size(rows), dtype=np.bool_)
+        of_row = self._of_row[rows]
+        if len(numbers) <= _FEW:  # a comparison costs a fifth of a look into a table
+            return reduce(np.logical_or, [of_row == number for number in numbers])
+        table = np.zeros(len(self._sets), dtype=np.bool_)
+        table[numbers] = True
+        mask: Mask = table.take(of_row)
+        return mask
 
     def _size(self, rows: Rows | slice) -> int:
         return (self._of_row[rows] if isinstance(rows, slice) else rows).size
