@@ -8,7 +8,7 @@ A flavor requests resources by its size, and by extra specs as Nova documents th
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -106,7 +106,8 @@ class ResourceRequest:
         return total_of(self.amounts, self.groups)
 
 
-def total_of(amounts: Resources, groups: Collection[GranularGroup]) -> Resources:
+@lru_cache(maxsize=1024)
+def total_of(amounts: Resources, groups: tuple[GranularGroup, ...]) -> Resources:
     """Return the sum of amounts and of the resources of granular groups."""
     if not groups:
         return amounts

@@ -113,9 +113,10 @@ def _serve_in_turn(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, subse
     """Choose hosts and serve servers on them. Where some are not served, the rest is decided beside the others."""
     left = fleet if spec.count == 1 else fleet.copy()
     served, rest, held = _Served(), spec, np.zeros(len(fleet), dtype=np.int64)
-    mask, alone = mask & (search.most > 0), True
+    mask, alone = search.still_open(mask, held).copy(), True
     while mask.any() and not search.budget.spent:
-        rows, no_more = _choose(rest, left, mask, seed + len(served.hosts), subset, search.most - held)
+        most = search.most - held if rest.count > 1 and search.findings else None
+        rows, no_more = _choose(rest, left, mask, seed + len(served.hosts), subset, most)
         found = search.serve(left, rows, held)
         served.hosts += map(HostId, fleet.ids[found.rows].tolist())
         served.allocations += found.allocations
@@ -129,7 +130,7 @@ def _serve_in_turn(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, subse
             rest = replace(spec, count=spec.count - len(served.hosts), group=replace(spec.group, places=places))
             mask = mask & allowed_hosts(rest, left)
         mask[found.full] = False
-        mask &= search.most > held
+        mask = search.still_open(mask, held)
     return served
 
 

@@ -66,8 +66,8 @@ def explain(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = (), *,
         if rejected.any():
             found += [reason for reason in constraint.reasons(spec, fleet, rejected) if reason.count]
             remaining &= column
-    if needs_providers(spec, fleet, remaining):
-        searched = not_together(spec, fleet, remaining)
+    searched = not_together(spec, fleet, remaining)
+    if searched is not None:
         found += [Reason(searched.never, *NOT_TOGETHER), Reason(searched.unknown, *_NOT_SEARCHED)]
         found = [reason for reason in found if reason.count]
         all_counted = spec.count == 1 and sum(reason.count for reason in found) == fleet.host_rows.size
@@ -118,8 +118,8 @@ def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
         for rows, sentence in constraint.explain_hosts(spec, fleet, np.flatnonzero(remaining & ~column)):
             reasons[rows] = sentence
         remaining &= column
-    if needs_providers(spec, fleet, remaining):
-        searched = not_together(spec, fleet, remaining)
+    searched = not_together(spec, fleet, remaining)
+    if searched is not None:
         reasons[searched.never], reasons[searched.unknown] = APART, _PERHAPS
     names = (host.name for host in fleet.hosts.values_of(fleet.host_rows.tolist()))
     return dict(zip(names, reasons[fleet.host_rows].tolist(), strict=True))

@@ -16,7 +16,7 @@ from covey.scheduler.columns import Column, Mask, Overlay, Rows, highest
 from covey.scheduler.domains import NO_DOMAIN, Domains, HostNames, host_domains, scope_domains
 from covey.scheduler.inventories import RESOURCES, UNLIMITED, Inventories, Weights
 from covey.scheduler.labels import Labels
-from covey.scheduler.provider_trees import NO_PROVIDER, ClassProviders, ProviderTrees
+from covey.scheduler.provider_trees import NO_PROVIDER, AnchoredProviders, ProviderTrees
 from covey.scheduler.structure_changes import with_changed_structure
 
 __all__ = [
@@ -110,7 +110,7 @@ class Fleet:
         """Drop what was derived from columns that have changed."""
         self.static_masks = {}
         self.latest_places = None, _NO_PLACES
-        self._class_providers: dict[str, ClassProviders] = {}
+        self._class_providers: dict[str, AnchoredProviders] = {}
         for name in ("available", "host_rows", "zones"):
             self.__dict__.pop(name, None)
 
@@ -152,13 +152,15 @@ class Fleet:
     def weight(self) -> Column:
         return self.inventories.weight
 
-    def class_providers(self, name: str) -> ClassProviders:
-        """Return the providers of trees that have an inventory of a class."""
+    def class_providers(self, name: str) -> AnchoredProviders:
+        """Return the providers of trees that have an inventory of a class: one value for classes of the same ones."""
         found = self._class_providers.get(name)
         if found is None:
             line = self.inventories.classes.get(name)
             exists = np.zeros(len(self), dtype=np.bool_) if line is None else self.inventories.exists[line]
-            found = self._class_providers[name] = self.trees.anchored.with_inventory(exists)
+            new = self.trees.anchored.with_inventory(exists)
+            alike = (each for each in self._class_providers.values() if np.array_equal(each.places, new.places))
+            found = self._class_providers[name] = next(alike, new)
         return found
 
     def fits(self, amounts: Resources) -> Mask:

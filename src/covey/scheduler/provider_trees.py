@@ -1,6 +1,7 @@
 """Provider trees: which providers serve an allocation candidate together, in one tree or by sharing with it."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,67 +14,84 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 NO_PROVIDER = -1  # the parent row of a root
 
 
-@dataclass(frozen=True, slots=True)
-class ClassProviders:
-    """The providers of trees that have an inventory of one resource class, sorted by tree."""
+@dataclass(frozen=True)
+class AnchoredProviders:
+    """Providers that can serve a candidate of a tree: a row for each pair of them, sorted by tree."""
 
     provider: Rows
     tree: Rows  # its number
-    trees: int
-    one_each: bool  # every tree has exactly one
+    foreign: Mask  # the provider is in another tree, and shares with this one
+    roots: Rows  # the root of each tree
+    places: Rows  # of these rows among all
+    labels: Labels[str]  # the traits of all providers
 
-    def trees_with(self, able: Mask) -> Mask:
-        """Return the trees in which one of the providers is able."""
-        if self.one_each:
-            return able
-        mask = np.zeros(self.trees, dtype=np.bool_)
-        mask[self.tree[able]] = True
+    @cached_property
+    def traits(self) -> Labels[str]:
+        """The traits of the provider of each row."""
+        return self.labels.reordered(self.provider)
+
+    def overlaps(self, other: "AnchoredProviders") -> bool:
+        """Return whether a row is among these and the others."""
+        size = min(self.among_all.size, other.among_all.size)
+        return bool((self.among_all[:size] & other.among_all[:size]).any())
+
+    @cached_property
+    def among_all(self) -> Mask:
+        """A mask of these rows among all, up to the last of these."""
+        mask: Mask = np.bincount(self.places) > 0
         return mask
 
+    @cached_property
+    def starts(self) -> Rows:
+        """The first row of each tree, and the number of all rows."""
+        return np.searchsorted(self.tree, np.arange(self.roots.size + 1))
 
-@dataclass(frozen=True, slots=True)
-class AnchoredProviders:
-    """The providers that can serve a candidate of each tree: a row for each pair, sorted by tree."""
+    @cached_property
+    def each(self) -> int:
+        """How many rows every tree has; 0 if trees differ."""
+        number = self.provider.size // max(1, self.roots.size)
+        return number if (np.diff(self.starts) == number).all() else 0
 
-    provider: Rows
-    anchor: Rows  # the root of the tree
-    foreign: Mask  # the provider is in another tree, and shares with this one
-    starts: Rows  # the first row of each tree
-
-    roots: Rows  # the root of each tree
+    def any(self, rows: Mask) -> Mask:
+        """Return the trees that have one of the rows."""
+        if not self.each:
+            counts = np.bincount(self.tree, weights=rows, minlength=self.roots.size)
+            return counts[: self.roots.size] > 0
+        found = rows[:: self.each].copy()
+        for place in range(1, self.each):
+            found |= rows[place :: self.each]
+        return found
 
     def sums(self, values: NDArray[np.int64] | Mask) -> NDArray[np.int64]:
         """Return the sum over the rows of each tree."""
-        if not self.starts.size:
-            return np.zeros(0, dtype=np.int64)
-        running = np.cumsum(values, dtype=np.int64)  # much faster than np.add.reduceat
-        sums = np.empty(self.starts.size, dtype=np.int64)
-        before = running[self.starts[1:] - 1]
-        sums[:-1], sums[-1] = before, running[-1]
-        sums[1:] -= before
+        if not self.each:
+            running = np.zeros(self.provider.size + 1, dtype=np.int64)
+            np.cumsum(values, out=running[1:])  # much faster than np.add.reduceat
+            return np.diff(running[self.starts])
+        sums = values[:: self.each].astype(np.int64)
+        for place in range(1, self.each):
+            sums += values[place :: self.each]
         return sums
 
     def part(self, number: int) -> slice:
         """Return the rows of one tree."""
-        last = number + 1 == self.starts.size
-        return slice(self.starts.item(number), None if last else self.starts.item(number + 1))
+        return slice(self.starts.item(number), self.starts.item(number + 1))
 
-    def part_of(self, root: int) -> slice:
+    def tree_of(self, root: int) -> "AnchoredProviders":
         """Return the rows of the tree with this root; none if there is no such tree."""
         number = int(np.searchsorted(self.roots, root))
         found = number < self.roots.size and self.roots[number] == root
-        return self.part(number) if found else slice(0, 0)
+        part = self.part(number) if found else slice(0, 0)
+        roots = self.roots[number : number + 1]
+        return self._only(part, np.zeros_like(self.tree[part]), roots)
 
-    def with_inventory(self, exists: Mask) -> ClassProviders:
+    def with_inventory(self, exists: Mask) -> "AnchoredProviders":
         """Return the providers that have an inventory of a class."""
-        number = self.starts.size
-        has = exists[self.provider]
-        tree = np.repeat(np.arange(number), np.diff(self.starts, append=self.provider.size))[has]
-        return ClassProviders(self.provider[has], tree, number, np.array_equal(tree, np.arange(number)))
+        rows = np.flatnonzero(exists[self.provider])
+        return self._only(rows, self.tree[rows], self.roots)
 
-    def only(self, part: slice) -> "AnchoredProviders":
-        """Return some of the rows; `starts` and `roots` stay as they are."""
-        return replace(self, provider=self.provider[part], anchor=self.anchor[part], foreign=self.foreign[part])
+    def _only(self, rows: Rows | slice, tree: Rows, roots: Rows) -> "AnchoredProviders":
+        return AnchoredProviders(self.provider[rows], tree, self.foreign[rows], roots, self.places[rows], self.labels)
 
 
 @dataclass(frozen=True)
@@ -92,14 +110,19 @@ class ProviderTrees:
             lower = int(self.parent[lower])
         return lower == upper
 
-    def with_any(self, rows: Mask) -> Mask:
-        """Return these rows, and the roots of trees in which one of them serves."""
-        anchored = self.anchored
-        if not anchored.starts.size:
+    def with_traits(self, required: Collection[str]) -> Mask:
+        """Return the rows that have the traits, the roots of trees by any of their providers."""
+        rows, anchored = self.traits.all_of(required), self.anchored
+        if not anchored.roots.size or not required:
             return rows
-        found = rows.copy()
-        found[anchored.roots] |= anchored.sums(rows[anchored.provider]) > 0
-        return found
+        trees = np.logical_and.reduce([anchored.any(anchored.traits.any_of([trait])) for trait in required])
+        return rows | self.at_roots(trees)
+
+    def at_roots(self, of_tree: Mask) -> Mask:
+        """Return the roots of these trees."""
+        rows = np.zeros(self.root.size, dtype=np.bool_)
+        rows[self.anchored.roots] = of_tree
+        return rows
 
     @cached_property
     def standalone(self) -> Mask:
@@ -125,9 +148,9 @@ class ProviderTrees:
         anchor = np.concatenate([self.root[own], trees])
         foreign = np.arange(provider.size) >= own.size
         order = np.argsort(anchor, kind="stable")
-        provider, anchor, foreign = provider[order], anchor[order], foreign[order]
-        starts = np.flatnonzero(np.diff(anchor, prepend=NO_PROVIDER))
-        return AnchoredProviders(provider, anchor, foreign, starts, anchor[starts])
+        anchor, first = anchor[order], np.diff(anchor[order], prepend=NO_PROVIDER) != 0
+        numbers, places = np.cumsum(first) - 1, np.arange(order.size)
+        return AnchoredProviders(provider[order], numbers, foreign[order], anchor[first], places, self.traits)
 
     @cached_property
     def _shared(self) -> tuple[Rows, Rows]:

@@ -7,14 +7,16 @@ combination of providers for chosen hosts only.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from covey.model.resources import GranularGroup, Resources
 from covey.scheduler.candidates.flat import serves_alone
 from covey.scheduler.candidates.queries import CandidateQuery, RequestGroup
 from covey.scheduler.candidates.tree_counts import count_in_trees, may_serve_in_trees
-from covey.scheduler.columns import Rows, groups_of, number_combinations
+from covey.scheduler.columns import ALL, Rows, groups_of, number_combinations
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason, Sentences
 from covey.scheduler.request_spec import RequestSpec
@@ -73,40 +75,44 @@ def has_room(spec: RequestSpec, fleet: Fleet) -> Mask:
     """Return the hosts that have room for one server. In a tree, the providers with room may not combine."""
     alone = served_alone(spec, fleet)
     anchored = fleet.trees.anchored
-    if not anchored.starts.size:
+    if not anchored.roots.size:
         return alone
-    room = alone.copy()
-    room[anchored.roots] |= may_serve_in_trees(query_of(spec), fleet)
-    return room
+    return alone | fleet.trees.at_roots(may_serve_in_trees(query_of(spec), fleet))
 
 
 def count_fits(spec: RequestSpec, fleet: Fleet) -> NDArray[np.int64]:
     """Return how many servers each host has room for; in a tree, how many it has room for at most."""
     anchored = fleet.trees.anchored
-    if not spec.granular and not anchored.starts.size:
+    if not spec.granular and not anchored.roots.size:
         return fleet.inventories.count_fits(spec.amounts)
     counts = np.where(served_alone(spec, fleet), fleet.inventories.count_multiples(spec.total), 0)
-    if anchored.starts.size:
+    if anchored.roots.size:
         roots = anchored.roots
         counts[roots] = np.maximum(counts[roots], count_in_trees(query_of(spec), fleet))
     return counts
 
 
-def served_alone(spec: RequestSpec, fleet: Fleet) -> Mask:
-    """Return the hosts that serve one server without other providers."""
-    if spec.granular:
-        return serves_alone(query_of(spec), fleet)
-    alone = fleet.fits(spec.amounts)
-    required = spec.requirements.required_traits
-    if required and not spec.forced and fleet.trees.anchored.starts.size:
-        alone = alone & fleet.traits.all_of(required)  # a trait of a provider that serves nothing does not count
+def served_alone(spec: RequestSpec, fleet: Fleet, rows: Rows | slice = ALL) -> Mask:
+    """Return which of the hosts serve one server without other providers."""
+    if not spec.granular and not fleet.trees.anchored.roots.size:
+        return fleet.fits(spec.amounts)[rows]  # another constraint compares its traits
+    query = query_of(spec)
+    if query.contested or (spec.granular and spec.isolate):
+        return serves_alone(query, fleet, rows)
+    alone = fleet.fits(spec.total)[rows]
+    required = [traits for group in query.groups for traits in group.required]
+    if required:  # a trait of a provider that serves nothing does not count
+        alone = alone & fleet.traits.one_of_each(required, rows)
+    forbidden = frozenset[str]().union(*(group.forbidden for group in query.groups if spec.granular))
+    if forbidden:
+        alone = alone & ~fleet.traits.any_of(forbidden, rows)
     return alone
 
 
 def needs_providers(spec: RequestSpec, fleet: Fleet, candidates: Mask) -> bool:
     """Return whether a candidate may need several providers, or several groups, so that each server is searched."""
     anchored = fleet.trees.anchored
-    if spec.granular or not anchored.starts.size:
+    if spec.granular or not anchored.roots.size:
         return bool(spec.granular)
     if spec.count > 1:  # a host that serves one server alone may serve the next one by others
         return bool(candidates[anchored.roots].any())
@@ -116,19 +122,19 @@ def needs_providers(spec: RequestSpec, fleet: Fleet, candidates: Mask) -> bool:
 def lacks_class(fleet: Fleet, name: str, amount: int) -> Mask:
     """Return the hosts on which no provider has this amount free."""
     has, anchored = fleet.inventories.free_of(name) >= amount, fleet.trees.anchored
-    if anchored.starts.size:
+    if anchored.roots.size:
         providers = fleet.class_providers(name)
-        has[anchored.roots] = providers.trees_with(has[providers.provider])
+        has[anchored.roots] = providers.any(has[providers.provider])
     return ~has
 
 
 def largest_free(fleet: Fleet, name: str) -> NDArray[np.int64]:
     """Return the free amount of a class on each host: in a tree, that of the provider with the most."""
     free, anchored = fleet.inventories.free_of(name), fleet.trees.anchored
-    if not anchored.starts.size:
+    if not anchored.roots.size:
         return free
     most = free.copy()
-    most[anchored.roots] = np.maximum.reduceat(free[anchored.provider], anchored.starts)
+    most[anchored.roots] = np.maximum.reduceat(free[anchored.provider], anchored.starts[:-1])
     return most
 
 
@@ -137,17 +143,29 @@ def query_of(spec: RequestSpec) -> CandidateQuery:
     nothing: frozenset[str] = frozenset()
     required = nothing if spec.forced else spec.requirements.required_traits
     forbidden = nothing if spec.forced else spec.requirements.forbidden_traits
+    return _query(spec.amounts, spec.granular, required, forbidden, isolate=spec.isolate)
+
+
+@lru_cache(maxsize=1024)  # for requests of one kind, and for the parts of one decision
+def _query(
+    amounts: Resources,
+    granular: tuple[GranularGroup, ...],
+    required: frozenset[str],
+    forbidden: frozenset[str],
+    *,
+    isolate: bool,
+) -> CandidateQuery:
     common = RequestGroup(
-        resources=spec.amounts, required=tuple(frozenset({name}) for name in sorted(required)), forbidden=forbidden
+        resources=amounts, required=tuple(frozenset({name}) for name in sorted(required)), forbidden=forbidden
     )
-    granular = (
+    suffixed = (
         RequestGroup(
             group.suffix,
             group.resources,
             tuple(frozenset({name}) for name in sorted(group.required)),
             group.forbidden,
         )
-        for group in spec.granular
+        for group in granular
     )
-    groups = (common, *granular) if spec.amounts else tuple(granular)
-    return CandidateQuery(groups, isolate=spec.isolate)
+    groups = (common, *suffixed) if amounts else tuple(suffixed)
+    return CandidateQuery(groups, isolate=isolate)

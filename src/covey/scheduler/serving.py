@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from covey.model.claims import Allocations
 from covey.model.resources import Resources
-from covey.scheduler.candidates.flat import serves_alone
 from covey.scheduler.candidates.tree_kinds import kinds_of_trees
 from covey.scheduler.candidates.trees import ResourceNeed, first_choice
 from covey.scheduler.columns import Rows
@@ -50,6 +49,10 @@ class TreeSearch:
         self.findings = 0  # grows whenever `most` changes
         self._spec, self._fleet = spec, fleet
         self._kinds: Rows | None = None
+
+    def still_open(self, mask: Mask, held: NDArray[np.int64]) -> Mask:
+        """Return the rows of the mask that may serve more servers than they hold."""
+        return mask & (self.most > held) if self.findings else mask
 
     def serve(self, left: Fleet, rows: Sequence[int], held: NDArray[np.int64]) -> ServedServers:
         """Serve a server on each of the rows, which may repeat, as far as the providers allow and the budget lasts.
@@ -96,7 +99,8 @@ class TreeSearch:
             if allocations is None:
                 self.budget.left -= _STEPS_PER_FAILURE
                 break
-            more = [allocations] * min(number - len(found), _multiples(allocations, left))
+            missing = number - len(found)
+            more = [allocations] * (min(missing, _multiples(allocations, left)) if missing > 1 else 1)
             self._take(left, more)
             found += more
         if found and len(found) < number and not self.budget.spent:
@@ -152,25 +156,29 @@ class NotTogether(NamedTuple):
     unknown: Mask  # the search stopped at its limit
 
 
-def not_together(spec: RequestSpec, fleet: Fleet, among: Mask) -> NotTogether:
-    """Search all trees among these hosts for providers that serve one server: a search for each kind of tree."""
-    found = NotTogether(np.zeros_like(among), np.zeros_like(among))
-    roots, doubtful = fleet.trees.anchored.roots, among & ~served_alone(spec, fleet)
-    places = np.flatnonzero(doubtful[roots])
-    if not places.size:
-        return found
-    kinds = kinds_of_trees(query_of(spec), fleet)[places]
-    _, first, kind_of, number = np.unique(kinds, return_index=True, return_inverse=True, return_counts=True)
-    budget, serves, known = search_budget(1), np.zeros(first.size, dtype=np.bool_), np.zeros(first.size, dtype=np.bool_)
-    for kind in np.argsort(-number, kind="stable").tolist():  # the most frequent ones first
-        serves[kind] = allocations_on(spec, fleet, roots.item(places[first[kind]]), budget) is not None
-        known[kind] = serves[kind] or not budget.spent
+def not_together(spec: RequestSpec, fleet: Fleet, among: Mask) -> NotTogether | None:
+    """Search all trees among these hosts for providers that serve one server: a search for each kind of tree.
+
+    None if these hosts serve it alone.
+    """
+    trees = fleet.trees
+    if not trees.anchored.roots.size:
+        return None
+    doubtful = (among & ~served_alone(spec, fleet)).take(trees.anchored.roots)
+    if not doubtful.any():
+        return None
+    kinds = kinds_of_trees(query_of(spec), fleet)
+    number = np.bincount(kinds if doubtful.all() else kinds[doubtful], minlength=int(kinds.max()) + 1)
+    budget, never, unknown = search_budget(1), np.zeros(number.size, dtype=np.bool_), number > 0
+    for kind in np.argsort(-number, kind="stable")[: np.count_nonzero(number)].tolist():  # the most frequent ones first
+        first = int((doubtful & (kinds == kind)).argmax())
+        serves = allocations_on(spec, fleet, trees.anchored.roots.item(first), budget) is not None
+        unknown[kind] = not serves and budget.spent
+        never[kind] = not serves and not unknown[kind]
         budget.left -= _STEPS_PER_FAILURE
         if budget.spent:
             break
-    found.never[roots[places]] = (known & ~serves)[kind_of]
-    found.unknown[roots[places]] = ~known[kind_of]
-    return found
+    return NotTogether(trees.at_roots(doubtful & never.take(kinds)), trees.at_roots(doubtful & unknown.take(kinds)))
 
 
 def search_budget(count: int) -> Budget:
@@ -197,19 +205,17 @@ def _several_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget, serve
 
 
 def _allocations(fleet: Fleet, served: Iterable[tuple[int, ResourceNeed]]) -> Allocations:
-    taken: dict[int, Counter[str]] = {}
+    taken: dict[int, dict[str, int]] = {}
     for provider, need in served:
-        if need.resources:
-            taken.setdefault(int(fleet.ids[provider]), Counter()).update(need.resources)
+        for name, amount in need.resources.items():
+            amounts = taken.setdefault(fleet.ids.item(provider), {})
+            amounts[name] = amounts.get(name, 0) + amount
     return {provider: Resources(amounts) for provider, amounts in taken.items()}
 
 
 def _serves_alone_at(spec: RequestSpec, fleet: Fleet, row: int) -> bool:
     """Return `served_alone` for one row."""
-    if spec.granular:
-        return bool(serves_alone(query_of(spec), fleet, np.array([row], dtype=np.intp))[0])
-    required = frozenset[str]() if spec.forced else spec.requirements.required_traits
-    return bool(fleet.fits(spec.amounts)[row]) and required <= fleet.traits[row]
+    return bool(served_alone(spec, fleet, np.array([row], dtype=np.intp))[0])
 
 
 def _multiples(allocations: Allocations, fleet: Fleet) -> int:
@@ -225,10 +231,9 @@ def _multiples(allocations: Allocations, fleet: Fleet) -> int:
 
 def _shares(fleet: Fleet, row: int) -> bool:
     """Return whether trees compete for a provider that may serve a server on this row."""
-    anchored = fleet.trees.anchored
-    return bool(fleet.trees.shared[anchored.provider[anchored.part_of(row)]].any())
+    return bool(fleet.trees.shared[fleet.trees.anchored.tree_of(row).provider].any())
 
 
 def _size(fleet: Fleet, row: int) -> int:
     """Return how many providers may serve a server on this row."""
-    return fleet.trees.anchored.provider[fleet.trees.anchored.part_of(row)].size
+    return fleet.trees.anchored.tree_of(row).provider.size

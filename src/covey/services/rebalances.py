@@ -85,7 +85,7 @@ class Planner:
         """Return the group as the transaction sees it. No instance of Nova goes where a move failed before."""
         found = [server for server in tx.servers.by_ids(group.members) if server.host_id is not None]
         fleet = self.live.read(tx).fleet
-        held = tx.allocations.held_by([server.id for server in found]) if fleet.trees.anchored.starts.size else {}
+        held = tx.allocations.held_by([server.id for server in found]) if fleet.trees.anchored.roots.size else {}
         members = [own_member_or_fixed(self.servers, server, held.get(server.id)) for server in found]
         places = tx.group_consumers.places([group.id]).get(group.id)
         if places is not None:

@@ -20,7 +20,7 @@ def find(query: CandidateQuery, fleet: Fleet, limit: int | None = None) -> Candi
     rows = flat_rows(query, fleet)[:limit].tolist()
     candidates = flat_candidates(query, fleet, rows)
     used = set(rows)
-    if fleet.trees.anchored.starts.size and (limit is None or len(candidates) < limit):
+    if fleet.trees.anchored.roots.size and (limit is None or len(candidates) < limit):
         left = None if limit is None else limit - len(candidates)
         others, drawn_on = _in_trees(query, fleet, left)
         candidates += others

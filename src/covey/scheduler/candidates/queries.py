@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 UNSUFFIXED = ""  # the request group whose resources may come from several providers
 
@@ -28,7 +29,7 @@ class RequestGroup:
         return self.forbidden.union(*self.required)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CandidateQuery:
     """A whole query. Unless it is `nested`, a candidate uses at most one provider of a tree."""
 
@@ -39,7 +40,7 @@ class CandidateQuery:
     same_subtrees: tuple[frozenset[str], ...] = ()
     nested: bool = True
 
-    @property
+    @cached_property
     def amounts(self) -> Mapping[str, int]:
         """The amount of each resource class over all groups."""
         total: Counter[str] = Counter()
@@ -47,7 +48,7 @@ class CandidateQuery:
             total.update(group.resources)
         return total
 
-    @property
+    @cached_property
     def contested(self) -> frozenset[str]:
         """The classes that several groups request, so that one provider may serve several of them."""
         times = Counter(name for group in self.groups for name in group.resources)

@@ -1,7 +1,7 @@
 """Candidates that combine several providers of one tree, and the providers that share with it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,6 @@ from covey.scheduler.candidates.flat import (
 )
 from covey.scheduler.candidates.queries import UNSUFFIXED, CandidateQuery, RequestGroup
 from covey.scheduler.candidates.results import Candidate
-from covey.scheduler.columns import ALL
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.max_flow import Budget
 from covey.scheduler.provider_trees import AnchoredProviders
@@ -32,7 +31,14 @@ class ResourceNeed:
 
     suffix: str
     resources: Mapping[str, int]
-    allowed: Mask  # a row for each row of AnchoredProviders
+    providers: AnchoredProviders  # those that may have the resources
+    allowed: Mask  # which of them meet the need
+
+    def among_all(self, anchored: AnchoredProviders) -> "ResourceNeed":
+        """Return the same need with all providers."""
+        allowed = np.zeros(anchored.provider.size, dtype=np.bool_)
+        allowed[self.providers.places] = self.allowed
+        return replace(self, providers=anchored, allowed=allowed)
 
 
 def tree_choices(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Iterator[Choice]:
@@ -40,7 +46,7 @@ def tree_choices(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNe
     checks = _checks(query, fleet, needs)
     seen: set[Choice] = set()  # sharing providers can form the same candidate for several trees
     for number in np.flatnonzero(searchable_trees(query, fleet, needs)).tolist():
-        for choice in _choices_in_tree(number, fleet, needs, checks):
+        for choice in _choices_in_tree(number, needs, checks):
             if choice not in seen:
                 seen.add(choice)
                 yield choice
@@ -53,11 +59,10 @@ def first_choice(
 
     None if there is none, or if the budget ends the search.
     """
-    part = fleet.trees.anchored.part_of(root)
-    needs = needs_of(query, fleet, part)
+    tree = fleet.trees.anchored.tree_of(root)
+    needs = needs_of(query, fleet, tree)
     needs.sort(key=lambda need: 0 if need.suffix == UNSUFFIXED else 1 + int(need.allowed.sum()))  # the hardest first
-    here = fleet.trees.anchored.provider[part]
-    options = [here[need.allowed].tolist() for need in needs]
+    options = [tree.provider[need.allowed].tolist() for need in needs]
     checks = _checks(query, fleet, needs)
     if servers > 1:
         options, checks, needs = options * servers, _checks_of_many(fleet, needs, checks, servers), needs * servers
@@ -65,29 +70,39 @@ def first_choice(
     return None if choice is None else (choice, needs)
 
 
-def _choices_in_tree(
-    number: int, fleet: Fleet, needs: Sequence[ResourceNeed], checks: Sequence[Sequence[Check]]
-) -> Iterator[Choice]:
-    part = fleet.trees.anchored.part(number)
-    here = fleet.trees.anchored.provider[part]
-    return _combine([here[need.allowed[part]].tolist() for need in needs], checks)
+def _choices_in_tree(number: int, needs: Sequence[ResourceNeed], checks: Sequence[Sequence[Check]]) -> Iterator[Choice]:
+    parts = [(need, need.providers.part(number)) for need in needs]
+    options = [need.providers.provider[part][need.allowed[part]].tolist() for need, part in parts]
+    return _combine(options, checks)
 
 
-def needs_of(query: CandidateQuery, fleet: Fleet, part: slice = ALL) -> list[ResourceNeed]:
-    """Return the needs of a query, those of the unsuffixed group first, for a part of AnchoredProviders."""
-    anchored = fleet.trees.anchored.only(part)
-    root = eligible_roots(query, fleet, anchored.anchor)
+def needs_of(query: CandidateQuery, fleet: Fleet, tree: AnchoredProviders | None = None) -> list[ResourceNeed]:
+    """Return the needs of a query, those of the unsuffixed group first, for the providers of one tree or of all."""
     needs: list[ResourceNeed] = []
     for group in sorted(query.groups, key=lambda group: group.suffix != UNSUFFIXED):
         if group.suffix != UNSUFFIXED:
-            allowed = satisfies_group(group, fleet, anchored.provider) & root
-            needs.append(ResourceNeed(group.suffix, group.resources, allowed))
+            providers = tree or _fewest_providers(group, fleet)
+            allowed = satisfies_group(group, fleet, providers.provider)
+            needs.append(ResourceNeed(group.suffix, group.resources, providers, allowed))
             continue
-        helps = _may_serve(group, fleet, anchored) & root
         for name, amount in group.resources.items():
-            allowed = helps & can_allocate(fleet, name, amount, anchored.provider)
-            needs.append(ResourceNeed(UNSUFFIXED, {name: amount}, allowed))
+            providers = tree or fleet.class_providers(name)
+            allowed = can_allocate(fleet, name, amount, providers.provider)
+            needs.append(ResourceNeed(UNSUFFIXED, {name: amount}, providers, allowed))
+        _keep_helpful(group, fleet, needs)
+    if query.root_required or query.root_forbidden:
+        eligible = eligible_roots(query, fleet)
+        for need in needs:
+            need.allowed[:] &= eligible[need.providers.roots][need.providers.tree]
     return needs
+
+
+def by_providers(needs: Iterable[ResourceNeed]) -> list[tuple[AnchoredProviders, list[ResourceNeed]]]:
+    """Return the needs that have the same providers together."""
+    groups: dict[int, tuple[AnchoredProviders, list[ResourceNeed]]] = {}
+    for need in needs:
+        groups.setdefault(id(need.providers), (need.providers, []))[1].append(need)
+    return [*groups.values()]
 
 
 def candidate(choice: Choice, needs: Sequence[ResourceNeed], fleet: Fleet) -> Candidate:
@@ -108,38 +123,52 @@ def serving_rows(choice: Choice, needs: Sequence[ResourceNeed]) -> set[int]:
     return {row for row, need in zip(choice, needs, strict=False) if need.resources}
 
 
-def _may_serve(group: RequestGroup, fleet: Fleet, anchored: AnchoredProviders) -> Mask:
-    """Return the rows that may serve part of the unsuffixed group. A root's aggregates hold for its whole tree."""
-    allowed = ~fleet.traits.any_of(group.forbidden, anchored.provider)
-    if group.member_of:
-        inside = fleet.member_of.one_of_each(group.member_of)
-        allowed &= inside[anchored.provider] | (inside[anchored.anchor] & ~anchored.foreign)
-    if group.not_member_of:
-        outside = ~fleet.member_of.any_of(group.not_member_of)
-        allowed &= outside[anchored.provider] & outside[anchored.anchor]
-    if group.in_tree is not None:
-        allowed &= in_tree_of(fleet, group.in_tree)[anchored.provider] & ~anchored.foreign
-    return allowed
+def _fewest_providers(group: RequestGroup, fleet: Fleet) -> AnchoredProviders:
+    """Return providers, all that may serve a suffixed group among them."""
+    found = [fleet.class_providers(name) for name in group.resources]
+    return min(found, key=lambda each: each.provider.size, default=fleet.trees.anchored)
+
+
+def _keep_helpful(group: RequestGroup, fleet: Fleet, needs: Sequence[ResourceNeed]) -> None:
+    """Allow no rows that may not serve part of the unsuffixed group. A root's aggregates hold for its whole tree."""
+    if not (group.forbidden or group.member_of or group.not_member_of or group.in_tree):
+        return
+    for rows, same in by_providers(needs):
+        allowed, anchor = np.ones(rows.provider.size, dtype=np.bool_), rows.roots[rows.tree]
+        if group.forbidden:
+            allowed &= ~fleet.traits.any_of(group.forbidden, rows.provider)
+        if group.member_of:
+            inside = fleet.member_of.one_of_each(group.member_of)
+            allowed &= inside[rows.provider] | (inside[anchor] & ~rows.foreign)
+        if group.not_member_of:
+            outside = ~fleet.member_of.any_of(group.not_member_of)
+            allowed &= outside[rows.provider] & outside[anchor]
+        if group.in_tree is not None:
+            allowed &= in_tree_of(fleet, group.in_tree)[rows.provider] & ~rows.foreign
+        for need in same:
+            need.allowed[:] &= allowed
 
 
 def searchable_trees(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
     """Return the trees in which each need and each required trait has a provider: the only ones to search."""
     allowed = trees_with_traits(query, fleet, needs)
     for need in needs:
-        allowed &= fleet.trees.anchored.sums(need.allowed) > 0
+        allowed &= need.providers.any(need.allowed)
     return allowed
 
 
 def trees_with_traits(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
     """Return the trees in which each required trait of the unsuffixed group has a provider that may serve."""
     anchored = fleet.trees.anchored
-    allowed = np.ones(anchored.starts.size, dtype=np.bool_)
-    helps = [need.allowed for need in needs if need.suffix == UNSUFFIXED]
-    for group in query.groups:
-        if group.suffix == UNSUFFIXED and helps:
-            for traits in group.required:
-                has = np.logical_or.reduce(helps) & fleet.traits.any_of(traits, anchored.provider)
-                allowed &= anchored.sums(has) > 0
+    allowed = np.ones(anchored.roots.size, dtype=np.bool_)
+    common = [need for need in needs if need.suffix == UNSUFFIXED]
+    required = [traits for group in query.groups if group.suffix == UNSUFFIXED for traits in group.required]
+    if not common or not required:
+        return allowed
+    helps = [(rows, np.logical_or.reduce([need.allowed for need in same])) for rows, same in by_providers(common)]
+    for traits in required:
+        found = [rows.any(able & rows.traits.any_of(traits)) for rows, able in helps]
+        allowed &= np.logical_or.reduce(found)
     return allowed
 
 

@@ -1,6 +1,5 @@
 """Constraints that hold until the fleet's structure changes: host state, names, zones, aggregates and traits."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,10 +130,11 @@ class Traits:
         required, forbidden = spec.requirements.required_traits, spec.requirements.forbidden_traits
         if not required and not forbidden:
             return None
-        return _has_traits(required, fleet) & ~fleet.traits.any_of(forbidden)
+        mask = fleet.trees.with_traits(required)
+        return mask & ~fleet.traits.any_of(forbidden) if forbidden else mask
 
     def reasons(self, spec: RequestSpec, fleet: Fleet, rejected: Mask) -> list[Reason]:
-        lacks = rejected & ~_has_traits(spec.requirements.required_traits, fleet)
+        lacks = rejected & ~fleet.trees.with_traits(spec.requirements.required_traits)
         return [
             Reason(lacks, "lacks a required trait", "lack a required trait"),
             Reason(rejected & ~lacks, "has a forbidden trait", "have a forbidden trait"),
@@ -142,19 +142,11 @@ class Traits:
 
     def explain_hosts(self, spec: RequestSpec, fleet: Fleet, rows: Rows) -> Sentences:
         required, forbidden = spec.requirements.required_traits, spec.requirements.forbidden_traits
-        has = fleet.traits.any_of(forbidden, rows) & _has_traits(required, fleet)[rows]
+        has = fleet.traits.any_of(forbidden, rows) & fleet.trees.with_traits(required)[rows]
         for traits, same in fleet.traits.groups(rows[has]):
             yield same, f"it has the forbidden trait {', '.join(sorted(forbidden & traits))}"
         rows = rows[~has]
-        lacks = [~_has_traits([trait], fleet)[rows] for trait in sorted(required)]
+        lacks = [~fleet.trees.with_traits([trait])[rows] for trait in sorted(required)]
         for _, places in groups_of(number_combinations(lacks, rows.size), np.arange(rows.size)):
             missing = (trait for trait, column in zip(sorted(required), lacks, strict=True) if column[places[0]])
             yield rows[places], f"it lacks the required trait {', '.join(missing)}"
-
-
-def _has_traits(required: Iterable[str], fleet: Fleet) -> Mask:
-    """Return the hosts that have the traits, themselves or by a provider of their tree."""
-    mask = np.ones(len(fleet), dtype=np.bool_)
-    for trait in required:
-        mask &= fleet.trees.with_any(fleet.traits.any_of([trait]))
-    return mask

@@ -86,7 +86,7 @@ def _gathering_hosts(problem: Problem, most: NDArray[np.int64]) -> Sequence[int]
 def _free(problem: Problem) -> NDArray[np.int64]:
     """Return the free amounts of each host: a line for each class; in a tree, of all its providers together."""
     free, anchored = problem.fleet.free.copy(), problem.fleet.trees.anchored
-    if anchored.starts.size:
+    if anchored.roots.size:
         for line in free:
             line[anchored.roots] = anchored.sums(np.maximum(line[anchored.provider], 0))
     return free
