@@ -56,7 +56,7 @@ class Mover(Protocol):
         *,
         cold: bool = False,
     ) -> None:
-        """Begin a move: a live one if the server runs, unless it is to be a cold one. It goes on after this call.
+        """Begin a move: a live one if the server runs, unless `cold` is set. It continues after this call.
 
         The members of its group on the `leaving` hosts leave them as well. Raises NoValidHost, Conflict, Invalid,
         NotFound, and Busy if the move may be possible in a moment.

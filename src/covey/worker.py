@@ -126,7 +126,7 @@ class Worker:
             if len(jobs) == 1:
                 self._fail(jobs, _UNEXPECTED)
             else:
-                for job in jobs:  # one of them crashes; the others go on
+                for job in jobs:  # one of them crashes; the others continue
                     self._attempt(run, [job])
 
     def _fail(self, jobs: Sequence[Job], error: str) -> None:

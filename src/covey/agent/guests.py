@@ -18,7 +18,7 @@ class GuestFlavor:
 
 @dataclass(frozen=True, slots=True)
 class GuestImage:
-    """The image that a guest boots. One without data, or that is deleted by now, has no size and no checksum."""
+    """The image that a guest boots. An image without data, or a deleted one, has no size and no checksum."""
 
     id: str
     size: int | None = None  # bytes

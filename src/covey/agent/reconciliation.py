@@ -94,7 +94,7 @@ def repairs(
 
 
 def removals(observed: Sequence[ObservedGuest], places: Mapping[str, str], *, shares_disks: bool) -> list[Repair]:
-    """Return what removes guests that do not belong here. One that the service does not know is left alone."""
+    """Return what removes guests that do not belong here. Guests that the service does not know stay."""
     known = [guest for guest in observed if places.get(guest.id, "unknown") != "unknown"]
     found = (_orphan(guest, places[guest.id], shares_disks=shares_disks) for guest in known)
     return [repair for repair in found if repair is not None]

@@ -30,7 +30,7 @@ class Reports:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, call: Call, taken_at: float) -> bool:
-        """Renew the lease of a call while it runs. Return False if another epoch has the call by now."""
+        """Renew the lease of a call while it runs. Return False if the call has another epoch."""
         if time.monotonic() - taken_at > self.lease_s() / 3 and not self._deliver(call, "running"):
             return False
         with self._lock:
@@ -39,7 +39,7 @@ class Reports:
         return True
 
     def end(self, call: Call, *, result: str | None = None, error: str | None = None) -> None:
-        """Report the outcome, as often as it takes. The service drops that of an old epoch."""
+        """Report the outcome until the service answers. The service drops that of an old epoch."""
         self.abandon(call)
         self._deliver(call, "done" if error is None else "failed", result=result, error=error)
 
@@ -65,7 +65,7 @@ class Reports:
     def _renew(self, call: Call) -> None:
         try:
             abort = self.service.report(call, "running", progress=self._progress(call))
-        except Conflict:  # the operation goes on; its outcome is dropped
+        except Conflict:  # the operation continues; its outcome is dropped
             self.abandon(call)
         except (ServiceUnavailable, UnknownHost, Refused) as error:
             log.warning("call.not_renewed", call=call.id, server=call.server, reason=str(error))

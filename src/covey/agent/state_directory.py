@@ -18,7 +18,7 @@ class AlreadyRunning(Exception):
 
 
 def boot_time_s() -> float:
-    """Return the seconds since the host's boot. It never jumps, and goes on while the host is suspended."""
+    """Return the seconds since the host's boot. It never jumps, and also counts while the host is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

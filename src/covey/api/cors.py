@@ -64,7 +64,7 @@ class Cors:
             resp.append_header("Vary", "Origin")
 
     def _answer_preflight(self, req: Request, resp: falcon.Response) -> None:
-        """Browsers send OPTIONS without credentials, so a preflight is 200 whatever the API itself would answer."""
+        """Browsers send OPTIONS without credentials, so a preflight is always 200."""
         if not HTTPStatus.OK <= resp.status_code < HTTPStatus.MULTIPLE_CHOICES:
             resp.status, resp.text = HTTPStatus.OK, ""
             resp.delete_header("WWW-Authenticate")

@@ -51,7 +51,7 @@ _GIB = 1 << 30
     "--self-fencing-s",
     type=click.FloatRange(1),
     metavar="SECONDS",
-    help="Stop all guests after so long without contact.",
+    help="Stop all guests after this time without contact.",
 )
 @click.option("--reserved-vcpus", type=click.IntRange(0), help="VCPUs that servers do not get.  [default: 0]")
 @click.option("--reserved-memory-mb", type=click.IntRange(0), help="Memory that servers do not get.  [default: 512]")

@@ -19,7 +19,7 @@ _LAST_DELAY_S = 2.0
 
 
 class PersistentServer(MPServer):
-    """Granian, which gives up when a process dies twice within seconds. This server waits a little, and goes on."""
+    """Granian ends when a process dies twice within seconds. This server waits a little, and continues."""
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- Granian's own
         super().__init__(*args, **options)

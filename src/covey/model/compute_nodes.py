@@ -7,7 +7,7 @@ from covey.model.ids import HostId
 
 @dataclass(frozen=True, slots=True)
 class ComputeNode:
-    """A root resource provider with the state of its compute service, as far as the mirror of Nova knows it."""
+    """A root resource provider with the state of its compute service, if the mirror of Nova has it."""
 
     id: HostId  # of the resource provider: hosts of members have such ids as well
     uuid: str

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 MAX_INT = 2147483647  # the largest amount that the Placement API accepts
-MAX_CAPACITY = 2**62  # keeps capacity within a signed 64-bit integer, whatever the allocation ratio
+MAX_CAPACITY = 2**62  # keeps capacity within a signed 64-bit integer, for any allocation ratio
 
 
 @dataclass(frozen=True, slots=True)

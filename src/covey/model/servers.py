@@ -135,7 +135,7 @@ class PlacementRequest:
 
 @dataclass(frozen=True, slots=True)
 class HostRequirements:
-    """What a server requires of any host, whatever the host's use and the server's group."""
+    """What a server requires of any host, independent of the host's use and the server's group."""
 
     project_id: ProjectId | None = None
     zone: str | None = None

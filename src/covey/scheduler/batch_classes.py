@@ -47,7 +47,7 @@ class HostClasses:
     def bounds(self, count: int) -> Amounts:
         """Return for each home how many of `count` servers fit at most.
 
-        With one chain as many do fit, in whatever order they are placed: limits on nested sets form a laminar matroid,
+        With one chain as many do fit, in any order: limits on nested sets form a laminar matroid,
         in which every placement that cannot grow is a largest one. Crossing chains may admit fewer.
         """
         by_chain = [_admitted(self.room, self.home, chain) for chain in self.chains or [[]]]

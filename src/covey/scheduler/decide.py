@@ -27,7 +27,7 @@ class Decision:
     """The chosen hosts, one for each server, and the seed that leads to the same choice again."""
 
     chosen: tuple[HostId, ...]  # empty when fewer servers fit than the minimum
-    fitting: tuple[HostId, ...]  # the same, whatever the minimum
+    fitting: tuple[HostId, ...]  # the same, without regard to the minimum
     candidates: int  # hosts that admit the first server
     seed: int
     proved: bool = True  # no more servers fit, up to the count; False if the search stopped at its limit

@@ -20,7 +20,7 @@ class DrainCandidate:
     server: Member
     group: GroupId | None = None
     destination: HostId | None = None  # of a move in progress
-    obstacle: str | None = None  # why it can't move now, whatever the hosts
+    obstacle: str | None = None  # why it can't move to any host now
     waits: bool = False  # the obstacle ends without an operator: a task in progress
 
     @property

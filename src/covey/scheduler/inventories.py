@@ -133,7 +133,7 @@ class Inventories:
         return most if allowed is None else np.where(allowed, most, 0)
 
     def count_multiples(self, amounts: Resources) -> NDArray[np.int64]:
-        """Return how many times each row has these amounts, whatever allocation sizes it allows."""
+        """Return how many times each row has these amounts, for any allocation sizes."""
         most = np.full(self.weight.size, UNLIMITED, dtype=np.int64)
         for name, amount in amounts.items():
             np.minimum(most, np.maximum(self.free_of(name), 0) // amount, out=most)
@@ -161,7 +161,7 @@ class Inventories:
         return weight_of_own
 
     def equal(self, row: int, record: ProviderRecord) -> bool:
-        """Return whether a row has the inventories of a record, whatever their use."""
+        """Return whether a row has the inventories of a record; use is not compared."""
         has = {name for name, line in self.classes.items() if row < self.weight.size and self.exists[line, row]}
         return has == record.inventories.keys() and all(
             self.capacity[self.classes[name], row] == max(each.capacity, -1)

@@ -68,7 +68,7 @@ class Builds:
         self.start(waiting)
 
     def start(self, claimed: Sequence[tuple[Job, Server]]) -> None:
-        """Spawn claimed servers. A server that has moved on since is left alone."""
+        """Spawn claimed servers. A server whose state has changed since stays unchanged."""
         started, failed, postponed = [], [], []
         for (job, server), outcome in zip(claimed, self._spawn_all(claimed), strict=True):
             if outcome is None:

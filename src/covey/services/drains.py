@@ -132,7 +132,7 @@ class DrainPlanner:
     ) -> tuple[list[PlannedMove], list[BlockedServer]]:
         """Return the moves, and what stays. Planning holds no request slot and no transaction.
 
-        With `most`, return up to that number of moves that can begin at once, and what stays as far as it was decided.
+        With `most`, return up to that number of moves that can begin at once, and the servers found blocked.
         """
         moves, stays = list[PlannedMove](), list[BlockedServer]()
         with self.request_slots.computing():
@@ -148,7 +148,7 @@ class DrainPlanner:
     def _outcomes(
         self, snapshot: DrainSnapshot, candidates: Sequence[DrainCandidate], *, at_once: bool
     ) -> Iterator[PlannedMove | BlockedServer]:
-        """Yield what becomes of each server. Covey's own and Nova's are planned apart: they share no host."""
+        """Yield the move of each server, or why it stays. Covey's own and Nova's share no host: two plans."""
         nodes = snapshot.nova.nodes if snapshot.nova is not None else {}
         own = [candidate for candidate in candidates if candidate.server.host not in nodes]
         hosts, groups, seed = snapshot.hosts, snapshot.groups, self.new_seed()

@@ -77,7 +77,7 @@ class NovaPlan:
         return DrainCandidate(member, instance.group, obstacle=self.obstacle(instance), waits=waits)
 
     def obstacle(self, instance: NovaInstance) -> str | None:
-        """Return why an instance can't move now, whatever the hosts; None if it can."""
+        """Return why an instance can't move to any host now; None if it can."""
         server, hosts = instance.server, self._hosts(instance)
         if server is None or server.locked:
             return _UNKNOWN if server is None else "It is locked."

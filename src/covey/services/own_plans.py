@@ -61,7 +61,7 @@ def _fixed(server: Server, host: HostId) -> Member:
 
 
 def obstacle_of(server: Server) -> str | None:
-    """Return why a drain can't move a server, whatever the hosts; None if it can."""
+    """Return why a server can't move to any host; None if it can."""
     if is_movable(server):
         return None
     if server.details.locked:

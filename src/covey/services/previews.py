@@ -135,7 +135,7 @@ class Previews:
     ) -> tuple[Sequence[HostId], bool, str | None]:
         """Return the same for a tenant who sees no numbers of hosts: no count exceeds the headroom.
 
-        So the scheduler is asked for all that the quota leaves, whatever was requested, and the result is rounded.
+        So the scheduler decides about all servers that the quota leaves, and the result is rounded.
         """
         shown, reason = min(requested, left), None if requested <= left else _QUOTA.format(left)
         if not shown:

@@ -181,7 +181,7 @@ class Servers:
             tx.work.add(JobKind.DESTROY, found.id)
 
     def requirements_for(self, project: ProjectId, flavor: Flavor, request: PlacementRequest) -> HostRequirements:
-        """Return what a server requires of any host, whatever the host's use and the server's group."""
+        """Return what a server requires of any host, independent of the host's use and the server's group."""
         only: frozenset[HostId] | None = frozenset(request.hosts) if request.hosts else None
         if request.same_host:
             near = self._hosts_of(request.same_host, project)

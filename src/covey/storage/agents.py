@@ -62,7 +62,7 @@ class Agents:
         return next(iter(self._find(hosts.c.name == name)), None)
 
     def by_host_id(self, host: HostId, *, lock: bool = False) -> Agent | None:
-        """Return the agent of a host; `lock` locks its row. Who changes its state begins a change of topology first."""
+        """Return the agent of a host; `lock` locks its row, for a caller that has begun a change of topology."""
         if lock:
             row = select(agents.c.host_id).where(agents.c.host_id == host)
             self._connection.execute(row.with_for_update(key_share=True))

@@ -171,7 +171,7 @@ class Allocations:
             for request in sorted(requests, key=lambda request: request.consumer):
                 execute(self._connection, _ENSURE, request.consumer, request.project_id, request.user_id, request.kind)
         found = self.find_consumers([request.consumer for request in requests], lock=True)
-        if len(found) < len(requests):  # one existed at the insert and is deleted by now
+        if len(found) < len(requests):  # one existed at the insert and is deleted since
             raise TransactionConflict("A consumer was deleted at the same time. Read it again and retry.")
         return found
 

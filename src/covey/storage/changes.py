@@ -11,7 +11,7 @@ another zone. Otherwise each could wait for the other.
 
 On PostgreSQL the order of a sequence is not the order of commits, so a reader that asks for rows above its newest one
 loses rows. It compares snapshots instead: a row is new if its transaction was in progress, or had not begun, when the
-reader last looked. Each row is read once, whatever other transactions are open.
+reader last looked. Each row is read once, also while old transactions are open.
 """
 
 from collections.abc import Iterable, Sequence

@@ -49,7 +49,7 @@ _CHUNK = 1_000  # providers between two calls of the progress
 
 
 class LedgerCopies:
-    """The ledger as one value: a few statements, whatever its size."""
+    """The ledger as one value: a few statements, for any size."""
 
     def __init__(self, connection: sa.Connection, topology: Topology) -> None:
         self._connection = connection

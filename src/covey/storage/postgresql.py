@@ -27,7 +27,7 @@ class TimedConnection(psycopg.Connection[Any]):
     answer_timeout_s: float = math.inf
 
     def wait(self, gen: PQGen[R], interval: float = _INTERVAL_S, timeout: float | None = None) -> R:
-        """Return what the server answers. Raises OperationalError, and closes, after the time that is left."""
+        """Return the response of the server. Closes, and raises OperationalError, after the remaining time."""
         try:
             return super().wait(gen, interval, _PROMPT_S if timeout is None else timeout)
         except _WaitTimeout:
@@ -63,7 +63,7 @@ class PatientPool(QueuePool):
 
 
 def connect(*args: Any, **parameters: Any) -> TimedConnection:  # noqa: ANN401 -- the driver's own
-    """Connect without a request slot, in the time that is left. Raises OperationalError."""
+    """Connect without a request slot, in the remaining time. Raises OperationalError."""
     left_s = time_left()
     if left_s <= 0:
         raise psycopg.OperationalError("no time is left to connect")

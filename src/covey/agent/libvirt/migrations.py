@@ -1,7 +1,7 @@
 """Moves of a guest to another host, live and cold, with shared and with local disks.
 
-The source carries all steps out and looks at both hosts first. A repeated move goes on where the last one ended: the
-libvirt of the source carries a live migration on when the agent dies.
+The source carries out all steps, and checks both hosts first. A repeated move continues where the last one ended: the
+libvirt of the source continues a live migration when the agent dies.
 """
 
 import time
@@ -175,7 +175,7 @@ class Migrations:
             return False
 
     def _arrived(self, other: libvirt.virConnect, server: str) -> libvirt.virDomain | None:
-        """Return the domain on the other host, once it runs there or does not: what half arrived is about to end."""
+        """Return the domain on the other host, once it has arrived or ended."""
         deadline = time.monotonic() + self._settings.start_timeout_s
         while (there := find(other, server)) is not None and power_of(there) == "starting":
             if time.monotonic() > deadline:
@@ -277,6 +277,6 @@ def _is_marked(here: libvirt.virDomain, address: str) -> bool:
 
 
 def _resume(here: libvirt.virDomain) -> None:
-    """Let a guest go on that an interrupted migration has left paused. The caller knows that it does not run there."""
+    """Resume a guest that an interrupted migration has left paused. The caller knows that it does not run there."""
     if tuple(here.state()) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION):
         here.resume()

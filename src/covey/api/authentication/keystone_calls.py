@@ -18,7 +18,7 @@ _LONG_S = 60.0
 
 
 class PatientSession(Session):
-    """A session whose requests take no more than half of the time that is left: one may be repeated once."""
+    """A session whose requests take no more than half of the remaining time: one may be repeated once."""
 
     def request(self, url: str, method: str, **options: Any) -> Response:  # type: ignore[override]  # noqa: ANN401 -- its own
         most_s = CALL_S if self.timeout is None else self.timeout

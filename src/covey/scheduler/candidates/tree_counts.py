@@ -41,7 +41,7 @@ def count_in_trees(query: CandidateQuery, fleet: Fleet) -> Amounts:
 
 
 def may_serve_in_trees(query: CandidateQuery, fleet: Fleet) -> Mask:
-    """Return the trees that serve a server as far as `count_in_trees` tells."""
+    """Return the trees for which `count_in_trees` is at least one."""
     if query.contested or query.isolate:
         return count_in_trees(query, fleet) > 0
     return searchable_trees(query, fleet, needs_of(query, fleet))

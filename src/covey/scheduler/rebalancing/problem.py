@@ -44,7 +44,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class MemberClass:
-    """Members of one size and one set of requirements, and the hosts that admit them, whatever their use."""
+    """Members of one size and one set of requirements, and the hosts that admit them, without regard to use."""
 
     request: RequestSpec  # for one member, without the group
     mask: Mask

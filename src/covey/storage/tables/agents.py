@@ -29,7 +29,7 @@ agents = sa.Table(
     sa.Column("registered_at", sa.DateTime, nullable=False),
 )
 
-# Calls of the driver. A call ends with its job: whatever removes the job's row removes the call.
+# Calls of the driver. A call ends with its job: a deleted job deletes its calls.
 agent_calls = sa.Table(
     "agent_calls",
     metadata,

@@ -133,7 +133,7 @@ class Executor:
         return handler.start(context)
 
     def _record(self, job: Job, outcome: Outcome) -> None:
-        """Store the outcome, unless another worker has claimed the job by now."""
+        """Store the outcome, unless another worker has claimed the job."""
         with self.store.write() as tx:
             cluster, action = lock_action(tx, job.subject_id)
             if not tx.work.lock_lease(job):
