@@ -1,9 +1,9 @@
 """Mirrors what only Nova knows: compute nodes, aggregates, flavors, instances and server groups.
 
 `covey sync nova` calls it directly, so no access rules apply. A run writes what differs, in one transaction: a run that
-fails leaves the last complete state, and the next one repairs what was missed. An object whose name Covey has for one of
-its own is left out until the clash ends, and `covey status` names both. The first run reads everything.
-Later ones read the servers that changed, until the next complete reading.
+fails leaves the last complete state, and the next one repairs what was missed. An object whose name Covey has for one
+of its own is left out until the clash ends, and `covey status` names both. The first run reads everything. Later ones
+read the servers that changed, until the next complete reading.
 """
 
 from collections.abc import Mapping
