@@ -139,11 +139,11 @@ def site(
 
 def test_another_worker_continues_after_a_kill(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     with postgresql_server.fresh() as database, site(tmp_path, database, IDLE, IDLE) as (here, _):
-        with worker(tmp_path, database, VARIABLES) as deletion_requested:
+        with worker(tmp_path, database, VARIABLES) as killed_worker:
             here.create_crowded_group()
             here.start_and_wait()
-            os.kill(deletion_requested.pid, signal.SIGKILL)
-            deletion_requested.wait()
+            os.kill(killed_worker.pid, signal.SIGKILL)
+            killed_worker.wait()
         assert here.rebalance()["status"] == "running"
         with worker(tmp_path, database, VARIABLES):
             assert here.wait_for("done")["moves_done"] == MOVES
@@ -151,10 +151,10 @@ def test_another_worker_continues_after_a_kill(tmp_path: Path, postgresql_server
 
 
 def test_worker_continues_after_a_serving_process_is_killed(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
-    with postgresql_server.fresh() as database, site(tmp_path, database, VARIABLES, IDLE) as (here, deletion_requested):
+    with postgresql_server.fresh() as database, site(tmp_path, database, VARIABLES, IDLE) as (here, killed_process):
         here.create_crowded_group()
         here.start_and_wait()
-        deletion_requested.kill()
+        killed_process.kill()
         assert here.rebalance()["status"] == "running"
         with worker(tmp_path, database, VARIABLES):
             assert here.wait_for("done")["moves_done"] == MOVES
