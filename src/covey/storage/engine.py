@@ -195,7 +195,7 @@ def _postgresql(url: URL, pool_size: int, limits: TimeLimits) -> sa.Engine:
     reachable = {"connect_timeout": limits.connect_s, "tcp_user_timeout": 1000 * limits.connect_s}
     engine = sa.create_engine(
         url,
-        poolclass=postgresql.PatientPool,
+        poolclass=postgresql.SlotReleasingPool,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=limits.pool_s,

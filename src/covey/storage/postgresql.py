@@ -52,7 +52,7 @@ def _resumed(gen: PQGen[R]) -> PQGen[R]:
         return result
 
 
-class PatientPool(QueuePool):
+class SlotReleasingPool(QueuePool):
     """A connection pool in which a request waits for a connection without its slot."""
 
     def _do_get(self) -> ConnectionPoolEntry:

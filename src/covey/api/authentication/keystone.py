@@ -12,7 +12,7 @@ from keystonemiddleware.auth_token import AuthProtocol
 from keystonemiddleware.opts import list_auth_token_opts
 from oslo_config import cfg
 
-from covey.api.authentication.keystone_calls import CALL_S, KeystoneCalls, PatientLock, PatientSession
+from covey.api.authentication.keystone_calls import CALL_S, DeadlineLock, DeadlineSession, KeystoneCalls
 from covey.model.access import Actor
 from covey.model.errors import Invalid, Unauthorized, Unavailable
 from covey.model.ids import ProjectId, UserId
@@ -45,7 +45,7 @@ class KeystoneAuth:
         conf.set_default("http_connect_timeout", CALL_S, _GROUP)
         conf.set_default("http_request_max_retries", 1, _GROUP)
         try:
-            self._middleware = _PatientMiddleware(conf, self._calls)
+            self._middleware = _DeadlineMiddleware(conf, self._calls)
         except AuthPluginException as error:
             raise Invalid(f"{_NEEDS} {error}") from error
         options = conf.keystone_authtoken
@@ -95,7 +95,7 @@ class KeystoneAuth:
     def _assigned_roles(self, user: str, project: str) -> frozenset[str]:
         options = self._conf.keystone_authtoken
         verify = False if options.insecure else options.cafile or True
-        session = PatientSession(loading.load_auth_from_conf_options(self._conf, _GROUP), verify=verify)
+        session = DeadlineSession(loading.load_auth_from_conf_options(self._conf, _GROUP), verify=verify)
         keystone = Adapter(session, interface=cast("str", AUTH_INTERFACE), version="3")
         if not keystone.get(f"/users/{user}").json()["user"]["enabled"]:
             return frozenset()
@@ -104,7 +104,7 @@ class KeystoneAuth:
         return frozenset(assignment["role"]["name"].lower() for assignment in assignments)
 
 
-class _PatientMiddleware(AuthProtocol):  # type: ignore[misc]  # it has no types
+class _DeadlineMiddleware(AuthProtocol):  # type: ignore[misc]  # it has no types
     """The middleware around an empty application. It waits for Keystone up to the deadline of a request."""
 
     def __init__(self, conf: cfg.ConfigOpts, calls: KeystoneCalls) -> None:
@@ -120,12 +120,12 @@ class _PatientMiddleware(AuthProtocol):  # type: ignore[misc]  # it has no types
     def _create_auth_plugin(self) -> Any:  # noqa: ANN401
         plugin = super()._create_auth_plugin()
         if plugin is not None:
-            plugin._lock = PatientLock()  # noqa: SLF001 -- its own waits without a limit
+            plugin._lock = DeadlineLock()  # noqa: SLF001 -- its own waits without a limit
         return plugin
 
-    def _create_session(self, **options: Any) -> PatientSession:  # noqa: ANN401
+    def _create_session(self, **options: Any) -> DeadlineSession:  # noqa: ANN401
         plain = super()._create_session(**options)
-        return PatientSession(
+        return DeadlineSession(
             verify=plain.verify, cert=plain.cert, timeout=plain.timeout, user_agent=self._conf.user_agent
         )
 

@@ -17,7 +17,7 @@ _LEAST_S = 0.1
 _LONG_S = 60.0
 
 
-class PatientSession(Session):
+class DeadlineSession(Session):
     """A session whose requests take no more than half of the remaining time: one may be repeated once."""
 
     def request(self, url: str, method: str, **options: Any) -> Response:  # type: ignore[override]  # noqa: ANN401 -- its own
@@ -26,7 +26,7 @@ class PatientSession(Session):
         return super().request(url, method, **options)
 
 
-class PatientLock:
+class DeadlineLock:
     """A lock for which a request waits up to its deadline: one thread renews Covey's own token, for all."""
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class KeystoneSignIn:
         from keystoneauth1 import exceptions  # noqa: PLC0415 -- slow to import, seldom needed
         from keystoneauth1.identity import v3  # noqa: PLC0415
 
-        from covey.api.authentication.keystone_calls import PatientSession  # noqa: PLC0415
+        from covey.api.authentication.keystone_calls import DeadlineSession  # noqa: PLC0415
 
         plugin = v3.Password(
             auth_url=self.auth_url,
@@ -83,7 +83,7 @@ class KeystoneSignIn:
         )
         try:
             with self.calls.calling():
-                access = plugin.get_access(PatientSession(verify=self.verify))
+                access = plugin.get_access(DeadlineSession(verify=self.verify))
         except exceptions.Unauthorized as error:
             raise Unauthorized("The name, the password, the project or the domain is wrong.") from error
         except exceptions.ClientException as error:
