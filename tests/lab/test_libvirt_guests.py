@@ -101,7 +101,7 @@ def test_call_of_an_ended_lease_changes_nothing(fleet: Fleet, guest: Guest) -> N
     for call in calls:
         with pytest.raises(Refused) as refused:
             call()
-        assert refused.value.kind == "LeaseLost"
+        assert refused.value.kind == "StaleEpoch"
     assert fleet.where(guest.id) == {"hv1": True}
 
 
@@ -111,7 +111,7 @@ def test_epoch_of_a_destroyed_guest_keeps_a_late_spawn_out(fleet: Fleet, guest: 
     driver.destroy(guest.id, EPOCH + 2)
     with pytest.raises(Refused) as refused:
         driver.spawn(guest, fleet.image, EPOCH + 1)
-    assert refused.value.kind == "LeaseLost"
+    assert refused.value.kind == "StaleEpoch"
     assert fleet.where(guest.id) == {}
 
 
@@ -122,7 +122,7 @@ def test_epoch_outlives_the_process(fleet: Fleet, guest: Guest) -> None:
     driver.start()
     with pytest.raises(Refused) as refused:
         driver.destroy(guest.id, EPOCH + 4)
-    assert refused.value.kind == "LeaseLost"
+    assert refused.value.kind == "StaleEpoch"
     assert fleet.where(guest.id) == {"hv1": True}
 
 

@@ -15,7 +15,7 @@ class HypervisorFault(Exception):
         self.message = message
 
 
-class LeaseLost(HypervisorFault):
+class StaleEpoch(HypervisorFault):
     """The guest's metadata has a larger epoch than the call: a newer lease owns the server, and nothing was done."""
 
     def __init__(self, server: str, epoch: int, newest: int) -> None:
@@ -56,8 +56,8 @@ class Hypervisor(Protocol):
 
     `progress` and `abort` are called while `migrate` of the same guest runs in another thread. Every verb is
     idempotent: the agent repeats it after a crash. `epoch` is that of the caller's lease; a guest keeps the largest one
-    in its metadata. A verb with a smaller epoch raises LeaseLost and does nothing. Every method raises HypervisorFault.
-    A verb that fails leaves the guest as it was, or raises OutcomeUnknown.
+    in its metadata. A verb with a smaller epoch raises StaleEpoch and does nothing. Every method raises
+    HypervisorFault. A verb that fails leaves the guest as it was, or raises OutcomeUnknown.
     """
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from covey.agent.call_runner import CallRunner
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, HypervisorLost, LeaseLost, OutcomeUnknown
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, HypervisorLost, OutcomeUnknown, StaleEpoch
 from covey.agent.image_cache import ImageCache
 from covey.agent.power_reports import PowerReports
 from covey.agent.reconciliation import ForeignService
@@ -249,8 +249,8 @@ class Agent:
         event.info("call.started")
         try:
             result = self._verbs.carry_out(call)
-        except LeaseLost as lost:
-            event.info("call.dropped", reason=lost.message)
+        except StaleEpoch as stale:
+            event.info("call.dropped", reason=stale.message)
             self._reports.abandon(call)
         except OutcomeUnknown as unknown:  # the lease ends, and the agent takes the call again
             event.warning("call.outcome_unknown", reason=unknown.message)

@@ -8,7 +8,7 @@ import structlog
 
 from covey.agent import reconciliation
 from covey.agent.call_runner import CallRunner
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, ObservedGuest
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, ObservedGuest, StaleEpoch
 from covey.agent.power_reports import PowerReports
 from covey.agent.reconciliation import Repair, RepairAction
 from covey.agent.self_fencing import SelfFencing
@@ -98,7 +98,7 @@ class Repairs:
             log.info("agent.repairs", server=repair.server, action=repair.action)
             try:
                 self._apply(repair)
-            except LeaseLost:  # a newer call has been here
+            except StaleEpoch:  # a newer call has been here
                 return None
             except HypervisorFault as fault:
                 log.warning("agent.repair_failed", server=repair.server, action=repair.action, reason=fault.message)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import HypervisorFault, LeaseLost, ObservedGuest, Progress
+from covey.agent.hypervisor import HypervisorFault, ObservedGuest, Progress, StaleEpoch
 from covey.agent.simulated_world import World
 
 SHARED = ""  # the host of a disk that all hosts share
@@ -221,11 +221,11 @@ class Simulated:
 
     @contextmanager
     def _fenced(self, server: str, epoch: int) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that keeps the epoch with the guest. Raises LeaseLost for a smaller one."""
+        """Open a transaction that keeps the epoch with the guest. Raises StaleEpoch for a smaller one."""
         with self.world.transaction() as connection:
             newest = self._epoch(connection, server)
             if newest is not None and epoch < newest:
-                raise LeaseLost(server, epoch, newest)
+                raise StaleEpoch(server, epoch, newest)
             connection.execute("UPDATE guests SET epoch = ? WHERE host = ? AND server = ?", (epoch, self.host, server))
             yield connection
 

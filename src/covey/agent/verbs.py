@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, OutcomeUnknown
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, OutcomeUnknown, StaleEpoch
 from covey.agent.image_cache import ImageCache
 from covey.agent.service_api import Call
 
@@ -19,7 +19,7 @@ class Verbs:
     images: ImageCache
 
     def carry_out(self, call: Call) -> str | None:
-        """Return the result of a call, if its verb has one. Raises HypervisorFault, and LeaseLost for an old epoch."""
+        """Return the result of a call, if its verb has one. Raises HypervisorFault, and StaleEpoch for an old epoch."""
         hypervisor, arguments = self.hypervisor, call.arguments
         match call.verb:
             case "spawn" if "data" in arguments:
@@ -53,7 +53,7 @@ class Verbs:
             self.hypervisor.fetch(call.guest, image, address, call.epoch)
             try:
                 self.hypervisor.spawn(call.guest, image, call.epoch)
-            except (LeaseLost, OutcomeUnknown):
+            except (StaleEpoch, OutcomeUnknown):
                 raise
             except HypervisorFault:
                 if not self.hypervisor.shares_disks:

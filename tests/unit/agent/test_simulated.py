@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, LeaseLost, ObservedGuest
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, ObservedGuest, StaleEpoch
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
 from tests.unit.agent.build import a_guest
@@ -51,7 +51,7 @@ def test_each_verb_may_be_repeated(host: Simulated, world: World, verb: str) -> 
 @pytest.mark.parametrize("verb", VERBS)
 def test_older_epoch_does_nothing(host: Simulated, verb: str) -> None:
     host.spawn(a_guest(), None, 5)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(StaleEpoch):
         VERBS[verb](host, 4)
     assert host.observed() == [ObservedGuest("s1", "running", 5)]
 

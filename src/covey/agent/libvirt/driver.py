@@ -12,7 +12,7 @@ import libvirt
 
 from covey.agent import config_drive
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import HypervisorFault, HypervisorLost, LeaseLost, ObservedGuest, OutcomeUnknown, Progress
+from covey.agent.hypervisor import HypervisorFault, HypervisorLost, ObservedGuest, OutcomeUnknown, Progress, StaleEpoch
 from covey.agent.libvirt import capabilities, domains, metadata
 from covey.agent.libvirt.connections import Connection
 from covey.agent.libvirt.disks import Disks
@@ -193,7 +193,7 @@ class Libvirt:
         try:
             used = self._connection.get()
             yield
-        except LeaseLost:
+        except StaleEpoch:
             raise
         except (libvirt.libvirtError, HypervisorFault, OSError) as error:
             if used is None or not used.isAlive():
@@ -205,7 +205,7 @@ class Libvirt:
 
     @contextmanager
     def _fenced(self, server: str, epoch: int, *, record: bool = True) -> Iterator[libvirt.virDomain | None]:
-        """Return the domain, which records the epoch. Raises LeaseLost if this host has seen a larger one."""
+        """Return the domain, which records the epoch. Raises StaleEpoch if this host has seen a larger one."""
         with self._faults(), self._leases.hold(server, epoch):
             domain = find(self._connection.get(), server)
             known = None if domain is None else metadata.read(domain)
@@ -215,7 +215,7 @@ class Libvirt:
                 if known is None:
                     raise HypervisorFault(f"The domain {server} is not managed by Covey.")
                 if known.epoch > epoch:
-                    raise LeaseLost(server, epoch, known.epoch)
+                    raise StaleEpoch(server, epoch, known.epoch)
                 if record and known.epoch < epoch:
                     metadata.write(domain, replace(known, epoch=epoch))
             yield domain
@@ -235,13 +235,13 @@ class _Leases:
 
     @contextmanager
     def hold(self, server: str, epoch: int) -> Iterator[None]:
-        """Raises LeaseLost if a verb with a larger epoch was here before."""
+        """Raises StaleEpoch if a verb with a larger epoch was here before."""
         with self._lock:
             lock = self._locks.setdefault(server, threading.Lock())
         with lock:
             newest = self._epochs.get(server, 0)
             if newest > epoch:
-                raise LeaseLost(server, epoch, newest)
+                raise StaleEpoch(server, epoch, newest)
             self._remember(server, epoch)
             yield
 
