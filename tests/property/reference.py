@@ -93,9 +93,9 @@ def members_in(domain: str, scope: ScopeRef, spec: RequestSpec, hosts: Hosts, ag
 def outcomes(spec: RequestSpec) -> list[RequestSpec]:
     """Return every possible group after its moves: each moving member keeps one of its two hosts."""
     possible: list[RequestSpec] = []
-    for vacated in product(*spec.group.movers):
+    for vacated in product(*spec.group.migrating):
         places = Counter(spec.group.places) - Counter(vacated)
-        possible.append(replace(spec, group=replace(spec.group, places=dict(places), movers=())))
+        possible.append(replace(spec, group=replace(spec.group, places=dict(places), migrating=())))
     return possible
 
 
@@ -176,7 +176,7 @@ def _policy_admits(
 
 def _affinity_admits(policy: GroupPolicy, spec: RequestSpec, domain: str, hosts: Hosts, aggregates: Aggregates) -> bool:
     in_no_domain = {other.id for other in hosts if not domains_of(other, policy.scope, aggregates)}
-    if spec.group.leaves not in in_no_domain and any(spec.group.places.get(host) for host in in_no_domain):
+    if spec.group.source_host not in in_no_domain and any(spec.group.places.get(host) for host in in_no_domain):
         return False  # unsatisfiable until those members move, which they may
     places = {place for other in hosts for place in domains_of(other, policy.scope, aggregates)}
     for later in outcomes(spec):

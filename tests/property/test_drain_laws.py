@@ -69,7 +69,7 @@ class Drained:
         """Return the hosts that admit the server when all members are at these places."""
         member = next(each for each in self.world.members if each.id == server.id)
         others = Counter[int](host for name, host in places.items() if name != member.id)
-        group = GroupView(self.world.policies, others, leaves=member.host)
+        group = GroupView(self.world.policies, others, source_host=member.host)
         spec = RequestSpec(member.amounts, requirements=member.requirements, group=group)
         return reference.feasible(spec, self._hosts(places), self.world.aggregates)
 

@@ -82,7 +82,9 @@ class World:
             return False
         others: Counter[int] = Counter(host for name, host in places.items() if name != member.id)
         spec = RequestSpec(
-            member.amounts, requirements=member.requirements, group=GroupView(self.policies, others, leaves=move.source)
+            member.amounts,
+            requirements=member.requirements,
+            group=GroupView(self.policies, others, source_host=move.source),
         )
         if move.destination not in reference.feasible(spec, self._used(places), self.aggregates):
             return False

@@ -130,7 +130,7 @@ def draw_policies(
     return tuple(found)
 
 
-def movers_among(hosts: Sequence[PlainHost]) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
+def migrations_among(hosts: Sequence[PlainHost]) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
     """Draw mostly no moving members; each moving member has two hosts."""
     ids = [*(host.id for host in hosts), UNKNOWN_HOST]
     pairs = [(a, b) for a in ids for b in ids if a != b] or [(UNKNOWN_HOST, HostId(UNKNOWN_HOST + 1))]
@@ -164,10 +164,10 @@ def worlds(draw: st.DrawFn, most: int = 1, sizes: Sequence[int] = (3, 8, 12), le
     places: Counter[int] = Counter(
         draw(st.lists(st.sampled_from([*(host.id for host in hosts), UNKNOWN_HOST]), max_size=6))
     )
-    movers = draw(movers_among(hosts))
-    places.update(host for mover in movers for host in mover)
-    leaves = draw(st.sampled_from([None, None, *(host.id for host in hosts)]))
-    group = GroupView(draw(draw_policies(hosts, aggregates)), dict(places), movers, leaves)
+    migrating = draw(migrations_among(hosts))
+    places.update(host for pair in migrating for host in pair)
+    source_host = draw(st.sampled_from([None, None, *(host.id for host in hosts)]))
+    group = GroupView(draw(draw_policies(hosts, aggregates)), dict(places), migrating, source_host)
     count = draw(st.integers(1, most))
     requirements = draw(draw_requirements(hosts))
     multipliers = st.sampled_from([1.0, 1.0, 0.0, -1.0, 0.5, 3.0])
@@ -194,11 +194,11 @@ def test_allowed_hosts_are_the_feasible_hosts_of_the_reference(world: World) -> 
 def test_affinity_of_a_moving_group_holds_for_every_outcome_of_its_moves(
     world: World, scope: ScopeRef, data: st.DataObject
 ) -> None:
-    movers = data.draw(movers_among(world.hosts).filter(bool))
+    migrating = data.draw(migrations_among(world.hosts).filter(bool))
     resting = data.draw(st.lists(st.sampled_from([host.id for host in world.hosts]), max_size=1))
-    places: Counter[int] = Counter([*resting, *(host for mover in movers for host in mover)])
-    leaves = data.draw(st.sampled_from([None, *(host.id for host in world.hosts)]))
-    group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(places), movers, leaves)
+    places: Counter[int] = Counter([*resting, *(host for pair in migrating for host in pair)])
+    source_host = data.draw(st.sampled_from([None, *(host.id for host in world.hosts)]))
+    group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(places), migrating, source_host)
     world = replace(world, spec=replace(world.spec, group=group, requirements=HostRequirements()))
     fleet = world.fleet()
     assert set(fleet.ids[allowed_hosts(world.spec, fleet)].tolist()) == world.feasible()

@@ -105,7 +105,7 @@ def test_hard_violation_exists_exactly_when_a_member_has_an_objection(world: Wor
     objectionable = [policy for policy, domain in hard if domain is None or not _all_have_company(policy, world)]
     assert against or not objectionable
     assert hard or not against
-    if not group.movers:  # a moving member is not counted as company
+    if not group.migrating:  # a moving member is not counted as company
         assert bool(against) == bool(objectionable)
 
 

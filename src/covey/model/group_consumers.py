@@ -64,16 +64,16 @@ class ConsumerPlaces:
             return state
         places = Counter(state.places)
         places.update(host for each in hosts for host in each)
-        movers = tuple((each[0], each[1]) for each in hosts if len(each) > 1)
-        return replace(state, places=dict(places), movers=state.movers + movers)
+        migrating = tuple((each[0], each[1]) for each in hosts if len(each) > 1)
+        return replace(state, places=dict(places), migrating=state.migrating + migrating)
 
-    def view_for(self, state: GroupState, member: str, held: frozenset[int], lost: frozenset[int]) -> GroupView:
+    def view_for(self, state: GroupState, member: str, held: frozenset[int], vacated: frozenset[int]) -> GroupView:
         """Return what a decision on a member sees that held hosts before: it does not count against itself.
 
-        It need not stay with members on `lost` hosts, which are down.
+        It need not stay with members on `vacated` hosts: these members leave as well.
         """
         view = self.added_to(state, without=member).view()
-        return replace(view, leaves=min(held, default=None), lost=lost)
+        return replace(view, source_host=min(held, default=None), vacated_hosts=vacated)
 
     def _all(self, without: str | None) -> Iterator[frozenset[int]]:
         return (hosts for member in self._hosts if member != without and (hosts := self.hosts_of(member)))

@@ -114,9 +114,9 @@ class GroupView:
 
     policies: tuple[GroupPolicy, ...] = ()
     places: Mapping[int, int] = field(default_factory=dict)  # never changed in place: the fleet caches it by identity
-    movers: tuple[tuple[int, int], ...] = ()  # the two hosts of each member that moves
-    leaves: int | None = None  # the host that the server leaves, if it is a member that moves; it holds no place here
-    lost: frozenset[int] = frozenset()  # hosts that are down, whose members leave too: they keep no domain together
+    migrating: tuple[tuple[int, int], ...] = ()  # the two hosts of each member that moves
+    source_host: int | None = None  # of the server itself, if it is a member that moves; it holds no place here
+    vacated_hosts: frozenset[int] = frozenset()  # their members leave as well, and do not count for affinity
 
 
 NO_GROUP = GroupView()
@@ -167,15 +167,15 @@ class GroupState:
     policies: tuple[GroupPolicy, ...]
     places: Mapping[int, int]
     users: Mapping[UserId, int]
-    movers: tuple[tuple[int, int], ...] = ()
+    migrating: tuple[tuple[int, int], ...] = ()
 
     def view(self) -> GroupView:
         """Return the part that a decision uses."""
-        return GroupView(self.policies, self.places, self.movers)
+        return GroupView(self.policies, self.places, self.migrating)
 
     def at(self, version: int) -> "GroupState":
         """Return the same state at another version."""
-        return GroupState(version, self.project_id, self.policies, self.places, self.users, self.movers)
+        return GroupState(version, self.project_id, self.policies, self.places, self.users, self.migrating)
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
         """Return the state with one more member on each of the hosts."""
@@ -183,7 +183,7 @@ class GroupState:
         for host in hosts:
             places[host] = places.get(host, 0) + 1
         users = {**self.users, user: self.users.get(user, 0) + len(hosts)}
-        return GroupState(self.version, self.project_id, self.policies, places, users, self.movers)
+        return GroupState(self.version, self.project_id, self.policies, places, users, self.migrating)
 
 
 def check_policies(policies: Sequence[GroupPolicy], display: Callable[[GroupPolicy], object] = str) -> None:

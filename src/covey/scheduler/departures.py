@@ -66,17 +66,17 @@ def without(view: GroupView, host: HostId | None, destination: HostId | None) ->
             places[place] -= 1
             if not places[place]:
                 del places[place]
-    movers = list(view.movers)
+    migrating = list(view.migrating)
     if host is not None and destination is not None:
-        movers.remove((host, destination))
-    return replace(view, places=places, movers=tuple(movers), leaves=host)
+        migrating.remove((host, destination))
+    return replace(view, places=places, migrating=tuple(migrating), source_host=host)
 
 
 def with_followers(spec: RequestSpec, leaving: frozenset[HostId]) -> RequestSpec:
     """Return the request of a server together with the members of its group that also leave these hosts."""
-    lost = frozenset[int](leaving) & spec.group.places.keys()
-    followers = sum(spec.group.places[host] for host in lost)
-    return replace(spec, group=replace(spec.group, lost=lost), count=1 + followers, minimum=1)
+    vacated = frozenset[int](leaving) & spec.group.places.keys()
+    followers = sum(spec.group.places[host] for host in vacated)
+    return replace(spec, group=replace(spec.group, vacated_hosts=vacated), count=1 + followers, minimum=1)
 
 
 def plan_drain(
@@ -181,10 +181,10 @@ class _DrainPlan:
         return PlannedMove(server, destination, leaving), taken
 
     def _moved(self, state: GroupState, host: HostId, destination: HostId) -> GroupState:
-        places, movers = dict(state.places), state.movers
+        places, migrating = dict(state.places), state.migrating
         places[destination] = places.get(destination, 0) + 1
         if self.at_once:
-            movers = (*movers, (host, destination))
+            migrating = (*migrating, (host, destination))
         else:
             places[host] -= 1
-        return replace(state, places=places, movers=movers)
+        return replace(state, places=places, migrating=migrating)

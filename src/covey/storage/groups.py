@@ -168,19 +168,19 @@ class Groups:
         ids = {"ids": list(versions)}
         places: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         users: dict[str, dict[UserId, int]] = defaultdict(lambda: defaultdict(int))
-        movers: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        migrating: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for group, user, first, second, number in self._connection.execute(_PLACES, ids):
             users[group][user] += number
             for place in (first, second):
                 if place is not None:
                     places[group][place] += number
             if second is not None:
-                movers[group] += [(first, second)] * number
+                migrating[group] += [(first, second)] * number
         found = self._policies(list(versions))
         owners = self.owners(versions)
         return {
             group: GroupState(
-                version, owners[group], found[group], dict(places[group]), dict(users[group]), tuple(movers[group])
+                version, owners[group], found[group], dict(places[group]), dict(users[group]), tuple(migrating[group])
             )
             for group, version in versions.items()
         }

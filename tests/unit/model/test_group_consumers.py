@@ -3,7 +3,7 @@ from covey.model.groups import GroupState
 from covey.model.ids import ProjectId
 
 STATE = GroupState(1, ProjectId("web"), (), {1: 1}, {})
-NONE_LOST: frozenset[int] = frozenset()
+NONE_VACATED: frozenset[int] = frozenset()
 
 
 def places(*held: tuple[str, str, int]) -> ConsumerPlaces:
@@ -20,18 +20,18 @@ def test_members_of_both_services_count_together() -> None:
 
 def test_moving_member_counts_on_both_hosts() -> None:
     state = places(("a", "a", 3), ("a", "migration", 2)).added_to(STATE)
-    assert (state.places, state.movers) == ({1: 1, 2: 1, 3: 1}, ((2, 3),))
+    assert (state.places, state.migrating) == ({1: 1, 2: 1, 3: 1}, ((2, 3),))
 
 
 def test_member_that_moves_within_its_host_counts_once() -> None:
     state = places(("a", "a", 2), ("a", "migration", 2)).added_to(STATE)
-    assert (state.places, state.movers) == ({1: 1, 2: 1}, ())
+    assert (state.places, state.migrating) == ({1: 1, 2: 1}, ())
 
 
 def test_member_does_not_count_against_itself() -> None:
     found = places(("a", "a", 3), ("a", "migration", 2), ("b", "b", 4))
-    view = found.view_for(STATE, "a", found.hosts_of("a"), NONE_LOST)
-    assert (view.places, view.movers, view.leaves) == ({1: 1, 4: 1}, (), 2)
+    view = found.view_for(STATE, "a", found.hosts_of("a"), NONE_VACATED)
+    assert (view.places, view.migrating, view.source_host) == ({1: 1, 4: 1}, (), 2)
 
 
 def test_host_of_a_member_is_its_own_before_that_of_its_migration() -> None:

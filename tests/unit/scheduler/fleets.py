@@ -40,15 +40,15 @@ def hosts(number: int, capacity: Amounts = ROOM) -> list[PlainHost]:
 def spec(
     *policies: GroupPolicy,
     places: Mapping[int, int] | None = None,
-    movers: tuple[tuple[int, int], ...] = (),
-    leaves: int | None = None,
+    migrating: tuple[tuple[int, int], ...] = (),
+    source_host: int | None = None,
     vcpus: int = 1,
     memory_mb: int = 1024,
     disk_gb: int = 10,
     **fields: Any,
 ) -> RequestSpec:
-    """Return a request for one small server, unless the fields differ, in a group with policies, places and movers."""
-    group = GroupView(policies, places or {}, movers, leaves)
+    """Return a request for one server, small by default, in a group with policies, places and migrations."""
+    group = GroupView(policies, places or {}, migrating, source_host)
     return RequestSpec(server_resources(vcpus, memory_mb, disk_gb), group=group, **fields)
 
 

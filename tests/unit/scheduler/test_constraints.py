@@ -297,13 +297,13 @@ CASES = {
         GroupPolicies(), spec(affinity(RACK), places={99: 1}), RACKS, {1, 2, 3, 4, 5}
     ),
     "a member in no rack may move to the rack of the others": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, leaves=6), RACKS, {3, 4}
+        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, source_host=6), RACKS, {3, 4}
     ),
     "the first of the members in no rack may move to any rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1}, leaves=6), RACKS, {1, 2, 3, 4, 5}
+        GroupPolicies(), spec(affinity(RACK), places={6: 1}, source_host=6), RACKS, {1, 2, 3, 4, 5}
     ),
     "a member in a rack stays there while another is in no rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1}, leaves=1), RACKS, set()
+        GroupPolicies(), spec(affinity(RACK), places={6: 1}, source_host=1), RACKS, set()
     ),
     "affinity counts a member on a host in two racks in both": Case(
         GroupPolicies(), spec(affinity(RACK), places={3: 1}), AMBIGUOUS, {1, 2}
@@ -312,7 +312,7 @@ CASES = {
         GroupPolicies(), spec(anti_affinity(RACK), places={3: 1}), AMBIGUOUS, set()
     ),
     "affinity while a member moves from a host in two racks to one of them": Case(
-        GroupPolicies(), spec(affinity(RACK), places={3: 1, 1: 1}, movers=((3, 1),)), AMBIGUOUS, {1}
+        GroupPolicies(), spec(affinity(RACK), places={3: 1, 1: 1}, migrating=((3, 1),)), AMBIGUOUS, {1}
     ),
     "affinity requires the rack of the group": Case(
         GroupPolicies(),
@@ -343,7 +343,7 @@ CASES = {
     ),
     "affinity while the only member moves to another rack": Case(
         GroupPolicies(),
-        spec(affinity(RACK), places={1: 1, 3: 1}, movers=((1, 3),)),
+        spec(affinity(RACK), places={1: 1, 3: 1}, migrating=((1, 3),)),
         RACKS,
         set(),
         [
@@ -354,20 +354,20 @@ CASES = {
         {1: "the rack 1 holds only members of the group that are moving", 5: "the group is in the rack 1, 2"},
     ),
     "affinity while the only member moves within its rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={1: 1, 2: 1}, movers=((1, 2),)), RACKS, {1, 2}
+        GroupPolicies(), spec(affinity(RACK), places={1: 1, 2: 1}, migrating=((1, 2),)), RACKS, {1, 2}
     ),
     "affinity while the only member moves out of no rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, movers=((6, 3),)), RACKS, set()
+        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, migrating=((6, 3),)), RACKS, set()
     ),
     "affinity while one of two members moves": Case(
-        GroupPolicies(), spec(affinity(RACK), places={1: 2, 3: 1}, movers=((1, 3),)), RACKS, {1, 2}
+        GroupPolicies(), spec(affinity(RACK), places={1: 2, 3: 1}, migrating=((1, 3),)), RACKS, {1, 2}
     ),
     "affinity while two members swap hosts": Case(
-        GroupPolicies(), spec(affinity(), places={1: 2, 2: 2}, movers=((1, 2), (2, 1))), THREE, set()
+        GroupPolicies(), spec(affinity(), places={1: 2, 2: 2}, migrating=((1, 2), (2, 1))), THREE, set()
     ),
     "affinity by host while the only member moves": Case(
         GroupPolicies(),
-        spec(affinity(), places={1: 1, 2: 1}, movers=((2, 1),)),
+        spec(affinity(), places={1: 1, 2: 1}, migrating=((2, 1),)),
         THREE,
         set(),
         ["1 is not the group's host", "2 hold only members of the group that are moving"],

@@ -46,10 +46,10 @@ class Affinity:
         if policy.target is not None:
             return targets.inside(policy, fleet)
         domains = fleet.domains(policy.scope.id)
-        return domains.per_host(_open_domains(domains, _without_lost(group), fleet))
+        return domains.per_host(_open_domains(domains, _without_vacated(group), fleet))
 
     def reasons(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rejected: Mask) -> list[Reason]:
-        domains, scope, group = fleet.domains(policy.scope.id), policy.scope.name, _without_lost(group)
+        domains, scope, group = fleet.domains(policy.scope.id), policy.scope.name, _without_vacated(group)
         without_domain = rejected & (domains.of_host == NO_DOMAIN)
         rest = rejected & ~without_domain
         found = reasons_without_domain(domains, scope, without_domain)
@@ -63,7 +63,7 @@ class Affinity:
         return [*found, Reason(rest & ~moving, *_elsewhere(policy)), Reason(moving, *_only_moving(policy))]
 
     def explain_hosts(self, policy: GroupPolicy, group: GroupView, fleet: Fleet, rows: Rows) -> Sentences:
-        domains, scope, group = fleet.domains(policy.scope.id), policy.scope.name, _without_lost(group)
+        domains, scope, group = fleet.domains(policy.scope.id), policy.scope.name, _without_vacated(group)
         without_domain = domains.of_host[rows] == NO_DOMAIN
         yield from explain_without_domain(domains, scope, rows[without_domain])
         rows = rows[~without_domain]
@@ -84,7 +84,7 @@ class Affinity:
         if policy.target is not None:
             return  # the mask rules all other domains out for the whole batch
         domains = fleet.domains(policy.scope.id)
-        if not counts_by_domain(domains, fleet, _without_lost(group).places)[:NO_DOMAIN].any():
+        if not counts_by_domain(domains, fleet, _without_vacated(group).places)[:NO_DOMAIN].any():
             state.affinity_domains.append(domains.of_host[state.rows])
 
     def relax(self, policy: GroupPolicy, _: GroupView, __: Fleet, ___: Mask) -> Relaxation | None:
@@ -159,12 +159,13 @@ def scattered_term(model: "CpModel", scoped: ScopedPolicy, flows: "DomainFlows",
     return away
 
 
-def _without_lost(group: GroupView) -> GroupView:
-    """Return the group without members on lost hosts: they leave, so they do not count for affinity."""
-    if not group.lost:
+def _without_vacated(group: GroupView) -> GroupView:
+    """Return the group without members on vacated hosts: they leave, so they do not count for affinity."""
+    if not group.vacated_hosts:
         return group
-    places = {host: number for host, number in group.places.items() if host not in group.lost}
-    return replace(group, places=places, movers=tuple(each for each in group.movers if not group.lost & {*each}))
+    vacated = group.vacated_hosts
+    places = {host: number for host, number in group.places.items() if host not in vacated}
+    return replace(group, places=places, migrating=tuple(pair for pair in group.migrating if not vacated & {*pair}))
 
 
 def _open_domains(domains: Domains, group: GroupView, fleet: Fleet) -> Mask:
@@ -185,15 +186,15 @@ def _is_unsatisfiable(domains: Domains, group: GroupView, fleet: Fleet, counts: 
     """Return whether a member is in no domain: then no domain is the group's. Such a member itself may leave."""
     if not counts[NO_DOMAIN]:
         return False
-    row = None if group.leaves is None else fleet.row_of.get(HostId(group.leaves))
+    row = None if group.source_host is None else fleet.row_of.get(HostId(group.source_host))
     return row is None or bool(domains.of_row(row))
 
 
 def _count_moving(domains: Domains, group: GroupView, fleet: Fleet) -> NDArray[np.int64]:
     """Count, for each domain, the places of moving members that only one of their two hosts holds there."""
     counts = np.zeros(len(domains.names) + 1, dtype=np.int64)
-    for mover in group.movers:
-        source, destination = (_domains_of(domains, fleet, host) for host in mover)
+    for hosts in group.migrating:
+        source, destination = (_domains_of(domains, fleet, host) for host in hosts)
         counts[[*source ^ destination]] += 1
     return counts
 

@@ -133,7 +133,7 @@ class _Sequence:
         """Move the member to the first of these hosts that is allowed; return whether there is one."""
         member_class, source = self._problem.member_classes[member.member_class], self._id(member.row)
         self._places[source] -= 1  # a member does not count against itself
-        spec = member_class.spec(GroupView(self._problem.policies, +self._places, leaves=source))
+        spec = member_class.spec(GroupView(self._problem.policies, +self._places, source_host=source))
         mask = allowed_hosts(spec, self._fleet)
         for row in rows:
             # The member holds its present place until it has arrived.

@@ -157,8 +157,8 @@ def _view(tx: Transaction, group: GroupId, instance: str | None, offered: _Offer
     if instance is None:
         return places.added_to(state).view()
     held, drained = places.hosts_of(instance), tx.drains.hosts()
-    lost = places.held_by(instance, instance) - offered.ids
-    return places.view_for(state, instance, held, lost | drained if held & drained else lost)
+    vacated = places.held_by(instance, instance) - offered.ids
+    return places.view_for(state, instance, held, vacated | drained if held & drained else vacated)
 
 
 def _rank(fleet: Fleet, view: GroupView, offered: _OfferedHosts) -> RankedHosts:

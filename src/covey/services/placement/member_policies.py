@@ -143,9 +143,9 @@ class _PolicyCheck:
         for write in writes:
             places.hold(consumer.member, write.consumer, self._hosts(write))
         # A member that keeps its host beside a new one is evacuated: its old host is down.
-        lost = own_before & places.held_by(consumer.member, consumer.member)
-        lost |= self.drained if before & self.drained else lost
-        view = places.view_for(state, consumer.member, before, lost)
+        vacated = own_before & places.held_by(consumer.member, consumer.member)
+        vacated |= self.drained if before & self.drained else vacated
+        view = places.view_for(state, consumer.member, before, vacated)
         for host in sorted(places.hosts_of(consumer.member) - before):
             reasons = reasons_against(view, HostId(host), self.fleet)
             if reasons:
