@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from covey.model.groups import HOST, GroupPolicy, GroupState, GroupView, PolicyKind
 from covey.model.ids import GroupId, HostId, ProjectId
 from covey.model.resources import server_resources
-from covey.scheduler.departures import BlockedServer, DrainCandidate, PlannedMove, plan_drain
+from covey.scheduler.drain_planning import BlockedServer, DrainCandidate, PlannedMove, plan_drain
 from covey.scheduler.rebalancing import Member, hosts_after
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from tests.budgets import examples

@@ -11,7 +11,7 @@ from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.servers import Server
 from covey.scheduler.decide import decide
-from covey.scheduler.departures import with_followers, without
+from covey.scheduler.drain_planning import with_followers, without
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import FleetSnapshot, LiveFleet

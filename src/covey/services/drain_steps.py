@@ -14,7 +14,7 @@ from covey.model.ids import HostId
 from covey.model.server_moves import LONGEST_OUTAGE_PAUSE_S, LONGEST_PAUSE_S, MoveState, ServerPosition, pause_s
 from covey.model.work import Job, JobKind
 from covey.ports import Clock, Mover
-from covey.scheduler.departures import PlannedMove
+from covey.scheduler.drain_planning import PlannedMove
 from covey.services.drains import DrainHosts, DrainPlanner, DrainSnapshot
 from covey.services.movers import on_behalf_of
 from covey.storage.store import Store
@@ -62,14 +62,14 @@ class DrainSteps:
         steps = tuple(step for step in settled if step is not None)
         overdue = next((step.reason for step in steps if step.is_open and step.reason), None)
         after = replace(found, steps=steps, reason=overdue)
-        departures, snapshot = list[PlannedMove](), None
+        moves, snapshot = list[PlannedMove](), None
         if found.is_running:
             with self.store.read() as tx:
                 snapshot = self.planner.snapshot(tx, DrainHosts.named(tx, found.hosts))
-            after, departures = self._planned(after, snapshot)
+            after, moves = self._planned(after, snapshot)
         saved = self._save(found, after)
-        if saved is not None and departures:
-            self._begin_all(saved, departures)
+        if saved is not None and moves:
+            self._begin_all(saved, moves)
 
     def _settled(self, found: Drain, step: DrainStep, position: ServerPosition | None) -> DrainStep | None:
         """Return an open step by the position of its server; None if it did not begin, or the server went elsewhere."""
@@ -98,21 +98,21 @@ class DrainSteps:
         moving, rest = len(found.open_steps), snapshot.after(found.steps, _MAX_TRIES)
         if moving >= _MOVES_AT_ONCE:
             return found, []
-        departures, stays = self.planner.plan(snapshot, rest, most=_MOVES_AT_ONCE - moving)
-        if moving or departures:
+        moves, blocked = self.planner.plan(snapshot, rest, most=_MOVES_AT_ONCE - moving)
+        if moving or moves:
             name = snapshot.name
-            new = (DrainStep(each.server.id, name(each.server.host), name(each.destination)) for each in departures)
-            return replace(found, steps=(*found.steps, *new)), departures
+            new = (DrainStep(each.server.id, name(each.server.host), name(each.destination)) for each in moves)
+            return replace(found, steps=(*found.steps, *new)), moves
         if not rest:
             return replace(found, status=DrainStatus.DONE, left=()), []
         waits = any(candidate.waits for candidate in rest)
         if waits and self.clock() < found.updated_at + timedelta(seconds=_STALLED_S):
             return found, []
-        return replace(found, status=DrainStatus.FAILED, left=snapshot.left(stays)), []
+        return replace(found, status=DrainStatus.FAILED, left=snapshot.left(blocked)), []
 
-    def _begin_all(self, found: Drain, departures: Sequence[PlannedMove]) -> None:
+    def _begin_all(self, found: Drain, moves: Sequence[PlannedMove]) -> None:
         """Begin the pending moves, and save their outcomes. After Unavailable, a later run asks which of them began."""
-        begins: dict[str, PlannedMove] = {departure.server.id: departure for departure in departures}
+        begins: dict[str, PlannedMove] = {move.server.id: move for move in moves}
         steps, outage = list[DrainStep](), None
         for step in found.steps:
             after: DrainStep | None = step

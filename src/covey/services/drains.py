@@ -18,7 +18,7 @@ from covey.model.scopes import HOST_SCOPE
 from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
-from covey.scheduler.departures import BlockedServer, DrainCandidate, PlannedMove, plan_drain
+from covey.scheduler.drain_planning import BlockedServer, DrainCandidate, PlannedMove, plan_drain
 from covey.scheduler.fleet import Fleet
 from covey.services.domains import get_scope_by_name
 from covey.services.live_fleet import LiveFleet
@@ -77,9 +77,9 @@ class DrainSnapshot:
         fleet = self.fleet if self.nova is None else self.nova.fleet
         return fleet.names[fleet.row_of[host]]
 
-    def left(self, stays: Sequence[BlockedServer]) -> tuple[LeftServer, ...]:
+    def left(self, blocked: Sequence[BlockedServer]) -> tuple[LeftServer, ...]:
         """Return the servers that can't go, by id."""
-        left = (LeftServer(stay.server.id, self.name(stay.server.host), stay.reason) for stay in stays)
+        left = (LeftServer(each.server.id, self.name(each.server.host), each.reason) for each in blocked)
         return tuple(sorted(left, key=lambda each: each.server_id))
 
     def after(self, steps: Sequence[DrainStep], max_tries: int) -> list[DrainCandidate]:
@@ -130,25 +130,25 @@ class DrainPlanner:
     def plan(
         self, snapshot: DrainSnapshot, candidates: Sequence[DrainCandidate], *, most: int | None = None
     ) -> tuple[list[PlannedMove], list[BlockedServer]]:
-        """Return the moves, and what stays. Planning holds no request slot and no transaction.
+        """Return the moves, and the blocked servers. Planning holds no request slot and no transaction.
 
-        With `most`, return up to that number of moves that can begin at once, and the servers found blocked.
+        With `most`, return up to that number of moves that can begin at once, and the servers found blocked so far.
         """
-        moves, stays = list[PlannedMove](), list[BlockedServer]()
+        moves, blocked = list[PlannedMove](), list[BlockedServer]()
         with self.request_slots.computing():
             for outcome in self._outcomes(snapshot, candidates, at_once=most is not None):
                 if isinstance(outcome, BlockedServer):
-                    stays.append(outcome)
+                    blocked.append(outcome)
                 else:
                     moves.append(outcome)
                     if len(moves) == most:
                         break
-        return moves, stays
+        return moves, blocked
 
     def _outcomes(
         self, snapshot: DrainSnapshot, candidates: Sequence[DrainCandidate], *, at_once: bool
     ) -> Iterator[PlannedMove | BlockedServer]:
-        """Yield the move of each server, or why it stays. Covey's own and Nova's share no host: two plans."""
+        """Yield the move of each server, or why it is blocked. Covey's own and Nova's share no host: two plans."""
         nodes = snapshot.nova.nodes if snapshot.nova is not None else {}
         own = [candidate for candidate in candidates if candidate.server.host not in nodes]
         hosts, groups, seed = snapshot.hosts, snapshot.groups, self.new_seed()
@@ -261,10 +261,10 @@ class Drains:
         with self.store.read() as tx:
             name, hosts = _hosts_in(tx, scope, domain)
             snapshot = self.planner.snapshot(tx, hosts)
-        moves, stays = self.planner.plan(snapshot, snapshot.candidates)
+        moves, blocked = self.planner.plan(snapshot, snapshot.candidates)
         name_of = snapshot.name
         steps = (Step(each.server.id, name_of(each.server.host), name_of(each.destination)) for each in moves)
-        return DrainPlan(scope, name, hosts.names, tuple(steps), snapshot.left(stays)), hosts
+        return DrainPlan(scope, name, hosts.names, tuple(steps), snapshot.left(blocked)), hosts
 
 
 def _get(tx: Transaction, drain: str, *, lock: bool = False) -> Drain:

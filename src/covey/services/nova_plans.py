@@ -14,7 +14,7 @@ from covey.model.nova import NovaHost, NovaInstance, NovaNode, NovaServer
 from covey.model.resources import Resources
 from covey.model.server_moves import MOVABLE_COLD, MOVABLE_LIVE
 from covey.model.servers import HostRequirements
-from covey.scheduler.departures import DrainCandidate
+from covey.scheduler.drain_planning import DrainCandidate
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member
 from covey.storage.store import Transaction

@@ -7,7 +7,7 @@ from covey.model.errors import Invalid
 from covey.model.ids import HostId
 from covey.model.resources import Resources, resource_request
 from covey.model.servers import HostRequirements, Server, VmState
-from covey.scheduler.departures import DrainCandidate
+from covey.scheduler.drain_planning import DrainCandidate
 from covey.scheduler.rebalancing import Member
 from covey.services.servers import Servers
 

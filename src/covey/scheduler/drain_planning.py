@@ -1,4 +1,4 @@
-"""Departures: where servers go that leave a lost or drained host."""
+"""Plans the moves off drained or failed hosts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -88,7 +88,7 @@ def plan_drain(
     *,
     at_once: bool = False,
 ) -> Iterator[PlannedMove | BlockedServer]:
-    """Yield for each server on the hosts where it goes, or why it stays. The fleet and the groups stay as they are.
+    """Yield the move of each server on the hosts, or why it is blocked. The fleet and the groups do not change.
 
     Each server moves once, so no other plan empties the hosts with fewer moves. Members of a group are decided one
     after the other, large servers first. The order is greedy: another one may fit a server that this one leaves.

@@ -7,7 +7,7 @@ from covey.model.groups import GroupPolicy, GroupState
 from covey.model.ids import GroupId, HostId, ProjectId
 from covey.model.resources import server_resources
 from covey.model.servers import HostRequirements
-from covey.scheduler.departures import BlockedServer, DrainCandidate, PlannedMove, plan_drain
+from covey.scheduler.drain_planning import BlockedServer, DrainCandidate, PlannedMove, plan_drain
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.rebalancing import Member
 from tests.unit.scheduler.fleets import RACK, affinity, anti_affinity, domain, fleet, host, hosts
@@ -38,16 +38,16 @@ def planned(
 
 
 def test_no_server_goes_to_a_drained_host() -> None:
-    moves, stays = planned([leaver("a", 1), leaver("b", 2)], fleet(*hosts(3)), {1, 2})
-    assert (moves, stays) == ({"a": 3, "b": 3}, {})
+    moves, blocked = planned([leaver("a", 1), leaver("b", 2)], fleet(*hosts(3)), {1, 2})
+    assert (moves, blocked) == ({"a": 3, "b": 3}, {})
 
 
 def test_large_servers_are_placed_first() -> None:
     where = fleet(host(1), host(2, (4, 8192, 100)))
     leavers = [leaver("small", 1), leaver("large", 1, vcpus=4, memory_mb=4096)]
-    moves, stays = planned(leavers, where, {1})
+    moves, blocked = planned(leavers, where, {1})
     assert moves == {"large": 2}
-    assert stays == {"small": "No host admits it: of 2 hosts: 1 is disabled, 1 lacks VCPUs."}
+    assert blocked == {"small": "No host admits it: of 2 hosts: 1 is disabled, 1 lacks VCPUs."}
 
 
 def test_fleet_of_the_caller_stays_as_it_is() -> None:
@@ -62,8 +62,8 @@ def test_moves_that_have_ended_make_room_in_their_rack() -> None:
     where = fleet(*hosts(2), host(3), host(4), domain(1, 1, 2), domain(2, 3), domain(3, 4))
     leavers = [leaver("b", 1, "g"), leaver("a", 3, "g")]
     group = state(anti_affinity(RACK), n1=1, n3=1)
-    moves, stays = planned(leavers, where, {1, 3}, group)
-    assert not stays
+    moves, blocked = planned(leavers, where, {1, 3}, group)
+    assert not blocked
     assert set(moves.values()) == {2, 4}, "whichever of them leaves rack 1, the other one may enter it"
 
 
@@ -72,10 +72,10 @@ def test_moves_that_begin_together_hold_both_places() -> None:
     leavers = [leaver("b", 1, "g"), leaver("a", 1, "g")]
     group = state(anti_affinity(RACK), n1=2)
     one_by_one, _ = planned(leavers, where, {1}, group)
-    at_once, stays = planned(leavers, where, {1}, group, at_once=True)
+    at_once, blocked = planned(leavers, where, {1}, group, at_once=True)
     assert len(one_by_one) == 2
     assert at_once == {"b": one_by_one["b"]}
-    assert "already holds 1 of the group" in stays["a"] or "already hold 1 of the group" in stays["a"]
+    assert "already holds 1 of the group" in blocked["a"] or "already hold 1 of the group" in blocked["a"]
 
 
 def test_members_under_affinity_choose_a_rack_with_room_for_all() -> None:
@@ -90,8 +90,8 @@ def test_members_under_affinity_choose_a_rack_with_room_for_all() -> None:
         domain(3, 4, 5),
     )
     leavers = [leaver(name, 1, "g") for name in "abc"]
-    moves, stays = planned(leavers, where, {1}, state(affinity(RACK), n1=3))
-    assert not stays
+    moves, blocked = planned(leavers, where, {1}, state(affinity(RACK), n1=3))
+    assert not blocked
     assert set(moves.values()) == {4, 5}
 
 
@@ -99,22 +99,22 @@ def test_affinity_group_that_does_not_fit_gives_its_room_back() -> None:
     where = fleet(host(1), host(2, (2, 8192, 100)))
     members = [leaver(name, 1, "g") for name in "abc"]
     small = [leaver(name, 1, memory_mb=512) for name in "xy"]
-    moves, stays = planned([*members, *small], where, {1}, state(affinity(), n1=3))
+    moves, blocked = planned([*members, *small], where, {1}, state(affinity(), n1=3))
     assert moves == {"x": 2, "y": 2}
-    assert stays.keys() == {"a", "b", "c"}
-    assert stays["a"].startswith("Its group stays together, and 2 of 3 members fit elsewhere. No host admits it: ")
+    assert blocked.keys() == {"a", "b", "c"}
+    assert blocked["a"].startswith("Its group stays together, and 2 of 3 members fit elsewhere. No host admits it: ")
 
 
 def test_affinity_group_moves_within_its_rack_as_far_as_it_fits() -> None:
     where = fleet(host(1), host(2, (1, 8192, 100)), host(3, (1, 8192, 100)), domain(1, 1, 2), domain(2, 3))
     members = [leaver(name, 1, "g") for name in "ab"]
-    moves, stays = planned(members, where, {1}, state(affinity(RACK), n1=2))
+    moves, blocked = planned(members, where, {1}, state(affinity(RACK), n1=2))
     assert set(moves.values()) == {2}
-    assert len(stays) == 1
+    assert len(blocked) == 1
 
 
 def test_server_with_an_obstacle_stays_and_keeps_its_affinity_group() -> None:
     members = [leaver("a", 1, "g", obstacle="It is locked."), leaver("b", 1, "g")]
-    moves, stays = planned(members, fleet(*hosts(2)), {1}, state(affinity(), n1=2))
+    moves, blocked = planned(members, fleet(*hosts(2)), {1}, state(affinity(), n1=2))
     assert moves == {}
-    assert stays["a"] == "It is locked."
+    assert blocked["a"] == "It is locked."
