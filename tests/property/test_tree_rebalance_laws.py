@@ -19,8 +19,8 @@ from covey.scheduler.rebalancing import Member, Plan, hosts_after, plan
 from covey.scheduler.request_spec import HostRequirements
 from tests.budgets import examples
 from tests.property.test_candidate_laws import forest, rng_seeds
+from tests.property.test_provider_allocation_laws import spec_and_query
 from tests.property.test_rebalance_laws import World, law, worlds
-from tests.property.test_serving_laws import spec_and_query
 
 CHILD = 100  # the child of host 1 is provider 101
 ROUNDS = 10

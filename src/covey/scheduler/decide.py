@@ -14,9 +14,9 @@ from covey.scheduler import batch
 from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, WITHOUT_GROUP, Constraint
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.policies import soft_policies
+from covey.scheduler.provider_allocations import TreeSearch
 from covey.scheduler.request_spec import RequestSpec
 from covey.scheduler.room import needs_providers
-from covey.scheduler.serving import TreeSearch
 from covey.scheduler.tie_breaking import SPLITMIX, TieBreaker
 
 _MAX_STATIC_MASKS = 256
@@ -31,13 +31,13 @@ class Decision:
     candidates: int  # hosts that admit the first server
     seed: int
     proved: bool = True  # no more servers fit, up to the count; False if the search stopped at its limit
-    served: tuple[Allocations, ...] | None = None  # of each fitting server, by provider; None: by its host alone
+    provider_allocations: tuple[Allocations, ...] | None = None  # of each fitting server; None: of its host alone
 
     def allocations(self, amounts: Resources) -> Iterable[Allocations]:
         """Return what each chosen server takes of each provider; of its host these amounts, if that serves it alone."""
-        if self.served is None:
+        if self.provider_allocations is None:
             return ({host: amounts} for host in self.chosen)
-        return self.served[: len(self.chosen)]
+        return self.provider_allocations[: len(self.chosen)]
 
 
 def decide(spec: RequestSpec, fleet: Fleet, seed: int, subset: int = 1) -> Decision:
@@ -67,7 +67,7 @@ def _choose(
 
 
 @dataclass(slots=True)
-class _Served:
+class _ServedServers:
     """Servers that several providers may serve together, and whether no placement serves more of them."""
 
     hosts: list[HostId] = field(default_factory=list)
@@ -82,7 +82,7 @@ def _decide_in_trees(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, sub
     If that places fewer servers than requested, all of them are decided again, with what the searches have shown, and
     at last without the hosts that took what trees share.
     """
-    search, best = TreeSearch(spec, fleet), _Served()
+    search, best = TreeSearch(spec, fleet), _ServedServers()
     while len(best.hosts) < spec.count and not search.budget.spent:
         known = search.findings
         served = _serve_in_turn(spec, fleet, mask, seed, subset, search)
@@ -100,7 +100,7 @@ def _decide_in_trees(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, sub
     return Decision(chosen, hosts, int(np.count_nonzero(mask)), seed, proved, tuple(best.allocations))
 
 
-def _borrowers(served: _Served, fleet: Fleet) -> Mask:
+def _borrowers(served: _ServedServers, fleet: Fleet) -> Mask:
     """Return the hosts with a server that another tree's provider serves: other hosts may lack what they took."""
     mask = np.zeros(len(fleet), dtype=np.bool_)
     for host, allocations in zip(served.hosts, served.allocations, strict=True):
@@ -109,10 +109,12 @@ def _borrowers(served: _Served, fleet: Fleet) -> Mask:
     return mask
 
 
-def _serve_in_turn(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, subset: int, search: TreeSearch) -> _Served:
+def _serve_in_turn(
+    spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, subset: int, search: TreeSearch
+) -> _ServedServers:
     """Choose hosts and serve servers on them. Where some are not served, the rest is decided beside the others."""
     left = fleet if spec.count == 1 else fleet.copy()
-    served, rest, held = _Served(), spec, np.zeros(len(fleet), dtype=np.int64)
+    served, rest, held = _ServedServers(), spec, np.zeros(len(fleet), dtype=np.int64)
     mask, alone = search.still_open(mask, held).copy(), True
     while mask.any() and not search.budget.spent:
         most = search.most - held if rest.count > 1 and search.findings else None

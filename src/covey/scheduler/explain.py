@@ -9,10 +9,10 @@ from covey.model.errors import CoveyError, NoValidHost
 from covey.model.ids import HostId
 from covey.scheduler.constraints import DYNAMIC, FORCED, STATIC, Constraint
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.provider_allocations import TreeSearch, not_together
 from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import RequestSpec
 from covey.scheduler.room import APART, NOT_TOGETHER, needs_providers
-from covey.scheduler.serving import TreeSearch, not_together
 
 NO_VALID_HOST = "No valid host was found."
 _NOT_SEARCHED = "may have providers that serve it together", "may have providers that serve it together"

@@ -165,8 +165,10 @@ class _Planner:
     def _take(self, decision: Decision, amounts: Resources) -> None:
         """Take the room of the chosen hosts, or of the providers that serve them, from the fleet."""
         taken: Sequence[tuple[Sequence[int], Resources]] = [(decision.chosen, amounts)]
-        if decision.served is not None:
-            taken = [((provider,), each) for served in decision.served for provider, each in served.items()]
+        if decision.provider_allocations is not None:
+            taken = [
+                ((provider,), each) for taken_by in decision.provider_allocations for provider, each in taken_by.items()
+            ]
         for providers, each in taken:
             self._fleet.take_for(providers, each)
         self.plan.taken += taken

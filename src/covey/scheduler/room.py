@@ -1,8 +1,8 @@
 """Room: which hosts have enough of each resource for one server, and for how many.
 
 Most hosts serve all resources alone. A host with nested or sharing providers may serve some by them, and one server is
-then allocated on several providers. How many servers a tree serves at most is a column; `serving` searches the
-combination of providers for chosen hosts only.
+then allocated on several providers. How many servers a tree serves at most is a column; `provider_allocations` searches
+the combination of providers for chosen hosts only.
 """
 
 from collections.abc import Mapping

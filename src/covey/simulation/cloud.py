@@ -213,7 +213,7 @@ class SimulatedCloud:
         return True
 
     def _placed(self, decision: Decision, request: RequestSpec, group: str | None) -> Iterator[PlacedServer]:
-        held = decision.served or repeat(None)
+        held = decision.provider_allocations or repeat(None)
         for host, each in zip(decision.chosen, held, strict=False):
             yield PlacedServer(self.fleet.row_of[host], request, each, group)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from covey.model.groups import GroupView
 from covey.model.ids import HostId
 from covey.scheduler.decide import allowed_hosts
+from covey.scheduler.provider_allocations import allocations_on, search_budget
 from covey.scheduler.rebalancing.assignments import Assignment
 from covey.scheduler.rebalancing.problem import Move, Problem
-from covey.scheduler.serving import allocations_on, search_budget
 
 _TRIES = 8
 

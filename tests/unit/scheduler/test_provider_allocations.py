@@ -11,16 +11,16 @@ from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
 from covey.model.resources import GranularGroup, Resources
 from covey.model.servers import HostRequirements
-from covey.scheduler import serving
+from covey.scheduler import provider_allocations
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.max_flow import Budget
+from covey.scheduler.provider_allocations import allocations_on
 from covey.scheduler.provider_trees import SHARES
 from covey.scheduler.remedies import remedies
 from covey.scheduler.request_spec import RequestSpec
 from covey.scheduler.room import count_fits
-from covey.scheduler.serving import allocations_on
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -61,7 +61,7 @@ def test_batch_stops_where_a_shared_pool_is_used_up() -> None:
     )
     decision = decide(RequestSpec(Resources({"VCPU": 1, "DISK_GB": 10}), count=9), fleet, seed=1)
     assert len(decision.fitting) == 3
-    assert sum(served[9]["DISK_GB"] for served in decision.served or () if 9 in served) == 20
+    assert sum(served[9]["DISK_GB"] for served in decision.provider_allocations or () if 9 in served) == 20
     assert not decision.proved  # other servers hold what the pool lacks
 
 
@@ -95,7 +95,7 @@ CARDS_OF_ONE_TRAIT: Sequence[Mapping[str, object]] = (
 
 def test_search_that_stops_at_its_limit_is_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each card has one of two required traits, and one card serves all: no host serves it, which no column shows."""
-    monkeypatch.setattr(serving, "MAX_STEPS", 0)
+    monkeypatch.setattr(provider_allocations, "MAX_STEPS", 0)
     extra = [provider(1000, VCPU=8), provider(1001, 1000, traits=["CUSTOM_A", "CUSTOM_B"], CUSTOM_GPU=1)]
     fleet = provider_fleet(*hosts_with_cards(50, *CARDS_OF_ONE_TRAIT), *extra)
     decision = decide(RequestSpec(ONE_GPU, requirements=BOTH), fleet, seed=1)
@@ -130,7 +130,7 @@ def test_each_host_has_the_reason_that_the_counts_have(monkeypatch: pytest.Monke
         "p2": "its resource providers do not serve the request together",
         "p9": "it lacks the required trait CUSTOM_B",
     }
-    monkeypatch.setattr(serving, "MAX_STEPS", -1000)
+    monkeypatch.setattr(provider_allocations, "MAX_STEPS", -1000)
     assert host_reasons(spec, fleet)["p1"] == (
         "its resource providers may serve the request together; the search stopped at its limit"
     )

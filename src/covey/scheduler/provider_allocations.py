@@ -1,4 +1,4 @@
-"""Serving: which resource providers serve a server on a chosen host: the host alone, or others of its tree as well."""
+"""Which resource providers serve a server on a chosen host: the host alone, or others of its tree as well."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,15 +23,13 @@ _STEPS_PER_SERVER, _STEPS_PER_FAILURE = 100, 200
 _STEPS_TOGETHER, _MAX_TOGETHER = 2_000, 8  # of a search for several servers on one host, and how many they are
 _MAX_ORDERS = 8  # in which hosts that share providers are served
 
-Served = list[Allocations]
-
 
 @dataclass(slots=True)
-class ServedServers:
+class ProviderAllocations:
     """The row of each server that is served, what it takes of each provider, and the rows that serve no more."""
 
     rows: list[int] = field(default_factory=list)
-    allocations: Served = field(default_factory=list)
+    allocations: list[Allocations] = field(default_factory=list)
     full: list[int] = field(default_factory=list)
 
 
@@ -54,14 +52,14 @@ class TreeSearch:
         """Return the rows of the mask that may serve more servers than they hold."""
         return mask & (self.most > held) if self.findings else mask
 
-    def serve(self, left: Fleet, rows: Sequence[int], held: NDArray[np.int64]) -> ServedServers:
+    def serve(self, left: Fleet, rows: Sequence[int], held: NDArray[np.int64]) -> ProviderAllocations:
         """Serve a server on each of the rows, which may repeat, as far as the providers allow and the budget lasts.
 
         `held` is how many servers each row has already. The servers take their room of the fleet that is left, unless
         the request is for one: then none follows.
         """
         by_row, full = self._in_good_order(left, Counter(rows), held)
-        served = ServedServers(full=full)
+        served = ProviderAllocations(full=full)
         nexts = {row: iter(found) for row, found in by_row.items()}
         for row in rows:
             allocations = next(nexts[row], None)
@@ -72,12 +70,12 @@ class TreeSearch:
 
     def _in_good_order(
         self, left: Fleet, wanted: Mapping[int, int], held: NDArray[np.int64]
-    ) -> tuple[dict[int, Served], list[int]]:
+    ) -> tuple[dict[int, list[Allocations]], list[int]]:
         """Serve hosts with few providers first. Those that lack what others took are served before them next."""
         sharing = {row for row in wanted if _shares(left, row)} if left.trees.shared.any() else set()
         order = sorted(wanted, key=lambda row: _size(left, row)) if sharing else [*wanted]
         for more_orders in reversed(range(_MAX_ORDERS)):
-            by_row, complete = dict[int, Served](), dict[int, bool]()
+            by_row, complete = dict[int, list[Allocations]](), dict[int, bool]()
             for row in order:
                 by_row[row], complete[row] = self._serve_on(left, row, wanted[row])
             full = [row for row in order if len(by_row[row]) < wanted[row]]
@@ -91,9 +89,9 @@ class TreeSearch:
             self._note(row, len(by_row[row]), held.item(row), complete=complete[row])
         return by_row, full
 
-    def _serve_on(self, left: Fleet, row: int, number: int) -> tuple[Served, bool]:
+    def _serve_on(self, left: Fleet, row: int, number: int) -> tuple[list[Allocations], bool]:
         """Serve up to so many servers on one row. Return also whether the row certainly serves no more of them."""
-        found: Served = []
+        found: list[Allocations] = []
         while len(found) < number and self.most[row] and not self.budget.spent:
             allocations = allocations_on(self._spec, left, row, self.budget)
             if allocations is None:
@@ -107,7 +105,7 @@ class TreeSearch:
             return self._together(left, row, found, number)
         return found, not self.budget.spent
 
-    def _together(self, left: Fleet, row: int, found: Served, number: int) -> tuple[Served, bool]:
+    def _together(self, left: Fleet, row: int, found: list[Allocations], number: int) -> tuple[list[Allocations], bool]:
         """Search for more servers than were served one after another: each may take what another one needs."""
         self._take(left, found, -1)
         complete = False
@@ -123,7 +121,7 @@ class TreeSearch:
         self._take(left, found)
         return found, complete
 
-    def _take(self, left: Fleet, served: Served, times: int = 1) -> None:
+    def _take(self, left: Fleet, served: list[Allocations], times: int = 1) -> None:
         if self._spec.count > 1:
             left.take_all((row, amounts * times) for allocations in served for row, amounts in allocations.items())
 
@@ -194,7 +192,7 @@ def allocations_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget) ->
     return found[0] if found else None
 
 
-def _several_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget, servers: int) -> Served | None:
+def _several_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget, servers: int) -> list[Allocations] | None:
     """Return what each of some servers takes, if the providers of one tree serve them all."""
     found = first_choice(query_of(spec), fleet, row, budget, servers)
     if found is None:
