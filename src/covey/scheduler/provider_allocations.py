@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from covey.model.claims import Allocations
 from covey.model.resources import Resources
-from covey.scheduler.candidates.tree_kinds import kinds_of_trees
 from covey.scheduler.candidates.trees import ResourceNeed, first_choice
 from covey.scheduler.columns import Rows
 from covey.scheduler.fleet import UNLIMITED, Fleet, Mask
 from covey.scheduler.max_flow import Budget
 from covey.scheduler.request_spec import RequestSpec
 from covey.scheduler.room import query_of, served_alone
+from covey.scheduler.tree_classes import tree_classes
 
 MAX_STEPS = 30_000  # of the searches of a decision: about 30 ms, with the fleet locked
 _STEPS_PER_SERVER, _STEPS_PER_FAILURE = 100, 200
@@ -46,7 +46,7 @@ class TreeSearch:
         self.exact = True
         self.findings = 0  # grows whenever `most` changes
         self._spec, self._fleet = spec, fleet
-        self._kinds: Rows | None = None
+        self._tree_classes: Rows | None = None
 
     def still_open(self, mask: Mask, held: NDArray[np.int64]) -> Mask:
         """Return the rows of the mask that may serve more servers than they hold."""
@@ -141,9 +141,9 @@ class TreeSearch:
     def _alike(self, row: int) -> Rows:
         """Return the roots of the trees that serve one server if the tree of this root does."""
         roots = self._fleet.trees.anchored.roots
-        if self._kinds is None:
-            self._kinds = kinds_of_trees(query_of(self._spec), self._fleet)
-        found: Rows = roots[self._kinds == self._kinds[np.searchsorted(roots, row)]]
+        if self._tree_classes is None:
+            self._tree_classes = tree_classes(query_of(self._spec), self._fleet)
+        found: Rows = roots[self._tree_classes == self._tree_classes[np.searchsorted(roots, row)]]
         return found
 
 
@@ -155,7 +155,7 @@ class NotTogether(NamedTuple):
 
 
 def not_together(spec: RequestSpec, fleet: Fleet, among: Mask) -> NotTogether | None:
-    """Search all trees among these hosts for providers that serve one server: a search for each kind of tree.
+    """Search all trees among these hosts for providers that serve one server: a search for each class of trees.
 
     None if these hosts serve it alone.
     """
@@ -165,18 +165,18 @@ def not_together(spec: RequestSpec, fleet: Fleet, among: Mask) -> NotTogether | 
     doubtful = (among & ~served_alone(spec, fleet)).take(trees.anchored.roots)
     if not doubtful.any():
         return None
-    kinds = kinds_of_trees(query_of(spec), fleet)
-    number = np.bincount(kinds if doubtful.all() else kinds[doubtful], minlength=int(kinds.max()) + 1)
+    classes = tree_classes(query_of(spec), fleet)
+    number = np.bincount(classes if doubtful.all() else classes[doubtful], minlength=int(classes.max()) + 1)
     budget, never, unknown = search_budget(1), np.zeros(number.size, dtype=np.bool_), number > 0
-    for kind in np.argsort(-number, kind="stable")[: np.count_nonzero(number)].tolist():  # the most frequent ones first
-        first = int((doubtful & (kinds == kind)).argmax())
+    for each in np.argsort(-number, kind="stable")[: np.count_nonzero(number)].tolist():  # the most frequent ones first
+        first = int((doubtful & (classes == each)).argmax())
         serves = allocations_on(spec, fleet, trees.anchored.roots.item(first), budget) is not None
-        unknown[kind] = not serves and budget.spent
-        never[kind] = not serves and not unknown[kind]
+        unknown[each] = not serves and budget.spent
+        never[each] = not serves and not unknown[each]
         budget.left -= _STEPS_PER_FAILURE
         if budget.spent:
             break
-    return NotTogether(trees.at_roots(doubtful & never.take(kinds)), trees.at_roots(doubtful & unknown.take(kinds)))
+    return NotTogether(trees.at_roots(doubtful & never.take(classes)), trees.at_roots(doubtful & unknown.take(classes)))
 
 
 def search_budget(count: int) -> Budget:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from covey.model.resources import GranularGroup, Resources
 from covey.scheduler.candidates.flat import serves_alone
 from covey.scheduler.candidates.queries import CandidateQuery, RequestGroup
-from covey.scheduler.candidates.tree_counts import count_in_trees, may_serve_in_trees
 from covey.scheduler.columns import ALL, Rows, groups_of, number_combinations
 from covey.scheduler.fleet import Fleet, Mask
 from covey.scheduler.reasons import Reason, Sentences
 from covey.scheduler.request_spec import RequestSpec
+from covey.scheduler.tree_counts import count_in_trees, may_serve_in_trees
 
 # Other classes have their own names.
 _WORDS = {"VCPU": "VCPUs", "MEMORY_MB": "memory", "DISK_GB": "disk"}

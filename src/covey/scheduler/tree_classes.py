@@ -1,6 +1,6 @@
-"""Kinds of trees: trees that look the same to a query serve one server all, or none of them does.
+"""Groups equivalent provider trees: if one can serve the request, all of its class can.
 
-A search in one tree then holds for every tree of its kind. What a query sees of a provider is which needs it may
+A search in one tree then holds for every tree of its class. What a query sees of a provider is which needs it may
 meet, which of the required traits it has, and how much of a class that several groups request.
 """
 
@@ -16,12 +16,12 @@ from covey.scheduler.columns import Mask, Rows, combinations, number_combination
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.provider_trees import AnchoredProviders
 
-_MAX_SIGHTS = 128  # of providers
-_FEW_SIGHTS = 16  # of which some may not occur
+_MAX_PROVIDER_CLASSES = 128
+_FEW_PROVIDER_CLASSES = 16  # of which some may not occur
 _MAX_COUNTS = 2**12  # combinations of counts that are added up at once
 
 
-def kinds_of_trees(query: CandidateQuery, fleet: Fleet) -> Rows:
+def tree_classes(query: CandidateQuery, fleet: Fleet) -> Rows:
     """Return a number for each tree, equal for trees that look the same to the query."""
     anchored, trees = fleet.trees.anchored, fleet.trees.anchored.roots.size
     groups = by_providers(needs_of(query, fleet))
@@ -30,24 +30,24 @@ def kinds_of_trees(query: CandidateQuery, fleet: Fleet) -> Rows:
         groups = [(anchored, [need.among_all(anchored) for _, needs in groups for need in needs])]
     columns = list[Rows]()
     for providers, needs in groups:
-        sight, number = _sights(query, fleet, providers, needs)
-        if number > _MAX_SIGHTS:
-            return np.arange(trees)  # almost every tree is a kind of its own
-        columns += _counts(providers, sight, number)
+        provider_class, number = _provider_classes(query, fleet, providers, needs)
+        if number > _MAX_PROVIDER_CLASSES:
+            return np.arange(trees)  # almost every tree is a class of its own
+        columns += _counts(providers, provider_class, number)
     return number_combinations(columns, trees)
 
 
-def _counts(providers: AnchoredProviders, sight: Rows, number: int) -> Iterator[Rows]:
-    """Yield numbers of trees that tell apart how many of their providers look like each sight, except zero."""
+def _counts(providers: AnchoredProviders, provider_class: Rows, number: int) -> Iterator[Rows]:
+    """Yield numbers of trees that tell apart how many providers of each class they have, except class zero."""
     base = (providers.each or int(np.diff(providers.starts).max(initial=0))) + 1  # more than any count
     at_once = max(1, int(math.log(_MAX_COUNTS, base)))
     for first in range(1, number + 1, at_once):
         weights = np.zeros(number + 1, dtype=np.int64)
         weights[first : first + at_once] = [base**place for place in range(min(at_once, number + 1 - first))]
-        yield providers.sums(weights[sight])
+        yield providers.sums(weights[provider_class])
 
 
-def _sights(
+def _provider_classes(
     query: CandidateQuery, fleet: Fleet, rows: AnchoredProviders, needs: Sequence[ResourceNeed]
 ) -> tuple[Rows, int]:
     """Number what the query sees of each provider: zero where it may meet no need. Return also the highest number."""
@@ -57,7 +57,7 @@ def _sights(
         if group.suffix == UNSUFFIXED:
             masks += [rows.traits.any_of(traits) for traits in group.required]
     numbers, most = combinations([*masks, *_shared_amounts(query, fleet, rows.provider)], useful.size)
-    if most > _FEW_SIGHTS:
+    if most > _FEW_PROVIDER_CLASSES:
         numbers = number_combinations([numbers], useful.size)
         most = int(numbers.max()) + 1
     return (numbers + 1 if useful.all() else (numbers + 1) * useful), most
