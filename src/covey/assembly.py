@@ -56,10 +56,10 @@ from covey.services.explanations import Explanations
 from covey.services.flavors import Flavors
 from covey.services.group_evacuations import GroupEvacuations
 from covey.services.groups import Groups
-from covey.services.histories import Histories
 from covey.services.host_ids import HostIds
 from covey.services.hosts import Hosts
 from covey.services.images import Images
+from covey.services.instance_actions import InstanceActionLog
 from covey.services.instances import Instances
 from covey.services.keypairs import KeyPairs
 from covey.services.leases import FencedDriver, Leases
@@ -251,10 +251,10 @@ def assemble(
             explanations=Explanations(store, access, live, servers),
             flavors=flavors,
             groups=groups,
-            histories=Histories(store, access, servers),
             host_ids=HostIds(store),
             hosts=Hosts(store, access, now, scheduler.default_availability_zone),
             images=images,
+            instance_actions=InstanceActionLog(store, access, servers),
             instances=Instances(store, access, conf.api.explain_to_tenants),
             key_pairs=KeyPairs(store, access, now, quotas),
             live_migrations=LiveMigrations(store, now, servers),

@@ -13,10 +13,10 @@ from covey.services.explanations import Explanations
 from covey.services.flavors import Flavors
 from covey.services.group_evacuations import GroupEvacuations
 from covey.services.groups import Groups
-from covey.services.histories import Histories
 from covey.services.host_ids import HostIds
 from covey.services.hosts import Hosts
 from covey.services.images import Images
+from covey.services.instance_actions import InstanceActionLog
 from covey.services.instances import Instances
 from covey.services.keypairs import KeyPairs
 from covey.services.live_migrations import LiveMigrations
@@ -46,10 +46,10 @@ class Services:
     explanations: Explanations
     flavors: Flavors
     groups: Groups
-    histories: Histories
     host_ids: HostIds
     hosts: Hosts
     images: Images
+    instance_actions: InstanceActionLog
     instances: Instances
     key_pairs: KeyPairs
     live_migrations: LiveMigrations

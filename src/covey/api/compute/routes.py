@@ -93,7 +93,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         services.moves, services.power, services.flavors, services.servers, services.consoles
     )
     server_migrations = ServerMigrations(services.live_migrations)
-    actions = InstanceActions(services.histories, parts.access, settings.max_limit)
+    actions = InstanceActions(services.instance_actions, parts.access, settings.max_limit)
     routes += [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
@@ -109,7 +109,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         ("/servers/{key}/tags", servers, "tags"),
         ("/servers/{key}/tags/{tag}", servers, "tag"),
         ("/os-placement-explain", PlacementExplain(services.explanations), None),
-        ("/os-migrations", Migrations(services.histories, settings.max_limit), None),
+        ("/os-migrations", Migrations(services.instance_actions, settings.max_limit), None),
         ("/os-server-groups", groups, None),
         ("/os-server-groups/{key}", groups, "one"),
         ("/os-server-groups/{key}/action", group_actions, None),

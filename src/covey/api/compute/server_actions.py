@@ -20,7 +20,7 @@ from covey.model.flavors import Flavor
 from covey.ports import Access
 from covey.services.consoles import Consoles
 from covey.services.flavors import Flavors
-from covey.services.histories import Histories
+from covey.services.instance_actions import InstanceActionLog
 from covey.services.moves import MoveRequest, Moves
 from covey.services.power import Power
 from covey.services.servers import Servers
@@ -151,14 +151,14 @@ def _destination(req: Request, inner: Json, force_since: Version) -> tuple[str |
 class InstanceActions:
     """The instance actions of a server."""
 
-    histories: Histories
+    log: InstanceActionLog
     access: Access
     max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response, key: str) -> None:
         query = read_query(req, server_schemas.ACTION_LIST)
         page = _log_page(query, req, mv.ACTIONS_PAGED, self.max_limit)
-        actions = self.histories.of_server(req.actor, key, page, deleted=req.version >= mv.DELETED_ACTIONS)
+        actions = self.log.of_server(req.actor, key, page, deleted=req.version >= mv.DELETED_ACTIONS)
         shown = actions[: _size(page)]
         resp.media = {"instanceActions": [self._short(action, req) for action in shown]}
         if shown and len(actions) > len(shown):
@@ -166,7 +166,7 @@ class InstanceActions:
 
     def on_get_one(self, req: Request, resp: falcon.Response, key: str, request_id: str) -> None:
         read_query(req, schemas.NO_PARAMETERS)
-        action = self.histories.get_action(req.actor, key, request_id, deleted=req.version >= mv.DELETED_ACTIONS)
+        action = self.log.get_action(req.actor, key, request_id, deleted=req.version >= mv.DELETED_ACTIONS)
         target = Target(project_id=action.project_id)
         operator = self.access.allows(req.actor, "os_compute_api:os-instance-actions:events", target)
         events = [self._event(event, req, operator=operator) for event in action.events]
@@ -204,7 +204,7 @@ class InstanceActions:
 class Migrations:
     """Migrations, for operators."""
 
-    histories: Histories
+    log: InstanceActionLog
     max_limit: int
 
     def on_get(self, req: Request, resp: falcon.Response) -> None:
@@ -220,7 +220,7 @@ class Migrations:
             project_id=query.get("project_id") if owned else None,
             page=_log_page(query, req, mv.MIGRATIONS_PAGED, self.max_limit),
         )
-        found = self.histories.migrations(req.actor, filters)
+        found = self.log.migrations(req.actor, filters)
         page = found[: _size(filters.page)]
         resp.media = {"migrations": [_migration(move, req) for move in page]}
         if page and len(found) > len(page):

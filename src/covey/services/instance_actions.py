@@ -14,7 +14,7 @@ _RULE = "os_compute_api:os-instance-actions:"
 
 
 @dataclass(frozen=True, slots=True)
-class Histories:
+class InstanceActionLog:
     """Lists instance actions and migrations."""
 
     store: Store
