@@ -345,11 +345,11 @@ def test_host_lists_what_should_be_on_it(build_cloud: BuildCloud) -> None:
     def listed(one: Any) -> list[tuple[str, str | None]]:
         found = one.client.get(f"/hosts/{one.host}/servers").json["servers"]
         assert all(each["guest"]["id"] == server for each in found)
-        return [(each["place"], each["task"]) for each in found]
+        return [(each["location"], each["task"]) for each in found]
 
     def orphans(one: Any) -> list[str]:
         found = one.client.post(f"/hosts/{one.host}/orphans", {"servers": [server, "nonsense"]}).json["servers"]
-        return [each["place"] for each in found]
+        return [each["location"] for each in found]
 
     assert (listed(agent), listed(other)) == ([("here", None)], [])
     assert (orphans(agent), orphans(other)) == (["here", "unknown"], ["elsewhere", "unknown"])

@@ -319,7 +319,7 @@ def test_agent_that_returns_during_an_evacuation_gets_its_servers_as_leaving(
     monkeypatch.setattr(moves, "_reject_living", slow_check)
     assert evacuate(cloud, server).status == 200
     returning.join(20)
-    assert [(each["place"], each["task"]) for each in told] == [("leaving", "rebuilding")]
+    assert [(each["location"], each["task"]) for each in told] == [("leaving", "rebuilding")]
     assert work(cloud) == [(host_of(cloud, server).host, "evacuate")]
     assert host_of(cloud, server).host != source.host
 

@@ -126,4 +126,4 @@ class PowerReports:
 
 def _is_settled(row: ExpectedServer) -> bool:
     """Whether the service takes power events of a server: no call has it."""
-    return row.task is None and row.place == "here"
+    return row.task is None and row.location == "here"

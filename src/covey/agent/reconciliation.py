@@ -56,16 +56,18 @@ def find_leftovers(
     return sorted(set(stored) - known)
 
 
-def cleanups(places: Mapping[str, str], epochs: Mapping[str, int], *, shares_disks: bool) -> list[Repair]:
+def cleanups(locations: Mapping[str, str], epochs: Mapping[str, int], *, shares_disks: bool) -> list[Repair]:
     """Return what removes data that no server needs. The data of a shelved server stays, and that of an unknown one.
 
-    `epochs` are the newest that the host had seen before the service was asked for the places.
+    `epochs` are the newest that the host had seen before the service was asked for the locations.
     """
     found = [
-        Repair(RepairAction.DESTROY, server, _LAST_EPOCH) for server, place in places.items() if place == "deleted"
+        Repair(RepairAction.DESTROY, server, _LAST_EPOCH)
+        for server, location in locations.items()
+        if location == "deleted"
     ]
     if not shares_disks:  # an older copy; a newer call of the server goes first
-        stale = (server for server, place in places.items() if place == "elsewhere")
+        stale = (server for server, location in locations.items() if location == "elsewhere")
         found += [Repair(RepairAction.DESTROY, server, epochs.get(server, 0)) for server in stale]
     return found
 
@@ -73,35 +75,35 @@ def cleanups(places: Mapping[str, str], epochs: Mapping[str, int], *, shares_dis
 def repairs(
     observed: Sequence[ObservedGuest],
     expected: Sequence[ExpectedServer],
-    places: Mapping[str, str],
+    locations: Mapping[str, str],
     *,
     resumed: Collection[str] | None,
     shares_disks: bool,
 ) -> list[Repair]:
     """Return what makes the host agree with the service.
 
-    `places` says where the service has each orphan. `resumed` are the servers to start again if they should run and do
-    not: those that self-fencing has stopped; None means all. Servers with a task, and servers that arrive or leave,
+    `locations` says where the service has each orphan. `resumed` are the servers to start again if they should run and
+    do not: those that self-fencing has stopped; None means all. Servers with a task, and servers that arrive or leave,
     belong to their calls. Raises ForeignService.
     """
-    unknown = [server for server, place in places.items() if place == "unknown"]
+    unknown = [server for server, location in locations.items() if location == "unknown"]
     if unknown and len(unknown) == len(observed) and not expected:
         raise ForeignService(len(unknown))
     here = {guest.id: guest for guest in observed}
-    found = [_orphan(here[server], place, shares_disks=shares_disks) for server, place in places.items()]
+    found = [_orphan(here[server], location, shares_disks=shares_disks) for server, location in locations.items()]
     found += [_own(each, here.get(each.guest.id), resumed) for each in expected]
     return [repair for repair in found if repair is not None]
 
 
-def removals(observed: Sequence[ObservedGuest], places: Mapping[str, str], *, shares_disks: bool) -> list[Repair]:
+def removals(observed: Sequence[ObservedGuest], locations: Mapping[str, str], *, shares_disks: bool) -> list[Repair]:
     """Return what removes guests that do not belong here. Guests that the service does not know stay."""
-    known = [guest for guest in observed if places.get(guest.id, "unknown") != "unknown"]
-    found = (_orphan(guest, places[guest.id], shares_disks=shares_disks) for guest in known)
+    known = [guest for guest in observed if locations.get(guest.id, "unknown") != "unknown"]
+    found = (_orphan(guest, locations[guest.id], shares_disks=shares_disks) for guest in known)
     return [repair for repair in found if repair is not None]
 
 
-def _orphan(guest: ObservedGuest, place: str, *, shares_disks: bool) -> Repair | None:
-    match place:
+def _orphan(guest: ObservedGuest, location: str, *, shares_disks: bool) -> Repair | None:
+    match location:
         case "deleted":
             return Repair(RepairAction.DESTROY, guest.id, guest.epoch)
         case "elsewhere" if not shares_disks:  # it runs from another disk
@@ -113,7 +115,7 @@ def _orphan(guest: ObservedGuest, place: str, *, shares_disks: bool) -> Repair |
 
 
 def _own(server: ExpectedServer, guest: ObservedGuest | None, resumed: Collection[str] | None) -> Repair | None:
-    if server.task is not None or server.place != "here":
+    if server.task is not None or server.location != "here":
         return None
     wanted, power = server.guest.power, "shutdown" if guest is None else guest.power
     if power in {wanted, "starting"} and (guest is not None or wanted == "shutdown"):

@@ -46,7 +46,7 @@ class Repairs:
         found = reconciliation.repairs(
             observed,
             expected,
-            self.service.places(orphan_ids),
+            self.service.locations(orphan_ids),
             resumed=None if self.resume_guests else self.fencing.resumed(),
             shares_disks=self.hypervisor.shares_disks,
         )
@@ -71,19 +71,19 @@ class Repairs:
         sweep tries again what cannot be removed. Raises what the service's API raises.
         """
         unsure = [guest for guest in observed if self._confirmed.get(guest.id) != guest.epoch]
-        places = self.service.places([guest.id for guest in unsure])
-        here = {guest.id: guest.epoch for guest in observed if places.get(guest.id, "here") == "here"}
+        locations = self.service.locations([guest.id for guest in unsure])
+        here = {guest.id: guest.epoch for guest in observed if locations.get(guest.id, "here") == "here"}
         self._confirmed.clear()
         self._confirmed.update(here)
-        self._carry_out(reconciliation.removals(unsure, places, shares_disks=self.hypervisor.shares_disks))
+        self._carry_out(reconciliation.removals(unsure, locations, shares_disks=self.hypervisor.shares_disks))
         if not self.hypervisor.shares_disks:
             for server in sorted(self.hypervisor.stored() - {guest.id for guest in observed}):
                 self._carry_out(self._cleanups([server]))  # asked one by one: data may arrive a moment later
 
     def _cleanups(self, leftovers: Sequence[str]) -> list[Repair]:
         epochs = {server: self.newest_epoch(server) for server in leftovers}
-        places = self.service.places(leftovers)
-        return reconciliation.cleanups(places, epochs, shares_disks=self.hypervisor.shares_disks)
+        locations = self.service.locations(leftovers)
+        return reconciliation.cleanups(locations, epochs, shares_disks=self.hypervisor.shares_disks)
 
     def _carry_out(self, repairs: Sequence[Repair]) -> list[HypervisorFault]:
         """Return the faults that keep the host from reporting up."""

@@ -46,12 +46,12 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedServer:
-    """A server that the service has on this host. An open task, or a place other than "here", means work under way."""
+    """A server that the service has on this host. A task, or a location other than "here", means work under way."""
 
     guest: Guest
     epoch: int
     task: str | None = None
-    place: str = "here"  # or "leaving", "arriving"
+    location: str = "here"  # or "leaving", "arriving"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class _Servers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     id: str
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    servers: tuple[_Place, ...]
+class _Locations:
+    servers: tuple[_Location, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ class ServiceApi:
         """Return the servers that may or should be on this host."""
         return self._ask("GET", "/servers", None, _Servers).servers
 
-    def places(self, servers: Sequence[str]) -> dict[str, str]:
+    def locations(self, servers: Sequence[str]) -> dict[str, str]:
         """Return where the service has each of these servers.
 
         "here", "leaving", "arriving"; "elsewhere" on another host; "shelved" on none; "deleted"; "unknown".
         """
         pages = [servers[start : start + _MAX_ORPHANS] for start in range(0, len(servers), _MAX_ORPHANS)]
-        found = [self._ask("POST", "/orphans", {"servers": list(page)}, _Places) for page in pages]
-        return {each.id: each.place for page in found for each in page.servers}
+        found = [self._ask("POST", "/orphans", {"servers": list(page)}, _Locations) for page in pages]
+        return {each.id: each.location for page in found for each in page.servers}
 
     def calls(self, wait_s: int, limit: int) -> tuple[Call, ...]:
         """Take up to `limit` calls under a lease; wait for one if there is none."""

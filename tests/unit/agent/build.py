@@ -22,6 +22,6 @@ def a_call(number: int = 1, server: str = "s1", verb: str = "spawn", epoch: int 
 
 
 def expected(
-    server: str = "s1", *, power: str = "running", epoch: int = 1, task: str | None = None, place: str = "here"
+    server: str = "s1", *, power: str = "running", epoch: int = 1, task: str | None = None, location: str = "here"
 ) -> ExpectedServer:
-    return ExpectedServer(a_guest(server, power=power), epoch, task, place)
+    return ExpectedServer(a_guest(server, power=power), epoch, task, location)

@@ -19,12 +19,12 @@ from tests.unit.agent.build import expected
 def actions(
     observed: list[ObservedGuest],
     servers: list[ExpectedServer],
-    places: dict[str, str] | None = None,
+    locations: dict[str, str] | None = None,
     *,
     resumed: frozenset[str] | None = frozenset(),
     shares_disks: bool = True,
 ) -> dict[str, str]:
-    found = repairs(observed, servers, places or {}, resumed=resumed, shares_disks=shares_disks)
+    found = repairs(observed, servers, locations or {}, resumed=resumed, shares_disks=shares_disks)
     return {repair.server: repair.action for repair in found}
 
 
@@ -70,7 +70,7 @@ def test_guest_that_runs_while_its_server_is_stopped_is_reported_and_not_started
 
 
 @pytest.mark.parametrize(
-    "server", [expected(task="powering-on"), expected(place="arriving"), expected(place="leaving")]
+    "server", [expected(task="powering-on"), expected(location="arriving"), expected(location="leaving")]
 )
 def test_servers_with_work_under_way_are_left_to_their_calls(server: ExpectedServer) -> None:
     assert actions([ObservedGuest("s1", "shutdown", 3)], [server], resumed=None) == {}
@@ -95,7 +95,7 @@ def test_guest_that_the_service_has_not_here_is_an_orphan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "shares_disks", "action"),
+    ("location", "shares_disks", "action"),
     [
         ("deleted", True, RepairAction.DESTROY),
         ("deleted", False, RepairAction.DESTROY),
@@ -107,23 +107,23 @@ def test_guest_that_the_service_has_not_here_is_an_orphan() -> None:
         ("unknown", False, RepairAction.DETACH),
     ],
 )
-def test_orphan_loses_its_data_only_if_that_is_certain(place: str, shares_disks: bool, action: RepairAction) -> None:
+def test_orphan_loses_its_data_only_if_that_is_certain(location: str, shares_disks: bool, action: RepairAction) -> None:
     seen = [ObservedGuest("s1", "running", 3), ObservedGuest("own", "running", 3)]
-    assert actions(seen, [expected("own")], {"s1": place}, shares_disks=shares_disks) == {"s1": action}
+    assert actions(seen, [expected("own")], {"s1": location}, shares_disks=shares_disks) == {"s1": action}
 
 
-@pytest.mark.parametrize("place", ["here", "arriving", "leaving"])
-def test_orphan_that_has_come_here_since_is_left_alone(place: str) -> None:
-    assert actions([ObservedGuest("s1", "running", 3)], [], {"s1": place}) == {}
+@pytest.mark.parametrize("location", ["here", "arriving", "leaving"])
+def test_orphan_that_has_come_here_since_is_left_alone(location: str) -> None:
+    assert actions([ObservedGuest("s1", "running", 3)], [], {"s1": location}) == {}
 
 
 def test_data_without_a_guest_is_a_leftover() -> None:
     seen = [ObservedGuest("s1", "running", 3)]
-    assert find_leftovers(["s1", "s2", "s3"], seen, [expected("s2", place="arriving")]) == ["s3"]
+    assert find_leftovers(["s1", "s2", "s3"], seen, [expected("s2", location="arriving")]) == ["s3"]
 
 
 @pytest.mark.parametrize(
-    ("place", "shares_disks", "removed"),
+    ("location", "shares_disks", "removed"),
     [
         ("deleted", True, True),
         ("deleted", False, True),
@@ -137,8 +137,8 @@ def test_data_without_a_guest_is_a_leftover() -> None:
         ("leaving", False, False),
     ],
 )
-def test_data_is_removed_only_if_no_server_needs_it(place: str, shares_disks: bool, removed: bool) -> None:
-    found = [repair.action for repair in cleanups({"s1": place}, {}, shares_disks=shares_disks)]
+def test_data_is_removed_only_if_no_server_needs_it(location: str, shares_disks: bool, removed: bool) -> None:
+    found = [repair.action for repair in cleanups({"s1": location}, {}, shares_disks=shares_disks)]
     assert found == [RepairAction.DESTROY] * removed
 
 
@@ -161,8 +161,8 @@ def test_service_with_one_guest_of_the_host_is_accepted() -> None:
 
 
 def test_sweep_removes_guests_that_belong_elsewhere_and_leaves_all_others() -> None:
-    places = {"gone": "deleted", "moved": "elsewhere", "shelved": "shelved"}
+    locations = {"gone": "deleted", "moved": "elsewhere", "shelved": "shelved"}
     kept = {"own": "here", "comes": "arriving", "goes": "leaving", "foreign": "unknown"}
-    observed = [ObservedGuest(server, "running", 3) for server in (*places, *kept)]
-    found = {repair.server: repair.action for repair in removals(observed, places | kept, shares_disks=True)}
+    observed = [ObservedGuest(server, "running", 3) for server in (*locations, *kept)]
+    found = {repair.server: repair.action for repair in removals(observed, locations | kept, shares_disks=True)}
     assert found == {"gone": RepairAction.DESTROY, "moved": RepairAction.DETACH, "shelved": RepairAction.DETACH}

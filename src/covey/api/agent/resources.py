@@ -69,8 +69,8 @@ class AgentHosts:
 
     def on_post_orphans(self, req: Request, resp: falcon.Response, name: str) -> None:
         servers = read_body(req, schemas.ORPHANS)["servers"]
-        places = self.agents.work.places(req.actor, name, servers)
-        resp.media = {"servers": [{"id": server, "place": place} for server, place in places.items()]}
+        locations = self.agents.work.locations(req.actor, name, servers)
+        resp.media = {"servers": [{"id": server, "location": location} for server, location in locations.items()]}
 
     def on_get_calls(self, req: Request, resp: falcon.Response, name: str) -> None:
         query = schemas.CALLS.check(query_lists(req), schemas.ANY_VERSION)
@@ -136,7 +136,7 @@ def routes(agents: Agents, downloads: Downloads, authenticate: Authenticator) ->
 
 
 def _server(each: HostServer) -> Json:
-    return {"guest": each.guest, "epoch": each.epoch, "task": each.task, "place": each.place}
+    return {"guest": each.guest, "epoch": each.epoch, "task": each.task, "location": each.location}
 
 
 def _call(taken: TakenCall) -> Json:

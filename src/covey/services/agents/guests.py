@@ -81,7 +81,7 @@ def document_of(server: Server) -> dict[str, object]:
     return dump_guest(guest_of(server))
 
 
-def place_of(server: Server, host: int, name: str) -> str:
+def location_of(server: Server, host: int, name: str) -> str:
     """Return what a host with this id and name has of a server.
 
     `here`, `arriving` or `leaving`; `elsewhere` on another host, `shelved` on none. The source of a move that waits

@@ -15,7 +15,7 @@ from covey.model.work import JobKind
 from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
 from covey.services.agents.call_polls import CallPolls
-from covey.services.agents.guests import complete, document_of, place_of
+from covey.services.agents.guests import complete, document_of, location_of
 from covey.services.agents.registrations import RULE, own_host, owned
 from covey.services.agents.shared_writes import SharedWrites
 from covey.storage.image_files import ImageFiles
@@ -41,7 +41,7 @@ class HostServer(NamedTuple):
     guest: Mapping[str, object]
     epoch: int  # of its newest job or call; 0 without one
     task: Task | None
-    place: str  # here, arriving or leaving
+    location: str  # here, arriving or leaving
 
 
 class PowerEvent(NamedTuple):
@@ -103,17 +103,17 @@ class AgentWork:
         self.access.require(actor, RULE)
         with self.store.read() as tx:
             host = own_host(tx, actor, name)
-            placed = [(server, place_of(server, host, name)) for server in tx.servers.at_hosts([host])]
-            there = [(server, place) for server, place in placed if place != "elsewhere"]
+            placed = [(server, location_of(server, host, name)) for server in tx.servers.at_hosts([host])]
+            there = [(server, location) for server, location in placed if location != "elsewhere"]
             guests = complete(tx, [document_of(server) for server, _ in there])
             ids = [server.id for server, _ in there]
             jobs, calls = tx.work.epochs(ids), tx.agent_calls.kept_epochs(ids)
         return [
-            HostServer(guest, max(jobs.get(server.id, 0), calls.get(server.id, 0)), server.task, place)
-            for (server, place), guest in zip(there, guests, strict=True)
+            HostServer(guest, max(jobs.get(server.id, 0), calls.get(server.id, 0)), server.task, location)
+            for (server, location), guest in zip(there, guests, strict=True)
         ]
 
-    def places(self, actor: Actor, name: str, servers: Sequence[str]) -> dict[str, str]:
+    def locations(self, actor: Actor, name: str, servers: Sequence[str]) -> dict[str, str]:
         """Return where each of these servers is, as seen from the host.
 
         `here`, `arriving` or `leaving`; `elsewhere` on another host; `shelved` on none; `deleted`; `unknown`.
@@ -122,9 +122,9 @@ class AgentWork:
         with self.store.read() as tx:
             host = own_host(tx, actor, name)
             found = tx.servers.by_ids([ServerId(server) for server in servers])
-            places = {str(server.id): place_of(server, host, name) for server in found}
-            deleted = tx.servers.deleted([server for server in servers if server not in places])
-        return {each: places.get(each, "deleted" if each in deleted else "unknown") for each in servers}
+            locations = {str(server.id): location_of(server, host, name) for server in found}
+            deleted = tx.servers.deleted([server for server in servers if server not in locations])
+        return {each: locations.get(each, "deleted" if each in deleted else "unknown") for each in servers}
 
     def record_events(self, actor: Actor, name: str, events: Sequence[PowerEvent]) -> list[ServerId]:
         """Store the power states that the host saw. Return the servers with a task, whose events are to be repeated.
