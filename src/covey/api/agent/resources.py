@@ -14,7 +14,7 @@ from covey.model.agents import AgentState, CallState, Registration, Report, Take
 from covey.model.errors import Unauthorized
 from covey.model.servers import Power
 from covey.services.agents import Agents
-from covey.services.agents.registrations import Amount
+from covey.services.agents.registrations import ReportedInventory
 from covey.services.agents.work import HostServer, PowerEvent
 
 _DEFAULT_LIMIT = "16"
@@ -40,9 +40,9 @@ class AgentHosts:
     def on_put(self, req: Request, resp: falcon.Response, name: str) -> None:
         schemas.HOST.check(name)
         body = read_body(req, schemas.REGISTER)
-        amounts = {
-            kind: Amount(amount["total"], amount.get("reserved", 0), amount.get("allocation_ratio"))
-            for kind, amount in body["inventories"].items()
+        inventories = {
+            kind: ReportedInventory(each["total"], each.get("reserved", 0), each.get("allocation_ratio"))
+            for kind, each in body["inventories"].items()
         }
         new = Registration(
             body["hypervisor"],
@@ -52,7 +52,7 @@ class AgentHosts:
             body.get("self_fencing_s"),
             body.get("machine_id"),
         )
-        host = self.agents.registrations.register(req.actor, name, new, amounts)
+        host = self.agents.registrations.register(req.actor, name, new, inventories)
         resp.media = {
             "host": {"name": host.name, "uuid": host.uuid, "state": AgentState.STARTING},
             "heartbeat_s": self.agents.heartbeat_s,

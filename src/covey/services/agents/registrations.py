@@ -29,8 +29,8 @@ _ATTEMPTS = 5
 _MAX_GATHER_S = 0.1  # for heartbeats to share a transaction
 
 
-class Amount(NamedTuple):
-    """What an agent says of a resource class. Without a ratio, the host keeps its own."""
+class ReportedInventory(NamedTuple):
+    """The inventory of a resource class, as an agent reports it. Without a ratio, the host keeps its own."""
 
     total: int
     reserved: int = 0
@@ -47,7 +47,7 @@ class Heartbeat(NamedTuple):
 
 @dataclass(slots=True)
 class Registrations:
-    """What agents say of themselves and their hosts."""
+    """Registrations and heartbeats of agents."""
 
     store: Store
     access: Access
@@ -64,7 +64,9 @@ class Registrations:
     def __post_init__(self) -> None:
         self._heartbeats = SharedWrites(self.store, self.request_slots, _store_heartbeats, self._gather_s)
 
-    def register(self, actor: Actor, name: str, new: Registration, amounts: Mapping[str, Amount]) -> Host:
+    def register(
+        self, actor: Actor, name: str, new: Registration, inventories: Mapping[str, ReportedInventory]
+    ) -> Host:
         """Register the agent of a host, which takes no servers until the agent reports up. Return the host.
 
         Inventories and traits that are as before change nothing. Raises Forbidden for the host of another user,
@@ -76,13 +78,13 @@ class Registrations:
         for _ in range(_ATTEMPTS):
             with suppress(TransactionConflict):
                 with self.store.write() as tx:
-                    host = self._register(tx, actor, name, new, amounts)
+                    host = self._register(tx, actor, name, new, inventories)
                 self.polls.end(host.id)
                 return host
         raise Busy("The host kept changing during this request. Try again in a moment.")
 
     def _register(
-        self, tx: Transaction, actor: Actor, name: str, new: Registration, amounts: Mapping[str, Amount]
+        self, tx: Transaction, actor: Actor, name: str, new: Registration, inventories: Mapping[str, ReportedInventory]
     ) -> Host:
         host = tx.hosts.by_name(name)
         if self.binds_by_name and (host is None or tx.agents.by_host_id(host.id) is None):
@@ -105,7 +107,7 @@ class Registrations:
             tx.work.finish(JobKind.EVACUATE_HOST, [host.uuid])  # of a failure that has ended
         log.info("agent.registered", host=name, hypervisor=new.hypervisor, version=new.version)
         self._set_traits(tx, host, new.traits, frozenset() if agent is None else agent.traits)
-        self._set_inventories(tx, host, amounts)
+        self._set_inventories(tx, host, inventories)
         return host
 
     def _set_traits(self, tx: Transaction, host: Host, reported: frozenset[str], before: frozenset[str]) -> None:
@@ -113,15 +115,15 @@ class Registrations:
         tx.hosts.add_traits((host.id, trait) for trait in sorted(reported - host.traits))
         tx.hosts.remove_traits((host.id, trait) for trait in sorted((before - reported) & host.traits))
 
-    def _set_inventories(self, tx: Transaction, host: Host, amounts: Mapping[str, Amount]) -> None:
-        unknown = amounts.keys() - tx.resource_classes.known(list(amounts))
+    def _set_inventories(self, tx: Transaction, host: Host, inventories: Mapping[str, ReportedInventory]) -> None:
+        unknown = inventories.keys() - tx.resource_classes.known(list(inventories))
         if unknown:
             raise Invalid(f"No such resource class: {', '.join(sorted(unknown))}.")
         changed = {}
-        for kind, amount in amounts.items():
+        for kind, reported in inventories.items():
             present = host.inventories.get(kind, Inventory(0, allocation_ratio=self.ratios.get(kind, 1.0)))
-            ratio = present.allocation_ratio if amount.allocation_ratio is None else amount.allocation_ratio
-            wanted = replace(present, total=amount.total, reserved=amount.reserved, allocation_ratio=ratio)
+            ratio = present.allocation_ratio if reported.allocation_ratio is None else reported.allocation_ratio
+            wanted = replace(present, total=reported.total, reserved=reported.reserved, allocation_ratio=ratio)
             if wanted != host.inventories.get(kind):
                 changed[kind] = wanted
         tx.hosts.set_inventories([(host.id, changed)] if changed else [])

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from covey.model.allocations import Allocation, AllocationRequest
 from covey.model.errors import ConcurrentUpdate, Conflict, Invalid
 from covey.model.providers import InventoryRecord, Provider
+from covey.storage.claims import Amount
 from covey.storage.store import Transaction
 
 ProviderIds = Mapping[str, int]  # by uuid
 InventoriesById = Mapping[int, Mapping[str, InventoryRecord]]  # by the provider's id
-Amount = tuple[int, str, int]  # (provider id, resource class, amount)
 
 
 def provider_ids(providers: Mapping[str, Provider]) -> dict[str, int]:
