@@ -469,7 +469,7 @@ def test_host_that_lost_the_service_fences_itself_and_starts_its_guests_again(bu
     server = lab.booted("s", "node-1")
     lab.service.kill()
     wait_until(lambda: lab.world.running() == {}, "the guests are stopped")
-    agent.wait_for("fencing.engaged")
+    agent.wait_for("self_fencing.engaged")
     lab.service.start()
     wait_until(lambda: lab.world.running() == {server: ["node-1"]}, "the guest runs again")
     wait_until(lambda: lab.service_state("node-1") == "up", "node-1 is up again")

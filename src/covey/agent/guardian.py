@@ -96,6 +96,6 @@ class _Watchdog:
                 self._fencing = SelfFencing(self._hypervisor, self.state, self.limit_s, is_over=self._is_over)
             self._fencing.check()
         except HypervisorFault as fault:
-            log.warning("fencing.failed", reason=fault.message)
+            log.warning("self_fencing.failed", reason=fault.message)
             return False
         return True

@@ -107,7 +107,7 @@ class Agent:
         try:
             self._fencing.check()  # the agent before this one may have lost contact long ago
         except HypervisorFault as fault:
-            log.warning("fencing.failed", reason=fault.message)
+            log.warning("self_fencing.failed", reason=fault.message)
         self._start(lambda: self._fencing.run(self._stopping), "covey-fencing")
         self._lost.set()
         backoff = Backoff(self._stopping, longest_s=_LONGEST_RETRY_S)

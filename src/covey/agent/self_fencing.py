@@ -78,7 +78,7 @@ class SelfFencing:
         """
         if self.limit_s and self.silence_s >= self.limit_s and not self.is_engaged:
             self._engaged.set()
-            log.error("fencing.engaged", silence_s=round(self.silence_s, 1), limit_s=self.limit_s)
+            log.error("self_fencing.engaged", silence_s=round(self.silence_s, 1), limit_s=self.limit_s)
         if self.is_engaged:
             with self._pass:
                 if self.is_engaged:
@@ -94,7 +94,7 @@ class SelfFencing:
                 if self._asked is not None and not self._asked.done():
                     raise HypervisorFault("The hypervisor still stops guests.")
                 self._engaged.clear()
-                log.info("fencing.released")
+                log.info("self_fencing.released")
 
     def cancel(self) -> None:
         """Stop no more guests, also when a hypervisor answers an earlier request only now."""
@@ -119,7 +119,7 @@ class SelfFencing:
             except HypervisorFault as fault:
                 if fault.message != logged:
                     logged = fault.message
-                    log.warning("fencing.failed", reason=fault.message)
+                    log.warning("self_fencing.failed", reason=fault.message)
 
     def _stop_guests(self) -> None:
         """Let the hypervisor stop all guests, and kill those that it does not stop in time: it may hang, or be dead."""
@@ -162,7 +162,7 @@ class SelfFencing:
             self._hypervisor.power(guest.id, "stop_hard", guest.epoch)
         except HypervisorFault as fault:
             return fault
-        log.warning("fencing.stopped", server=guest.id)
+        log.warning("self_fencing.stopped", server=guest.id)
         return None
 
     def _kill(self, server: str) -> HypervisorFault | None:
@@ -172,7 +172,7 @@ class SelfFencing:
             self._hypervisor.kill(server)
         except HypervisorFault as fault:
             return fault
-        log.warning("fencing.killed", server=server)
+        log.warning("self_fencing.killed", server=server)
         return None
 
 
