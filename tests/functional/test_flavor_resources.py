@@ -278,7 +278,7 @@ def test_server_with_an_extra_spec_older_than_its_rule_stays_and_counts(
 ) -> None:
     group = cloud.group("anti-affinity")
     with monkeypatch.context() as before:
-        before.setattr(extra_specs, "_WITHOUT_INFLUENCE", {"hw:old"})
+        before.setattr(extra_specs, "_IGNORED_KEYS", {"hw:old"})
         set_specs(cloud, "big", **{"hw:old": "1"})
         cloud.boot_on("node-1", group, flavorRef="big")
     resources._request.cache_clear()

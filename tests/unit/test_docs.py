@@ -71,16 +71,8 @@ REPLACED = {
     *("Ask", "Booking", "Case", "Crew", "Draw", "Ears", "Errands", "Lane", "Nap", "NOWHERE", "Placed", "Sight", "Spot"),
     *("Standing", "Wanted", "Wish", "badness", "batches", "disguise", "handover", "happenings", "journeys"),
     *("lanes", "leaders", "luck", "overtaken", "processors", "roll", "strays", "torn", "verdicts", "whys"),
-    *(
-        "Histories",
-        "PatientLock",
-        "PatientPool",
-        "PatientSession",
-        "ServedServers",
-        "departures",
-        "kinds_of_trees",
-        "place_of",
-    ),
+    *("Histories", "PatientLock", "PatientPool", "PatientSession", "ServedServers"),
+    *("departures", "kinds_of_trees", "place_of"),
 }
 
 

@@ -76,20 +76,20 @@ class CallRunner:
                 assert found is not None
                 call, submitted_at = found
                 self._waiting.remove(found)
-                self._running[_excluded(call)] = call
+                self._running[_exclusion_key(call)] = call
             try:
                 self._run(call, submitted_at)
             finally:
                 with self._changed:
-                    del self._running[_excluded(call)]
+                    del self._running[_exclusion_key(call)]
                     self._changed.notify_all()
 
     def _next(self) -> tuple[Call, float] | None:
         """Return the first call whose server is free."""
         blocked = self._running.keys() | self._held
-        return next((each for each in self._waiting if _excluded(each[0]) not in blocked), None)
+        return next((each for each in self._waiting if _exclusion_key(each[0]) not in blocked), None)
 
 
-def _excluded(call: Call) -> str:
-    """Return the key that one call at a time may have: the server, or an own key for a call that only reads."""
+def _exclusion_key(call: Call) -> str:
+    """Return the key under which calls exclude each other: the server's id, or a key of its own for a read."""
     return f"call {call.id}" if call.only_reads else call.server

@@ -12,7 +12,7 @@ from covey.agent.guests import Guest
 from covey.agent.hypervisor import HypervisorFault
 
 _LABELS = {"openstack": "config-2", "nocloud": "cidata"}
-_FREE_NAMES = 4  # of the levels of ISO 9660: names as they are
+_ISO_LEVEL = 4  # the ISO 9660 interchange level without restrictions on names
 
 
 def write(guest: Guest, path: Path, layout: str) -> None:
@@ -20,7 +20,7 @@ def write(guest: Guest, path: Path, layout: str) -> None:
     contents = _openstack(guest) if layout == "openstack" else _nocloud(guest)
     iso = pycdlib.PyCdlib()
     try:
-        iso.new(interchange_level=_FREE_NAMES, joliet=3, rock_ridge="1.09", vol_ident=_LABELS[layout])
+        iso.new(interchange_level=_ISO_LEVEL, joliet=3, rock_ridge="1.09", vol_ident=_LABELS[layout])
         made: set[Path] = set()
         for name, content in contents.items():
             for directory in [*Path(name).parents][-2::-1]:

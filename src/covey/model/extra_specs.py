@@ -1,4 +1,4 @@
-"""Extra specs of flavors beyond resources and traits: what has no influence on placement, and what Covey cannot follow.
+"""Extra specs beyond resources and traits: which ones Covey ignores, and which ones it rejects.
 
 Nova places servers by some of them. Covey has no rule for these, and would place a server where it must not be.
 """
@@ -6,10 +6,10 @@ Nova places servers by some of them. Covey has no rule for these, and would plac
 from covey.model.errors import Invalid
 
 # In these namespaces of Nova every key is a placement.
-_PLACEMENTS = {"accel", "aggregate_instance_extra_specs", "capabilities", "pci_passthrough"}
+_PLACEMENT_NAMESPACES = {"accel", "aggregate_instance_extra_specs", "capabilities", "pci_passthrough"}
 # In these only the keys below have no influence on placement. All other namespaces are the driver's or the operator's.
-_PARTLY = {"hw", "os"}
-_WITHOUT_INFLUENCE = frozenset(
+_MIXED_NAMESPACES = {"hw", "os"}
+_IGNORED_KEYS = frozenset(
     {
         "hw:boot_menu",
         "hw:cpu_cores",
@@ -40,18 +40,18 @@ _WITHOUT_INFLUENCE = frozenset(
         "hw:watchdog_action",
     }
 )
-_NO = frozenset({"false", "no", "off", "0", "f", "n"})
+_FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
 # Keys of these namespaces with the values that ask for nothing.
 _NEUTRAL = {
     "hw:cpu_policy": frozenset({"shared"}),
-    "hw:cpu_realtime": _NO,
+    "hw:cpu_realtime": _FALSE,
     "hw:cpu_thread_policy": frozenset({"prefer"}),
     "hw:emulator_threads_policy": frozenset({"share"}),
-    "hw:ephemeral_encryption": _NO,
-    "hw:mem_encryption": _NO,
+    "hw:ephemeral_encryption": _FALSE,
+    "hw:mem_encryption": _FALSE,
     "hw:numa_nodes": frozenset({"1"}),
     "hw:pci_numa_affinity_policy": frozenset({"legacy", "preferred"}),
-    "hw:virtio_packed_ring": _NO,
+    "hw:virtio_packed_ring": _FALSE,
     "os:secure_boot": frozenset({"disabled", "optional"}),
 }
 _RESOURCE_WORDS = ("resource", "trait")
@@ -65,9 +65,9 @@ def reject_unsupported(key: str, value: str) -> None:
             f"The flavor's extra spec {key}={value} is not understood; "
             "write resources:CLASS, resourcesSUFFIX:CLASS, trait:NAME or traitSUFFIX:NAME."
         )
-    if namespace in _PLACEMENTS or (namespace in _PARTLY and not _is_harmless(key, value)):
+    if namespace in _PLACEMENT_NAMESPACES or (namespace in _MIXED_NAMESPACES and not _is_harmless(key, value)):
         raise Invalid(f"The flavor's extra spec {key}={value} asks for a placement that this service does not support.")
 
 
 def _is_harmless(key: str, value: str) -> bool:
-    return key in _WITHOUT_INFLUENCE or value.lower() in _NEUTRAL.get(key, ())
+    return key in _IGNORED_KEYS or value.lower() in _NEUTRAL.get(key, ())

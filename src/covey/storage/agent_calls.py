@@ -227,34 +227,34 @@ class AgentCalls:
         rows = execute(self._connection, _REPORTED, [call for call, *_ in reports]).fetchall()
         jobs = {(call, epoch, host, user): job for call, epoch, host, user, job, _ in rows}
         migrations = {row[0] for row in rows if row[-1] == Verb.MIGRATE}
-        known = [(call, said.epoch, host, user) in jobs for call, host, user, said in reports]
+        known = [(call, report.epoch, host, user) in jobs for call, host, user, report in reports]
         ended = {
-            jobs[call, said.epoch, host, user]
-            for is_known, (call, host, user, said) in zip(known, reports, strict=True)
-            if is_known and said.state not in OPEN
+            jobs[call, report.epoch, host, user]
+            for is_known, (call, host, user, report) in zip(known, reports, strict=True)
+            if is_known and report.state not in OPEN
         }
         with pipeline(self._connection):
             # The jobs before the calls, as the end of a job locks them.
             Work(self._connection, self._clock).wake(sorted(job for job in ended if job is not None))
             cursors = [
-                self._report(call, said, lease_s) if is_known else None
-                for is_known, (call, _, _, said) in zip(known, reports, strict=True)
+                self._report(call, report, lease_s) if is_known else None
+                for is_known, (call, _, _, report) in zip(known, reports, strict=True)
             ]
         stored = [[] if cursor is None else cursor.fetchall() for cursor in cursors]
         arrived = [
             call
-            for is_known, (call, *_, said) in zip(known, reports, strict=True)
-            if is_known and call in migrations and said.state is CallState.DONE
+            for is_known, (call, *_, report) in zip(known, reports, strict=True)
+            if is_known and call in migrations and report.state is CallState.DONE
         ]
         if arrived:
             execute(self._connection, _ARRIVED, arrived)
         return [bool(rows[0][0]) if rows else None for rows in stored]
 
-    def _report(self, call: int, said: Report, lease_s: float) -> Any:  # noqa: ANN401 -- the driver's cursor
+    def _report(self, call: int, report: Report, lease_s: float) -> Any:  # noqa: ANN401 -- the driver's cursor
         until, times = self._now.sql_after(lease_s)
-        progress = None if said.progress is None else dump(said.progress)
-        outcome = (None, None) if said.state in OPEN else (said.result, said.error)
-        values = (str(said.state), *times, progress, *outcome, call, said.epoch)
+        progress = None if report.progress is None else dump(report.progress)
+        outcome = (None, None) if report.state in OPEN else (report.result, report.error)
+        values = (str(report.state), *times, progress, *outcome, call, report.epoch)
         return execute(self._connection, _REPORT.format(until), *values)
 
     def keep_epoch(self, server: str) -> None:

@@ -12,7 +12,7 @@ from covey.agent.hypervisor import HypervisorFault
 from covey.agent.libvirt.disks import Files
 from covey.agent.libvirt.metadata import Metadata
 
-NAME = "covey-"
+NAME_PREFIX = "covey-"
 _POLL_S = 0.05
 _UNDEFINE = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
@@ -40,7 +40,7 @@ class Platform:
 def domain_xml(guest: Guest, epoch: int, files: Files, platform: Platform) -> str:
     """Return the definition of a guest with its disks, a serial console and at most one network interface."""
     domain = ET.Element("domain", {"type": platform.virt_type})
-    _add(domain, "name", f"{NAME}{guest.id}")
+    _add(domain, "name", f"{NAME_PREFIX}{guest.id}")
     _add(domain, "uuid", guest.id)
     _add(domain, "metadata").append(Metadata.of(guest, epoch).element())
     _add(domain, "memory", str(guest.flavor.memory_mb), unit="MiB")

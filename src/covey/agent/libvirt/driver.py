@@ -16,7 +16,7 @@ from covey.agent.hypervisor import HypervisorFault, HypervisorLost, ObservedGues
 from covey.agent.libvirt import capabilities, domains, metadata
 from covey.agent.libvirt.connections import Connection
 from covey.agent.libvirt.disks import Disks
-from covey.agent.libvirt.domains import NAME, Platform, domain_xml, find, power_of
+from covey.agent.libvirt.domains import NAME_PREFIX, Platform, domain_xml, find, power_of
 from covey.agent.libvirt.events import Events
 from covey.agent.libvirt.migrations import Migrations
 from covey.agent.libvirt.new_files import new_file
@@ -78,7 +78,9 @@ class Libvirt:
 
     def observed(self) -> list[ObservedGuest]:
         with self._faults():
-            found = [domain for domain in self._connection.get().listAllDomains() if domain.name().startswith(NAME)]
+            found = [
+                domain for domain in self._connection.get().listAllDomains() if domain.name().startswith(NAME_PREFIX)
+            ]
             return [guest for guest in map(_observe, found) if guest is not None]
 
     def stored(self) -> frozenset[str]:

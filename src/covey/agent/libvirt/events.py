@@ -8,7 +8,7 @@ import libvirt
 
 from covey.agent.hypervisor import HypervisorFault
 from covey.agent.libvirt.connections import Connection
-from covey.agent.libvirt.domains import NAME, power_of
+from covey.agent.libvirt.domains import NAME_PREFIX, power_of
 
 Changed = Callable[[str, str], None]
 
@@ -50,7 +50,7 @@ class Events:
     def _on_event(self, _: object, domain: libvirt.virDomain, event: int, detail: int, __: object) -> None:
         """Called by libvirt's event loop, which must not wait: it only keeps what happened."""
         power = _POWER_OF_EVENT.get((event, detail), _POWER_OF_EVENT.get((event, None)))
-        if power is not None and domain.name().startswith(NAME):
+        if power is not None and domain.name().startswith(NAME_PREFIX):
             self._queue.put((domain.UUIDString(), power))
 
     def _pass_on(self, changed: Changed) -> None:
@@ -75,7 +75,7 @@ class Events:
             found = {
                 domain.UUIDString(): power_of(domain)
                 for domain in connection.listAllDomains()
-                if domain.name().startswith(NAME)
+                if domain.name().startswith(NAME_PREFIX)
             }
         except (libvirt.libvirtError, HypervisorFault):
             return

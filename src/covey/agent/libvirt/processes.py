@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey.agent.hypervisor import HypervisorFault
-from covey.agent.libvirt.domains import NAME
+from covey.agent.libvirt.domains import NAME_PREFIX
 
 _POLL_S = 0.02
-_NAME = re.compile(rb"\0-name\0(?:[^\0]*,)?guest=" + NAME.encode() + rb"([0-9a-f-]{36})[,\0]")
+_NAME = re.compile(rb"\0-name\0(?:[^\0]*,)?guest=" + NAME_PREFIX.encode() + rb"([0-9a-f-]{36})[,\0]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import libvirt
 
 from covey.agent.libvirt.disks import Files
 
-Advance = Callable[[int], None]
-"""Called with each number of bytes that was sent. Raises HypervisorFault to stop."""
+ProgressCallback = Callable[[int], None]
+"""Called after each sent chunk with its size in bytes. Raises HypervisorFault to stop."""
 
 _CHUNK = 1 << 18
 _MODE = "0600"  # libvirt gives the files to QEMU's user when the guest starts
@@ -28,8 +28,8 @@ class RemoteDirectory:
         """Make an empty qcow2 disk, in place of what an earlier attempt left."""
         self._create(name, size, "qcow2")
 
-    def put(self, path: Path, name: str, advance: Advance) -> None:
-        """Copy a file."""
+    def put(self, path: Path, name: str, advance: ProgressCallback) -> None:
+        """Upload a file."""
         size = path.stat().st_size
         volume = self._create(name, size, "raw")
         stream = self._connection.newStream()
@@ -46,7 +46,7 @@ class RemoteDirectory:
             raise
 
     def get(self, name: str, path: Path) -> None:
-        """Copy a file from there."""
+        """Download a file."""
         stream = self._connection.newStream()
         self._pool.storageVolLookupByName(name).download(stream, 0, 0)
         try:
@@ -80,7 +80,7 @@ class RemoteDirectory:
 
 @contextmanager
 def remote_directory(connection: libvirt.virConnect, files: Files) -> Iterator[RemoteDirectory]:
-    """Return the guest's directory on the host of this connection, made if it is not there. Raises libvirtError."""
+    """Return the guest's directory on the host of this connection, created if missing. Raises libvirtError."""
     name = f"covey-{files.directory.name}"
     try:
         pool = connection.storagePoolLookupByName(name)
