@@ -12,7 +12,7 @@ from tests.acceptance.storm import wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "clusters.md"
 ACTION = re.compile(r"action:? ([0-9a-f-]{36})")
-OVER = {"SUCCEEDED", "FAILED", "CANCELLED"}
+FINAL_STATUSES = {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 
 def test_commands_of_the_clusters_page_work_as_shown(demo: Demo, tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_commands_of_the_clusters_page_work_as_shown(demo: Demo, tmp_path: Path)
         run(session, files.text, tmp_path)
         run(session, growth.text, tmp_path)
         assert [row["status"] for row in session.json("cluster members list shop")] == ["ACTIVE"] * 8
-        refuse(session, refusal)
+        run_failing_action(session, refusal)
         run(session, "\n".join(others), tmp_path)
         assert session.json("cluster show shop")["status"] == "ACTIVE"
         assert len(session.json("cluster members list shop")) == 6
@@ -40,21 +40,21 @@ def run(session: Session, text: str, directory: Path) -> None:
         wait(session, session.text(wanted.replace(" --wait", "")))
 
 
-def refuse(session: Session, refusal: Block) -> None:
+def run_failing_action(session: Session, refusal: Block) -> None:
     """Run an accepted request whose action fails as the page shows; ids differ from the page."""
     (grow, accepted), (look, ended) = refusal.commands
-    said = session.text(grow.removeprefix("openstack "))
-    there, here = ACTION.findall(accepted[0] + said)
-    assert said.split() == accepted[0].replace(there, here).split()
-    wait(session, said)
-    output = session.text(look.removeprefix("openstack ").replace(there[:8], here))
-    assert output.split() == " ".join(ended).split()
+    output = session.text(grow.removeprefix("openstack "))
+    there, here = ACTION.findall(accepted[0] + output)
+    assert output.split() == accepted[0].replace(there, here).split()
+    wait(session, output)
+    shown = session.text(look.removeprefix("openstack ").replace(there[:8], here))
+    assert shown.split() == " ".join(ended).split()
 
 
-def wait(session: Session, said: str) -> None:
+def wait(session: Session, output: str) -> None:
     """Wait until an action is finished; the client's own --wait polls every few seconds only."""
-    found = ACTION.search(said)
+    found = ACTION.search(output)
     if found is not None:
-        wait_until(lambda: session.json(f"cluster action show {found[1]}")["status"] in OVER, said)
-    elif "desired_capacity" in said:
-        wait_until(lambda: session.json("cluster show shop")["status"] == "ACTIVE", said)
+        wait_until(lambda: session.json(f"cluster action show {found[1]}")["status"] in FINAL_STATUSES, output)
+    elif "desired_capacity" in output:
+        wait_until(lambda: session.json("cluster show shop")["status"] == "ACTIVE", output)

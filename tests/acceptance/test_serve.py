@@ -18,7 +18,7 @@ from covey.model.access_rules import RULES
 from tests.acceptance.processes import Covey, covey, free_port, running_covey
 from tests.databases import PostgreSQL
 
-TRUSTING = {"OS_API__AUTH_STRATEGY": "none"}
+NO_AUTHENTICATION = {"OS_API__AUTH_STRATEGY": "none"}
 ADMIN = {"X-Auth-Token": "admin"}
 TIMEOUT_S = 30
 FLEET = """\
@@ -47,7 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
     directory = tmp_path_factory.mktemp("served")
     (directory / "fleet.yaml").write_text(FLEET)
     arguments = ("serve", "--fleet", "fleet.yaml", *database_in(directory))
-    with running_covey(directory, *arguments, variables=TRUSTING, preloaded=False) as running:
+    with running_covey(directory, *arguments, variables=NO_AUTHENTICATION, preloaded=False) as running:
         yield running
 
 
@@ -65,7 +65,9 @@ def test_index_lists_the_apis(served: Covey) -> None:
 
 
 def test_single_api_is_served_at_the_root(tmp_path: Path) -> None:
-    with running_covey(tmp_path, "serve", "--api", "compute", *database_in(tmp_path), variables=TRUSTING) as running:
+    with running_covey(
+        tmp_path, "serve", "--api", "compute", *database_in(tmp_path), variables=NO_AUTHENTICATION
+    ) as running:
         assert get(f"{running.url}/v2.1/flavors").json() == {"flavors": []}
         assert get(f"{running.url}/").json()["versions"][-1]["links"][0]["href"] == f"{running.url}/v2.1/"
         assert "images" not in get(f"{running.url}/image/v2/images").json()
@@ -74,7 +76,7 @@ def test_single_api_is_served_at_the_root(tmp_path: Path) -> None:
 
 def test_metrics_can_have_a_port_of_their_own(tmp_path: Path) -> None:
     port = free_port()
-    variables = {**TRUSTING, "OS_API__METRICS_PORT": str(port)}
+    variables = {**NO_AUTHENTICATION, "OS_API__METRICS_PORT": str(port)}
     with running_covey(tmp_path, "serve", *database_in(tmp_path), variables=variables, preloaded=False) as running:
         assert get(f"{running.url}/compute/v2.1/flavors").status_code == 200
         assert get(f"{running.url}/metrics").status_code == 404
@@ -85,7 +87,7 @@ def test_metrics_can_have_a_port_of_their_own(tmp_path: Path) -> None:
 def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     counted = re.compile(r'^covey_http_requests_total\{.*route="/v2.1/flavors",status="200"\} (\d+)', re.MULTILINE)
     (tmp_path / "metrics").mkdir()
-    variables = {**TRUSTING, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics")}
+    variables = {**NO_AUTHENTICATION, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics")}
     with postgresql_server.fresh() as database:
         arguments = ("serve", "--database", database, "--workers", "2")
         with running_covey(tmp_path, *arguments, variables=variables, preloaded=False) as running:
@@ -104,13 +106,13 @@ def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreS
     [
         pytest.param(
             ("--host", "0.0.0.0"),  # noqa: S104
-            TRUSTING,
+            NO_AUTHENTICATION,
             "auth_strategy=none disables authentication and requires a loopback address, not 0.0.0.0.",
-            id="an open door to the world",
+            id="no authentication on a public address",
         ),
         pytest.param(
             (),
-            TRUSTING | {"OS_SCHEDULER__REBALANCE_TIME_LIMIT_S": "60"},
+            NO_AUTHENTICATION | {"OS_SCHEDULER__REBALANCE_TIME_LIMIT_S": "60"},
             "[api] connection_timeout_s is 30, but a request may take 67 s:",
             id="connections that are closed during a request",
         ),
@@ -121,21 +123,23 @@ def test_metrics_cover_all_processes(tmp_path: Path, postgresql_server: PostgreS
             "auth_strategy=keystone needs auth_type, auth_url and credentials in [keystone_authtoken].",
             id="no Keystone",
         ),
-        pytest.param(("--database", "nonsense"), TRUSTING, "The database URL is malformed.", id="no URL"),
+        pytest.param(("--database", "nonsense"), NO_AUTHENTICATION, "The database URL is malformed.", id="no URL"),
         pytest.param(
             ("--database", "mysql://u:sesame@db/covey"),
-            TRUSTING,
+            NO_AUTHENTICATION,
             "The database 'mysql://u:***@db/covey' is not supported. Covey stores in SQLite",
             id="another database",
         ),
         pytest.param(
             ("--database", "postgresql://u:sesame@127.0.0.1:1/covey"),
-            TRUSTING,
+            NO_AUTHENTICATION,
             "The database can't be opened: connection failed",
             id="a database that is not there",
         ),
-        pytest.param(("--database", "sqlite:///users.txt"), TRUSTING, "file is not a database", id="no database"),
-        pytest.param(("--config-file", "port.conf"), TRUSTING, "Value for option port from", id="no number"),
+        pytest.param(
+            ("--database", "sqlite:///users.txt"), NO_AUTHENTICATION, "file is not a database", id="no database"
+        ),
+        pytest.param(("--config-file", "port.conf"), NO_AUTHENTICATION, "Value for option port from", id="no number"),
     ],
 )
 def test_invalid_settings_are_reported(
@@ -154,7 +158,7 @@ def test_invalid_settings_are_reported(
 def test_used_port_is_reported_before_any_change(tmp_path: Path, served: Covey) -> None:
     (tmp_path / "fleet.yaml").write_text(FLEET)
     arguments = ("serve", "--port", str(served.port), "--fleet", "fleet.yaml", *database_in(tmp_path))
-    done = covey(tmp_path, *arguments, **TRUSTING)
+    done = covey(tmp_path, *arguments, **NO_AUTHENTICATION)
     assert done.status == 1
     assert f"Cannot listen on 127.0.0.1 port {served.port}: Address already in use" in done.stderr
     assert not (tmp_path / "covey.sqlite").exists()
@@ -162,7 +166,7 @@ def test_used_port_is_reported_before_any_change(tmp_path: Path, served: Covey) 
 
 def test_running_request_completes_before_shutdown(tmp_path: Path) -> None:
     arguments = ("serve", *database_in(tmp_path))
-    with running_covey(tmp_path, *arguments, variables=TRUSTING, preloaded=False) as running:
+    with running_covey(tmp_path, *arguments, variables=NO_AUTHENTICATION, preloaded=False) as running:
         created = requests.post(f"{running.url}/image/v2/images", json={}, headers=ADMIN, timeout=TIMEOUT_S).json()
         with socket.create_connection(("127.0.0.1", running.port), timeout=TIMEOUT_S) as caller:
             head = f"PUT /image/v2/images/{created['id']}/file HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: admin\r\n"

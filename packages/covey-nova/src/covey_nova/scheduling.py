@@ -40,7 +40,7 @@ class CoveyFilter(filters.BaseHostFilter):
         if group is None or not offered or utils.request_is_rebuild(spec):
             return offered
         try:
-            ranking = CLIENT.rank(question(spec, group, offered), request_id(spec))
+            ranking = CLIENT.rank(ranking_request(spec, group, offered), request_id(spec))
         except Unavailable as error:
             return self._without_answer(offered, spec, error)
         setattr(spec, _WEIGHTS, ranking.weights)
@@ -77,7 +77,7 @@ class CoveyWeigher(weights.BaseHostWeigher):
         return ranked.get(host.uuid, 0.0)
 
 
-def question(spec: "RequestSpec", group: "InstanceGroup", hosts: Iterable[HostState]) -> dict[str, Any]:
+def ranking_request(spec: "RequestSpec", group: "InstanceGroup", hosts: Iterable[HostState]) -> dict[str, Any]:
     """Return the body of the request to Covey."""
     members = group.members if "members" in group else []
     return {
