@@ -196,7 +196,7 @@ def test_drain_is_planned_started_and_undone(signed_in: Tab, cloud: NovaCloud) -
     signed_in.open(f"hosts/{host}")
     page.get_by_role("link", name="Drain", exact=True).click()
     expect(page.get_by_role("heading", name=re.compile(f"moves? to empty host {host}"))).to_be_visible()
-    expect(page.get_by_text("Every server can go.")).to_be_visible()
+    expect(page.get_by_text("All servers can be moved.")).to_be_visible()
     signed_in.pictures("drain-plan")
     page.get_by_role("button", name="Start drain").click()
     expect(page.get_by_role("heading", name=f"Drain of host {host}")).to_be_visible()

@@ -23,7 +23,9 @@ class DrainCompute(ShowOne):
         parser = _for_one_domain(super().get_parser(prog_name))
         mode = parser.add_mutually_exclusive_group()
         mode.add_argument(
-            "--dry-run", action="store_true", help="show the moves, and what can't go and why, without executing them"
+            "--dry-run",
+            action="store_true",
+            help="show the moves, and the servers that cannot be moved, with reasons, and change nothing",
         )
         mode.add_argument("--wait", action="store_true", help="wait until all moves are done")
         mode.add_argument(

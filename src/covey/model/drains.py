@@ -44,7 +44,7 @@ class DrainStep:
 
 @dataclass(frozen=True, slots=True)
 class LeftServer:
-    """A server that can't go, and why."""
+    """A server that cannot be moved, and why."""
 
     server_id: str
     host: str
@@ -53,7 +53,7 @@ class LeftServer:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The hosts that are drained, the moves that began, and the servers that can't go."""
+    """The hosts that are drained, the moves that began, and the servers that cannot be moved."""
 
     id: str
     scope: str

@@ -20,7 +20,7 @@ class DrainCandidate:
     server: Member
     group: GroupId | None = None
     destination: HostId | None = None  # of a move in progress
-    obstacle: str | None = None  # why it can't move to any host now
+    obstacle: str | None = None  # why it cannot move to any host now
     waits: bool = False  # the obstacle ends without an operator: a task in progress
 
     @property
@@ -52,7 +52,7 @@ class PlannedMove:
 
 @dataclass(frozen=True, slots=True)
 class BlockedServer:
-    """A server that can't go, and why."""
+    """A server that cannot be moved, and why."""
 
     server: Member
     reason: str

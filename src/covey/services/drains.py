@@ -32,7 +32,7 @@ _RULE = "os_compute_api:os-drains:"
 
 @dataclass(frozen=True, slots=True)
 class DrainPlan:
-    """The moves that empty a host or a domain, with hosts by name, and the servers that can't go."""
+    """The moves that empty a host or a domain, with hosts by name, and the servers that cannot be moved."""
 
     scope: str
     domain: str
@@ -78,7 +78,7 @@ class DrainSnapshot:
         return fleet.names[fleet.row_of[host]]
 
     def left(self, blocked: Sequence[BlockedServer]) -> tuple[LeftServer, ...]:
-        """Return the servers that can't go, by id."""
+        """Return the servers that cannot be moved, by id."""
         left = (LeftServer(each.server.id, self.name(each.server.host), each.reason) for each in blocked)
         return tuple(sorted(left, key=lambda each: each.server_id))
 
@@ -169,7 +169,7 @@ class Drains:
     planner: DrainPlanner
 
     def plan(self, actor: Actor, scope: str, domain: str) -> DrainPlan:
-        """Return the moves that empty a domain, and what can't go; changes nothing.
+        """Return the moves that empty a domain, and the servers that cannot be moved; changes nothing.
 
         Raises Invalid for an unknown scope or domain, a domain without hosts, and a name that fits two domains.
         """

@@ -80,7 +80,7 @@ def summary(drain: Drain) -> Json:
 
 
 def show(drain: Drain) -> Json:
-    """Return a drain with its progress: moves that began, and servers that can't go."""
+    """Return a drain with its progress: moves that began, and servers that cannot be moved."""
     moves = [
         {
             "instance_id": step.server_id,
@@ -104,7 +104,7 @@ def show(drain: Drain) -> Json:
 
 
 def show_plan(plan: DrainPlan) -> Json:
-    """Return a plan: its moves, and the servers that can't go."""
+    """Return a plan: its moves, and the servers that cannot be moved."""
     return {
         "scope": plan.scope,
         "domain": plan.domain,

@@ -1,4 +1,4 @@
-// Drains: the plan that empties a host or a domain, what can't go and why, progress, cancel and undo.
+// Drains: the plan that empties a host or a domain, the servers that cannot be moved and why, progress, cancel and undo.
 
 import {
   bar,
@@ -98,7 +98,7 @@ function planned(drain, start) {
     `Plan: ${plural(moves.length, "move")} to empty ${scope} ${domain}`,
     el("p", { class: "quiet" }, `The drain disables ${plural(hosts.length, "host")}: ${some(hosts)}.`),
     moves.length ? moved(moves) : note("good", "No server has to move."),
-    left.length ? staying(left) : note("good", "Every server can go."),
+    left.length ? staying(left) : note("good", "All servers can be moved."),
     el("div", { class: "buttons" }, button("Start drain", start, { class: "first", id: "start-drain" })),
   );
 }
@@ -161,7 +161,7 @@ export function drain(main, { id, page }) {
           ["Last progress", when(got.updated_at)],
         ]),
       ),
-      got.left.length ? section("What can't go", staying(got.left)) : null,
+      got.left.length ? section("Servers that cannot be moved", staying(got.left)) : null,
       section("Moves", got.moves.length ? moved(got.moves) : empty("No move has begun.")),
     ];
   }
@@ -186,8 +186,8 @@ function moved(moves) {
 
 function staying(left) {
   return [
-    note("bad", `${plural(left.length, "server")} can't go.`),
-    rows("Servers that can't go", [["Server"], ["Host"], ["Reason"]], left, (each) => [
+    note("bad", `${plural(left.length, "server")} cannot be moved.`),
+    rows("Servers that cannot be moved", [["Server"], ["Host"], ["Reason"]], left, (each) => [
       serverLink(each.instance_id),
       hostLink(each.host),
       each.reason,
