@@ -28,7 +28,7 @@ class ThreadShares:
 
     @classmethod
     def of(cls, threads: int) -> Self:
-        """Return the shares of a process with so many threads."""
+        """Return the shares of a process with this number of threads."""
         return cls(
             requests=max(threads - min(_RESERVED, threads // 8), 1),
             bodies=max(threads // 4, 1),

@@ -128,7 +128,7 @@ def read_bytes(request: Request) -> bytes:
 
 
 def _read_in_time(stream: Any, most: int, clock: Callable[[], float] = time.monotonic) -> bytes:  # noqa: ANN401
-    """Return up to so many bytes. Raises Invalid if they take longer than a slow line needs.
+    """Return up to this number of bytes. Raises Invalid if they take longer than a slow line needs.
 
     A client that sends next to nothing is idle_connections' business.
     """

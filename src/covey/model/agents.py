@@ -12,7 +12,7 @@ FENCING_GRACE = timedelta(seconds=10)
 """How long an agent may take to end its guests after its self-fencing lease ran out."""
 
 MAX_WATCH_INTERVAL_S = 5.0
-"""The seconds between two looks at the agents, at most."""
+"""Maximum seconds between two checks of the agents."""
 
 
 class AgentState(StrEnum):
@@ -112,7 +112,7 @@ class FencingLease(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What an agent says of itself."""
+    """An agent's registration: hypervisor, address, traits, self-fencing time."""
 
     hypervisor: str
     version: str
@@ -168,7 +168,7 @@ class TakenCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent says of a call."""
+    """The state of a call, as its agent reports it."""
 
     epoch: int
     state: CallState

@@ -168,7 +168,7 @@ class Fleet:
         return self.inventories.fits(amounts)
 
     def weight_after(self, amounts: Resources) -> Callable[[int, int], float]:
-        """Return a function from (row, times) to the row's weight after it took the amounts so many times."""
+        """Return a function from (row, times) to the row's weight after it took the amounts `times` times."""
         return self.inventories.weight_after(amounts)
 
     def take(self, row: int, amounts: Resources) -> None:

@@ -140,7 +140,7 @@ class Inventories:
         return most
 
     def weight_after(self, amounts: Resources) -> Callable[[int, int], float]:
-        """Return a function from (row, times) to the row's weight after it took the amounts so many times."""
+        """Return a function from (row, times) to the row's weight after it took the amounts `times` times."""
         weigh: Callable[..., float] = self._weigh
         free, (vcpus, memory_mb, disk_gb) = self.free.item, (amounts.get(name, 0) for name in RESOURCES)
 

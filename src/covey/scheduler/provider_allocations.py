@@ -90,7 +90,7 @@ class TreeSearch:
         return by_row, full
 
     def _serve_on(self, left: Fleet, row: int, number: int) -> tuple[list[Allocations], bool]:
-        """Serve up to so many servers on one row. Return also whether the row certainly serves no more of them."""
+        """Serve up to this number of servers on one row. Return also whether it certainly serves no more of them."""
         found: list[Allocations] = []
         while len(found) < number and self.most[row] and not self.budget.spent:
             allocations = allocations_on(self._spec, left, row, self.budget)
@@ -180,7 +180,7 @@ def not_together(spec: RequestSpec, fleet: Fleet, among: Mask) -> NotTogether | 
 
 
 def search_budget(count: int) -> Budget:
-    """Return the steps that the search for the providers of so many servers may take."""
+    """Return the steps that the search for the providers of this number of servers may take."""
     return Budget(MAX_STEPS + _STEPS_PER_SERVER * count)
 
 

@@ -6,7 +6,7 @@ _LARGE = 1_000  # hosts
 
 
 def freeze(hosts: int) -> None:
-    """Freeze a fleet of so many hosts that was just loaded: a pass through it would delay many requests.
+    """Freeze a fleet that was just loaded, with this number of hosts: a pass through it would delay many requests.
 
     Objects frozen before are collected first, so that the previous fleet is freed.
     """

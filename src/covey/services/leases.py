@@ -88,7 +88,7 @@ class Leases:
 
 
 class FencedDriver:
-    """A driver that only the holder of a job's lease calls, and at most so many times at once for each host."""
+    """A driver that only the holder of a job's lease calls, with a limit of concurrent calls for each host."""
 
     def __init__(self, driver: Driver, leases: Leases, calls_per_host: int) -> None:
         self._driver = driver

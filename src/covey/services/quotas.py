@@ -48,7 +48,7 @@ class Quotas:
         self.access.require(actor, f"{_SETS}update", Target(project_id=project))
         with self.store.write() as tx:
             if not force:
-                tx.topology.begin_change()  # a claim holds the token from its look at the limits to its commit
+                tx.topology.begin_change()  # a claim holds the token from before it reads the limits to its commit
             _reject_unknown_classes(tx, limits)
             if not force:
                 _reject_below_usage(self._used(tx, project, limits), limits)

@@ -84,7 +84,7 @@ class Agents:
         self._set_down(host, down=True)
 
     def register(self, host: HostId, new: Registration) -> None:
-        """Store what a known agent says of itself at its start."""
+        """Store the registration of a known agent."""
         self._connection.execute(update(agents).where(agents.c.host_id == host).values(self._registered(new)))
         self._set_down(host, down=True)
 

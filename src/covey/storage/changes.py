@@ -1,8 +1,8 @@
 """The change log that keeps every process's fleet up to date, and the topology token.
 
 The token is a random value that every structural change of the fleet replaces. A claim stands on the topology that its
-view of the fleet had. It holds the token shared from before its look at the fleet to its commit, and compares it with
-the view's. A structural change takes the token exclusively, last, so it waits for the claims under way, and claims wait
+view of the fleet had. It holds the token shared from before it reads the fleet to its commit, and compares it with the
+view's. A structural change takes the token exclusively, last, so it waits for the claims under way, and claims wait
 for nothing but its commit. On SQLite the one writer holds everything.
 
 Claims and writes of allocations take the token before all row locks. A change locks aggregates and hosts, then takes

@@ -28,14 +28,14 @@ class DatabaseClock:
         return None if self._clock is None else self._clock()
 
     def sql_after(self, after_s: float) -> tuple[str, tuple[object, ...]]:
-        """Return the time after so many seconds in a statement of the driver, and the values of its placeholders."""
+        """Return SQL for the time after this number of seconds, and the values of its placeholders."""
         if self.sql == "?":
             assert self._clock is not None
             return "?", (self._clock() + timedelta(seconds=after_s),)
         return f"{self.sql} + ? * interval '1 second'", (self.value(), after_s)
 
     def time(self, after_s: float = 0) -> sa.ColumnElement[datetime]:
-        """Return the time after so many seconds; before now for a negative number."""
+        """Return the time after this number of seconds; before now for a negative number."""
         after = timedelta(seconds=after_s)
         if self._clock is not None:
             return sa.literal(self._clock() + after)

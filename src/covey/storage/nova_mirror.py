@@ -96,11 +96,11 @@ class NovaMirror:
         return {name for (name,) in rows}
 
     def put_host(self, host: NovaHost) -> None:
-        """Store what Nova says of one compute node."""
+        """Store a compute node, as Nova reports it."""
         self._put(*_HOSTS, [host])
 
     def put_server(self, server: NovaServer) -> None:
-        """Store what Nova says of one instance."""
+        """Store an instance, as Nova reports it."""
         self._put(*_SERVERS, [server])
 
     def change_servers(self, new: Mapping[str, NovaServer], deleted: Collection[str]) -> int:

@@ -131,7 +131,7 @@ class Libvirt:
     def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
         try:
             self._migrate(guest, address, epoch, live=live)
-        except _NoSuchDomain:  # a migration that an earlier agent started ended between two looks
+        except _NoSuchDomain:  # a migration that an earlier agent started ended between two checks
             self._migrate(guest, address, epoch, live=live)
 
     def _migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:

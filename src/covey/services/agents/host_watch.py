@@ -21,7 +21,7 @@ log = structlog.get_logger()
 class HostWatch:
     """Runs at an interval in every process with workers. Several at once do no harm: each host goes down once.
 
-    A process that could not look for a while, because it just started or the database was away, judges no host before
+    A process that could not check for a while, because it just started or the database was away, judges no host before
     agents had the time to report again. The same holds after a step of the database's clock, by which all of them would
     have been silent.
 
@@ -36,21 +36,21 @@ class HostWatch:
     report: Callable[[Mapping[AgentState, int]], None] = lambda _: None  # receives the number of agents by state
     clock: Callable[[], float] = time.monotonic
     _watching_since: float | None = None
-    _looked_at: float | None = None
-    _database_time: datetime | None = None  # at the last look
+    _checked_at: float | None = None
+    _database_time: datetime | None = None  # at the last check
     _silent_since: dict[HostId, tuple[datetime, float]] = field(default_factory=dict)  # heartbeat, and when it was seen
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def interval_s(self) -> float:
-        """The seconds between two looks."""
+        """Seconds between two checks of the agents."""
         return min(self.down_after_s / 10, MAX_WATCH_INTERVAL_S)
 
     def run_if_due(self) -> None:
-        """Look for silent agents, unless the last look was less than the interval ago."""
+        """Look for silent agents, unless the last check was less than the interval ago."""
         with self._lock:
             now = self.clock()
-            if self._looked_at is not None and now - self._looked_at < self.interval_s:
+            if self._checked_at is not None and now - self._checked_at < self.interval_s:
                 return
             with self.store.read() as tx:
                 counts, silent = tx.agents.counts(), tx.agents.any_silent(self.down_after_s)
@@ -59,7 +59,7 @@ class HostWatch:
             if self._has_missed(now, time_there):
                 self._watching_since = now
                 self._silent_since.clear()  # a standby that took over may lack the last heartbeats
-            self._looked_at, self._database_time = now, time_there
+            self._checked_at, self._database_time = now, time_there
             assert self._watching_since is not None
             if silent and now - self._watching_since >= self.down_after_s:
                 with self.store.write() as tx:
@@ -88,10 +88,10 @@ class HostWatch:
             log.warning("host.fenced_itself", host=found and found.name)
 
     def _has_missed(self, now: float, time_there: datetime) -> bool:
-        """Return whether much time has passed since the last look, by this process's clock or by the database's."""
-        if self._looked_at is None or self._database_time is None:
+        """Return whether much time has passed since the last check, by this process's clock or by the database's."""
+        if self._checked_at is None or self._database_time is None:
             return True
-        passed = max(now - self._looked_at, (time_there - self._database_time).total_seconds())
+        passed = max(now - self._checked_at, (time_there - self._database_time).total_seconds())
         return passed > self.down_after_s / 2
 
     def _set_down(self, tx: Transaction) -> None:

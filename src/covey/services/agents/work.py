@@ -27,7 +27,7 @@ _MAX_GATHER_S = 0.02  # for reports to share a transaction; a guest takes longer
 
 
 class CallReport(NamedTuple):
-    """What the agent of a host says of a call."""
+    """The state of a call, as its agent reports it."""
 
     call: int
     host: str
@@ -86,7 +86,7 @@ class AgentWork:
         return self.polls.wait(host, wait_s, limit) if wait_s else []
 
     def report(self, actor: Actor, name: str, call: int, report: Report) -> bool:
-        """Store what the agent says of a call, and renew its lease. Return whether the agent is to abort it.
+        """Store a report of a call, and renew its lease. Return whether the agent is to abort it.
 
         A call that has ended makes its job due. Raises Conflict if the call is gone, or taken over by a newer epoch.
         """
