@@ -101,9 +101,9 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "connection_timeout_s",
             default=30.0,
             min=1,
-            help="Seconds after which a connection is closed to which nothing was sent: its request is incomplete. "
-            "They must be more than a request may take: request_timeout_s and [scheduler] rebalance_time_limit_s, or "
-            "20 with agents. Linux only.",
+            help="Seconds without sent data after which a connection with an incomplete request is closed. Must exceed "
+            "the longest request: request_timeout_s and [scheduler] rebalance_time_limit_s, or 20 with agents. Linux "
+            "only.",
         ),
         cfg.FloatOpt(
             "frozen_after_s",
@@ -265,8 +265,8 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             min=1,
             help="Attempts after which a job that fails is parked: no worker takes it until `covey manage retry_jobs`.",
         ),
-        cfg.IntOpt("calls", default=16, min=1, help="Calls of the driver that a process makes at the same time."),
-        cfg.IntOpt("calls_per_host", default=4, min=1, help="Those of them that may concern the same host."),
+        cfg.IntOpt("calls", default=16, min=1, help="Maximum driver calls of a process at a time."),
+        cfg.IntOpt("calls_per_host", default=4, min=1, help="Maximum driver calls of a process to one host at a time."),
         cfg.FloatOpt(
             "poll_interval_s", default=0.2, min=0.01, help="Seconds between polls of a worker that finds no job."
         ),
@@ -298,7 +298,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "call_lease_s",
             default=30.0,
             min=1,
-            help="Seconds after which a call is handed out again that an agent took and did not report.",
+            help="Seconds after which a call that an agent took but did not report is handed out again.",
         ),
         cfg.BoolOpt("auto_register", default=True, help="Let agents add hosts that the fleet does not have."),
         cfg.StrOpt(
@@ -390,7 +390,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "power_sync_s",
             default=30.0,
             min=1,
-            help="Seconds between two looks for missed power events, and for guests to remove.",
+            help="Seconds between checks for missed power events, and for guests to remove.",
         ),
         cfg.FloatOpt("stop_timeout_s", default=10.0, min=0, help="Seconds that running calls have after SIGTERM."),
     ],
@@ -495,7 +495,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "max_orphan_nodes_per_project",
             default=1000,
             min=0,
-            help="Nodes outside of clusters with which a project may create no further one.",
+            help="Maximum nodes of a project outside clusters, checked when it creates one.",
         ),
         cfg.IntOpt(
             "history_days",
@@ -521,17 +521,16 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "url",
             help="Address of its Compute API, such as http://nova.example:8774/v2.1. Covey asks it, with the token of "
             "the caller, about server groups that Covey does not know. Unset: the address that `covey sync nova` "
-            "reads; without either, Nova's scheduler must report a group first.",
+            "reads; without either, Nova's scheduler must report a group first. The group also has keystoneauth's "
+            "options for credentials and endpoint: auth_type, auth_url, username, password, region_name, "
+            "endpoint_override and so on. Without auth_type, Covey moves no instances of Nova.",
         ),
         cfg.IntOpt(
             "move_timeout_s",
             default=3600,
             min=1,
             help="Seconds after which Covey aborts a live migration that it began in Nova, and reports a cold one, "
-            "which can't be aborted, as overdue. The group also has keystoneauth's options for credentials and "
-            "endpoint: auth_type, auth_url, "
-            "username, password, region_name, endpoint_override and so on. Without auth_type, Covey moves no "
-            "instances of Nova.",
+            "which can't be aborted, as overdue.",
         ),
         cfg.BoolOpt(
             "cold_migrate_running",

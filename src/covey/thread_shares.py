@@ -1,4 +1,4 @@
-"""How many threads of a process the requests may occupy, in all and by what takes long."""
+"""Limits on the threads that requests may occupy: in total, and for each kind of slow request."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,7 +8,7 @@ _RESERVED = 8  # threads for health checks, metrics and refusals
 
 @dataclass(frozen=True, slots=True)
 class ThreadShares:
-    """Numbers of requests. If all wait that wait for clients or for Keystone, threads are left for others."""
+    """Maximum concurrent requests by kind. If all slow ones wait, threads remain for the others."""
 
     requests: int
     bodies: int
@@ -19,7 +19,7 @@ class ThreadShares:
 
     @property
     def token_requests(self) -> int:
-        """Requests of the dashboard for a token: anyone can send them, so they leave some for those with tokens."""
+        """Token requests of the dashboard. They need no authentication, so they get a quarter of the share."""
         return max(self.identity // 4, 1)
 
     @property
