@@ -51,7 +51,7 @@ test: programs  ## Run the suite, on SQLite and on a PostgreSQL that it starts i
 test-quick: setup  ## For the edit loop: unit tests, properties in short, a part of the API on SQLite
 	EXAMPLES=0.05 $(PYTEST) -k "not postgresql" $(QUICK)
 
-soak: setup  ## Run storms, kills and schemathesis against real processes, and properties in full (SOAK=1 is a share)
+soak: setup  ## Run storms, kills and schemathesis against real processes, and properties in full (SOAK=0.3 runs three tenths)
 	SOAK=$(SOAK) $(BIN)/pytest --durations=20 -m soak tests/acceptance
 	EXAMPLES=$(SOAK) $(PYTEST) tests/property
 

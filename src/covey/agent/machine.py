@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-_ID_FILES = (Path("/etc/machine-id"), Path("/sys/class/dmi/id/product_uuid"))  # a cloned image has the same first one
+_ID_FILES = (Path("/etc/machine-id"), Path("/sys/class/dmi/id/product_uuid"))  # clones of an image share the first
 
 
 def machine_id(files: Sequence[Path] = _ID_FILES) -> str | None:

@@ -74,12 +74,12 @@ class World:
         return found
 
     def power_off(self, host: str) -> None:
-        """Pull the plug of a host: its guests end, their definitions and disks stay."""
+        """Cut the power of a host: its guests end, their definitions and disks remain."""
         with self.transaction() as connection:
             connection.execute("UPDATE guests SET power = 'shutdown' WHERE host = ?", (host,))
 
     def set_power(self, server: str, power: str) -> None:
-        """Let a guest end or crash by itself, wherever it is."""
+        """Set a guest's power state, as if it had ended or crashed."""
         with self.transaction() as connection:
             connection.execute("UPDATE guests SET power = ? WHERE server = ?", (power, server))
 

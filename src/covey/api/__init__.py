@@ -1,1 +1,1 @@
-"""HTTP only: read the request, call one service function, show what it gave."""
+"""HTTP only: read the request, call one service function, render its result."""

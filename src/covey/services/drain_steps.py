@@ -22,7 +22,7 @@ from covey.storage.store import Store
 log = structlog.get_logger()
 
 _MOVES_AT_ONCE = 4
-_MAX_TRIES = 2  # of a server
+_MAX_ATTEMPTS_PER_SERVER = 2
 _NO_HOSTS: frozenset[HostId] = frozenset()
 _STALLED_S = 60  # without progress, for servers that are busy
 
@@ -72,7 +72,10 @@ class DrainSteps:
             self._begin_all(saved, moves)
 
     def _settled(self, found: Drain, step: DrainStep, position: ServerPosition | None) -> DrainStep | None:
-        """Return an open step by the position of its server; None if it did not begin, or the server went elsewhere."""
+        """Return an open step, updated by the position of its server.
+
+        None if the move did not begin, or the server went elsewhere.
+        """
         state = MoveState.DIVERGED if position is None else position.state(step.source, step.destination)
         if position is None or state is MoveState.DIVERGED:
             return None
@@ -95,7 +98,7 @@ class DrainSteps:
 
     def _planned(self, found: Drain, snapshot: DrainSnapshot) -> tuple[Drain, list[PlannedMove]]:
         """Return the drain with the moves that begin now, or its end if nothing is left to do."""
-        moving, rest = len(found.open_steps), snapshot.after(found.steps, _MAX_TRIES)
+        moving, rest = len(found.open_steps), snapshot.after(found.steps, _MAX_ATTEMPTS_PER_SERVER)
         if moving >= _MOVES_AT_ONCE:
             return found, []
         moves, blocked = self.planner.plan(snapshot, rest, most=_MOVES_AT_ONCE - moving)

@@ -82,11 +82,11 @@ class DrainSnapshot:
         left = (LeftServer(each.server.id, self.name(each.server.host), each.reason) for each in blocked)
         return tuple(sorted(left, key=lambda each: each.server_id))
 
-    def after(self, steps: Sequence[DrainStep], max_tries: int) -> list[DrainCandidate]:
+    def after(self, steps: Sequence[DrainStep], max_attempts: int) -> list[DrainCandidate]:
         """Return the servers that do not move, after steps of which some failed.
 
-        A server is tried that often. No instance of Nova goes where it failed to go before: Covey does not know all of
-        Nova's filters.
+        A server is blocked after `max_attempts` failed moves. An instance of Nova is not moved to a host where a move
+        failed before: Covey does not know all of Nova's filters.
         """
         moving = {step.server_id for step in steps if step.is_open}
         failed = defaultdict[str, list[DrainStep]](list)
@@ -94,10 +94,10 @@ class DrainSnapshot:
             if step.status is StepStatus.FAILED:
                 failed[step.server_id].append(step)
         rest = (candidate for candidate in self.candidates if candidate.server.id not in moving)
-        return [self._after(candidate, failed.get(candidate.server.id, ()), max_tries) for candidate in rest]
+        return [self._after(candidate, failed.get(candidate.server.id, ()), max_attempts) for candidate in rest]
 
-    def _after(self, candidate: DrainCandidate, failed: Sequence[DrainStep], max_tries: int) -> DrainCandidate:
-        if len(failed) >= max_tries:
+    def _after(self, candidate: DrainCandidate, failed: Sequence[DrainStep], max_attempts: int) -> DrainCandidate:
+        if len(failed) >= max_attempts:
             return replace(candidate, obstacle=failed[-1].reason, waits=False)
         if not failed or self.nova is None or candidate.server.host not in self.nova.nodes:
             return candidate

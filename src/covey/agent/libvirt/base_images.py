@@ -1,4 +1,4 @@
-"""Copies of images beside the disks that hosts share and that build on them. Every host adds and removes them."""
+"""Base images on shared storage, beside the overlay disks that use them; every host adds and removes them."""
 
 import os
 import shutil

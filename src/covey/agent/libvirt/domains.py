@@ -1,4 +1,4 @@
-"""Domains: the XML of a guest, and the steps of verbs. Every step looks first, so it may be repeated."""
+"""Domains: the XML of a guest, and the steps of verbs. Every step is idempotent: it checks the state first."""
 
 import hashlib
 import time

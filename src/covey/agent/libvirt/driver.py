@@ -29,7 +29,7 @@ _MAX_EPOCHS = 10_000
 
 
 class Libvirt:
-    """Runs guests by this host's libvirt. Every verb looks first, so it may be repeated after a crash at any point."""
+    """Runs guests by this host's libvirt. Every verb checks the present state first, so it is idempotent."""
 
     kind = "QEMU"
 

@@ -19,7 +19,7 @@ ET.register_namespace(PREFIX, NAMESPACE)
 class Metadata:
     """The epoch fences: a call with a smaller one belongs to a lease that has ended.
 
-    `moving` is where the last live migration went that began: the guest may run there if it does not run here.
+    `moving` is the destination of the last live migration: the guest may run there if it does not run here.
     """
 
     epoch: int

@@ -96,11 +96,11 @@ class Migrations:
         self._finish(guest, address, other)
 
     def _restore(self, guest: Guest, address: str) -> None:
-        """Leave the guest of a move that failed here only, as it was. Raises OutcomeUnknown.
+        """After a failed move, make sure that the guest is on this host only, in its previous state.
 
-        A cold move starts the guest there after the source has removed it. So a guest that is here runs there only if a
-        live migration has begun. If the other host does not
-        answer, its agent removes what a cold move has left there.
+        Raises OutcomeUnknown. A cold move starts the guest on the destination after the source has removed it, so a
+        guest that is still here can run there only after a live migration has begun. If the destination does not
+        respond, its agent removes the remains.
         """
         here = find(self._connection.get(), guest.id)
         runs_here = here is not None and power_of(here) == "running"
@@ -265,7 +265,7 @@ class Migrations:
 
 
 def _mark(here: libvirt.virDomain, address: str) -> None:
-    """Record where a live migration goes that begins now."""
+    """Record the destination of the live migration that begins now."""
     known = metadata.read(here)
     if known is not None and known.moving != address:
         metadata.write(here, replace(known, moving=address))

@@ -117,7 +117,7 @@ def is_open(req: Request) -> bool:
 
 
 def is_routine(req: Request) -> bool:
-    """Return whether agents send a request all the time: heartbeats and polls."""
+    """Return whether agents repeat this request at short intervals: heartbeats and polls."""
     return req.path.endswith(("/heartbeat", "/calls"))
 
 

@@ -1,4 +1,4 @@
-"""Fencing by hand: an operator makes sure that a host runs no guests, and Covey records it."""
+"""Manual fencing: an operator confirms that a host runs no guests, and Covey records it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

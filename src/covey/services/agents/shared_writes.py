@@ -1,4 +1,4 @@
-"""Small changes that share transactions, because commits are what they cost."""
+"""Small writes that share a transaction, because the commit is most of their cost."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
