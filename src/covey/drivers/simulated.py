@@ -5,18 +5,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
+from covey.clock_and_ids import now
 from covey.model.errors import DriverFault, LeaseLost, OperationInProgress
 from covey.model.servers import Server
 
 _WAIT = "simulated_wait_time"  # a server's metadata key: seconds that its spawn takes
 _LONGEST_S = 60
 _MAX_EPOCHS = 10_000
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)
 
 
 @dataclass(slots=True)
@@ -26,7 +23,7 @@ class Simulated:
     latency_s: float = 0.0
     failure_rate: float = 0.0
     seed: int | None = None
-    clock: Callable[[], datetime] = _now
+    clock: Callable[[], datetime] = now
     _random: random.Random = field(init=False)
     _epochs: dict[tuple[str, str], int] = field(default_factory=dict)  # by host and server; the oldest go
     _lock: threading.Lock = field(default_factory=threading.Lock)

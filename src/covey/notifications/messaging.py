@@ -30,11 +30,11 @@ _MIRRORED = r"^(aggregate|flavor|instance|server_group|service)\.(?!exists$)"  #
 class Messaging:
     """Sends to a broker, and waits up to a timeout until the broker has the notification."""
 
-    def __init__(self, conf: cfg.ConfigOpts, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         """Raises Invalid for a transport_url that cannot be used. The broker need not answer yet."""
         self._transport = _transport(conf)
         self._publisher_id = f"nova-api:{socket.gethostname()}"
-        self._calls = TimedCalls(timeout_s)
+        self._calls = TimedCalls(_TIMEOUT_S)
 
     def send(self, notification: Notification) -> None:
         """Send to the broker. Raises Unavailable when the broker refuses it or does not answer in time."""

@@ -84,14 +84,14 @@ def text(given: Mapping[str, Any], name: str, max_length: int = 255) -> str | No
     return value
 
 
-def name_of(given: Mapping[str, Any], name: str = "name") -> str | None:
-    """Return a name or None."""
-    value = given.get(name)
+def name_of(given: Mapping[str, Any]) -> str | None:
+    """Return the name or None."""
+    value = given.get("name")
     if value is not None and not (
         isinstance(value, str) and len(value) <= _MAX_LENGTH and _NAME.fullmatch(value) is not None
     ):
         allowed = f"1 to {_MAX_LENGTH} letters, digits, '.', '_', '~' and '-'"
-        raise Malformed(f"The value for {name} must be {allowed}: '{_truncate(value)}'.")
+        raise Malformed(f"The value for name must be {allowed}: '{_truncate(value)}'.")
     return value
 
 
@@ -119,11 +119,11 @@ def integer(
     return number
 
 
-def count_of(given: Mapping[str, Any], name: str = "count") -> int | None:
-    """Return a count or None."""
-    number = integer(given, name)
+def count_of(given: Mapping[str, Any]) -> int | None:
+    """Return the count or None."""
+    number = integer(given, "count")
     if number is not None and number < 0:
-        raise Malformed(f"Value must be >= 0 for field '{name}'.")
+        raise Malformed("Value must be >= 0 for field 'count'.")
     return number
 
 

@@ -14,7 +14,7 @@ export function parse(policy, rules) {
 }
 
 /** Returns the policies and rules of the form's rows, as the API expects them. */
-export function compose(rows) {
+function compose(rows) {
   const policies = rows.map(({ kind, scope, target }) => [kind, scope, target].filter(Boolean).join(":"));
   const limits = rows.filter((row) => row.kind === "anti-affinity" && !row.target && row.limit > 1);
   return { policies, rules: Object.fromEntries(limits.map((row) => [`max_server_per_${row.scope}`, row.limit])) };
