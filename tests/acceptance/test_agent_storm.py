@@ -13,6 +13,7 @@ from tests.acceptance.retries import client_thread
 from tests.agent_lab import SERVICE, AgentLab
 from tests.budgets import operations
 from tests.databases import PostgreSQL, SQLite
+from tests.simulated_guests import running
 
 pytestmark = pytest.mark.soak
 
@@ -69,13 +70,13 @@ def run_storm(directory: Path, database: str, services: int, workers: int) -> No
         stack.callback(rows.dispose)
         storm.wait_until_idle(rows)
         lab.wait_for_agreement()
-        print(dict(sorted(load_state.counts.items())), "guests", len(lab.world.running()))  # noqa: T201
+        print(dict(sorted(load_state.counts.items())), "guests", len(running(lab.world)))  # noqa: T201
         assert load_state.failures == []
         assert storm.lost_servers(rows, load_state) == []
         assert violations(rows, idle=True) == []
         logs = [*(process.log for process in (*serving, *working)), *(agent.log for agent in agents)]
         assert storm.crashes(logs) == []
-        assert lab.world.running(), "no guest is left"
+        assert running(lab.world), "no guest is left"
         assert load_state.counts["unanswered"] > 0, "no request was interrupted"
 
 

@@ -22,6 +22,7 @@ from covey.agent.state_directory import StateDirectory
 from covey.agent.transport import PlainTransport
 from tests.agent_lab import AgentLab, AgentProcess, wait_until
 from tests.databases import SQLite
+from tests.simulated_guests import power_off, running, set_power
 
 BuildLab = Callable[..., AgentLab]
 _NUMBERS = (f"node-{number}" for number in itertools.count(1))
@@ -85,7 +86,7 @@ def test_killed_agent_finishes_its_spawn_when_it_is_back(lab: AgentLab, host: st
     server = lab.boot("s", host)
     agent.wait_for("call.started")
     agent.kill()
-    assert server not in lab.world.running()
+    assert server not in running(lab.world)
     agent.start()
     lab.wait_for(server, "ACTIVE")
     lab.wait_for_agreement()
@@ -159,7 +160,7 @@ def test_host_that_was_evacuated_removes_its_orphans_when_it_is_back(lab: AgentL
     agent, _ = lab.started(host, other)
     moved, deleted = lab.booted("moved", host), lab.booted("deleted", host)
     agent.kill()
-    lab.world.power_off(host)
+    power_off(lab.world, host)
     wait_until(lambda: lab.service_state(host) == "down", "the host is down")
     services = lab.ask("GET", f"/compute/v2.1/os-services?host={host}")["services"]
     lab.ask("PUT", f"/compute/v2.1/os-services/{services[0]['id']}", {"forced_down": True})
@@ -172,7 +173,7 @@ def test_host_that_was_evacuated_removes_its_orphans_when_it_is_back(lab: AgentL
     agent.start()
     agent.wait_for("agent.up", 2)
     lab.wait_for_agreement()
-    assert lab.world.running()[moved] == [other]
+    assert running(lab.world)[moved] == [other]
 
 
 def test_server_deleted_while_it_was_shelved_on_a_dead_host_leaves_no_disk(lab: AgentLab, host: str) -> None:
@@ -220,7 +221,7 @@ def test_server_whose_data_is_lost_stays_shelved(build_lab: BuildLab) -> None:
     lab.act(server, "unshelve")
     lab.agents["node-2"].wait_for("node-1 has no data of server")
     lab.wait_for(server, "SHELVED_OFFLOADED")
-    assert lab.world.running() == {}
+    assert running(lab.world) == {}
     assert lab.world.read("SELECT 1 FROM disks") == []
 
 
@@ -231,11 +232,11 @@ def test_guests_of_a_rebooted_host_start_again_if_the_operator_wants_it(lab: Age
     lab.act(stopped, "os-stop")
     lab.wait_for(stopped, "SHUTOFF")
     agent.kill()
-    lab.world.power_off(host)
+    power_off(lab.world, host)
     agent.start()
     agent.wait_for("agent.up", 2)
     lab.wait_for(server, "ACTIVE" if resume else "SHUTOFF")
-    assert lab.world.running().get(server) == ([host] if resume else None)
+    assert running(lab.world).get(server) == ([host] if resume else None)
     lab.wait_for_agreement()
 
 
@@ -303,7 +304,7 @@ def test_host_without_its_hypervisor_takes_no_servers_until_it_is_reconciled(
         server = lab.booted("s", host)
         hypervisor.is_away = True
         wait_until(lambda: lab.service_state(host) == "down", "the host takes no servers")
-        lab.world.set_power(server, "crashed")
+        set_power(lab.world, server, "crashed")
         hypervisor.is_away = False
         wait_until(lambda: lab.service_state(host) == "up", "the host is up again")
         lab.wait_for(server, "SHUTOFF")
@@ -378,7 +379,7 @@ def test_what_an_operation_has_left_on_another_host_is_removed_while_the_agent_i
             connection.execute(orphan, (other, server))
         left = "SELECT server FROM guests WHERE host = ?"
         wait_until(lambda: [row["server"] for row in lab.world.read(left, other)] == [own], "the orphan is removed")
-        assert (lab.world.running()[server], lab.world.running()[own]) == ([host], [other])
+        assert (running(lab.world)[server], running(lab.world)[own]) == ([host], [other])
 
 
 def test_agent_works_on_after_the_service_was_away(build_lab: BuildLab) -> None:
@@ -387,7 +388,7 @@ def test_agent_works_on_after_the_service_was_away(build_lab: BuildLab) -> None:
     first = lab.booted("first", "node-1")
     lab.service.kill()
     agent.wait_for("agent.no_contact", 3)
-    assert lab.world.running() == {first: ["node-1"]}
+    assert running(lab.world) == {first: ["node-1"]}
     lab.service.start()
     wait_until(lambda: lab.service_state("node-1") == "up", "node-1 is up again")
     lab.booted("second", "node-1")
@@ -451,7 +452,7 @@ def test_sigterm_ends_an_agent_and_no_guest(lab: AgentLab, host: str) -> None:
     (agent,) = lab.started(host)
     server = lab.booted("s", host)
     assert agent.stop() == 0
-    assert lab.world.running()[server] == [host]
+    assert running(lab.world)[server] == [host]
 
 
 def test_running_spawn_ends_before_the_agent_does(lab: AgentLab, host: str) -> None:
@@ -468,10 +469,10 @@ def test_host_that_lost_the_service_fences_itself_and_starts_its_guests_again(bu
     (agent,) = lab.started("node-1", AGENT__SELF_FENCING_S="2")
     server = lab.booted("s", "node-1")
     lab.service.kill()
-    wait_until(lambda: lab.world.running() == {}, "the guests are stopped")
+    wait_until(lambda: running(lab.world) == {}, "the guests are stopped")
     agent.wait_for("self_fencing.engaged")
     lab.service.start()
-    wait_until(lambda: lab.world.running() == {server: ["node-1"]}, "the guest runs again")
+    wait_until(lambda: running(lab.world) == {server: ["node-1"]}, "the guest runs again")
     wait_until(lambda: lab.service_state("node-1") == "up", "node-1 is up again")
     lab.wait_for(server, "ACTIVE")
     lab.wait_for_agreement()
@@ -481,10 +482,10 @@ def test_host_whose_agent_was_killed_is_fenced_by_its_guardian(lab: AgentLab, ho
     (agent,) = lab.started(host, AGENT__SELF_FENCING_S="2")
     server = lab.booted("s", host)
     agent.kill()
-    assert lab.world.running()[server] == [host]
-    wait_until(lambda: server not in lab.world.running(), "the guardian stops the guests")
+    assert running(lab.world)[server] == [host]
+    wait_until(lambda: server not in running(lab.world), "the guardian stops the guests")
     agent.start()
-    wait_until(lambda: lab.world.running().get(server) == [host], "the guest runs again")
+    wait_until(lambda: running(lab.world).get(server) == [host], "the guest runs again")
     lab.wait_for(server, "ACTIVE")
     assert agent.stop() == 0  # which dismisses the guardian: other tests compare the guests of all hosts
 
@@ -495,13 +496,13 @@ def test_host_whose_agent_hangs_is_fenced_and_evacuated_and_later_removes_its_or
     server = lab.booted("s", "node-1")
     assert hanging.process is not None
     hanging.process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: lab.world.running() == {}, "the guardian stops the guests")
+    wait_until(lambda: running(lab.world) == {}, "the guardian stops the guests")
     wait_until(lambda: lab.host_of(server) in {"node-2", "node-3"}, "the server is evacuated")
     lab.wait_for(server, "ACTIVE")
     hanging.process.send_signal(signal.SIGCONT)
     hanging.wait_for("agent.up", 2)
     lab.wait_for_agreement()
-    assert lab.world.running() == {server: [lab.host_of(server)]}
+    assert running(lab.world) == {server: [lab.host_of(server)]}
 
 
 def test_self_fencing_agent_that_is_stopped_leaves_its_guests_running(lab: AgentLab, host: str) -> None:
@@ -509,7 +510,7 @@ def test_self_fencing_agent_that_is_stopped_leaves_its_guests_running(lab: Agent
     server = lab.booted("s", host)
     assert agent.stop() == 0
     wait_until(lambda: lab.service_state(host) == "down", "the host is down")  # after more than a second
-    assert lab.world.running()[server] == [host]
+    assert running(lab.world)[server] == [host]
 
 
 def test_guest_that_arrived_before_its_source_died_is_removed_and_evacuated(build_lab: BuildLab) -> None:
@@ -527,10 +528,10 @@ def test_guest_that_arrived_before_its_source_died_is_removed_and_evacuated(buil
         connection.execute("UPDATE guests SET host = 'node-2' WHERE server = ?", (server,))
     wait_until(lambda: lab.server(server)["OS-EXT-STS:task_state"] is None, "the move has failed")
     assert lab.host_of(server) == "node-1"
-    assert lab.world.running() == {}
+    assert running(lab.world) == {}
     lab.act(server, "evacuate", host="node-2")
     lab.wait_for(server, "ACTIVE")
-    assert lab.world.running() == {server: ["node-2"]}
+    assert running(lab.world) == {server: ["node-2"]}
     assert [row["boots"] for row in lab.world.read("SELECT boots FROM disks")] == [2]
     lab.wait_for_agreement()
 
@@ -540,7 +541,7 @@ def test_servers_left_by_a_test_do_not_affect_the_next(build_lab: BuildLab) -> N
     lab.started("node-1")
     server = lab.booted("s", "node-1")
     lab.leave()
-    lab.world.set_power(server, "shutdown")
+    set_power(lab.world, server, "shutdown")
     assert lab.disagreements() == []
     lab.started("node-2")
     lab.booted("next", "node-2")

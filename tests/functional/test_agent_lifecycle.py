@@ -6,6 +6,7 @@ import pytest
 
 from tests.agent_lab import AgentLab
 from tests.databases import SQLite
+from tests.simulated_guests import running, set_power
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def lab(sqlite_server: SQLite, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def test_server_boots_on_its_host_from_its_image(lab: AgentLab) -> None:
     server = lab.booted("boots", "node-1")
-    assert lab.world.running()[server] == ["node-1"]
+    assert running(lab.world)[server] == ["node-1"]
     (disk,) = lab.world.read("SELECT image, boots FROM disks WHERE server = ?", server)
     assert disk["boots"] == 1
     cached = lab.agents["node-1"].directory / "state" / "images" / disk["image"]
@@ -61,7 +62,7 @@ def test_power_actions_reach_the_guest(lab: AgentLab) -> None:
     server = lab.booted("is-stopped", "node-1")
     lab.act(server, "os-stop")
     lab.wait_for(server, "SHUTOFF")
-    assert server not in lab.world.running()
+    assert server not in running(lab.world)
     lab.act(server, "os-start")
     lab.wait_for(server, "ACTIVE")
     lab.act(server, "reboot", type="HARD")
@@ -75,7 +76,7 @@ def test_live_migration_moves_the_running_guest(lab: AgentLab) -> None:
     lab.act(server, "os-migrateLive", host="node-2", block_migration="auto")
     lab.wait_for(server, "ACTIVE")
     assert lab.host_of(server) == "node-2"
-    assert lab.world.running()[server] == ["node-2"]
+    assert running(lab.world)[server] == ["node-2"]
     (disk,) = lab.world.read("SELECT boots FROM disks WHERE server = ?", server)
     assert disk["boots"] == 1
 
@@ -118,11 +119,11 @@ def test_server_deleted_while_it_is_shelved_leaves_no_disk(lab: AgentLab) -> Non
 @pytest.mark.parametrize("power", ["shutdown", "crashed"])
 def test_guest_that_ends_by_itself_becomes_shutoff(lab: AgentLab, power: str) -> None:
     server = lab.booted(f"ends-{power}", "node-2")
-    lab.world.set_power(server, power)
+    set_power(lab.world, server, power)
     lab.wait_for(server, "SHUTOFF")
     lab.act(server, "os-start")
     lab.wait_for(server, "ACTIVE")
-    assert lab.world.running()[server] == ["node-2"]
+    assert running(lab.world)[server] == ["node-2"]
 
 
 def test_console_log_of_a_guest_is_fetched_from_its_host(lab: AgentLab) -> None:

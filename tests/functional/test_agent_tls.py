@@ -10,6 +10,7 @@ from covey.cli.agent import _transport
 from covey.model.errors import Invalid
 from tests.agent_lab import AgentLab, wait_until
 from tests.databases import SQLite
+from tests.simulated_guests import running, set_power
 from tests.tls import TlsProxy, make_certificate
 
 
@@ -31,11 +32,11 @@ def test_agent_works_over_https_with_a_certificate_that_it_verifies(sqlite_serve
                 agent.start()
                 agent.wait_for("agent.up")
                 server = lab.booted("s", "node-1")  # which downloads its image
-                lab.world.set_power(server, "crashed")
+                set_power(lab.world, server, "crashed")
                 lab.wait_for(server, "SHUTOFF")
                 lab.delete(server)
                 lab.wait_until_gone(server)
-                wait_until(lambda: lab.world.running() == {}, "the guest is gone")
+                wait_until(lambda: running(lab.world) == {}, "the guest is gone")
                 assert agent.stop() == 0
                 assert proxy.connections > 0
         finally:

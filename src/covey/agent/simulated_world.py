@@ -66,23 +66,6 @@ class World:
         with self._lock:
             return self._connection.execute(statement, parameters).fetchall()
 
-    def running(self) -> dict[str, list[str]]:
-        """Return the hosts on which each guest runs."""
-        found: dict[str, list[str]] = {}
-        for row in self.read("SELECT server, host FROM guests WHERE power = 'running' ORDER BY host"):
-            found.setdefault(row["server"], []).append(row["host"])
-        return found
-
-    def power_off(self, host: str) -> None:
-        """Cut the power of a host: its guests end, their definitions and disks remain."""
-        with self.transaction() as connection:
-            connection.execute("UPDATE guests SET power = 'shutdown' WHERE host = ?", (host,))
-
-    def set_power(self, server: str, power: str) -> None:
-        """Set a guest's power state, as if it had ended or crashed."""
-        with self.transaction() as connection:
-            connection.execute("UPDATE guests SET power = ? WHERE server = ?", (power, server))
-
     def watch(self, host: str, changed: Changed) -> None:
         """Call `changed` for every guest of the host whose power changes. One thread serves all hosts."""
         with self._lock:

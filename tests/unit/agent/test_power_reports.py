@@ -13,6 +13,7 @@ from covey.agent.service_api import ExpectedServer, PowerEvent, ServiceApi
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
 from covey.agent.transport import PlainTransport, ServiceUnavailable
+from tests.simulated_guests import set_power
 from tests.unit.agent.build import a_guest, expected
 
 
@@ -66,7 +67,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_changed_guest_is_reported_and_repeated_with_its_epoch(host: Host) -> None:
-    host.hypervisor.world.set_power("s1", "crashed")
+    set_power(host.hypervisor.world, "s1", "crashed")
     host.reports.changed("s1", "crashed")
     for _ in range(4):
         host.reports.send()
@@ -128,7 +129,7 @@ def test_lost_event_is_found_by_comparison(host: Host) -> None:
     host.reports.observe()
     host.reports.send()
     assert host.service.sent == []
-    host.hypervisor.world.set_power("s1", "shutdown")
+    set_power(host.hypervisor.world, "s1", "shutdown")
     host.reports.observe()
     host.reports.send()
     assert host.service.sent == [PowerEvent("s1", "shutdown", 5)]
@@ -139,7 +140,7 @@ def test_event_that_comes_during_a_comparison_is_not_undone_by_it(host: Host, mo
     older = host.hypervisor.observed()
 
     def observed() -> list[ObservedGuest]:
-        host.hypervisor.world.set_power("s1", "crashed")
+        set_power(host.hypervisor.world, "s1", "crashed")
         host.reports.changed("s1", "crashed")
         return older
 
@@ -159,7 +160,7 @@ def test_event_is_repeated_until_the_row_of_the_service_agrees(host: Host) -> No
             host.reports.send()
         return len(host.service.sent)
 
-    host.hypervisor.world.set_power("s1", "crashed")
+    set_power(host.hypervisor.world, "s1", "crashed")
     host.reports.changed("s1", "crashed")
     for _ in range(4):
         host.reports.send()

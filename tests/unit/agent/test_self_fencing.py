@@ -11,6 +11,7 @@ from covey.agent.self_fencing import SelfFencing
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
 from covey.agent.state_directory import StateDirectory
+from tests.simulated_guests import running
 from tests.unit.agent.build import a_guest
 
 
@@ -40,7 +41,7 @@ def test_guests_run_on_without_a_limit(hypervisor: Simulated, state: StateDirect
     fencing = SelfFencing(hypervisor, state, None, clock)
     clock.at_s += 1e6
     fencing.check()
-    assert hypervisor.world.running() == {"s1": ["node-1"]}
+    assert running(hypervisor.world) == {"s1": ["node-1"]}
 
 
 def test_guests_stop_when_the_last_contact_is_too_long_ago(hypervisor: Simulated, state: StateDirectory) -> None:
@@ -50,10 +51,10 @@ def test_guests_stop_when_the_last_contact_is_too_long_ago(hypervisor: Simulated
     fencing.contact(110)  # the answer took 10 seconds; only the time before the request counts
     clock.at_s = 139.9
     fencing.check()
-    assert hypervisor.world.running() == {"s1": ["node-1"]}
+    assert running(hypervisor.world) == {"s1": ["node-1"]}
     clock.at_s = 140
     fencing.check()
-    assert hypervisor.world.running() == {}
+    assert running(hypervisor.world) == {}
     assert fencing.is_engaged
     assert fencing.resumed() == {"s1"}
 
@@ -65,7 +66,7 @@ def test_guest_that_starts_after_the_fencing_is_stopped_too(hypervisor: Simulate
     fencing.check()
     hypervisor.spawn(a_guest("s3"), None, 6)
     fencing.check()
-    assert hypervisor.world.running() == {}
+    assert running(hypervisor.world) == {}
     assert fencing.resumed() == {"s1", "s3"}
 
 
@@ -77,11 +78,11 @@ def test_contact_alone_does_not_let_guests_run_again(hypervisor: Simulated, stat
     fencing.contact(clock())
     hypervisor.power("s1", "start", 6)
     fencing.check()
-    assert hypervisor.world.running() == {}
+    assert running(hypervisor.world) == {}
     fencing.release()
     hypervisor.power("s1", "start", 6)
     fencing.check()
-    assert hypervisor.world.running() == {"s1": ["node-1"]}
+    assert running(hypervisor.world) == {"s1": ["node-1"]}
 
 
 def test_next_agent_has_the_last_contact_and_the_stopped_guests(hypervisor: Simulated, state: StateDirectory) -> None:
@@ -90,7 +91,7 @@ def test_next_agent_has_the_last_contact_and_the_stopped_guests(hypervisor: Simu
     clock.at_s += 31
     fencing = SelfFencing(hypervisor, state, 30, clock)
     fencing.check()
-    assert hypervisor.world.running() == {}
+    assert running(hypervisor.world) == {}
     assert SelfFencing(hypervisor, state, 30, clock).resumed() == {"s1"}
     fencing.forget()
     assert SelfFencing(hypervisor, state, 30, clock).resumed() == frozenset()
@@ -104,7 +105,7 @@ def test_agent_that_leaves_in_agreement_leaves_no_contact(hypervisor: Simulated,
     clock.at_s += 31
     fencing.check()
     SelfFencing(hypervisor, state, 30, clock).check()
-    assert hypervisor.world.running() == {"s1": ["node-1"]}
+    assert running(hypervisor.world) == {"s1": ["node-1"]}
 
 
 class Stubborn(Simulated):
@@ -141,7 +142,7 @@ def test_all_guests_are_stopped_even_if_one_fails(hypervisor: Simulated, state: 
     clock.at_s += 31
     with pytest.raises(HypervisorFault, match="does not end"):
         fencing.check()
-    assert hypervisor.world.running() == {"s1": ["node-1"]}
+    assert running(hypervisor.world) == {"s1": ["node-1"]}
 
 
 def test_guest_that_the_hypervisor_does_not_stop_is_killed(hypervisor: Simulated, state: StateDirectory) -> None:
@@ -150,7 +151,7 @@ def test_guest_that_the_hypervisor_does_not_stop_is_killed(hypervisor: Simulated
     clock.at_s += 31
     with pytest.raises(HypervisorFault, match="does not end"):  # so it is tried again
         fencing.check()
-    assert hypervisor.world.running() == {}
+    assert running(hypervisor.world) == {}
     fencing.check()
     assert fencing.resumed() == {"s1"}
 
@@ -162,7 +163,7 @@ def test_guests_of_a_hypervisor_that_hangs_are_killed(hypervisor: Simulated, sta
     clock.at_s += 31
     with pytest.raises(HypervisorFault, match="does not answer"):
         fencing.check()
-    assert hypervisor.world.running() == {}
+    assert running(hypervisor.world) == {}
     assert fencing.resumed() == {"s1"}
     with pytest.raises(HypervisorFault, match="still stops guests"):
         fencing.release()
@@ -178,5 +179,5 @@ def test_guardian_stops_no_guest_once_the_agent_has_contact_again(hypervisor: Si
     fencing = SelfFencing(hypervisor, state, 30, clock, is_over=lambda: False)
     clock.at_s += 31
     fencing.check()
-    assert hypervisor.world.running() == {"s1": ["node-1"]}
+    assert running(hypervisor.world) == {"s1": ["node-1"]}
     assert fencing.resumed() == set()

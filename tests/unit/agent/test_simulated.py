@@ -9,6 +9,7 @@ import pytest
 from covey.agent.hypervisor import Hypervisor, HypervisorFault, ObservedGuest, StaleEpoch
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
+from tests.simulated_guests import set_power
 from tests.unit.agent.build import a_guest
 
 VERBS: dict[str, Callable[[Hypervisor, int], None]] = {
@@ -140,7 +141,7 @@ def test_watcher_is_called_for_a_guest_that_another_process_crashed(tmp_path: Pa
     host.watch(notice)
     while not host.world._seen:  # the first look has been taken
         changed.wait(0.01)
-    World(file).set_power("s1", "crashed")
+    set_power(World(file), "s1", "crashed")
     assert changed.wait(10)
     assert seen == [("s1", "crashed")]
 
