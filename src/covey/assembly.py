@@ -172,7 +172,7 @@ def assemble(
 ) -> Assembled:
     """Build all services.
 
-    `claim_conflict` is called for every claim that another claim made stale; `report_parked` once a minute with the
+    `claim_conflict` is called for every claim that must be decided again; `report_parked` once a minute with the
     number of parked jobs, `report_agents` with the number of agents in each state, and `report_nova_read` with the time
     of the last reading of Nova.
     """

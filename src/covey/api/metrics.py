@@ -1,4 +1,4 @@
-"""Metrics of this service: requests by route and status, their latency, and claim conflicts."""
+"""Metrics of this service: requests, their latency, claim conflicts, parked jobs, agents, the last reading of Nova."""
 
 import os
 from collections import Counter as Tally
@@ -69,7 +69,7 @@ class Metrics:
         )
         self._conflicts = Counter(
             _CONFLICTS,
-            "Claims that failed because another claim took the room first, and were decided again.",
+            "Claims decided again: a host filled up, a quota or the topology changed, or the database rolled back.",
             registry=self._registry,
         )
         self._parked = Gauge(

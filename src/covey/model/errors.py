@@ -146,12 +146,12 @@ class OutdatedRequest(Busy):
 
 
 class StaleClaim(CoveyError):
-    """Internal: a chosen host lost its free capacity before the claim, so the scheduler decides again."""
+    """Internal: a host filled up, or a quota or the topology changed, before the claim. It is decided again."""
 
     code = "stale_claim"
 
     def __init__(self, hosts: frozenset[HostId]) -> None:
-        super().__init__("A chosen host no longer has enough free capacity.")
+        super().__init__("A host filled up, or a quota or the topology changed, before the claim.")
         self.hosts = hosts
 
 
