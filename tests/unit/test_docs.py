@@ -114,6 +114,11 @@ def test_page_names_only_modules_that_exist(page: Path) -> None:
     assert missing == []
 
 
+def test_example_of_a_migration_has_the_next_number() -> None:
+    numbers = [int(path.name[:4]) for path in (SOURCE / "storage" / "migrations" / "versions").glob("[0-9]*.py")]
+    assert f'rev_id="{max(numbers) + 1:04}"' in (ROOT / "CONTRIBUTING.md").read_text()
+
+
 def test_table_of_the_specifications_names_only_tests_that_exist() -> None:
     text = (ROOT / "docs" / "reference" / "specifications.md").read_text()
     named = re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", text)

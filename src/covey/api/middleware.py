@@ -40,7 +40,7 @@ class RequestMiddleware:
     api: str
     authenticate: Authenticator
     metrics: Metrics
-    is_open: Callable[[Request], bool]  # version discovery, which needs no authentication
+    is_open: Callable[[Request], bool]  # whether a request needs no authentication
     max_body_bytes: int
     bodies: BodyReads
     public_url: str | None = None
