@@ -3,7 +3,7 @@
 import pytest
 
 from covey.model.nova import NovaAggregate, NovaKind
-from covey.services.nova_sync.clashes import find_clashes
+from covey.services.nova_sync.catalogue import find_clashes
 
 Names = dict[str, str]
 
