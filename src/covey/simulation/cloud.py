@@ -1,5 +1,6 @@
 """The simulated cloud: the fleet's columns, groups and servers, and the operations on them."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,14 +15,21 @@ from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
 from covey.model.providers import ProviderRecord
 from covey.model.resources import GranularGroup, Resources, server_resources
+from covey.scheduler.constraints import DYNAMIC
+from covey.scheduler.constraints.static import Zone
 from covey.scheduler.decide import Decision, decide
+from covey.scheduler.explain import explain
+from covey.scheduler.fleet import Fleet, Mask
+from covey.scheduler.reasons import Reason
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
+from covey.scheduler.room import NOT_TOGETHER
 from covey.simulation.events import Boot, Grow
 from covey.simulation.initial_state import InitialState
 from covey.simulation.member_table import MemberTable
-from covey.simulation.refusals import leading_reason
 
 Clock = Callable[[], float]
+
+_LIMIT = re.compile(r"hold \d+ of")
 
 
 @dataclass(slots=True)
@@ -226,7 +234,7 @@ class SimulatedCloud:
     def _refuse(self, spec: RequestSpec, decision: Decision, group: str | None, number: int) -> None:
         """Count a refusal by its leading reason."""
         placed = () if decision.chosen else decision.fitting  # of a batch below its minimum
-        reason = leading_reason(replace(spec, group=self._view(group)), self.fleet, placed)
+        reason = _leading_reason(replace(spec, group=self._view(group)), self.fleet, placed)
         counts = self.counts
         counts.refused += number
         if reason not in counts.reasons:
@@ -329,3 +337,34 @@ def _copied(tree: Sequence[ProviderRecord], first_id: int, name: str) -> list[Pr
         )
         for provider in tree
     ]
+
+
+def _leading_reason(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...] = ()) -> str:
+    """Return the reason that rules out most hosts for one more server, after each host of `placed` took one.
+
+    The text is that of an explanation without numbers, so that equal reasons add up. Hosts that static constraints
+    rule out, such as a host that is down or in another zone, count only if they are all that is left: the decision
+    has cached them, and an explanation would spend most of its time on them.
+    """
+    remaining = fleet.static_masks[spec.requirements]
+    if placed or not remaining.any():
+        return _most_frequent(explain(spec, fleet, placed).reasons, Zone().allows(spec, fleet))
+    reasons: list[Reason] = []
+    for constraint in DYNAMIC:
+        column = constraint.allows(spec, fleet)
+        if column is not None:
+            reasons += constraint.reasons(spec, fleet, remaining & ~column)
+            remaining = remaining & column
+    if remaining.any():  # their providers have room, and do not combine
+        reasons.append(Reason(remaining, *NOT_TOGETHER))
+    return _most_frequent(reasons)
+
+
+def _most_frequent(reasons: Sequence[Reason], among: Mask | None = None) -> str:
+    """Return the reason that rejects the most hosts, of all or of those in `among`."""
+    if not reasons:
+        return "are none"
+    most = max(
+        reasons, key=lambda reason: np.count_nonzero(reason.rejected if among is None else reason.rejected & among)
+    )
+    return _LIMIT.sub("hold enough of", most.many)
