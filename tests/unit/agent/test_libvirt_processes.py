@@ -29,7 +29,7 @@ def command(server: str, root: Path, name: str = "covey-{}") -> list[str]:
 def test_only_guests_with_their_name_and_a_disk_below_the_directory_are_found(
     tmp_path: Path, name: str, root: str, *, found: bool
 ) -> None:
-    from covey.agent.libvirt.processes import Processes
+    from covey.agent.libvirt.driver import Processes
 
     process = tmp_path / "proc/17"
     process.mkdir(parents=True)
@@ -40,7 +40,7 @@ def test_only_guests_with_their_name_and_a_disk_below_the_directory_are_found(
 
 
 def test_guest_is_killed_by_its_process(tmp_path: Path) -> None:
-    from covey.agent.libvirt.processes import Processes
+    from covey.agent.libvirt.driver import Processes
 
     processes = Processes(tmp_path)
     script = [sys.executable, "-c", "import time; time.sleep(60)"]

@@ -1,10 +1,13 @@
 """The hypervisor port on libvirt: each server is a domain with the server's id as its uuid."""
 
+import os
+import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,12 +23,13 @@ from covey.agent.libvirt.domains import NAME_PREFIX, Platform, domain_xml, find,
 from covey.agent.libvirt.events import Events
 from covey.agent.libvirt.migrations import Migrations
 from covey.agent.libvirt.new_files import new_file
-from covey.agent.libvirt.processes import Processes
 from covey.agent.libvirt.settings import LibvirtSettings
 
 _POLL_S = 0.1
 _KILLED_WITHIN_S = 5.0
 _MAX_EPOCHS = 10_000
+_KILL_POLL_S = 0.02
+_PROCESS_NAME = re.compile(rb"\0-name\0(?:[^\0]*,)?guest=" + NAME_PREFIX.encode() + rb"([0-9a-f-]{36})[,\0]")
 
 
 class Libvirt:
@@ -221,6 +225,55 @@ class Libvirt:
                 if record and known.epoch < epoch:
                     metadata.write(domain, replace(known, epoch=epoch))
             yield domain
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """The QEMU processes of guests, as the kernel shows them: libvirt, which may hang, is not asked.
+
+    Those that run from a disk below one directory: a guest of others may have a name like one of Covey's.
+    """
+
+    instances: Path
+    proc: Path = Path("/proc")
+
+    def find(self) -> dict[str, int]:
+        """Return the process id of each guest that runs, by server."""
+        found: dict[str, int] = {}
+        for entry in self.proc.iterdir():
+            if entry.name.isdigit():
+                server = self._server(entry)
+                if server is not None:
+                    found[server] = int(entry.name)
+        return found
+
+    def kill(self, server: str, timeout_s: float) -> None:
+        """Return when the process of a guest has ended. Raises HypervisorFault if it does not end in time."""
+        pid = self.find().get(server)
+        if pid is None:
+            return
+        deadline = time.monotonic() + timeout_s
+        try:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        except PermissionError as error:
+            raise HypervisorFault(f"The agent may not kill process {pid} of the guest {server}.") from error
+        while self._server(self.proc / str(pid)) == server:
+            if time.monotonic() > deadline:
+                raise HypervisorFault(f"Process {pid} of the guest {server} does not end.")
+            time.sleep(_KILL_POLL_S)
+
+    def _server(self, process: Path) -> str | None:
+        """Return whose guest a process is; None for another process, and for one that has ended."""
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            return None
+        named = _PROCESS_NAME.search(command)
+        if named is None:
+            return None
+        server = named[1].decode()
+        return server if os.fsencode(f"{self.instances}/{server}/") in command else None
 
 
 class _NoSuchDomain(HypervisorFault):
