@@ -27,7 +27,6 @@ from covey.api.authentication.noauth import is_loopback
 from covey.bootstrap import Settings
 from covey.cli.fleet import apply_file
 from covey.cli.options import database_options, settings_of
-from covey.cli.watchdog import send_heartbeats
 from covey.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
     from granian.http import HTTP1Settings  # noqa: PLC0415
     from granian.log import LogLevels  # noqa: PLC0415
 
-    from covey.cli.persistent_server import PersistentServer  # noqa: PLC0415
+    from covey.cli.serving_processes import PersistentServer  # noqa: PLC0415
 
     polls = bootstrap.agent_polls(conf)
     if _shares_metrics(conf):
@@ -203,6 +202,8 @@ def max_connections(polls: int) -> int:
 
 def _load(options: Settings, to_parent: Connection) -> "WSGIApplication":
     """Build the application in a serving process, which ends when its parent is killed."""
+    from covey.cli.serving_processes import send_heartbeats  # noqa: PLC0415
+
     conf = options.load()
     if conf.api.cpu_pinning:
         cpu_affinity.pin()

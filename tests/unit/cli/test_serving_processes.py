@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from covey.cli import watchdog
-from covey.cli.watchdog import Watchdog
+from covey.cli import serving_processes
+from covey.cli.serving_processes import Watchdog
 
 SILENT_S = 1.0
 
@@ -35,7 +35,7 @@ def test_silent_process_is_killed(sleeper: subprocess.Popen[bytes]) -> None:
     ours, theirs = multiprocessing.Pipe(duplex=False)
     dog = Watchdog(ours, SILENT_S, lambda: {sleeper.pid}, lambda: clock[0])
     looked(dog, clock, 10)  # it has not started yet
-    theirs.send_bytes(watchdog._PID.pack(sleeper.pid))
+    theirs.send_bytes(serving_processes._PID.pack(sleeper.pid))
     looked(dog, clock, SILENT_S)
     assert sleeper.poll() is None
     looked(dog, clock, 1)
@@ -46,7 +46,7 @@ def test_pause_of_the_parent_kills_nothing(sleeper: subprocess.Popen[bytes]) -> 
     clock = [100.0]
     ours, theirs = multiprocessing.Pipe(duplex=False)
     dog = Watchdog(ours, SILENT_S, lambda: {sleeper.pid}, lambda: clock[0])
-    theirs.send_bytes(watchdog._PID.pack(sleeper.pid))
+    theirs.send_bytes(serving_processes._PID.pack(sleeper.pid))
     dog.look()
     clock[0] += 60
     dog.look()
