@@ -1,12 +1,13 @@
 """/v1/clusters."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import falcon
 
 from covey.api.clustering import views
 from covey.api.clustering.action_requests import accepted, is_forced
-from covey.api.clustering.attribute_paths import AttributePath
 from covey.api.clustering.errors import Malformed
 from covey.api.clustering.fields import boolean, integer, mapping, name_of, read_object, text
 from covey.api.clustering.microversions import CLUSTER_CONFIG, COLLECT, PROFILE_ONLY, since
@@ -25,6 +26,49 @@ LIST = ListQuery(
 )
 _SIZES = ("desired_capacity", "min_size", "max_size")
 _SINCE = {"profile_only": PROFILE_ONLY, "config": CLUSTER_CONFIG}
+
+
+_STEP = re.compile(
+    r"""\.?(?P<name>[^\W\d][\w:-]*)   # a key; keys of servers contain colons and dashes
+    |\[(?P<index>-?\d{1,9})\]
+    |\.?\[?(?P<quote>['"])(?P<quoted>[^'"]+)(?P=quote)\]?""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributePath:
+    """Keys and indexes, as in details.addresses.private[0].addr: JSONPath for at most one value."""
+
+    steps: tuple[str | int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "AttributePath":
+        """Raises Malformed."""
+        remainder, steps = text.removeprefix("$"), list[str | int]()
+        while remainder:
+            found = _STEP.match(remainder)
+            if found is None:
+                raise Malformed(
+                    f"Invalid attribute path: '{text}'. A path consists of keys and indexes, as in details.tags[0]."
+                )
+            index = found["index"]
+            steps.append(found["name"] or found["quoted"] if index is None else int(index))
+            remainder = remainder[found.end() :]
+        return cls(tuple(steps))
+
+    def values(self, document: object) -> Iterator[object]:
+        """Yield the value at the path, if the document has it."""
+        for step in self.steps:
+            inside = (
+                isinstance(document, list) and -len(document) <= step < len(document)
+                if isinstance(step, int)
+                else isinstance(document, dict) and step in document
+            )
+            if not inside:
+                return
+            document = document[step]  # type: ignore[index]
+        yield document
 
 
 @dataclass(frozen=True, slots=True)
