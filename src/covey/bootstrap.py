@@ -21,6 +21,7 @@ from covey.api.dashboard.session import KeystoneSignIn, SignIn
 from covey.api.downloads import Downloads
 from covey.api.metrics import Metrics
 from covey.api.requests import BodyReads
+from covey.assembly.services import default_ratios
 from covey.clock_and_ids import new_uuid, now
 from covey.model.errors import Invalid, Unavailable
 from covey.model.extras import requires
@@ -195,7 +196,7 @@ def workers(conf: cfg.ConfigOpts, number: int) -> list[Worker]:
 
 def fleets(conf: cfg.ConfigOpts) -> Fleets:
     """Return the service behind `covey fleet`."""
-    return Fleets(store(conf), now, new_uuid, assembly.default_ratios(conf))
+    return Fleets(store(conf), now, new_uuid, default_ratios(conf))
 
 
 def overview(conf: cfg.ConfigOpts) -> Overview:
