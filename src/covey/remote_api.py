@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from oslo_config import cfg
 
-from covey.model.errors import Conflict, CoveyError, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
+from covey.model.errors import (
+    Conflict,
+    CoveyError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServiceFault,
+    Unauthorized,
+    Unavailable,
+)
 from covey.model.extras import requires
 
 if TYPE_CHECKING:
@@ -16,7 +25,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60.0
 _RETRIES = 3  # after a refused connection, and after 503
-_ERRORS: dict[int, type[CoveyError]] = {401: Unauthorized, 403: Forbidden, 404: NotFound}
+# 502, 503 and 504 are answers of a proxy whose service does not answer.
+_ERRORS: dict[int, type[CoveyError]] = {401: Unauthorized, 403: Forbidden, 404: NotFound, 500: ServiceFault}
 _OF_PROJECT = re.compile(r"(.*/v\d+(?:\.\d+)?)/[^/]+/?")
 _WRITE_ERRORS = {**_ERRORS, 400: Invalid, 409: Conflict}
 
@@ -37,7 +47,7 @@ class RemoteApi:
     def get(self, path: str, *, version: str | None = None, **query: str) -> Any:  # noqa: ANN401 -- a JSON document
         """Return the document at a path, by another microversion if given.
 
-        Raises NotFound, Unauthorized, Forbidden, Unavailable.
+        Raises NotFound, Unauthorized, Forbidden, Unavailable; for 500, the ServiceFault among these.
         """
         from keystoneauth1 import exceptions  # noqa: PLC0415 -- optional; `connect` has imported it
 
@@ -58,7 +68,8 @@ class RemoteApi:
     def send(self, method: str, path: str, body: object = None) -> None:
         """Send a request that changes something, once: after no answer, it may have done so or not.
 
-        Raises Invalid, Conflict, NotFound, Unauthorized and Forbidden in the words of the service, and Unavailable.
+        Raises Invalid, Conflict, NotFound, Unauthorized, Forbidden and ServiceFault in the words of the service, and
+        Unavailable.
         """
         from keystoneauth1 import exceptions  # noqa: PLC0415 -- optional; `connect` has imported it
 

@@ -104,6 +104,11 @@ class NovaService:
     lost: set[str] = field(default_factory=set)  # methods whose requests are carried out, without an answer
     live: str = "possible"  # refused by the API; or the status as which a live migration ends
     confirmed_elsewhere: bool = False  # whether the owner of an instance is faster
+    groups: list[str] = field(default_factory=list)  # those without members
+    page: int = 1000  # groups in a response
+    deleted_between_pages: str | None = None  # a group
+    is_admin: bool = True  # or else the token's project has no group
+    faults: set[str] = field(default_factory=set)  # groups for which Nova answers 500
     requests: list[tuple[str, str, Any]] = field(default_factory=list)  # those that change something
     url: str = ""
 
@@ -166,7 +171,9 @@ class NovaService:
             case "GET", "flavors", "detail":
                 return {"flavors": []}
             case "GET", "os-server-groups":
-                return {"server_groups": [] if int(query["offset"]) else self._groups()}
+                return {"server_groups": self._page_of_groups(int(query["offset"]))}
+            case "GET", "os-server-groups", key:
+                return {"server_group": self._group(key)}
             case "GET", "os-migrations":
                 return {"migrations": [each.shown() for each in self._migrations(query)]}
             case "GET", "servers", key:
@@ -192,7 +199,25 @@ class NovaService:
             if instance.group is not None:
                 members[instance.group].append(instance.id)
         of_nova = {"name": "g", "policy": "soft-anti-affinity", "rules": {}, **OWNER}
-        return [{"id": group, "members": found, **of_nova} for group, found in members.items()]
+        return [
+            {"id": group, "members": members[group], **of_nova} for group in dict.fromkeys([*self.groups, *members])
+        ]
+
+    def _page_of_groups(self, offset: int) -> list[dict[str, Any]]:
+        found = self._groups()[offset : offset + self.page] if self.is_admin else []
+        if self.deleted_between_pages in self.groups:
+            self.groups.remove(self.deleted_between_pages)
+        return found
+
+    def _group(self, key: str) -> dict[str, Any]:
+        if key in self.faults:
+            raise Refused(500, "Unexpected API Error.")
+        found = next((each for each in self._groups() if each["id"] == key), None)
+        if found is None:
+            raise Refused(404, f"Instance group {key} could not be found.")
+        if not self.is_admin:
+            raise Refused(403, "Policy doesn't allow os_compute_api:os-server-groups:show to be performed.")
+        return found
 
     def _service(self, host: str) -> dict[str, Any]:
         status = "disabled" if host in self.disabled else "enabled"

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from covey import remote_api
+from covey.model.ids import GroupId
 from covey.model.nova import NovaCloud, NovaKind
 from covey.services.nova_sync import NovaSync
 from covey.services.nova_sync.nova import Nova as NovaReader
@@ -112,3 +113,58 @@ def test_group_added_during_a_reading_does_not_fail_the_reading(
         monkeypatch.setattr(NovaMirror, "owned", lambda *_: set())  # as read before the other transaction ended
         tx.nova_mirror.set_owned(NovaKind.GROUP, {GROUP})
     assert GROUP in {row.object_id for row in cloud.rows(tables.nova_objects)}
+
+
+def policies(nova: NovaService) -> list[str] | None:
+    """Return the policies of the group; None if Covey does not know it."""
+    found = nova.ledger.cloud.admin.get(f"/os-server-groups/{GROUP}")
+    return found.json["server_group"]["policies"] if found.status == 200 else None
+
+
+def test_group_that_a_deletion_between_two_pages_hides_stays(nova: NovaService, cloud: Cloud) -> None:
+    first, second = (str(uuid.UUID(int=number)) for number in (1, 2))
+    nova.groups = [first, second]
+    member, nova.page = nova.boot("cn1", GROUP), 2
+    nova.sync()
+    separate(nova)
+    nova.deleted_between_pages = first
+    nova.sync()
+    assert policies(nova) == ["anti-affinity"]
+    with cloud.store.read() as tx:
+        assert tx.group_consumers.members(GroupId(GROUP)) == [member]
+    assert {row.id for row in cloud.rows(tables.instance_groups)} == {first, second, GROUP}
+    nova.sync()
+    assert {row.id for row in cloud.rows(tables.instance_groups)} == {second, GROUP}
+
+
+def test_no_group_is_deleted_for_a_user_that_sees_one_project_only(nova: NovaService, cloud: Cloud) -> None:
+    member = nova.boot("cn1", GROUP)
+    nova.sync()
+    separate(nova)
+    nova.ledger.delete(member)
+    nova.is_admin = False
+    cloud.time.advance(timedelta(hours=2).total_seconds())
+    report = nova.sync()
+    assert policies(nova) == ["anti-affinity"]
+    (warning,) = report.warnings
+    assert GROUP in warning
+    assert "administrator" in warning
+    with cloud.store.read() as tx:
+        assert tx.group_consumers.members(GroupId(GROUP)) == [member]
+    nova.is_admin = True
+    nova.sync()
+    assert nova.sync().warnings == ()
+
+
+def test_group_for_which_nova_fails_stays(nova: NovaService) -> None:
+    nova.groups = [GROUP]
+    nova.sync()
+    separate(nova)
+    nova.groups.clear()
+    nova.faults = {GROUP}
+    report = nova.sync()
+    assert policies(nova) == ["anti-affinity"]
+    assert GROUP in report.warnings[0]
+    nova.faults.clear()
+    assert nova.sync().changes == 1
+    assert policies(nova) is None

@@ -111,6 +111,10 @@ class Unavailable(CoveyError):
     code = "unavailable"
 
 
+class ServiceFault(Unavailable):
+    """Internal: another service responds, but failed to carry out one request (HTTP 500)."""
+
+
 class MissingExtra(CoveyError):
     """A feature needs an optional package that is not installed. The message names the extra to install."""
 

@@ -92,6 +92,7 @@ class NovaCloud:
     is_partial: bool = False
     deleted_servers: frozenset[str] = frozenset()  # of a partial reading
     migrations: Mapping[str, str] = field(default_factory=dict)  # servers of those in progress
+    unread_groups: Mapping[str, str] = field(default_factory=dict)  # why, of those that may exist
     changed_at: datetime | None = None  # when one of the servers last changed, by Nova's clock
 
 

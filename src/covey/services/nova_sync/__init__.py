@@ -58,7 +58,7 @@ class NovaSync:
         try:
             with self.store.read() as tx:
                 groups_before = tx.nova_mirror.owned(NovaKind.GROUP)
-            cloud = self.nova.read(since)
+            cloud = self.nova.with_unlisted_groups(self.nova.read(since), groups_before)
             with self.store.write() as tx:
                 before = tx.nova_mirror.lock_state()
                 if before is not None and before.read_at is not None and before.read_at > began_at:
@@ -99,8 +99,17 @@ def _write(tx: Transaction, cloud: NovaCloud, now: datetime, groups_before: set[
         "servers": tx.nova_mirror.count_servers(),
         "groups": len(cloud.groups),
     }
+    warnings += _about_unread_groups(cloud.unread_groups)
     warnings += [f"Groups with the policy {policy} are not mirrored: Nova has no such policy." for policy in unknown]
     return SyncReport(counts, changes, tuple(warnings))
+
+
+def _about_unread_groups(unread: Mapping[str, str]) -> list[str]:
+    return [
+        f"Nova does not show {len(unread)} server groups that it has not deleted, such as {group}: {why} They stay as "
+        "they are. `covey sync nova` needs a user that is an administrator for Nova."
+        for group, why in [*unread.items()][:1]
+    ]
 
 
 def _admitted_hosts(tx: Transaction, new: Mapping[str, NovaHost]) -> tuple[dict[str, NovaHost], list[str]]:
@@ -129,10 +138,10 @@ def _write_servers(tx: Transaction, cloud: NovaCloud, now: datetime) -> int:
 def _write_groups(tx: Transaction, cloud: NovaCloud, now: datetime, before: set[str]) -> int:
     """Mirror groups and their members. The policies of a group that Covey knows stay: they are set in Covey.
 
-    A group that was added since the reading began stays, although the reading lacks it.
+    A group that was added since the reading began stays, although the reading lacks it, and so does an unread one.
     """
     all_owned = tx.nova_mirror.owned(NovaKind.GROUP)
-    owned = {GroupId(each) for each in all_owned & before}
+    owned = {GroupId(each) for each in (all_owned & before) - cloud.unread_groups.keys()}
     members = {member: GroupConsumer(told.id, member) for told in cloud.groups.values() for member in told.members}
     known = tx.group_consumers.find_members()
     joined = {member: each for member, each in members.items() if known.get(member) != each}
@@ -150,7 +159,7 @@ def _write_groups(tx: Transaction, cloud: NovaCloud, now: datetime, before: set[
     deleted = tx.group_consumers.delete_members(left, now - _RETENTION)
     tx.groups.delete_all(gone)
     tx.groups.bump((touched | {known[member].group for member in deleted}) - set(gone))
-    tx.nova_mirror.set_owned(NovaKind.GROUP, cloud.groups.keys() | (all_owned - before))
+    tx.nova_mirror.set_owned(NovaKind.GROUP, cloud.groups.keys() | (all_owned - owned))
     return len(joined) + len(held) + len(deleted) + len(new) + len(gone)
 
 

@@ -1,14 +1,15 @@
 """Reads a cloud over Nova's API, as an administrator."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from covey.model.errors import Invalid, NotFound, Unavailable
+from covey.model.errors import Forbidden, Invalid, NotFound, ServiceFault, Unavailable
 from covey.model.flavors import Flavor
 from covey.model.group_consumers import ReportedGroup
 from covey.model.ids import FlavorId, GroupId
@@ -77,6 +78,27 @@ class Nova:
             migrations=self._migrations(servers),
             changed_at=max((_time(each["updated"]) for each in servers if "updated" in each), default=None),
         )
+
+    def with_unlisted_groups(self, cloud: NovaCloud, known: Collection[str]) -> NovaCloud:
+        """Return what was read, with those of the known groups that the listing lacks and Nova still has.
+
+        The pages of the listing are offsets into an unordered list, so a deletion between two of them hides another
+        group. A user that is no administrator gets the groups of its own project. Nova returns 404 for a group only if
+        the group does not exist; any other error makes it unread. Raises what the API raises.
+        """
+        missing = sorted(set(known) - cloud.groups.keys())
+        groups, unread = dict(cloud.groups), dict[str, str]()
+        for number, group in enumerate(missing):
+            try:
+                found = self.group(GroupId(group))
+            except ServiceFault as error:
+                unread[group] = error.message
+            except Forbidden as error:  # of all other groups, too
+                unread |= dict.fromkeys(missing[number:], error.message)
+                break
+            else:
+                groups |= {} if found is None else {found.id: found}
+        return replace(cloud, groups=groups, unread_groups=unread)
 
     def group(self, group: GroupId) -> ReportedGroup | None:
         """Return one group, or None if Nova does not show it to the owner of the token. Raises what the API raises."""
