@@ -36,17 +36,26 @@ class MemberInstance:
 
 @dataclass(slots=True)
 class ConsumerPlaces:
-    """The hosts on which the consumers of one group hold allocations. A host is the root of a provider tree."""
+    """The hosts on which the consumers of one group hold allocations. A host is the root of a provider tree.
+
+    A member counts on each of them, except on those that it was evacuated from.
+    """
 
     _hosts: dict[str, dict[str, frozenset[int]]] = field(default_factory=lambda: defaultdict(dict))
+    _left: dict[str, frozenset[int]] = field(default_factory=dict)  # by consumer, on the hosts that it left
 
     def hosts_of(self, member: str) -> frozenset[int]:
         """Return the hosts of a member: its own, and those that its migrations hold."""
         return frozenset[int]().union(*self._hosts.get(member, {}).values())
 
-    def hold(self, member: str, consumer: str, hosts: Iterable[int]) -> None:
-        """Set the hosts on which one consumer of a member holds allocations."""
+    def places_of(self, member: str) -> frozenset[int]:
+        """Return the hosts on which a member counts."""
+        return frozenset[int]().union(*(self._places(member, consumer) for consumer in self._hosts.get(member, ())))
+
+    def hold(self, member: str, consumer: str, hosts: Iterable[int], left: Iterable[int] = ()) -> None:
+        """Set the hosts on which one consumer of a member holds allocations, and those of them that it left."""
         self._hosts[member][consumer] = frozenset(hosts)
+        self._left[consumer] = frozenset(left)
 
     def held_by(self, member: str, consumer: str) -> frozenset[int]:
         """Return the hosts on which one consumer of a member holds allocations."""
@@ -54,7 +63,7 @@ class ConsumerPlaces:
 
     def host_by_member(self) -> dict[str, int]:
         """Return one host of each member: its own, or the one that a migration holds."""
-        hosts = {member: self.held_by(member, member) or self.hosts_of(member) for member in self._hosts}
+        hosts = {member: self._places(member, member) or self.places_of(member) for member in self._hosts}
         return {member: min(held) for member, held in sorted(hosts.items()) if held}
 
     def added_to(self, state: GroupState, without: str | None = None) -> GroupState:
@@ -67,16 +76,19 @@ class ConsumerPlaces:
         migrating = tuple((each[0], each[1]) for each in hosts if len(each) > 1)
         return replace(state, places=dict(places), migrating=state.migrating + migrating)
 
-    def view_for(self, state: GroupState, member: str, held: frozenset[int], vacated: frozenset[int]) -> GroupView:
-        """Return what a decision on a member sees that held hosts before: it does not count against itself.
+    def view_for(self, state: GroupState, member: str, before: frozenset[int], vacated: frozenset[int]) -> GroupView:
+        """Return what a decision on a member sees that had places before: it does not count against itself.
 
         It need not stay with members on `vacated` hosts: these members leave as well.
         """
         view = self.added_to(state, without=member).view()
-        return replace(view, source_host=min(held, default=None), vacated_hosts=vacated)
+        return replace(view, source_host=min(before, default=None), vacated_hosts=vacated)
 
     def _all(self, without: str | None) -> Iterator[frozenset[int]]:
-        return (hosts for member in self._hosts if member != without and (hosts := self.hosts_of(member)))
+        return (hosts for member in self._hosts if member != without and (hosts := self.places_of(member)))
+
+    def _places(self, member: str, consumer: str) -> frozenset[int]:
+        return self.held_by(member, consumer) - self._left.get(consumer, frozenset())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from covey.model.group_consumers import ConsumerPlaces, GroupConsumer, MemberInstance
 from covey.model.ids import GroupId
+from covey.storage.evacuations import left_allocations
 from covey.storage.rows import execute, insert_rows
 from covey.storage.tables import group_consumers
 
@@ -79,13 +80,17 @@ class GroupConsumers:
         return {member: GroupConsumer(GroupId(group), member) for member, group in rows}
 
     def places(self, groups: Iterable[GroupId]) -> Mapping[GroupId, ConsumerPlaces]:
-        """Return the hosts of the members of groups, for each group."""
+        """Return the hosts of the members of groups, for each group, and which of them evacuated members left."""
         found: dict[GroupId, ConsumerPlaces] = defaultdict(ConsumerPlaces)
         hosts: dict[tuple[GroupId, str, str], set[int]] = defaultdict(set)
         for group, member, consumer, host in execute(self._connection, _PLACES, sorted(groups)).fetchall():
             hosts[group, member, consumer].add(host)
+        several = [consumer for (_, _, consumer), held in hosts.items() if len(held) > 1]
+        left: dict[str, set[int]] = defaultdict(set)
+        for each in left_allocations(self._connection, several):
+            left[each.consumer].add(each.host)
         for (group, member, consumer), held in hosts.items():
-            found[group].hold(member, consumer, held)
+            found[group].hold(member, consumer, held, left.get(consumer, ()))
         return found
 
     def add(self, consumers: Mapping[str, GroupConsumer], now: datetime) -> None:

@@ -1,5 +1,6 @@
 """Compute nodes and instances of Nova, as plans of moves use them: the mirror joined with the ledger."""
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from sqlalchemy import bindparam, func, select
 from covey.model.ids import HostId
 from covey.model.nova import NovaHost, NovaInstance, NovaNode, NovaServer
 from covey.storage.allocations import Allocations
+from covey.storage.evacuations import left_allocations
 from covey.storage.group_consumers import GroupConsumers
 from covey.storage.nova_mirror import HOST_COLUMNS, SERVER_COLUMNS
 from covey.storage.tables import allocations, nova_hosts, nova_servers, provider_aggregates, resource_providers
@@ -25,7 +27,7 @@ _IN_AGGREGATE = _NODES.join(provider_aggregates, provider_aggregates.c.provider_
     provider_aggregates.c.aggregate_uuid == bindparam("aggregate")
 )
 _AT_HOSTS = (
-    select(allocations.c.consumer_uuid)
+    select(allocations.c.consumer_uuid, func.coalesce(_providers.root_id, _providers.id))
     .join(resource_providers, _providers.id == allocations.c.provider_id)
     .where(func.coalesce(_providers.root_id, _providers.id).in_(bindparam("hosts", expanding=True)))
     .distinct()
@@ -64,16 +66,24 @@ class NovaInstances:
         return self._nodes(_IN_AGGREGATE, aggregate=aggregate)
 
     def at_hosts(self, hosts: Collection[HostId]) -> list[NovaInstance]:
-        """Return the consumers that hold allocations on compute nodes."""
+        """Return the consumers that hold allocations on compute nodes, without those that were evacuated from there."""
         if not hosts:
             return []
-        return self.by_ids(self._connection.execute(_AT_HOSTS, {"hosts": list(hosts)}).scalars().all())
+        places = {(consumer, host) for consumer, host in self._connection.execute(_AT_HOSTS, {"hosts": list(hosts)})}
+        left = left_allocations(self._connection, {consumer for consumer, _ in places})
+        places -= {(each.consumer, each.host) for each in left}
+        return self.by_ids(sorted({consumer for consumer, _ in places}))
 
     def by_ids(self, consumers: Sequence[str]) -> list[NovaInstance]:
-        """Return those of the consumers that hold allocations."""
+        """Return those of the consumers that hold allocations, without what evacuated ones hold on their old hosts."""
         held = Allocations(self._connection).held_by(consumers)
         if not held:
             return []
+        left: dict[str, set[int]] = defaultdict(set)
+        for each in left_allocations(self._connection, [key for key, providers in held.items() if len(providers) > 1]):
+            left[each.consumer].add(each.provider_id)
+        for consumer, providers in left.items():
+            held[consumer] = {key: amounts for key, amounts in held[consumer].items() if key not in providers}
         servers = {row[0]: NovaServer(*row) for row in self._connection.execute(_SERVERS, {"ids": list(held)})}
         groups = GroupConsumers(self._connection).find(held)
         return [

@@ -156,9 +156,9 @@ def _view(tx: Transaction, group: GroupId, instance: str | None, offered: _Offer
     places = tx.group_consumers.places([group]).get(group, ConsumerPlaces())
     if instance is None:
         return places.added_to(state).view()
-    held, drained = places.hosts_of(instance), tx.drains.hosts()
+    before, drained = places.places_of(instance), tx.drains.hosts()
     vacated = places.held_by(instance, instance) - offered.ids
-    return places.view_for(state, instance, held, vacated | drained if held & drained else vacated)
+    return places.view_for(state, instance, before, vacated | drained if before & drained else vacated)
 
 
 def _rank(fleet: Fleet, view: GroupView, offered: _OfferedHosts) -> RankedHosts:

@@ -139,14 +139,15 @@ class _PolicyCheck:
 
     def _admit_member(self, consumer: GroupConsumer, writes: Sequence[AllocationRequest]) -> None:
         places, state = self.places[consumer.group], self.states[consumer.group]
-        before, own_before = places.hosts_of(consumer.member), places.held_by(consumer.member, consumer.member)
+        held, counted = places.hosts_of(consumer.member), places.places_of(consumer.member)
+        own_before = places.held_by(consumer.member, consumer.member)
         for write in writes:
             places.hold(consumer.member, write.consumer, self._hosts(write))
         # A member that keeps its host beside a new one is evacuated: its old host is down.
         vacated = own_before & places.held_by(consumer.member, consumer.member)
-        vacated |= self.drained if before & self.drained else vacated
-        view = places.view_for(state, consumer.member, before, vacated)
-        for host in sorted(places.hosts_of(consumer.member) - before):
+        vacated |= self.drained if counted & self.drained else vacated
+        view = places.view_for(state, consumer.member, counted, vacated)
+        for host in sorted(places.hosts_of(consumer.member) - held):
             reasons = reasons_against(view, HostId(host), self.fleet)
             if reasons:
                 first = CountedReason(1, reasons[0].one, reasons[0].many)
