@@ -168,6 +168,22 @@ def test_failed_move_returns_to_its_host(nova: Nova) -> None:
     assert {row.consumer_uuid for row in nova.cloud.rows(group_consumers)} == {moving, other}
 
 
+def test_failed_move_that_began_before_its_member_was_known_returns_to_its_host(nova: Nova) -> None:
+    """A forced instance is reported by its first move, when the migration has its allocations already."""
+    set_policies(nova, "anti-affinity:rack")
+    moving = str(uuid.uuid4())
+    nova.place(moving, "cn1")
+    migration = nova.leave(moving)
+    assert nova.rank(GROUP, "soft-anti-affinity", moving, ["cn3"], members=[moving])["hosts"].keys() == {"cn3"}
+    nova.place(moving, "cn3")
+    nova.place(nova.member(GROUP, "soft-anti-affinity"), "cn2")
+    elsewhere = nova.exchange(back=(moving, ["cn2"], 1), migration=(migration, (), 1))
+    assert violation(elsewhere).endswith("its host already holds 1 of the group in its rack.")
+    answer = nova.exchange(back=(moving, ["cn1"], 1), migration=(migration, (), 1))
+    assert answer.status == 204, answer.text
+    nova.place(nova.member(GROUP, "soft-anti-affinity"), "cn3")
+
+
 def test_evacuation_holds_both_hosts_and_is_judged_by_the_new_one(nova: Nova) -> None:
     set_policies(nova, "affinity")
     first, second = nova.member(GROUP), nova.member(GROUP)

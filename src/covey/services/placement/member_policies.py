@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from covey.model.allocations import AllocationRequest
+from covey.model.claims import Allocations
 from covey.model.errors import Busy, PolicyViolation, StaleClaim
 from covey.model.group_consumers import ConsumerPlaces, GroupConsumer
 from covey.model.groups import GroupState
@@ -71,15 +72,17 @@ class MemberPolicies:
         """Lock groups, and check the requests one after the other. Raises PolicyViolation, also StaleClaim at the end.
 
         Only hosts that are new for a member are checked: an evacuation holds both hosts in one write, and a failed move
-        returns to the host that its migration holds.
+        returns to the host that its migration holds, also a migration that began before Covey knew the member.
         """
         tx.topology.hold()
         versions = tx.groups.lock(groups)
         states, places = tx.groups.server_states(versions), dict(tx.group_consumers.places(versions))
         consumers = tx.group_consumers.find(write.consumer for request in requests for write in request)
         drained = tx.drains.hosts()  # before the fleet, for which all claims of the process wait
+        given_up = _given_up(tx, requests, consumers)
         with self.live.fresh(tx) as snapshot:
-            check = _PolicyCheck(snapshot.fleet, states, defaultdict(ConsumerPlaces, places), consumers, drained, now)
+            fleet, of_groups = snapshot.fleet, defaultdict(ConsumerPlaces, places)
+            check = _PolicyCheck(fleet, states, of_groups, consumers, given_up, drained, now)
             migrations = {
                 consumer: each for request in requests for consumer, each in check.find_migrations(request).items()
             }
@@ -102,12 +105,22 @@ class MemberPolicies:
             tx.groups.bump(groups)
 
 
+def _given_up(
+    tx: Transaction, requests: Sequence[Sequence[AllocationRequest]], members: Mapping[str, GroupConsumer]
+) -> dict[str, Allocations]:
+    """Return what consumers that are no members hold, and give up in a request with others."""
+    emptied = {write.consumer for request in requests if len(request) > 1 for write in request if not write.resources}
+    unknown = sorted(emptied - members.keys())
+    return tx.allocations.held_by(unknown) if unknown else {}
+
+
 @dataclass(slots=True)
 class _PolicyCheck:
     fleet: Fleet
     states: Mapping[GroupId, GroupState]
     places: Mapping[GroupId, ConsumerPlaces]
     consumers: Mapping[str, GroupConsumer]
+    given_up: Mapping[str, Allocations]  # by consumers that are no members
     drained: frozenset[int]  # hosts that all members leave
     now: datetime
 
@@ -134,10 +147,14 @@ class _PolicyCheck:
             consumer = self.consumers.get(write.consumer)
             if consumer is not None and consumer.group in self.states:
                 writes[consumer].append(write)
+        providers = {each for write in request for each in self.given_up.get(write.consumer, ())}
+        returned = frozenset(self.fleet.ids[self.fleet.root[self.fleet.rows(providers)]].tolist())
         for consumer, of_member in writes.items():
-            self._admit_member(consumer, of_member)
+            self._admit_member(consumer, of_member, returned)
 
-    def _admit_member(self, consumer: GroupConsumer, writes: Sequence[AllocationRequest]) -> None:
+    def _admit_member(
+        self, consumer: GroupConsumer, writes: Sequence[AllocationRequest], returned: frozenset[int]
+    ) -> None:
         places, state = self.places[consumer.group], self.states[consumer.group]
         held, counted = places.hosts_of(consumer.member), places.places_of(consumer.member)
         own_before = places.held_by(consumer.member, consumer.member)
@@ -147,7 +164,7 @@ class _PolicyCheck:
         vacated = own_before & places.held_by(consumer.member, consumer.member)
         vacated |= self.drained if counted & self.drained else vacated
         view = places.view_for(state, consumer.member, counted, vacated)
-        for host in sorted(places.hosts_of(consumer.member) - held):
+        for host in sorted(places.hosts_of(consumer.member) - held - returned):
             reasons = reasons_against(view, HostId(host), self.fleet)
             if reasons:
                 first = CountedReason(1, reasons[0].one, reasons[0].many)
