@@ -98,6 +98,7 @@ class NovaService:
     disabled: dict[str, str] = field(default_factory=dict)  # reasons, by host
     down: set[str] = field(default_factory=set)
     filtered: set[str] = field(default_factory=set)  # hosts that a filter of Nova's rules out
+    picky: dict[str, set[str]] = field(default_factory=dict)  # hosts that it rules out for one instance
     working: bool = True  # whether migrations go on
     answering: bool = True
     versioned: bool = True  # whether the address has a version
@@ -290,7 +291,7 @@ class NovaService:
         if migration.kind == "live-migration" and self.live in {"error", "failed"}:
             self._return(migration, self.live, "Migration pre-check error: no shared storage.")
             return
-        ruled_out = destination in self.disabled or destination in self.filtered
+        ruled_out = destination in {*self.disabled, *self.filtered, *self.picky.get(instance.id, ())}
         if ruled_out or self.ledger.claim(instance.id, destination).status != 204:
             self._return(migration, "error", f"{NO_VALID_HOST} There are not enough hosts available.")
         else:

@@ -35,6 +35,7 @@ class DrainStep:
     destination: str
     status: StepStatus = StepStatus.PENDING
     reason: str | None = None  # why it failed, or takes too long
+    refused: bool = False  # it failed before the server began to move: another host may take it
 
     @property
     def is_open(self) -> bool:

@@ -33,6 +33,7 @@ class ServerPosition:
     arrived: bool = False  # it waits for its confirmation
     overdue: bool = False  # it takes longer than it may
     failure: str | None = None  # why its last move failed
+    refused: bool = False  # that move failed before the server began to move
     cold_next: bool = False  # that move was a live one which never began, and a cold one may follow
 
     def state(self, source: str, destination: str) -> MoveState:

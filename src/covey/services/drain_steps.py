@@ -85,7 +85,8 @@ class DrainSteps:
             return self._begin(found, step, cold=True)
         if state is MoveState.WAITING:
             reason = position.failure or f"The move to {step.destination} failed."
-            return replace(step, status=StepStatus.FAILED, reason=reason) if step.status is StepStatus.MOVING else None
+            failed = replace(step, status=StepStatus.FAILED, reason=reason, refused=position.refused)
+            return failed if step.status is StepStatus.MOVING else None
         if state is MoveState.ARRIVED:
             with suppress(Conflict, NotFound):  # its owner was faster
                 self.mover.confirm(_requester(found), found.request_id, step.server_id)
@@ -98,10 +99,14 @@ class DrainSteps:
 
     def _planned(self, found: Drain, snapshot: DrainSnapshot) -> tuple[Drain, list[PlannedMove]]:
         """Return the drain with the moves that begin now, or its end if nothing is left to do."""
-        moving, rest = len(found.open_steps), snapshot.after(found.steps, _MAX_ATTEMPTS_PER_SERVER)
+        moving, rest = len(found.open_steps), snapshot.after(found.steps, _MAX_ATTEMPTS_PER_SERVER, avoid_refused=True)
         if moving >= _MOVES_AT_ONCE:
             return found, []
         moves, blocked = self.planner.plan(snapshot, rest, most=_MOVES_AT_ONCE - moving)
+        if not moving and not moves and any(step.refused for step in found.steps):
+            # What is left is tried where others were refused: Nova may have refused what only these asked for.
+            rest = snapshot.after(found.steps, _MAX_ATTEMPTS_PER_SERVER, avoid_refused=False)
+            moves, blocked = self.planner.plan(snapshot, rest, most=_MOVES_AT_ONCE)
         if moving or moves:
             name = snapshot.name
             new = (DrainStep(each.server.id, name(each.server.host), name(each.destination)) for each in moves)
@@ -111,7 +116,7 @@ class DrainSteps:
         waits = any(candidate.waits for candidate in rest)
         if waits and self.clock() < found.updated_at + timedelta(seconds=_STALLED_S):
             return found, []
-        return replace(found, status=DrainStatus.FAILED, left=snapshot.left(blocked)), []
+        return replace(found, status=DrainStatus.FAILED, left=snapshot.left(blocked, found.steps)), []
 
     def _begin_all(self, found: Drain, moves: Sequence[PlannedMove]) -> None:
         """Begin the pending moves, and save their outcomes. After Unavailable, a later run asks which of them began."""

@@ -28,6 +28,7 @@ from covey.services.servers import Servers
 from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:os-drains:"
+_MAX_REFUSALS = 20  # of an instance of Nova, by different hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +78,44 @@ class DrainSnapshot:
         fleet = self.fleet if self.nova is None else self.nova.fleet
         return fleet.names[fleet.row_of[host]]
 
-    def left(self, blocked: Sequence[BlockedServer]) -> tuple[LeftServer, ...]:
-        """Return the servers that cannot be moved, by id."""
-        left = (LeftServer(each.server.id, self.name(each.server.host), each.reason) for each in blocked)
+    def left(self, blocked: Sequence[BlockedServer], steps: Sequence[DrainStep] = ()) -> tuple[LeftServer, ...]:
+        """Return the servers that cannot be moved after some steps, by id."""
+        refused = {step.server_id: f"{step.reason}" for step in steps if step.refused}
+        left = list[LeftServer]()
+        for each in blocked:
+            last = refused.get(each.server.id, each.reason)
+            reason = each.reason if last == each.reason else f"{each.reason} Other hosts refused it; the last: {last}"
+            left.append(LeftServer(each.server.id, self.name(each.server.host), reason))
         return tuple(sorted(left, key=lambda each: each.server_id))
 
-    def after(self, steps: Sequence[DrainStep], max_attempts: int) -> list[DrainCandidate]:
+    def after(self, steps: Sequence[DrainStep], max_attempts: int, *, avoid_refused: bool) -> list[DrainCandidate]:
         """Return the servers that do not move, after steps of which some failed.
 
-        A server is blocked after `max_attempts` failed moves. An instance of Nova is not moved to a host where a move
-        failed before: Covey does not know all of Nova's filters.
+        A server is blocked after `max_attempts` failed moves; refusals by Nova have a limit of their own. An instance of
+        Nova is not moved to a host where a move failed before: Covey does not know all of Nova's filters. With
+        `avoid_refused`, it is not moved to a host that was refused to another instance either.
         """
+        avoided = {step.destination for step in steps if step.refused and avoid_refused}
         moving = {step.server_id for step in steps if step.is_open}
         failed = defaultdict[str, list[DrainStep]](list)
         for step in steps:
             if step.status is StepStatus.FAILED:
                 failed[step.server_id].append(step)
         rest = (candidate for candidate in self.candidates if candidate.server.id not in moving)
-        return [self._after(candidate, failed.get(candidate.server.id, ()), max_attempts) for candidate in rest]
+        return [
+            self._after(candidate, failed.get(candidate.server.id, ()), max_attempts, avoided) for candidate in rest
+        ]
 
-    def _after(self, candidate: DrainCandidate, failed: Sequence[DrainStep], max_attempts: int) -> DrainCandidate:
-        if len(failed) >= max_attempts:
+    def _after(
+        self, candidate: DrainCandidate, failed: Sequence[DrainStep], max_attempts: int, avoided: set[str]
+    ) -> DrainCandidate:
+        refusals = sum(step.refused for step in failed)
+        if len(failed) - refusals >= max_attempts or refusals >= _MAX_REFUSALS:
             return replace(candidate, obstacle=failed[-1].reason, waits=False)
-        if not failed or self.nova is None or candidate.server.host not in self.nova.nodes:
+        avoided = avoided | {step.destination for step in failed}
+        if not avoided or self.nova is None or candidate.server.host not in self.nova.nodes:
             return candidate
-        refused = self.nova.ids_named(step.destination for step in failed)
-        requirements = replace(candidate.server.requirements, ignored_hosts=refused)
+        requirements = replace(candidate.server.requirements, ignored_hosts=self.nova.ids_named(avoided))
         return replace(candidate, server=replace(candidate.server, requirements=requirements))
 
 

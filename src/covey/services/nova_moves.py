@@ -174,7 +174,10 @@ class NovaMover:
         if not waits and server.task_state not in _MOVE_TASKS:
             failure = self._failure(server, migration) if migration is not None else None
             cold_next = migration is not None and self._may_follow_cold(server, migration)
-            return ServerPosition(server.host, _is_movable(server), failure=failure, cold_next=cold_next)
+            refused = migration is not None and migration["status"] == "error"
+            return ServerPosition(
+                server.host, _is_movable(server), failure=failure, refused=refused, cold_next=cold_next
+            )
         if migration is None or migration["status"] in _ENDED:  # Nova has not recorded it yet
             return ServerPosition(server.host, moves=True, source=server.host)
         return ServerPosition(
