@@ -103,6 +103,8 @@ class NovaService:
     answering: bool = True
     versioned: bool = True  # whether the address has a version
     lost: set[str] = field(default_factory=set)  # methods whose requests are carried out, without an answer
+    faulty: dict[str, int] = field(default_factory=dict)  # statuses of responses to actions on instances
+    faults_after: bool = False  # whether such an action is carried out
     live: str = "possible"  # refused by the API; or the status as which a live migration ends
     confirmed_elsewhere: bool = False  # whether the owner of an instance is faster
     groups: list[str] = field(default_factory=list)  # those without members
@@ -184,7 +186,7 @@ class NovaService:
             case "GET", "servers", key, "os-instance-actions", _:
                 return {"instanceAction": {"events": [{"result": "Error", "details": self._latest(key).error}]}}
             case "POST", "servers", key, "action":
-                return self._act(self._instance(key), *next(iter(body.items())))
+                return self._act_or_fail(self._instance(key), *next(iter(body.items())))
             case "DELETE", "servers", key, "migrations", _:
                 return self._abort(self._latest(key))
         raise Refused(404, "The resource could not be found.")
@@ -253,6 +255,13 @@ class NovaService:
 
     def _latest(self, key: str) -> Migration:
         return [each for each in self.migrations if each.instance.id == key][-1]
+
+    def _act_or_fail(self, instance: Instance, action: str, body: Any) -> Any:
+        if instance.id not in self.faulty:
+            return self._act(instance, action, body)
+        if self.faults_after:
+            self._act(instance, action, body)
+        raise Refused(self.faulty[instance.id], "Unexpected API Error.")
 
     def _act(self, instance: Instance, action: str, body: Any) -> Any:
         if instance.task is not None:

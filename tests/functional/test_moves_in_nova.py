@@ -398,6 +398,47 @@ def test_instance_that_nova_does_not_migrate_is_tried_twice(nova: NovaService, c
     assert len(actions(nova)) == 2
 
 
+@pytest.mark.parametrize("status", [500, 504])
+def test_instance_that_nova_fails_to_move_does_not_stop_the_drain(nova: NovaService, cloud: Cloud, status: int) -> None:
+    servers = [nova.boot("cn1") for _ in range(6)]
+    stuck = max(servers)  # the first of the plan
+    nova.faulty = {stuck: status}
+    nova.sync()
+    drain = drains.started(cloud, "cn1")
+    for _ in range(20):
+        cloud.settle()
+        cloud.time.advance(60)
+    over = drains.shown(cloud, drain)
+    assert {server for server, host in nova.hosts().items() if host == "cn1"} == {stuck}
+    if status == 504:  # of a proxy: Nova may have got the request, or is away
+        assert (over["status"], "504" in over["reason"]) == ("running", True)
+        nova.faulty.clear()
+        assert drains.finish(cloud, drain)["status"] == "done"
+    else:
+        assert (over["status"], [each["instance_id"] for each in over["left"]]) == ("failed", [stuck])
+        assert "500" in over["left"][0]["reason"]
+        assert len([path for _, path, _ in nova.requests if stuck in path]) == 2
+
+
+def test_move_that_began_although_nova_failed_is_followed(nova: NovaService, cloud: Cloud) -> None:
+    server = nova.boot("cn1")
+    nova.faulty, nova.faults_after = {server: 500}, True
+    nova.sync()
+    over = drains.drained(cloud, "cn1")
+    assert (over["status"], len(over["moves"]), len(nova.migrations)) == ("done", 1, 1)
+
+
+def test_move_of_a_rebalance_for_which_nova_fails_is_a_failed_one(nova: NovaService, cloud: Cloud) -> None:
+    nova.boot("cn1", GROUP), nova.boot("cn1", GROUP)
+    set_policies(nova, "anti-affinity")
+    nova.sync()
+    first = rebalances.started(cloud, GROUP)["moves"][0]["instance_id"]
+    nova.faulty = {first: 500}
+    over = rebalances.finish(cloud, GROUP)
+    assert ("500" in over["failed_moves"][0]["reason"], over["failed_moves"][0]["instance_id"]) == (True, first)
+    assert (over["status"], len(set(nova.hosts().values()))) in {("done", 2), ("failed", 1)}
+
+
 def test_drain_leaves_what_cannot_go_with_the_reason(nova: NovaService, cloud: Cloud) -> None:
     locked, failed = nova.boot("cn5", locked=True), nova.boot("cn5", status="ERROR")
     member = [nova.boot(host, GROUP) for host in ("cn1", "cn3", "cn5")][2]

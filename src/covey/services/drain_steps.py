@@ -9,7 +9,7 @@ import structlog
 
 from covey.model.access import Actor
 from covey.model.drains import Drain, DrainStatus, DrainStep, StepStatus
-from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost, Unavailable
+from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost, ServiceFault, Unavailable
 from covey.model.ids import HostId
 from covey.model.server_moves import LONGEST_OUTAGE_PAUSE_S, LONGEST_PAUSE_S, MoveState, ServerPosition, pause_s
 from covey.model.work import Job, JobKind
@@ -84,18 +84,26 @@ class DrainSteps:
         if state is MoveState.WAITING and step.status is StepStatus.MOVING and found.is_running and position.cold_next:
             return self._begin(found, step, cold=True)
         if state is MoveState.WAITING:
-            reason = position.failure or f"The move to {step.destination} failed."
-            failed = replace(step, status=StepStatus.FAILED, reason=reason, refused=position.refused)
+            failure = position.failure or f"The move to {step.destination} failed."
+            failed = replace(step, status=StepStatus.FAILED, reason=failure, refused=position.refused)
             return failed if step.status is StepStatus.MOVING else None
+        reason = None
         if state is MoveState.ARRIVED:
-            with suppress(Conflict, NotFound):  # its owner was faster
-                self.mover.confirm(_requester(found), found.request_id, step.server_id)
+            reason = self._confirm(found, step)
         elif position.overdue or not found.is_running:
             aborted = self.mover.abort(step.server_id)
             if position.overdue and not aborted:  # followed to its end, since Covey confirms it
                 reason = f"The move to {step.destination} takes longer than it may, and can't be aborted."
-                return replace(step, status=StepStatus.MOVING, reason=reason)
-        return replace(step, status=StepStatus.MOVING, reason=None)
+        return replace(step, status=StepStatus.MOVING, reason=reason)
+
+    def _confirm(self, found: Drain, step: DrainStep) -> str | None:
+        """Begin to confirm a move that arrived. Return why that failed, until the next run. Raises Unavailable."""
+        try:
+            with suppress(Conflict, NotFound):  # its owner was faster
+                self.mover.confirm(_requester(found), found.request_id, step.server_id)
+        except ServiceFault as error:
+            return error.message
+        return None
 
     def _planned(self, found: Drain, snapshot: DrainSnapshot) -> tuple[Drain, list[PlannedMove]]:
         """Return the drain with the moves that begin now, or its end if nothing is left to do."""
@@ -119,18 +127,22 @@ class DrainSteps:
         return replace(found, status=DrainStatus.FAILED, left=snapshot.left(blocked, found.steps)), []
 
     def _begin_all(self, found: Drain, moves: Sequence[PlannedMove]) -> None:
-        """Begin the pending moves, and save their outcomes. After Unavailable, a later run asks which of them began."""
+        """Begin the pending moves, and save their outcomes. Raises Unavailable if one of them is unknown.
+
+        A later run asks which of those began. One instance for which Nova does not answer stops no other.
+        """
         begins: dict[str, PlannedMove] = {move.server.id: move for move in moves}
         steps, outage = list[DrainStep](), None
         for step in found.steps:
             after: DrainStep | None = step
-            if step.status is StepStatus.PENDING and outage is None:
+            if step.status is StepStatus.PENDING:
                 try:
                     after = self._begin(found, step, begins[step.server_id].leaving)
                 except Unavailable as error:
                     outage = error
             steps += [] if after is None else [after]
-        self._save(found, replace(found, steps=tuple(steps)))
+        reason = found.reason if outage is None else outage.message
+        self._save(found, replace(found, steps=tuple(steps), reason=reason))
         if outage is not None:
             raise outage
 
@@ -146,6 +158,11 @@ class DrainSteps:
         except (NoValidHost, Conflict, Invalid) as error:
             log.info("drain.move_refused", drain=found.id, server=step.server_id, reason=error.message)
             return replace(step, status=StepStatus.FAILED, reason=error.message)
+        except ServiceFault as error:  # before or after the move began
+            position = self.mover.positions([step.server_id]).get(step.server_id)
+            if position is not None and position.state(step.source, step.destination) is MoveState.WAITING:
+                log.info("drain.move_refused", drain=found.id, server=step.server_id, reason=error.message)
+                return replace(step, status=StepStatus.FAILED, reason=error.message)
         return replace(step, status=StepStatus.MOVING)
 
     def _save(self, before: Drain, after: Drain) -> Drain | None:

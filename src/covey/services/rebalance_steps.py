@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 import structlog
 
 from covey.model.access import Actor
-from covey.model.errors import Busy, Conflict, Invalid, MissingExtra, NotFound, NoValidHost, Unavailable
+from covey.model.errors import (
+    Busy,
+    Conflict,
+    Invalid,
+    MissingExtra,
+    NotFound,
+    NoValidHost,
+    ServiceFault,
+    Unavailable,
+)
 from covey.model.rebalances import FailedMove, Rebalance, RebalanceStatus, Step
 from covey.model.server_moves import LONGEST_OUTAGE_PAUSE_S, LONGEST_PAUSE_S, MoveState, ServerPosition, pause_s
 from covey.model.work import Job, JobKind
@@ -95,6 +104,13 @@ class RebalanceSteps:
         except Busy:
             self._save(found, found, pause_up_to_s=LONGEST_PAUSE_S)
         except (NoValidHost, Conflict, Invalid, NotFound) as error:
+            log.info("rebalance.step_refused", rebalance=found.id, server=step.server_id, reason=error.message)
+            self._replan(_with_failure(found, step, error.message), found)
+        except ServiceFault as error:  # before or after the move began
+            position = self.mover.positions([step.server_id]).get(step.server_id, _GONE)
+            if position.state(step.source, step.destination) is not MoveState.WAITING:
+                self._save(found, replace(found, under_way=True, reason=None), pause_up_to_s=LONGEST_PAUSE_S)
+                return
             log.info("rebalance.step_refused", rebalance=found.id, server=step.server_id, reason=error.message)
             self._replan(_with_failure(found, step, error.message), found)
         else:
