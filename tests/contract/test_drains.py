@@ -80,7 +80,8 @@ def test_hosts_are_disabled_and_enabled_for_a_reason(store: Store, hosts: list[H
     with store.write() as tx:
         assert tx.hosts.disable(hosts[:1], "broken", NOW) == ["n1"]
         assert tx.hosts.disable(hosts[:2], "drained", NOW) == ["n2"]
-        tx.hosts.enable(["n1", "n2", "n3"], "drained", LATER)
+        assert tx.hosts.disable(hosts[:2], "drained again", NOW, {"drained"}) == ["n2"]
+        tx.hosts.enable(["n1", "n2", "n3"], "drained again", LATER)
     with store.read() as tx:
         assert [(h.disabled, h.disabled_reason) for h in tx.hosts.find()] == [
             (True, "broken"),

@@ -282,6 +282,24 @@ def test_undo_ends_a_running_drain(cloud: Cloud) -> None:
     assert not disabled(cloud)
 
 
+def test_undo_enables_the_hosts_of_a_drain_that_was_started_again(racks: Cloud) -> None:
+    racks.set_host("node-5", status="disabled", disabled_reason="drained by bob")
+    first = started(racks, "rack-3", "rack")
+    assert act(racks, first, "cancel").status == 202
+    second = finish(racks, started(racks, "rack-3", "rack"))
+    assert second["disabled_hosts"] == ["node-6"]
+    assert disabled(racks) == {"node-5": "drained by bob", "node-6": f"drained by {second['id']}"}
+    assert act(racks, second, "undo").status == 202
+    assert disabled(racks) == {"node-5": "drained by bob"}
+
+
+def test_undo_leaves_a_host_that_the_drain_of_another_domain_disabled(racks: Cloud) -> None:
+    repaired = drained(racks, "node-5")
+    rack = drained(racks, "rack-3", "rack")
+    assert act(racks, rack, "undo").status == 202
+    assert disabled(racks) == {"node-5": f"drained by {repaired['id']}"}
+
+
 def test_undo_leaves_a_host_that_was_disabled_for_another_reason(cloud: Cloud) -> None:
     drain = drained(cloud, "node-1")
     cloud.set_host("node-1", status="disabled", disabled_reason="new disk")

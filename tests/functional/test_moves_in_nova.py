@@ -480,6 +480,22 @@ def test_cancelled_drain_aborts_and_stays_disabled(nova: NovaService, cloud: Clo
     assert nova.disabled == {"cn5": f"drained by {drain['id']}"}
 
 
+def test_undo_enables_the_services_of_a_drain_that_was_started_again(nova: NovaService, cloud: Cloud) -> None:
+    nova.boot("cn5")
+    nova.disabled["cn6"] = "drained by bob"
+    nova.sync()
+    first = drains.started(cloud, "rack-3", "rack")
+    cloud.step()
+    assert drains.act(cloud, first, "cancel").status == 202
+    drains.finish(cloud, first)
+    second = drains.drained(cloud, "rack-3", "rack")
+    assert (second["status"], second["disabled_hosts"]) == ("done", ["cn5"])
+    assert nova.disabled == {"cn5": f"drained by {second['id']}", "cn6": "drained by bob"}
+    assert drains.act(cloud, second, "undo").status == 202
+    drains.finish(cloud, second)
+    assert nova.disabled == {"cn6": "drained by bob"}
+
+
 def test_drain_waits_until_nova_disables_its_services(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn5")
     nova.sync()

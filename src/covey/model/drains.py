@@ -6,6 +6,13 @@ from enum import StrEnum
 
 from covey.model.ids import ProjectId, UserId
 
+_REASON = "drained by "  # and its id: why a host is disabled
+
+
+def drain_of_reason(reason: str | None) -> str | None:
+    """Return the id of the drain that disabled a host for this reason; None if it was no drain."""
+    return reason.removeprefix(_REASON) if reason is not None and reason.startswith(_REASON) else None
+
 
 class DrainStatus(StrEnum):
     """The status of a drain. All but the first are final; `undone` follows any other."""
@@ -75,7 +82,7 @@ class Drain:
     @property
     def disabled_reason(self) -> str:
         """Why the hosts are disabled."""
-        return f"drained by {self.id}"
+        return f"{_REASON}{self.id}"
 
     @property
     def is_running(self) -> bool:

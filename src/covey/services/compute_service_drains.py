@@ -1,6 +1,8 @@
 """Disables the compute services of Nova whose hosts are drained, and enables them when the drain is undone."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from covey.model.drains import Drain, DrainStatus
 from covey.model.errors import CoveyError, OperationInProgress
@@ -35,11 +37,16 @@ class ComputeServiceDrains:
         """Return the hosts that are disabled by this drain now; None if nothing was to do."""
         if found is not None and found.is_running:
             hosts = [node.host for node in nodes]
-            return {host.service_host for host in self.services.disable(hosts, found.disabled_reason)}
+            disabled = self.services.disable(hosts, found.disabled_reason, partial(self._earlier_reasons, found))
+            return {host.service_host for host in disabled}
         if found is not None and found.status is DrainStatus.UNDONE:
             self.services.enable(found.disabled_reason)
             return set()
         return None
+
+    def _earlier_reasons(self, found: Drain, reasons: Iterable[str | None]) -> set[str]:
+        with self.store.read() as tx:
+            return tx.drains.earlier_reasons(found, reasons)
 
     def _save(self, drain: str, found: Drain | None, nodes: list[NovaNode], disabled: set[str] | None) -> None:
         with self.store.write() as tx:
@@ -69,7 +76,7 @@ def _mirror(tx: Transaction, nodes: list[NovaNode], disabled: set[str], found: D
     """Mirror the new states, so that plans see them before the next reading."""
     for node in nodes:
         ours = node.host.service_host in disabled
-        if ours and not node.host.disabled:
+        if ours and node.host.disabled_reason != found.disabled_reason:
             tx.nova_mirror.put_host(replace(node.host, disabled=True, disabled_reason=found.disabled_reason))
         elif not ours and node.host.disabled_reason == found.disabled_reason:
             tx.nova_mirror.put_host(replace(node.host, disabled=False, disabled_reason=None))

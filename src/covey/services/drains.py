@@ -55,7 +55,11 @@ class DrainHosts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*(host.name for host in self.own), *(node.host.service_host for node in self.nodes))
+        return (*self.own_names, *(node.host.service_host for node in self.nodes))
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        return tuple(host.name for host in self.own)
 
     @classmethod
     def named(cls, tx: Transaction, names: Sequence[str]) -> Self:
@@ -192,6 +196,8 @@ class Drains:
     def start(self, actor: Actor, scope: str, domain: str, request_id: str) -> Drain:
         """Disable the hosts of a domain, and start to move their servers away.
 
+        Hosts that an earlier drain of the domain left disabled are this drain's from now on, so its undo enables them.
+
         Raises Invalid as `plan` does, and Conflict while another drain of one of the hosts runs.
         """
         self.access.require(actor, f"{_RULE}start")
@@ -215,7 +221,9 @@ class Drains:
         with self.store.write() as tx:
             own = [host.id for host in hosts.own]
             tx.aggregates.lock_hosts(own)
-            new = replace(new, disabled=tuple(tx.hosts.disable(own, new.disabled_reason, now)))
+            reasons = [host.disabled_reason for host in tx.hosts.by_names(hosts.own_names)]
+            earlier = tx.drains.earlier_reasons(new, reasons)
+            new = replace(new, disabled=tuple(tx.hosts.disable(own, new.disabled_reason, now, earlier)))
             tx.drains.add(new, hosts.ids)
             if hosts.nodes:
                 tx.work.add(JobKind.COMPUTE_SERVICES, new.id)

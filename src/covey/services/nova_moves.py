@@ -3,7 +3,7 @@
 Nova's API is the only source of their progress. So any worker may continue, and asks Nova before it begins a move.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -229,18 +229,23 @@ class NovaServices:
 
     api: NovaApi
 
-    def disable(self, hosts: Sequence[NovaHost], reason: str) -> list[NovaHost]:
-        """Disable the compute services that are enabled. Return those that are disabled for this reason.
+    def disable(
+        self, hosts: Sequence[NovaHost], reason: str, instead_of: Callable[[Iterable[str | None]], Collection[str]]
+    ) -> list[NovaHost]:
+        """Disable the compute services that are enabled, or disabled for one of the reasons that `instead_of` selects.
+
+        Return those that are disabled for this reason.
 
         Raises Unavailable, and what else Nova answers.
         """
         services = self._services()
+        former = instead_of(service["disabled_reason"] for service in services.values())
         ours = list[NovaHost]()
         for host in hosts:
             service = services.get(host.service_host)
             if service is None:
                 continue
-            if service["status"] == "enabled":
+            if service["status"] == "enabled" or service["disabled_reason"] in former:
                 body = {"status": "disabled", "disabled_reason": reason}
                 self.api.send("PUT", f"/os-services/{service['id']}", body)
             elif service["disabled_reason"] != reason:

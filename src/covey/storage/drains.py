@@ -1,11 +1,11 @@
 """Drains of hosts and domains: their hosts and their progress."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from covey.model.drains import Drain, DrainStatus, DrainStep, LeftServer
+from covey.model.drains import Drain, DrainStatus, DrainStep, LeftServer, drain_of_reason
 from covey.model.errors import Conflict
 from covey.model.ids import HostId, ProjectId, UserId
 from covey.storage.integrity_errors import integrity_error_as
@@ -20,6 +20,12 @@ _RUNNING = (
         drain_hosts.c.host_id.in_(bindparam("hosts", expanding=True)), drain_hosts.c.drain_id != bindparam("excluding")
     )
     .limit(1)
+)
+_ENDED = select(drains.c.id).where(
+    drains.c.id.in_(bindparam("of", expanding=True)),
+    drains.c.status != DrainStatus.RUNNING,
+    drains.c.scope == bindparam("scope"),
+    drains.c.domain == bindparam("domain"),
 )
 _HOSTS = select(drain_hosts.c.host_id)
 _RELEASE = delete(drain_hosts).where(drain_hosts.c.drain_id == bindparam("of"))
@@ -39,6 +45,13 @@ class Drains:
     def newest(self, most: int) -> list[Drain]:
         """Return the drains, newest first, up to a number."""
         return [_drain(row) for row in self._connection.execute(_NEWEST, {"most": most})]
+
+    def earlier_reasons(self, of: Drain, reasons: Iterable[str | None]) -> set[str]:
+        """Return those of the reasons of disabled hosts that are ended drains of the same domain."""
+        ids = {reason: drain for reason in reasons if reason is not None and (drain := drain_of_reason(reason))}
+        values = {"of": list(ids.values()), "scope": of.scope, "domain": of.domain}
+        ended = set(self._connection.execute(_ENDED, values).scalars()) if ids else set()
+        return {reason for reason, drain in ids.items() if drain in ended}
 
     def add(self, new: Drain, hosts: Sequence[HostId]) -> None:
         """Add a running drain of the hosts. Raises Conflict while another one of a host runs."""

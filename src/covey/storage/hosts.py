@@ -1,7 +1,7 @@
 """Hosts, with their inventories and traits."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -71,7 +71,10 @@ _SET_STATE = (
 )
 _DISABLE = (
     update(hosts)
-    .where(hosts.c.id.in_(bindparam("of", expanding=True)), hosts.c.disabled.is_(sa.false()))
+    .where(
+        hosts.c.id.in_(bindparam("of", expanding=True)),
+        hosts.c.disabled.is_(sa.false()) | hosts.c.disabled_reason.in_(bindparam("instead_of", expanding=True)),
+    )
     .values(disabled=True, disabled_reason=bindparam("reason"), updated_at=bindparam("now"))
     .returning(hosts.c.id, hosts.c.name)
 )
@@ -183,9 +186,10 @@ class Hosts:
         )
         self._topology.changed(providers=[host.id])
 
-    def disable(self, ids: Sequence[HostId], reason: str, now: datetime) -> list[str]:
-        """Disable those of the hosts that are enabled. Return their names."""
-        rows = self._connection.execute(_DISABLE, {"of": list(ids), "reason": reason, "now": now}).all()
+    def disable(self, ids: Sequence[HostId], reason: str, now: datetime, instead_of: Collection[str] = ()) -> list[str]:
+        """Disable those of the hosts that are enabled, or disabled for one of other reasons. Return their names."""
+        values = {"of": list(ids), "reason": reason, "now": now, "instead_of": list(instead_of)}
+        rows = self._connection.execute(_DISABLE, values).all()
         if rows:
             self._topology.changed(providers=sorted(row.id for row in rows))
         return sorted(row.name for row in rows)
