@@ -97,6 +97,7 @@ class NovaService:
     migrations: list[Migration] = field(default_factory=list)
     disabled: dict[str, str] = field(default_factory=dict)  # reasons, by host
     down: set[str] = field(default_factory=set)
+    stubborn: set[str] = field(default_factory=set)  # hosts whose services are not disabled
     filtered: set[str] = field(default_factory=set)  # hosts that a filter of Nova's rules out
     picky: dict[str, set[str]] = field(default_factory=dict)  # hosts that it rules out for one instance
     working: bool = True  # whether migrations go on
@@ -227,6 +228,8 @@ class NovaService:
         return {"id": host, "host": host, "zone": "nova", "status": status, "disabled_reason": self.disabled.get(host)}
 
     def _set_service(self, host: str, body: Any) -> Any:
+        if host in self.stubborn and body["status"] == "disabled":
+            raise Refused(500, "Unexpected API Error.")
         if body["status"] == "enabled":
             self.disabled.pop(host, None)
         else:

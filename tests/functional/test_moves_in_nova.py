@@ -496,6 +496,20 @@ def test_undo_enables_the_services_of_a_drain_that_was_started_again(nova: NovaS
     assert nova.disabled == {"cn6": "drained by bob"}
 
 
+def test_undo_enables_services_of_a_drain_that_disabled_only_some(nova: NovaService, cloud: Cloud) -> None:
+    nova.boot("cn5")
+    nova.stubborn = {"cn6"}
+    nova.sync()
+    drain = drains.started(cloud, "rack-3", "rack")
+    cloud.settle()
+    assert ("500" in drains.shown(cloud, drain)["reason"], set(nova.disabled)) == (True, {"cn5"})
+    assert drains.act(cloud, drain, "cancel").status == 202
+    assert drains.finish(cloud, drain)["status"] == "cancelled"
+    assert drains.act(cloud, drain, "undo").status == 202
+    assert drains.finish(cloud, drain)["status"] == "undone"
+    assert nova.disabled == {}
+
+
 def test_drain_waits_until_nova_disables_its_services(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn5")
     nova.sync()

@@ -268,7 +268,8 @@ class Drains:
             found = _get(tx, drain, lock=True)
             if found.status is DrainStatus.UNDONE:
                 raise Conflict(f"The drain {found.id} is undone already.")
-            hosts = DrainHosts.named(tx, found.disabled)
+            # The services of Nova's computes may have been disabled in part: their reasons say which.
+            hosts = replace(DrainHosts.named(tx, found.hosts), own=tx.hosts.by_names(found.disabled))
             tx.aggregates.lock_hosts([host.id for host in hosts.own])
             tx.drains.reject_running(hosts.ids, excluding=found.id)
             tx.hosts.enable([host.name for host in hosts.own], found.disabled_reason, now)
