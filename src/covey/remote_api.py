@@ -37,12 +37,22 @@ class RemoteApi:
     def __init__(self, adapter: "Adapter", service: str) -> None:
         self._adapter = adapter
         self._service = service
+        self._url: str | None = None
         self.version: str | None = None
 
     @property
     def url(self) -> str:
-        """The address of the service."""
-        return str(self._adapter.get_endpoint())
+        """The address of the service, or the last one known. Raises Unavailable while the catalogue can't be read."""
+        from keystoneauth1 import exceptions  # noqa: PLC0415 -- optional; `connect` has imported it
+
+        try:
+            self._url = self._adapter.get_endpoint() or self._url
+        except exceptions.ClientException as error:
+            if self._url is None:
+                raise Unavailable(f"{self._service} cannot be reached: {error}") from error
+        if self._url is None:
+            raise Unavailable(f"{self._service} has no address in the catalogue.")
+        return self._url
 
     def get(self, path: str, *, version: str | None = None, **query: str) -> Any:  # noqa: ANN401 -- a JSON document
         """Return the document at a path, by another microversion if given.

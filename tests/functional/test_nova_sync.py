@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
+from keystoneauth1 import adapter, session
+from keystoneauth1.identity import v3
 
 from covey import remote_api
+from covey.model.errors import Unavailable
 from covey.model.ids import GroupId
 from covey.model.nova import NovaCloud, NovaKind
 from covey.services.nova_sync import NovaSync
@@ -168,3 +171,29 @@ def test_group_for_which_nova_fails_stays(nova: NovaService) -> None:
     nova.faults.clear()
     assert nova.sync().changes == 1
     assert policies(nova) is None
+
+
+def without_keystone(cloud: Cloud) -> NovaSync:
+    """Return a mirror whose Keystone does not answer, and with it the catalogue that has the address of Nova."""
+    auth = v3.Password("http://127.0.0.1:9/v3", username="covey", password="secret", user_domain_name="Default")
+    api = remote_api.RemoteApi(adapter.Adapter(session.Session(auth=auth), service_type="compute"), "Compute")
+    return NovaSync(cloud.store, NovaReader(api), cloud.time)
+
+
+def test_reading_without_keystone_is_an_error_that_waits(nova: NovaService, cloud: Cloud) -> None:
+    with pytest.raises(Unavailable, match="Compute cannot be reached"):
+        without_keystone(cloud).run()
+    nova.sync()
+    with pytest.raises(Unavailable):
+        without_keystone(cloud).run()
+    with cloud.store.read() as tx:
+        state = tx.nova_mirror.state()
+    assert state is not None
+    assert (state.url, "cannot be reached" in str(state.error)) == (f"{nova.url}/v2.1", True)
+
+
+def test_address_outlives_keystone(nova: NovaService) -> None:
+    api = remote_api.connect("compute", url=f"{nova.url}/v2.1", token=TOKEN)
+    assert api.url == f"{nova.url}/v2.1"
+    api._adapter = without_keystone(nova.ledger.cloud).nova._api._adapter
+    assert api.url == f"{nova.url}/v2.1"

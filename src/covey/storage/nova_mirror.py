@@ -171,9 +171,12 @@ class NovaMirror:
         changed_at = str(began_at) if changed else None
         execute(self._connection, _SET_STATE, url, str(began_at), changed_at, dump(warnings))
 
-    def set_error(self, url: str, error: str) -> None:
-        """Record why the last reading failed."""
-        execute(self._connection, _SET_ERROR, url, error)
+    def set_error(self, url: str | None, error: str) -> None:
+        """Record why the last reading failed. Without an address, it is that of the last record, if there is one."""
+        if url is None:
+            execute(self._connection, "UPDATE nova_sync SET error = ? WHERE id = 1", error)
+        else:
+            execute(self._connection, _SET_ERROR, url, error)
 
     def _replace(self, table: sa.Table, columns: tuple[str, ...], new: Mapping[str, T], old: Mapping[str, T]) -> int:
         changed = [each for key, each in new.items() if old.get(key) != each]

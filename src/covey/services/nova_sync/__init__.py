@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from covey.model.errors import CoveyError
+from covey.model.errors import CoveyError, Unavailable
 from covey.model.group_consumers import GroupConsumer
 from covey.model.groups import PolicyKind
 from covey.model.ids import GroupId
@@ -67,11 +67,17 @@ class NovaSync:
                 tx.nova_mirror.set_read(self.nova.url, began_at, report.warnings, changed=report.changes > 0)
         except CoveyError as error:
             with self.store.write() as tx:
-                tx.nova_mirror.set_error(self.nova.url, error.message)
+                tx.nova_mirror.set_error(self._url(), error.message)
             raise
         self._full_at = began_at if since is None else self._full_at
         self._changed_at = cloud.changed_at or self._changed_at
         return report
+
+    def _url(self) -> str | None:
+        try:
+            return self.nova.url
+        except Unavailable:  # neither Keystone nor Nova has answered yet
+            return None
 
     def _since(self, now: datetime) -> datetime | None:
         """Return the moment from which changed servers are read; None to read all.

@@ -46,7 +46,7 @@ class Nova:
 
     @property
     def url(self) -> str:
-        """The address of the service."""
+        """The address of the service. Raises Unavailable while none is known."""
         return self._api.url
 
     def read(self, since: datetime | None = None) -> NovaCloud:
