@@ -21,6 +21,7 @@ from covey.model.extras import requires
 
 if TYPE_CHECKING:
     from keystoneauth1.adapter import Adapter
+    from keystoneauth1.exceptions import HttpError
     from keystoneauth1.session import Session
 
 _TIMEOUT_S = 60.0
@@ -94,9 +95,19 @@ class RemoteApi:
             )
         except exceptions.HttpError as error:
             kind = _WRITE_ERRORS.get(error.http_status, Unavailable)
-            raise kind(f"{self._service} answered {error.http_status} to {method} {path}: {error.message}") from error
+            raise kind(f"{self._service} answered {error.http_status} to {method} {path}: {_words(error)}") from error
         except exceptions.ClientException as error:
             raise Unavailable(f"{self._service} cannot be reached: {error}") from error
+
+
+def _words(error: "HttpError") -> str:
+    """Return what the service said. Nova names its fault: {"badRequest": {"message": …}}."""
+    try:
+        faults = [] if error.response is None else list(error.response.json().values())
+    except (AttributeError, ValueError):
+        faults = []
+    messages = [str(fault["message"]) for fault in faults if isinstance(fault, dict) and fault.get("message")]
+    return "\n".join(messages) or str(error.message)
 
 
 def connect(

@@ -394,7 +394,9 @@ def test_instance_that_nova_does_not_migrate_is_tried_twice(nova: NovaService, c
     nova.boot("cn1")
     nova.live = "refused"
     nova.sync()
-    assert drains.drained(cloud, "cn1")["status"] == "failed"
+    over = drains.drained(cloud, "cn1")
+    assert over["status"] == "failed"
+    assert over["left"][0]["reason"].endswith("has a device that cannot be migrated live."), "Nova's own words"
     assert len(actions(nova)) == 2
 
 
