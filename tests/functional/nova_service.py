@@ -107,7 +107,7 @@ class NovaService:
     faulty: dict[str, int] = field(default_factory=dict)  # statuses of responses to actions on instances
     faults_after: bool = False  # whether such an action is carried out
     live: str = "possible"  # refused by the API; or the status as which a live migration ends
-    confirmed_elsewhere: bool = False  # whether the owner of an instance is faster
+    confirmed_elsewhere: int | None = None  # status of a confirmation if the owner of an instance is faster
     groups: list[str] = field(default_factory=list)  # those without members
     page: int = 1000  # groups in a response
     deleted_between_pages: str | None = None  # a group
@@ -273,8 +273,11 @@ class NovaService:
             migration = self._latest(instance.id)
             self.ledger.delete(migration.uuid)
             migration.status, instance.status = "confirmed", migration.state
-            if self.confirmed_elsewhere:
-                raise Refused(409, f"Cannot 'confirmResize' instance {instance.id} while it is in vm_state stopped")
+            if self.confirmed_elsewhere is not None:
+                raise Refused(
+                    self.confirmed_elsewhere,
+                    f"Cannot 'confirmResize' instance {instance.id} while it is in vm_state stopped",
+                )
             return None
         if action == "os-migrateLive" and self.live == "refused":
             raise Refused(400, f"Instance {instance.id} has a device that cannot be migrated live.")

@@ -99,7 +99,7 @@ class DrainSteps:
     def _confirm(self, found: Drain, step: DrainStep) -> str | None:
         """Begin to confirm a move that arrived. Return why that failed, until the next run. Raises Unavailable."""
         try:
-            with suppress(Conflict, NotFound):  # its owner was faster
+            with suppress(Conflict, Invalid, NotFound):  # its owner was faster
                 self.mover.confirm(_requester(found), found.request_id, step.server_id)
         except ServiceFault as error:
             return error.message

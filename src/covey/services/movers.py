@@ -109,7 +109,7 @@ class Movers:
         self._mover(server).begin(actor, request_id, server, destination, leaving, cold=cold)
 
     def confirm(self, actor: Actor, request_id: str, server: str) -> None:
-        """Begin to confirm a cold move. Raises Conflict, NotFound, Unavailable."""
+        """Begin to confirm a cold move. Raises Conflict, Invalid, NotFound, Unavailable."""
         self._mover(server).confirm(actor, request_id, server)
 
     def abort(self, server: str) -> bool:

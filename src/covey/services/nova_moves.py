@@ -139,7 +139,7 @@ class NovaMover:
         self.api.send("POST", f"/servers/{server}/action", {"migrate": {"host": destination}})
 
     def confirm(self, actor: Actor, request_id: str, server: str) -> None:  # noqa: ARG002
-        """Begin to confirm a cold migration. Raises Conflict, NotFound, Unavailable."""
+        """Begin to confirm a cold migration. Raises Conflict, Invalid, NotFound, Unavailable."""
         self.api.send("POST", f"/servers/{server}/action", {"confirmResize": None})
 
     def abort(self, server: str) -> bool:

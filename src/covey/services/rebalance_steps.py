@@ -64,7 +64,7 @@ class RebalanceSteps:
             case MoveState.MOVING:
                 self._follow(found, step, position)
             case MoveState.ARRIVED:
-                with suppress(Conflict, NotFound):  # its owner was faster
+                with suppress(Conflict, Invalid, NotFound):  # its owner was faster
                     self.mover.confirm(_requester(found), found.request_id, step.server_id)
                 self._save(found, replace(found, under_way=True, reason=None), pause_up_to_s=LONGEST_PAUSE_S)
             case MoveState.DONE:
