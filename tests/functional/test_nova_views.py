@@ -189,6 +189,30 @@ def test_moving_instance_is_on_both_its_compute_nodes(nova: Nova) -> None:
     assert migration not in seen["id"]
 
 
+def test_migration_of_an_instance_without_a_group_is_no_instance(nova: Nova) -> None:
+    """Nova writes allocations at a version without consumer types."""
+    moving, other, unread = (str(uuid.uuid4()) for _ in range(3))
+    for instance in (moving, other):
+        nova.place(instance, "cn1")
+    migration = nova.leave(moving)
+    nova.place(moving, "cn2")
+    assert shown(nova) == {moving, migration, other}, "before a reading, they can't be told apart"
+    mirror(nova, a_server(moving, "a"), a_server(other, "b"))
+    nova.cloud.time.advance(1)
+    with nova.cloud.store.write() as tx:
+        tx.nova_mirror.set_read(URL, nova.cloud.time())
+    nova.place(unread, "cn3")
+    member = nova.member(GROUP, "soft-anti-affinity")
+    nova.place(member, "cn3")
+    assert shown(nova) == {moving, other, member, unread}
+
+
+def shown(nova: Nova) -> set[str]:
+    """Return the consumers of compute nodes that the map shows."""
+    with nova.cloud.store.read() as tx:
+        return {instance for _, instance, _ in tx.compute_nodes.instances(None)}
+
+
 def test_tenants_map_has_the_instances_of_the_project(nova: Nova) -> None:
     one, two = crowded(nova)
     seen = dashboard(nova.cloud.alice).get("/data/fleet", scope="rack").json

@@ -32,14 +32,19 @@ _NODES_OF = """
                         WHERE t.provider_id = r.id AND t.trait = 'MISC_SHARES_VIA_AGGREGATE')
     ORDER BY r.name
 """
-# A migration of a member counts as the member; another one is no server.
+# A migration of a member counts as the member; another one is no server. Nova writes its allocations at a version that
+# has no consumer types, but a reading that began later has all instances.
 _INSTANCES = """
     SELECT DISTINCT COALESCE(p.root_id, p.id), COALESCE(g.member_uuid, a.consumer_uuid), g.group_id
     FROM allocations a JOIN resource_providers p ON p.id = a.provider_id
         JOIN consumers c ON c.uuid = a.consumer_uuid
         LEFT JOIN group_consumers g ON g.consumer_uuid = a.consumer_uuid
+        LEFT JOIN nova_servers s ON s.id = a.consumer_uuid
+        LEFT JOIN nova_sync n ON n.id = 1
     WHERE NOT EXISTS (SELECT 1 FROM hosts h WHERE h.id = COALESCE(p.root_id, p.id))
-        AND (g.member_uuid IS NOT NULL OR COALESCE(c.consumer_type, '') <> 'MIGRATION'){}
+        AND (g.member_uuid IS NOT NULL OR s.id IS NOT NULL
+             OR (COALESCE(c.consumer_type, '') <> 'MIGRATION'
+                 AND (n.read_at IS NULL OR c.updated_at IS NULL OR c.updated_at >= n.read_at))){}
 """
 
 
