@@ -95,8 +95,8 @@ class DrainSnapshot:
     def after(self, steps: Sequence[DrainStep], max_attempts: int, *, avoid_refused: bool) -> list[DrainCandidate]:
         """Return the servers that do not move, after steps of which some failed.
 
-        A server is blocked after `max_attempts` failed moves; refusals by Nova have a limit of their own. An instance of
-        Nova is not moved to a host where a move failed before: Covey does not know all of Nova's filters. With
+        A server is blocked after `max_attempts` failed moves; refusals by Nova have a limit of their own. An instance
+        of Nova is not moved to a host where a move failed before: Covey does not know all of Nova's filters. With
         `avoid_refused`, it is not moved to a host that was refused to another instance either.
         """
         avoided = {step.destination for step in steps if step.refused and avoid_refused}
