@@ -444,6 +444,18 @@ def test_instance_that_nova_fails_to_move_does_not_stop_the_drain(nova: NovaServ
         assert len([path for _, path, _ in nova.requests if stuck in path]) == 2
 
 
+def test_instance_without_another_host_is_left_with_the_reason_of_its_failed_move(
+    nova: NovaService, cloud: Cloud
+) -> None:
+    server = nova.boot("cn1")
+    nova.disabled |= dict.fromkeys(("cn3", "cn4", "cn5", "cn6"), "a broken fan")
+    nova.faulty = {server: 500}
+    nova.sync()
+    (left,) = drains.drained(cloud, "cn1")["left"]
+    assert left["reason"].startswith("No host admits it: of 6 hosts:")
+    assert "Its last move failed: Compute answered 500" in left["reason"]
+
+
 def test_move_that_began_although_nova_failed_is_followed(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn1")
     nova.faulty, nova.faults_after = {server: 500}, True

@@ -84,11 +84,11 @@ class DrainSnapshot:
 
     def left(self, blocked: Sequence[BlockedServer], steps: Sequence[DrainStep] = ()) -> tuple[LeftServer, ...]:
         """Return the servers that cannot be moved after some steps, by id."""
-        refused = {step.server_id: f"{step.reason}" for step in steps if step.refused}
+        failures = {step.server_id: step.reason for step in steps if step.status is StepStatus.FAILED}
         left = list[LeftServer]()
         for each in blocked:
-            last = refused.get(each.server.id, each.reason)
-            reason = each.reason if last == each.reason else f"{each.reason} Other hosts refused it; the last: {last}"
+            last = failures.get(each.server.id)
+            reason = each.reason if last in {None, each.reason} else f"{each.reason} Its last move failed: {last}"
             left.append(LeftServer(each.server.id, self.name(each.server.host), reason))
         return tuple(sorted(left, key=lambda each: each.server_id))
 
