@@ -136,6 +136,28 @@ def test_older_snapshot_does_not_move_the_cursor_back(postgresql: sa.Engine) -> 
     postgresql.dispose()
 
 
+def test_change_of_the_transaction_that_looked_is_returned_once_after_its_commit(postgresql: sa.Engine) -> None:
+    """Its snapshot does not list it as in progress, although later transactions have ended."""
+    store = Store(postgresql)
+    with store.read() as tx:
+        cursor = tx.changes.begin()
+    late = UsageChange(2, server_resources(1, 0, 0))
+    with store.write() as looks:
+        looks.changes._connection.execute(sa.text("SELECT pg_current_xact_id()"))  # as a locked row assigns it
+        with store.write() as tx:
+            tx.changes.add_uses([USE])
+        changes = looks.changes.since(cursor, OWN)
+        assert changes.uses == (USE,)
+        looks.changes.add_uses([late])
+        with store.read() as tx:
+            assert tx.changes.since(changes.cursor, OWN).uses == ()
+    for expected in ((late,), ()):
+        with store.read() as tx:
+            changes = tx.changes.since(changes.cursor, OWN)
+        assert changes.uses == expected
+    postgresql.dispose()
+
+
 def test_each_foreign_change_is_returned_once_and_own_changes_never(store: Store) -> None:
     with store.read() as tx:
         cursor = tx.changes.begin()

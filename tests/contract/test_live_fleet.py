@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from covey.model.changes import UsageChange
+from covey.model.groups import Group
 from covey.model.hosts import NewHost
-from covey.model.ids import AggregateId, HostId, ScopeId
+from covey.model.ids import AggregateId, GroupId, HostId, ProjectId, ScopeId, UserId
 from covey.model.inventory import Inventory, ResourceClass
 from covey.model.providers import InventoryRecord, Provider
 from covey.model.resources import Resources, server_resources
@@ -232,6 +233,33 @@ def test_committed_change_is_seen_while_an_older_transaction_is_open(postgresql_
     assert used(look(store, live), "host", "VCPU") == 4
     take(store, "host", VCPU=1)
     assert used(look(store, live), "host", "VCPU") == 5
+    connected.dispose()
+
+
+def test_change_after_a_look_in_the_same_transaction_is_seen(postgresql_database: str) -> None:
+    """A write of allocations of group members locks groups, looks at the fleet, and takes room."""
+    connected = engine.connect(postgresql_database)
+    store = Store(connected)
+    live = live_fleet(store)
+    with connected.begin() as connection:
+        for table in ("fleet_changes", "resource_providers"):
+            connection.execute(sa.text(f"TRUNCATE {table} CASCADE"))
+    add(store, "host", VCPU=8)
+    add(store, "other", VCPU=8)
+    look(store, live)
+    group = Group(GroupId(str(uuid4())), "group", ProjectId("web"), UserId("alice"), (), 0, NOW)
+    with store.write() as tx:
+        tx.groups.add(group)
+    with store.write() as tx:
+        tx.groups.lock([group.id])
+        take(store, "other", VCPU=1)  # by a later transaction, which ends first
+        with live.fresh(tx):
+            pass
+        tx.allocations.take([(one(store, "host").id, "VCPU", 8)])
+    seen = look(store, live)
+    assert (used(seen, "host", "VCPU"), used(seen, "other", "VCPU")) == (8, 1)
+    take(store, "host", VCPU=-8)
+    assert used(look(store, live), "host", "VCPU") == 0
     connected.dispose()
 
 

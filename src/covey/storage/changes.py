@@ -11,7 +11,8 @@ another zone. Otherwise each could wait for the other.
 
 On PostgreSQL the order of a sequence is not the order of commits, so a reader that asks for rows above its newest one
 loses rows. It compares snapshots instead: a row is new if its transaction was in progress, or had not begun, when the
-reader last looked. Each row is read once, also while old transactions are open.
+reader last looked. Each row is read once, also while old transactions are open. A transaction that looks and then
+writes is in progress at its own look.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +35,9 @@ _STATE = 5  # columns before those of the log
 ANY_WRITER = ""  # no process's own tag: every process reads the row
 
 _COLUMNS = "c.seq, c.writer, c.host_id, c.vcpus, c.memory_mb, c.disk_gb, c.others, c.structure, c.catalogue"
-_STATE_POSTGRESQL = "t.token, t.trimmed_to, 0, pg_postmaster_start_time()::text, pg_current_snapshot()::text"
+# A transaction's snapshot does not list itself as in progress, so its id follows.
+_SNAPSHOT = "concat(pg_current_snapshot(), ':', pg_current_xact_id_if_assigned())"
+_STATE_POSTGRESQL = f"t.token, t.trimmed_to, 0, pg_postmaster_start_time()::text, {_SNAPSHOT}"
 _STATE_SQLITE = "t.token, t.trimmed_to, (SELECT max(seq) FROM fleet_changes), '', ''"
 # For a range with two ends PostgreSQL's planner expects few rows and uses the index.
 _READ_POSTGRESQL = f"""
@@ -88,7 +91,8 @@ class FleetChanges:
     def since(self, cursor: Cursor, own: str) -> Changes:
         """Return the changes by other writers since the cursor, and the next cursor.
 
-        A snapshot that is older than the cursor has no changes.
+        A transaction looks before it adds changes, which it may still roll back. A snapshot that is older than the
+        cursor has no changes.
         """
         with driver(self._connection) as raw:  # run for every claim, so without SQLAlchemy's overhead
             if self._postgresql:
@@ -162,8 +166,10 @@ def _cursor(row: Sequence[Any], seq: int, floor: int = 0) -> Cursor:
     token, _, newest, server, snapshot = row[:_STATE]
     if not snapshot:
         return Cursor(seq if newest is None else newest, token)
-    _, xmax, in_progress = snapshot.split(":")
+    _, xmax, in_progress, own = snapshot.split(":")
     open_ones = tuple(map(int, in_progress.split(","))) if in_progress else ()
+    if own and int(own) < int(xmax):
+        open_ones = (*open_ones, int(own))
     return Cursor(seq, token, int(xmax), open_ones, floor, server)
 
 
