@@ -215,6 +215,27 @@ def test_two_processes_see_the_same_fleet(fleet: Store) -> None:
     assert used(look(fleet, first), "host", "VCPU") == used(look(fleet, second), "host", "VCPU") == 2
 
 
+def test_host_that_refuses_claims_of_one_look_keeps_the_fleet(fleet: Store) -> None:
+    """A concurrent claim may be faster than several moves. The next look reads it."""
+    live = live_fleet(fleet)
+    host = frozenset({HostId(one(fleet, "host").id)})
+    before = tag(fleet, live)
+    for _ in range(2):
+        with fleet.read() as tx, live.fresh(tx) as seen:
+            at = seen.look
+        live.refused(at, host)
+        live.refused(at, host)
+        take(fleet, "host", VCPU=1)  # explains them
+        assert tag(fleet, live) == before
+    with fleet.read() as tx, live.fresh(tx) as seen:
+        first = seen.look
+    live.refused(first, host)
+    with fleet.read() as tx, live.fresh(tx) as seen:
+        second = seen.look
+    live.refused(second, host)
+    assert tag(fleet, live) != before
+
+
 def test_committed_change_is_seen_while_an_older_transaction_is_open(postgresql_database: str) -> None:
     connected = engine.connect(postgresql_database)
     store = Store(connected)

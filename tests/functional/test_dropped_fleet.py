@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +14,8 @@ from covey.model.resources import Resources
 from covey.services.maintenance import CHANGES_KEPT, Maintenance
 from covey.storage import engine
 from tests.build import NOW, a_host
-from tests.functional.fleets import Cloud
+from tests.fleet_in_memory import differences
+from tests.functional.fleets import BuildCloud, Cloud, FailingDriver
 from tests.functional.racks import HOSTS, Racks, answered, boot, boot_on, racks_on, request_server
 from tests.lossy_proxy import LossyProxy
 from tests.postgresql_cluster import Cluster
@@ -213,9 +214,32 @@ def full_host_with_phantom_room(racks: Racks) -> None:
     """Fill node-1, which looks the roomiest one in the memory of the process under test."""
     for _ in range(8):
         boot(racks.here, availability_zone="nova:node-1", flavorRef="whole")
-    with racks.here.store.read() as tx, racks.here.assembled.live.fresh(tx) as snapshot:
-        host = snapshot.fleet.ids[snapshot.fleet.row_of_name["node-1"]]
+    show_phantom_room(racks.here, "node-1")
+
+
+def show_phantom_room(cloud: Cloud, name: str) -> None:
+    """Make a host look the roomiest one in the memory of a process."""
+    with cloud.store.read() as tx, cloud.assembled.live.fresh(tx) as snapshot:
+        host = snapshot.fleet.ids[snapshot.fleet.row_of_name[name]]
         snapshot.fleet.take_all([(int(host), Resources({"VCPU": -640, "MEMORY_MB": -(2**20), "DISK_GB": -(2**16)}))])
+
+
+@pytest.fixture
+def full_host(build_cloud: BuildCloud) -> Callable[..., Cloud]:
+    """Builds a cloud of three hosts: node-1 is full, node-2 the roomiest one."""
+
+    def build(driver: FailingDriver | None = None) -> Cloud:
+        sizes = {"node-1": 8, "node-2": 32, "node-3": 16}
+        cloud = build_cloud([a_host(name, vcpus, 65536, 1000) for name, vcpus in sizes.items()], driver=driver)
+        cloud.boot_on("node-1", flavorRef="whole")
+        return cloud
+
+    return build
+
+
+def is_true(cloud: Cloud, build_cloud: BuildCloud) -> bool:
+    """Return whether the memory of a process equals the rows."""
+    return not differences(cloud.store, cloud.assembled.live, build_cloud(None).assembled.live)
 
 
 def test_host_that_refuses_two_claims_without_a_change_has_the_fleet_loaded(database: str, tmp_path: Path) -> None:
@@ -238,3 +262,65 @@ def test_refused_claim_that_a_change_explains_keeps_the_fleet(database: str, tmp
             racks.there.delete(on_full_host[0])
             boot(racks.there, availability_zone="nova:node-1", flavorRef="whole")
         assert racks.differences() != {}  # no claim of a host that did not change since was refused
+
+
+MOVES: dict[str, Any] = {"migrate": None, "os-migrateLive": {"host": None, "block_migration": "auto"}, "unshelve": None}
+
+
+@pytest.mark.parametrize("action", MOVES)
+def test_move_leaves_a_host_that_refused_it_and_the_second_one_has_the_fleet_loaded(
+    full_host: Callable[..., Cloud], build_cloud: BuildCloud, action: str
+) -> None:
+    cloud = full_host()
+    servers = [cloud.boot_on("node-2") for _ in range(2)]
+    if action == "unshelve":
+        for server in servers:
+            cloud.run_action(cloud.admin, server, "shelve")
+    show_phantom_room(cloud, "node-1")
+    for server, loaded in zip(servers, (False, True), strict=True):
+        answer = cloud.admin.post(f"/servers/{server}/action", {action: MOVES[action]})
+        assert answer.status == 202, answer.text
+        assert is_true(cloud, build_cloud) == loaded
+    cloud.settle()
+    assert "node-1" not in cloud.hosts(servers)
+
+
+def test_move_to_a_named_host_that_memory_cannot_explain_is_refused_with_the_reason(
+    full_host: Callable[..., Cloud],
+) -> None:
+    cloud = full_host()
+    server = cloud.boot_on("node-2")
+    show_phantom_room(cloud, "node-1")
+    answer = cloud.admin.post(f"/servers/{server}/action", {"migrate": {"host": "node-1"}})
+    assert (answer.status, answer.message) == (
+        400,
+        "No valid host was found. Of 3 hosts: 1 is excluded by the request, 1 is not the one asked for, 1 lacks VCPUs.",
+    )
+
+
+def test_group_leaves_a_host_that_refused_its_evacuation(
+    full_host: Callable[..., Cloud], build_cloud: BuildCloud
+) -> None:
+    cloud = full_host()
+    groups = [cloud.group("affinity") for _ in range(2)]
+    servers = [cloud.boot_on("node-2", group) for group in groups]
+    cloud.set_down("node-2")
+    show_phantom_room(cloud, "node-1")
+    for group, loaded in zip(groups, (False, True), strict=True):
+        answer = cloud.admin.post(f"/os-server-groups/{group}/action", {"evacuate": {}})
+        assert answer.status == 202, answer.text
+        assert is_true(cloud, build_cloud) == loaded
+    cloud.settle()
+    assert cloud.hosts(servers) == ["node-3", "node-3"]
+
+
+def test_server_is_rescheduled_without_a_host_that_refused_it(
+    full_host: Callable[..., Cloud], build_cloud: BuildCloud
+) -> None:
+    cloud = full_host(FailingDriver({"node-2"}))
+    servers = [cloud.request_server(cloud.alice).json["server"]["id"] for _ in range(2)]
+    assert cloud.hosts(servers) == ["node-2", "node-2"]
+    show_phantom_room(cloud, "node-1")
+    cloud.assembled.worker().run_once()
+    assert cloud.hosts(servers) == ["node-3", "node-3"]
+    assert is_true(cloud, build_cloud)

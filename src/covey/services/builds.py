@@ -9,13 +9,12 @@ import structlog
 
 from covey.model.actions import ActionEvent
 from covey.model.errors import (
+    Busy,
     CoveyError,
     DriverFault,
     LeaseLost,
     NoValidHost,
     OperationInProgress,
-    StaleClaim,
-    TransactionConflict,
 )
 from covey.model.groups import GroupState
 from covey.model.ids import HostId, ServerId
@@ -141,19 +140,26 @@ class Builds:
 
     def _reschedule(self, job: Job, server: Server, fault: DriverFault) -> None:
         """Claim another host, without those that failed; or put the server into ERROR with the reason."""
-        for _ in range(self.attempts):
+
+        def retry(refused: frozenset[HostId]) -> None:
+            with self.store.write() as tx:
+                self._retry(tx, job, server, fault, refused)
+
+        def give_up(refusal: NoValidHost) -> None:
+            with self.store.write() as tx:
+                self._give_up(tx, job, server, refusal)
+
+        try:
             try:
-                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
-                    self._retry(tx, job, server, fault)
-                    return
+                self.destinations.until_claimed(self.attempts, retry)
             except NoHost as refused:  # explained while no lock is held
                 refusal = refused.explain(self.destinations.tenant_message)
-                with suppress(StaleClaim, TransactionConflict), self.store.write() as tx:
-                    self._give_up(tx, job, server, refusal)
-                    return
+                self.destinations.until_claimed(self.attempts, lambda _: give_up(refusal))
+        except Busy as error:  # the job is due again when its lease ends
+            log.warning("build.not_rescheduled", server=server.id, reason=error.message)
 
-    def _retry(self, tx: Transaction, job: Job, failed: Server, fault: DriverFault) -> None:
-        """Raises NoHost if no other host admits the server."""
+    def _retry(self, tx: Transaction, job: Job, failed: Server, fault: DriverFault, refused: frozenset[HostId]) -> None:
+        """Raises NoHost if no other host admits the server, of those that did not refuse its claim."""
         tx.topology.hold()  # before all rows, as every claim
         server, group = self._lock_waiting(tx, job, failed)
         if server is None or server.host_id is None:
@@ -165,7 +171,7 @@ class Builds:
             self._fail(tx, server, NoValidHost(f"{NO_VALID_HOST} {explanation}", fault.message))
             return
         requirements = self.requirements(server)
-        requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | frozenset(avoid))
+        requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | refused.union(avoid))
         # Before the release: a wait for the fleet must not hold inventory rows that others wait for.
         destination = self.destinations.select(server, group, requirements)
         self.destinations.bump_group(tx, server.group_id)

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from covey.model.changes import UsageChange
 from covey.model.claims import Allocations
+from covey.model.errors import Busy, StaleClaim, TransactionConflict
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
@@ -14,8 +16,18 @@ from covey.scheduler.decide import decide
 from covey.scheduler.drain_planning import with_followers, without
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
-from covey.services.live_fleet import FleetSnapshot, LiveFleet
+from covey.services.live_fleet import FleetSnapshot, LiveFleet, Look
 from covey.storage.store import Store, Transaction
+
+T = TypeVar("T")
+
+
+class ClaimRefused(StaleClaim):
+    """Internal: hosts lack the room that the fleet in memory showed at a look."""
+
+    def __init__(self, hosts: frozenset[HostId], look: Look) -> None:
+        super().__init__(hosts)
+        self.look = look
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,7 @@ class Destination:
     candidates: int
     hosts: int
     token: str
+    look: Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,22 @@ class Destinations:
         """Return the same for several claims of one transaction, each decided with those before it."""
         with self.store.read() as read_tx:
             return replace(self, planned=self.live.read(read_tx))
+
+    def until_claimed(self, attempts: int, attempt: Callable[[frozenset[HostId]], T]) -> T:
+        """Return the result of the first attempt that no other claim made stale. Raises Busy.
+
+        Each is a transaction of its own, and gets the hosts that refused the claims of those before it.
+        """
+        avoid: frozenset[HostId] = frozenset()
+        for _ in range(attempts):
+            try:
+                return attempt(avoid)
+            except ClaimRefused as refused:
+                self.live.refused(refused.look, refused.hosts)
+                avoid |= refused.hosts
+            except (StaleClaim, TransactionConflict):
+                continue
+        raise Busy("The fleet kept changing during this request. Try again in a moment.")
 
     def lock(self, tx: Transaction, server: ServerId) -> tuple[Server | None, GroupState | None]:
         """Lock a server and its group, in the one lock order: the group first. Return None for a missing server."""
@@ -86,10 +115,10 @@ class Destinations:
             if not decision.chosen:
                 raise NoHost(spec, snapshot.fleet.copy(), proved=decision.proved)
             host = decision.chosen[0]
-            name = snapshot.fleet.names[snapshot.fleet.row_of[host]]
+            name, look = snapshot.fleet.names[snapshot.fleet.row_of[host]], snapshot.look
         allocations = next(iter(decision.allocations(spec.amounts)))
         hosts = snapshot.fleet.host_rows.size
-        return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token)
+        return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token, look)
 
     @contextmanager
     def _snapshot(self) -> Iterator[FleetSnapshot]:
@@ -101,19 +130,25 @@ class Destinations:
             yield snapshot
 
     def claim(self, tx: Transaction, consumer: str, destination: Destination) -> None:
-        """Claim resources for an existing consumer. Raises StaleClaim, also at the commit."""
+        """Claim resources for an existing consumer. Raises ClaimRefused, and StaleClaim at the commit."""
         tx.topology.require(destination.token)
         uses = [UsageChange(*use) for use in destination.allocations.items()]
-        tx.claims.take(uses)
+        with _refused_at(destination.look):
+            tx.claims.take(uses)
         tx.claims.allocate(consumer, destination.allocations)
         tx.changes.add_uses(uses)
         if self.planned is not None:
             self.planned.fleet.take_all(destination.allocations.items())
 
     def move_claim(self, tx: Transaction, consumer: str, destination: Destination) -> None:
-        """Claim resources in exchange for the consumer's present allocations. Raises StaleClaim, also at the commit."""
+        """Claim resources in exchange for the consumer's present allocations.
+
+        Raises ClaimRefused, and StaleClaim at the commit.
+        """
         tx.topology.require(destination.token)
-        tx.changes.add_uses(tx.claims.relocate(consumer, destination.allocations))
+        with _refused_at(destination.look):
+            uses = tx.claims.relocate(consumer, destination.allocations)
+        tx.changes.add_uses(uses)
 
     def release(self, tx: Transaction, *consumers: str) -> None:
         """Delete the consumers and their allocations, all in one call, so that inventories are locked in order."""
@@ -123,3 +158,12 @@ class Destinations:
         """Mark that a member's host changed, so that cached states of the group are reloaded."""
         if group is not None:
             tx.groups.bump([group])
+
+
+@contextmanager
+def _refused_at(look: Look) -> Iterator[None]:
+    """Tell at which look a claim was decided that hosts refuse."""
+    try:
+        yield
+    except StaleClaim as stale:
+        raise ClaimRefused(stale.hosts, look) from stale

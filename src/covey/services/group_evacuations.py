@@ -1,12 +1,11 @@
 """Evacuates all members of a server group that are on hosts which are down."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.actions import MoveKind
-from covey.model.errors import Busy, Conflict, CoveyError, Invalid, NotFound, StaleClaim, TransactionConflict
+from covey.model.errors import Conflict, CoveyError, Invalid, NotFound, TransactionConflict
 from covey.model.groups import Group
 from covey.model.ids import GroupId, ServerId
 from covey.scheduler.explain import NoHost
@@ -44,11 +43,10 @@ class GroupEvacuations:
         if not leaving:
             raise Conflict(f"No member of the server group {found.id} is on a host that is down.")
         request = MoveRequest(MoveKind.EVACUATION, request_id, stopped=stopped)
-        for _ in range(self.moves.attempts):
-            with suppress(StaleClaim, TransactionConflict):
-                refusals = self._begin(actor, found.id, leaving, request)
-                return [(server, self._reason(actor, server, request, refusals[server])) for server in leaving]
-        raise Busy("The fleet kept changing during this request. Try again in a moment.")
+        refusals = self.moves.destinations.until_claimed(
+            self.moves.attempts, lambda avoid: self._begin(actor, found.id, leaving, replace(request, avoid=avoid))
+        )
+        return [(server, self._reason(actor, server, request, refusals[server])) for server in leaving]
 
     def _begin(
         self, actor: Actor, group: GroupId, leaving: Sequence[ServerId], request: MoveRequest

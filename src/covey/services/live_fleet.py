@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from covey.model.access import Restricted
 from covey.model.changes import Changes, Cursor
@@ -31,6 +31,13 @@ _MAX_RECORDS = 10_000  # flavors, and images
 _FEW = 16  # changed providers; more than a quarter of a larger fleet is loaded with all others
 
 
+class Look(NamedTuple):
+    """When a decision looked at the fleet: after which load, and after how many readings of the log since."""
+
+    tag: str
+    number: int
+
+
 @dataclass(slots=True)
 class FleetSnapshot:
     """The fleet at a moment. Its tag is the writer of its claims' log rows, so that they count once."""
@@ -39,7 +46,14 @@ class FleetSnapshot:
     tag: str
     cursor: Cursor
     lost_connections: int  # of the store, before the fleet was loaded
-    suspects: set[HostId] = field(default_factory=set)  # hosts that refused a claim, which no change explains yet
+    looks: int = 0  # readings of the log
+    suspects: dict[HostId, int] = field(default_factory=dict)
+    """Hosts that refused a claim, which no change explains yet, with the number of the last look before that."""
+
+    @property
+    def look(self) -> Look:
+        """The last look."""
+        return Look(self.tag, self.looks)
 
     @property
     def token(self) -> str:
@@ -146,13 +160,19 @@ class LiveFleet:
             if self._snapshot is snapshot:
                 return_room(snapshot.fleet, abandoned)
 
-    def refused(self, snapshot: FleetSnapshot, hosts: frozenset[HostId]) -> None:
-        """Record that hosts lacked the room of a claim. Drop the fleet if one did before, and no change explains it."""
+    def refused(self, look: Look, hosts: frozenset[HostId]) -> None:
+        """Record that hosts lacked the room of a claim that was decided at a look.
+
+        Drop the fleet if one of them did before that look, and no change explains it.
+        """
         with self._lock:
-            if self._snapshot is snapshot:
-                if hosts & snapshot.suspects:
-                    self._snapshot = None
-                snapshot.suspects |= hosts
+            snapshot = self._snapshot
+            if snapshot is None or snapshot.tag != look.tag:
+                return
+            if any(snapshot.suspects.get(host, look.number) < look.number for host in hosts):
+                self._snapshot = None
+            for host in hosts:
+                snapshot.suspects.setdefault(host, snapshot.looks)
 
     def drop(self, snapshot: FleetSnapshot) -> None:
         """Drop a fleet that may differ from the rows."""
@@ -194,8 +214,11 @@ class LiveFleet:
             snapshot = self._load()
         else:
             snapshot.fleet.take_all(changes.uses)
-            snapshot.suspects.difference_update(HostId(use.provider) for use in changes.uses)
+            if snapshot.suspects:
+                for use in changes.uses:
+                    snapshot.suspects.pop(HostId(use.provider), None)
             snapshot.cursor = changes.cursor
+            snapshot.looks += 1
             for change in changes.catalogue:
                 self.flavors.mark_changed(change.flavors)
                 self.images.mark_changed(change.images)

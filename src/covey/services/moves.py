@@ -1,21 +1,19 @@
 """Moves: cold and live migration, resize, evacuation, shelving. Group policies apply to each of them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.actions import ActionEvent, Migration, MoveKind, quota_growth
 from covey.model.agents import Agent
 from covey.model.errors import (
-    Busy,
     Conflict,
     Invalid,
     NotFound,
     NoValidHost,
     OverQuota,
     StaleClaim,
-    TransactionConflict,
 )
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
@@ -66,6 +64,7 @@ class MoveRequest:
     disk_config: str | None = None
     stopped: bool = False  # an evacuated server stays stopped on its new host
     leaving: frozenset[HostId] = frozenset()  # hosts that the members of its group leave as well
+    avoid: frozenset[HostId] = frozenset()  # hosts that refused the claims of earlier attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +86,16 @@ class Moves:
         Raises NoValidHost with the reasons; the server stays as it is, and its action log has the reasons too.
         Raises NotFound, Forbidden, Conflict, Invalid, OverQuota and Busy as well.
         """
+
+        def attempt(avoid: frozenset[HostId]) -> None:
+            with self.transaction() as tx:
+                self.begin_in(tx, actor, ServerId(server), replace(request, avoid=avoid))
+
         self._authorize(actor, server, rule, request)
-        for _ in range(self.attempts):
-            try:
-                with suppress(StaleClaim, TransactionConflict), self.transaction() as tx:
-                    self.begin_in(tx, actor, ServerId(server), request)
-                    return
-            except NoHost as refused:
-                raise self.explain(actor, ServerId(server), request, refused) from None
-        raise Busy("The fleet kept changing during this request. Try again in a moment.")
+        try:
+            self.destinations.until_claimed(self.attempts, attempt)
+        except NoHost as refused:
+            raise self.explain(actor, ServerId(server), request, refused) from None
 
     def confirm(self, actor: Actor, server: str, request_id: str) -> None:
         """Confirm a move: release the allocations on the source host. Raises NotFound, Forbidden, Conflict."""
@@ -151,15 +151,16 @@ class Moves:
         """
         rule = "os_compute_api:os-shelve:" + ("unshelve" if host is None else "unshelve_to_host")
         request = MoveRequest(MoveKind.MIGRATION, request_id, host)
+
+        def attempt(avoid: frozenset[HostId]) -> None:
+            with self.transaction() as tx:
+                self._unshelve(tx, actor, server, replace(request, avoid=avoid), zone, unpin=unpin)
+
         self._authorize(actor, server, rule, request)
-        for _ in range(self.attempts):
-            try:
-                with suppress(StaleClaim, TransactionConflict), self.transaction() as tx:
-                    self._unshelve(tx, actor, server, request, zone, unpin=unpin)
-                    return
-            except NoHost as refused:
-                raise self.explain(actor, ServerId(server), request, refused, "unshelve") from None
-        raise Busy("The fleet kept changing during this request. Try again in a moment.")
+        try:
+            self.destinations.until_claimed(self.attempts, attempt)
+        except NoHost as refused:
+            raise self.explain(actor, ServerId(server), request, refused, "unshelve") from None
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -305,10 +306,11 @@ class Moves:
         requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
         only = requirements.only_hosts if requested is None else frozenset({requested.id})
+        avoid = request.avoid if requested is None else frozenset()  # a refusal explains why a named host has no room
         return replace(
             requirements,
             only_hosts=only,
-            ignored_hosts=requirements.ignored_hosts | here | request.leaving,
+            ignored_hosts=requirements.ignored_hosts | here | request.leaving | avoid,
             ignores_isolation=request.forced and not self.servers.isolate_forced_hosts,
         )
 
