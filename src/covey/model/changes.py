@@ -19,7 +19,7 @@ class Cursor:
     xmax: int = 0
     in_progress: tuple[int, ...] = ()
     floor: int = 0  # rows up to here have transaction ids of another server: the database was restored from a dump
-    server: str = ""  # when the database server started: another server may reuse transaction ids
+    server: str = ""  # when the database server started, and whether it is in recovery: ids mean nothing on another one
 
 
 class UsageChange(NamedTuple):

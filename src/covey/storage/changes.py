@@ -35,8 +35,8 @@ _STATE = 5  # columns before those of the log
 ANY_WRITER = ""  # no process's own tag: every process reads the row
 
 _COLUMNS = "c.seq, c.writer, c.host_id, c.vcpus, c.memory_mb, c.disk_gb, c.others, c.structure, c.catalogue"
-# A transaction's snapshot does not list itself as in progress, so its id follows.
-_SNAPSHOT = "concat(pg_current_snapshot(), ':', pg_current_xact_id_if_assigned())"
+# A snapshot does not list its own transaction as in progress, and in recovery, which ends without a restart, none.
+_SNAPSHOT = "concat(pg_current_snapshot(), ':', pg_current_xact_id_if_assigned(), ':', pg_is_in_recovery())"
 _STATE_POSTGRESQL = f"t.token, t.trimmed_to, 0, pg_postmaster_start_time()::text, {_SNAPSHOT}"
 _STATE_SQLITE = "t.token, t.trimmed_to, (SELECT max(seq) FROM fleet_changes), '', ''"
 # For a range with two ends PostgreSQL's planner expects few rows and uses the index.
@@ -82,9 +82,9 @@ class FleetChanges:
 
     def begin(self) -> Cursor:
         """Return a cursor at this transaction's snapshot. The caller loads the fleet in the same transaction."""
-        newest = self._connection.execute(_NEWEST).scalar_one()
-        with driver(self._connection) as raw:
+        with driver(self._connection) as raw:  # first: a promotion could come between the snapshot and the state
             state = raw.execute(_BEGIN_POSTGRESQL if self._postgresql else _BEGIN_SQLITE).fetchone()
+        newest = self._connection.execute(_NEWEST).scalar_one()
         cursor = _cursor(state, newest)
         return replace(cursor, floor=self._newest_from(cursor.xmax)) if self._postgresql else cursor
 
@@ -166,11 +166,11 @@ def _cursor(row: Sequence[Any], seq: int, floor: int = 0) -> Cursor:
     token, _, newest, server, snapshot = row[:_STATE]
     if not snapshot:
         return Cursor(seq if newest is None else newest, token)
-    _, xmax, in_progress, own = snapshot.split(":")
+    _, xmax, in_progress, own, recovers = snapshot.split(":")
     open_ones = tuple(map(int, in_progress.split(","))) if in_progress else ()
     if own and int(own) < int(xmax):
         open_ones = (*open_ones, int(own))
-    return Cursor(seq, token, int(xmax), open_ones, floor, server)
+    return Cursor(seq, token, int(xmax), open_ones, floor, f"{server} {recovers}")
 
 
 def _columns(amounts: Resources) -> tuple[int, int, int, str | None]:
