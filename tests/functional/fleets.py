@@ -388,14 +388,20 @@ def build_cloud(database: str, tmp_path: Path) -> Iterator[BuildCloud]:
 
 
 @contextmanager
-def cloud_on(database: str, directory: Path, hosts: Iterable[NewHost] | None = None) -> Iterator[Cloud]:
-    """Yield a process on a database, to which the hosts are added first."""
-    connected = engine.connect(database)
+def cloud_on(
+    database: str,
+    directory: Path,
+    hosts: Iterable[NewHost] | None = None,
+    driver: Driver | None = None,
+    **pool: Any,
+) -> Iterator[Cloud]:
+    """Yield a process on a database, to which the hosts are added first, with settings of its connection pool."""
+    connected = engine.connect(database, **pool)
     store = Store(connected)
     if hosts is not None:
         _fill(store, hosts)
     try:
-        yield _cloud(database, directory, store, connected, Simulated())
+        yield _cloud(database, directory, store, connected, driver or Simulated())
     finally:
         connected.dispose()
 

@@ -41,7 +41,7 @@ from covey.services.rebalance_steps import RebalanceSteps
 from covey.services.server_creation import LocalQueue
 from covey.services.server_tasks import ServerTasks
 from covey.services.servers import Servers
-from covey.storage.store import Store
+from covey.storage.store import Store, Transaction
 from covey.worker import LARGE_BATCH, SMALL_BATCH, Batch, Handler, Worker
 
 _WORKER_TIMEOUT_S = 20.0  # a job asks Nova again later; until then it keeps a worker
@@ -216,8 +216,8 @@ def _fencing(options: cfg.ConfigOpts, store: Store) -> Fencing | None:
     return Fencing(store, random_uuid, options.fence_command, options.fence_timeout_s)
 
 
-def _requirements_of(servers: Servers) -> Callable[[Server], HostRequirements]:
-    def requirements(server: Server) -> HostRequirements:
-        return servers.requirements_for(server.project_id, server.flavor, server.request)
+def _requirements_of(servers: Servers) -> Callable[[Transaction, Server], HostRequirements]:
+    def requirements(tx: Transaction, server: Server) -> HostRequirements:
+        return servers.requirements_for(server.project_id, server.flavor, server.request, tx)
 
     return requirements

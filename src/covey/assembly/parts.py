@@ -109,7 +109,7 @@ def build_parts(
         isolate_forced_hosts=scheduler.isolate_forced_hosts,
         boots_image_data=conf.driver.backend == "agents",
     )
-    destinations = Destinations(store, live, new_seed, tenant_message, scheduler.host_subset_size)
+    destinations = Destinations(live, new_seed, tenant_message, scheduler.host_subset_size)
     groups = Groups(store, access, now, new_uuid, quotas, notifications)
     leases = Leases(store, conf.worker.lease_s)
     polls = CallPolls(store, conf.agents.call_lease_s, conf.agents.max_polls)

@@ -43,7 +43,7 @@ class Builds:
     clock: Clock
     driver: Driver
     destinations: Destinations
-    requirements: Callable[[Server], HostRequirements]
+    requirements: Callable[[Transaction, Server], HostRequirements]
     notifications: NotificationEmitter
     attempts: int = 3
     pool: CallPool = field(default_factory=CallPool)
@@ -170,10 +170,10 @@ class Builds:
             explanation = self.destinations.tenant_message(Explanation(server.placement.hosts, (spawn_failed,)))
             self._fail(tx, server, NoValidHost(f"{NO_VALID_HOST} {explanation}", fault.message))
             return
-        requirements = self.requirements(server)
+        requirements = self.requirements(tx, server)
         requirements = replace(requirements, ignored_hosts=requirements.ignored_hosts | refused.union(avoid))
         # Before the release: a wait for the fleet must not hold inventory rows that others wait for.
-        destination = self.destinations.select(server, group, requirements)
+        destination = self.destinations.select(tx, server, group, requirements)
         self.destinations.bump_group(tx, server.group_id)
         self._claim(tx, server, destination, avoid)
 

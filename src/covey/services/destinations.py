@@ -17,7 +17,7 @@ from covey.scheduler.drain_planning import with_followers, without
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import FleetSnapshot, LiveFleet, Look
-from covey.storage.store import Store, Transaction
+from covey.storage.store import Transaction
 
 T = TypeVar("T")
 
@@ -46,19 +46,21 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """Works in the caller's transaction, which has locked the server's group, then the server."""
+    """Works in the caller's transaction, which has locked the server's group, then the server.
 
-    store: Store
+    The transaction looks at the fleet itself, before it writes. With a connection of their own for that, requests would
+    block each other: each would hold one of the pool, and locks, while it waits for a second one.
+    """
+
     live: LiveFleet
     new_seed: Callable[[], int]
     tenant_message: Callable[[Explanation], str]  # of an explanation
     subset: int = 1
     planned: FleetSnapshot | None = None  # a private copy, from which several claims of one transaction take room
 
-    def planning(self) -> "Destinations":
+    def planning(self, tx: Transaction) -> "Destinations":
         """Return the same for several claims of one transaction, each decided with those before it."""
-        with self.store.read() as read_tx:
-            return replace(self, planned=self.live.read(read_tx))
+        return replace(self, planned=self.live.read(tx))
 
     def until_claimed(self, attempts: int, attempt: Callable[[frozenset[HostId]], T]) -> T:
         """Return the result of the first attempt that no other claim made stale. Raises Busy.
@@ -90,6 +92,7 @@ class Destinations:
 
     def select(
         self,
+        tx: Transaction,
         server: Server,
         group: GroupState | None,
         requirements: HostRequirements,
@@ -106,7 +109,7 @@ class Destinations:
         """
         view = GroupView() if group is None else without(group.view(), server.host_id, server.migration_host_id)
         spec = RequestSpec.for_flavor(flavor or server.flavor, requirements, view, forced=forced)
-        with self._snapshot() as snapshot:
+        with self._snapshot(tx) as snapshot:
             if evacuating:
                 leaving = frozenset(HostId(host) for host in view.places if not snapshot.fleet.is_up(HostId(host)))
             if leaving and view.policies:
@@ -121,12 +124,11 @@ class Destinations:
         return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token, look)
 
     @contextmanager
-    def _snapshot(self) -> Iterator[FleetSnapshot]:
+    def _snapshot(self, tx: Transaction) -> Iterator[FleetSnapshot]:
         if self.planned is not None:
             yield self.planned
             return
-        # A transaction of its own: the caller's changes are not committed yet.
-        with self.store.read() as read_tx, self.live.fresh(read_tx) as snapshot:
+        with self.live.fresh(tx) as snapshot:
             yield snapshot
 
     def claim(self, tx: Transaction, consumer: str, destination: Destination) -> None:

@@ -54,7 +54,7 @@ class GroupEvacuations:
         """Claim a place for each member in one transaction: no other request takes the room between them."""
         with self.moves.transaction() as tx:
             tx.groups.lock([group])
-            moves = replace(self.moves, destinations=self.moves.destinations.planning())
+            moves = replace(self.moves, destinations=self.moves.destinations.planning(tx))
             return {server: _refusal(moves, tx, actor, server, request) for server in leaving}
 
     def _reason(self, actor: Actor, server: ServerId, request: MoveRequest, refusal: _Refusal) -> str | None:

@@ -101,8 +101,7 @@ class Memberships:
         """
         view = tx.groups.states({group.id: group.version})[group.id].view()
         hosts = [host for host in (joining.host_id, joining.migration_host_id) if host is not None]
-        with self.store.read() as read_tx:
-            snapshot = self.live.read(read_tx)
+        snapshot = self.live.read(tx)
         tx.topology.require(snapshot.token)
         reasons = [objection for host in hosts for objection in objections(view, host, snapshot.fleet)]
         if reasons:

@@ -177,11 +177,11 @@ class Moves:
         reject_locked(found, actor, self.access)
         require_state(found, "unshelve", VmState.SHELVED_OFFLOADED)
         if zone is not None or unpin:
-            self._reject_unknown_zone(zone)
+            self._reject_unknown_zone(tx, zone)
             found = replace(found, request=replace(found.request, zone=zone))
         growth = self._limited_growth(tx, found.project_id, class_sizes(found.flavor))
         requested = self._requested_host(tx, request, found)
-        destination = self.destinations.select(found, group, self._requirements(found, request, requested))
+        destination = self.destinations.select(tx, found, group, self._requirements(tx, found, request, requested))
         tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
         self.destinations.claim(tx, found.id, destination)
         self._charge_quota(tx, found.project_id, growth)
@@ -207,8 +207,9 @@ class Moves:
             reject_small_flavor(request.flavor, tx.images.by_id(found.request.image_id or ""))
             self._limited_growth(tx, found.project_id, quota_growth(found.flavor, request.flavor))
         requested = self._requested_host(tx, request, found)
-        requirements = self._requirements(found, request, requested)
+        requirements = self._requirements(tx, found, request, requested)
         destination = self.destinations.select(
+            tx,
             found,
             group,
             requirements,
@@ -300,10 +301,12 @@ class Moves:
             raise Invalid("Cannot migrate to the host where the server exists.")
         return found
 
-    def _requirements(self, server: Server, request: MoveRequest, requested: Host | None) -> HostRequirements:
+    def _requirements(
+        self, tx: Transaction, server: Server, request: MoveRequest, requested: Host | None
+    ) -> HostRequirements:
         """Return the server's host requirements, without the destination host of its creation request."""
         placement = replace(server.request, hosts=(), forced=False)
-        requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement)
+        requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement, tx)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
         only = requirements.only_hosts if requested is None else frozenset({requested.id})
         avoid = request.avoid if requested is None else frozenset()  # a refusal explains why a named host has no room
@@ -320,9 +323,9 @@ class Moves:
             raise Conflict(f"Instance {server.id} has no move to confirm or revert.")
         return found[0]
 
-    def _reject_unknown_zone(self, zone: str | None) -> None:
-        with self.store.read() as read_tx:
-            zones = self.destinations.live.read(read_tx).fleet.zones
+    def _reject_unknown_zone(self, tx: Transaction, zone: str | None) -> None:
+        with self.destinations.live.fresh(tx) as snapshot:
+            zones = snapshot.fleet.zones
         if zone is not None and zone not in zones:
             raise Invalid("The requested availability zone is not available")
 

@@ -1,7 +1,7 @@
 """Servers: create, list, show, update, delete."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -180,11 +180,16 @@ class Servers:
             tx.work.drop_waiting(found.id)  # one that a worker carries out ends first
             tx.work.add(JobKind.DESTROY, found.id)
 
-    def requirements_for(self, project: ProjectId, flavor: Flavor, request: PlacementRequest) -> HostRequirements:
-        """Return what a server requires of any host, independent of the host's use and the server's group."""
+    def requirements_for(
+        self, project: ProjectId, flavor: Flavor, request: PlacementRequest, tx: Transaction | None = None
+    ) -> HostRequirements:
+        """Return what a server requires of any host, independent of the host's use and the server's group.
+
+        A caller that holds a transaction passes it, since a second connection may not be free.
+        """
         only: frozenset[HostId] | None = frozenset(request.hosts) if request.hosts else None
         if request.same_host:
-            near = self._hosts_of(request.same_host, project)
+            near = self._hosts_of(request.same_host, project, tx)
             only = near if only is None else only & near
         return HostRequirements(
             project_id=project,
@@ -192,7 +197,7 @@ class Servers:
             required_traits=required_traits(flavor, request),
             forbidden_traits=resource_request(flavor).forbidden | frozenset(request.image_forbidden_traits),
             only_hosts=only,
-            ignored_hosts=self._hosts_of(request.different_host, project),
+            ignored_hosts=self._hosts_of(request.different_host, project, tx),
             ignores_isolation=request.forced and not self.isolate_forced_hosts,
         )
 
@@ -218,12 +223,12 @@ class Servers:
             raise Invalid("Invalid key_name provided.")
         return found
 
-    def _hosts_of(self, servers: tuple[str, ...], project: ProjectId) -> frozenset[HostId]:
+    def _hosts_of(self, servers: tuple[str, ...], project: ProjectId, tx: Transaction | None) -> frozenset[HostId]:
         """Return the hosts of those of the servers that the project owns; any other is like one that does not exist."""
         if not servers:
             return frozenset()
-        with self.store.read() as tx:
-            found = tx.servers.find(ServerFilter(ids=servers, project_id=project))
+        with self.store.read() if tx is None else nullcontext(tx) as reading:
+            found = reading.servers.find(ServerFilter(ids=servers, project_id=project))
         return frozenset(server.host_id for server in found if server.host_id is not None)
 
     def flavor_for(self, actor: Actor, flavor: str) -> Flavor:
