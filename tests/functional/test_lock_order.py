@@ -1,19 +1,27 @@
 """Changes of the topology and claims lock in one order, so they wait for one another without a deadlock."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from covey import clock_and_ids
+from covey import clock_and_ids, remote_api
+from covey.model.group_consumers import ReportedGroup
+from covey.model.ids import GroupId
 from covey.model.inventory import ResourceClass
+from covey.model.nova import NovaAggregate, NovaCloud
 from covey.services.fleets import Fleets
+from covey.services.nova_sync import NovaSync
+from covey.services.nova_sync.nova import Nova as NovaReader
 from tests.functional.client import Answer
 from tests.functional.nova_consumers import Nova
+from tests.functional.nova_service import TOKEN, running_nova
 from tests.functional.racks import Racks, recorded_racks, request_server
 from tests.postgresql_cluster import Cluster
 from tests.sessions import wait_for_waiting_sessions
@@ -25,6 +33,7 @@ LOCK_INVENTORY = sa.text("""
 """)
 LOCK_GROUPS = sa.text("SELECT 1 FROM instance_groups FOR UPDATE")
 TRAIT = "HW_CPU_X86_AVX2"
+GROUP = GroupId("22222222-3333-4444-5555-666666666666")
 
 
 @pytest.fixture
@@ -106,4 +115,24 @@ def test_claim_of_a_member_and_change_of_its_provider_do_not_deadlock(racks: Rac
     }
     claimed, changed = results(racks, LOCK_GROUPS, lambda: nova.claim(member, "cn1"), requests[change])
     assert (claimed.status, changed.status) == (204, 409), changed.text  # the claim changed the generation
+    assert racks.deadlocks() == 0
+
+
+def test_claim_of_a_member_and_reading_of_nova_that_changes_aggregates_do_not_deadlock(
+    racks: Racks, nova: Nova
+) -> None:
+    member = nova.member(GROUP)
+    with running_nova(nova) as service:
+
+        class RackAdded(NovaReader):
+            def read(self, since: datetime | None = None) -> NovaCloud:
+                """Nova also has another aggregate, and the group another member."""
+                told = ReportedGroup(GROUP, "anti-affinity", {}, (member, str(uuid.uuid4())), "web", "alice", "g")
+                added = NovaAggregate(str(uuid.uuid4()), "rack-9", {})
+                return replace(super().read(since), aggregates={added.uuid: added}, groups={GROUP: told})
+
+        api = remote_api.connect("compute", url=f"{service.url}/v2.1", token=TOKEN)
+        reading = NovaSync(racks.here.store, RackAdded(api), clock_and_ids.now)
+        report, claimed = results(racks, LOCK_GROUPS, reading.run, lambda: nova.claim(member, "cn1"))
+    assert (report.counts["aggregates"], claimed.status) == (1, 204), claimed.text
     assert racks.deadlocks() == 0

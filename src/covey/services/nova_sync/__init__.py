@@ -96,6 +96,8 @@ def _write(tx: Transaction, cloud: NovaCloud, now: datetime, groups_before: set[
     changes = tx.nova_mirror.set_hosts(hosts) + _write_servers(tx, cloud, now)
     aggregate_changes, about_aggregates = write_aggregates(tx, cloud.aggregates, now)
     flavor_changes, about_flavors = write_flavors(tx, cloud.flavors, cloud.flavor_access, now)
+    if aggregate_changes:
+        tx.topology.begin_change()  # before groups, which claims lock while they hold the token
     changes += aggregate_changes + flavor_changes + _write_groups(tx, cloud, now, groups_before)
     warnings += about_aggregates + about_flavors
     counts = {
