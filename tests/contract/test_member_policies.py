@@ -10,9 +10,13 @@ import pytest
 from covey.model.allocations import AllocationRequest
 from covey.model.errors import PolicyViolation
 from covey.model.group_consumers import ReportedGroup
-from covey.model.groups import Group
-from covey.model.ids import GroupId, ProjectId
+from covey.model.groups import Group, GroupView
+from covey.model.ids import GroupId, HostId, ProjectId
 from covey.model.providers import InventoryRecord
+from covey.scheduler.fleet import Fleet
+from covey.scheduler.reasons import Reason
+from covey.scheduler.violations import reasons_against
+from covey.services.placement import member_policies
 from covey.services.placement.allocations import Allocations
 from covey.services.placement.host_rankings import HostRankings
 from covey.storage import engine, rows
@@ -68,6 +72,22 @@ def test_parallel_claims_put_no_more_than_the_limit_on_a_host(store: Store, host
     tasks = [partial(claim, doors[i % 2], member, hosts) for i, member in enumerate(members)]
     assert conflicts(run_concurrently(tasks)) == []
     assert held(store, members) == dict.fromkeys(hosts, limit)
+
+
+def test_policies_are_judged_while_other_threads_may_use_the_fleet(
+    store: Store, hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, member = live_fleet(store), str(uuid.UUID(int=100))
+    tell(store, [member])
+    is_locked = []
+
+    def reasons(view: GroupView, host: HostId, fleet: Fleet) -> list[Reason]:
+        is_locked.append(live._lock.locked())
+        return reasons_against(view, host, fleet)
+
+    monkeypatch.setattr(member_policies, "reasons_against", reasons)
+    assert claim(Allocations(store, OpenAccess(), lambda: NOW, live), member, hosts) == 0
+    assert is_locked == [False]
 
 
 def test_parallel_claims_of_one_host_admit_one(store: Store, hosts: list[str]) -> None:

@@ -39,7 +39,8 @@ def with_changed_structure(fleet: "Fleet", change: FleetChange) -> "Fleet":
     if new.aggregates is not fleet.aggregates:
         new.__dict__.pop("restricted", None)  # derived from the aggregates, of which there may be many
     if any(_moves_by_uuid(new, fleet, row) for row in providers):
-        new.known_domains = {scope: domains for scope, domains in fleet.known_domains.items() if scope is None}
+        known = list(fleet.known_domains.items())  # other threads may add to those of the old fleet
+        new.known_domains = {scope: domains for scope, domains in known if scope is None}
     _change_domains(new, fleet, hosts, _changed_scopes(fleet.aggregates, change.aggregates))
     if new.ids is not fleet.ids and (new.ids[1:] < new.ids[:-1]).any():
         _sort(new)

@@ -81,15 +81,16 @@ class MemberPolicies:
         drained = tx.drains.hosts()  # before the fleet, for which all claims of the process wait
         given_up = _given_up(tx, requests, consumers)
         with self.live.fresh(tx) as snapshot:
-            fleet, of_groups = snapshot.fleet, defaultdict(ConsumerPlaces, places)
-            check = _PolicyCheck(fleet, states, of_groups, consumers, given_up, drained, now)
-            migrations = {
-                consumer: each for request in requests for consumer, each in check.find_migrations(request).items()
-            }
-            check.consumers = {**consumers, **migrations}
-            for request in requests:
-                check.admit(request)
-            tx.topology.require(snapshot.token)
+            fleet, token = snapshot.fleet, snapshot.token  # policies read its structure alone, which stays as it is
+        of_groups = defaultdict(ConsumerPlaces, places)
+        check = _PolicyCheck(fleet, states, of_groups, consumers, given_up, drained, now)
+        migrations = {
+            consumer: each for request in requests for consumer, each in check.find_migrations(request).items()
+        }
+        check.consumers = {**consumers, **migrations}
+        for request in requests:
+            check.admit(request)
+        tx.topology.require(token)
         tx.group_consumers.add(migrations, now)
         self.settle(tx, groups, [write.consumer for r in requests for write in r if not write.resources])
 
