@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +63,9 @@ def test_wait_for_a_lock_ends_at_its_limit(store: Store, postgresql_database: st
         assert "is-locked-out" not in [host.name for host in tx.hosts.find()]
 
 
-def test_transaction_that_is_frozen_in_a_pipeline_ends(postgresql_database: str) -> None:
-    """PostgreSQL has no limit for a client that sent a part of a pipeline. Who waits for its locks ends its session."""
+@pytest.mark.parametrize("ends", [False, True], ids=["within it", "after its last answer"])
+def test_transaction_that_is_frozen_in_a_pipeline_ends(postgresql_database: str, ends: bool) -> None:
+    """PostgreSQL's own limit does not count then. Who waits for its locks ends its session."""
     limits = replace(SHORT, idle_in_transaction_s=1)
     frozen, other = (Store(engine.connect(postgresql_database, limits=limits)) for _ in range(2))
 
@@ -74,8 +75,12 @@ def test_transaction_that_is_frozen_in_a_pipeline_ends(postgresql_database: str)
             return True
         return False
 
-    with suppress(Unavailable), frozen.write() as tx, pipeline(tx._connection):
+    with suppress(Unavailable), frozen.write() as tx, ExitStack() as stack:
+        stack.enter_context(pipeline(tx._connection))
         execute(tx._connection, "SELECT pg_advisory_xact_lock(?)", changes._LOCK_KEY).fetchone()
+        if ends:
+            execute(tx._connection, "SELECT pg_sleep(0.1)")  # psycopg sends Flush after Sync, and waits
+            stack.close()
         assert not gets_the_lock(), "it may be slow, not frozen"
         time.sleep(limits.idle_in_transaction_s)
         assert any(gets_the_lock() for _ in range(3))

@@ -141,8 +141,9 @@ def allow_long_statements(connection: sa.Connection) -> None:
 
 
 def end_frozen_sessions(connection: sa.Connection) -> None:
-    """End sessions whose clients stopped in the middle of a pipeline, for which PostgreSQL itself has no limit.
+    """End sessions whose clients stopped within or after a pipeline, for which PostgreSQL itself has no limit.
 
+    After the last answer of a pipeline its limit for idle transactions does not count if psycopg sent a Flush.
     A client that reads slowly, such as a dump, is not frozen.
     """
     if connection.dialect.name != "sqlite":
@@ -151,7 +152,8 @@ def end_frozen_sessions(connection: sa.Connection) -> None:
 
 _END_FROZEN = sa.text("""
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND usename = current_user AND state = 'active'
+    WHERE datname = current_database() AND usename = current_user
+        AND state IN ('active', 'idle in transaction', 'idle in transaction (aborted)')
         AND backend_type = 'client backend' AND wait_event = 'ClientRead'
         AND current_setting('idle_in_transaction_session_timeout') <> '0'
         AND clock_timestamp() - state_change > current_setting('idle_in_transaction_session_timeout')::interval
