@@ -82,6 +82,17 @@ def test_user_without_the_role_gets_403(build_cloud: BuildCloud) -> None:
     assert tenant.get("/hosts/node-1/calls").status == 403
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PUT", ""), ("PUT", "/heartbeat"), ("POST", "/orphans"), ("PUT", "/calls/1"), ("POST", "/events")],
+)
+def test_user_without_the_role_gets_403_before_the_body_is_read(
+    build_cloud: BuildCloud, method: str, path: str
+) -> None:
+    tenant = with_agents(build_cloud, 1).alice.below("/agent/v1")
+    assert tenant.ask(method, f"/hosts/node-1{path}", body=b"no JSON").status == 403
+
+
 def test_repeated_registration_and_heartbeats_change_nothing_in_the_fleet(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(0, BACKEND)
     agent = agent_of(cloud, "node-1")

@@ -309,6 +309,31 @@ def test_tenants_read_usages_of_their_own_project_only(cloud: Cloud) -> None:
     assert alice.get("/allocation_candidates", resources="VCPU:1").status == 403
 
 
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize(
+    ("method", "path", "version"),
+    [
+        ("POST", "/allocations", "1.39"),
+        ("PUT", f"/allocations/{UNKNOWN_ID}", "1.39"),
+        ("PUT", "/allocations/no-uuid", "1.39"),
+        ("POST", "/host_rankings", "1.39"),
+        ("POST", "/reshaper", "1.39"),
+        ("POST", "/resource_classes", "1.39"),
+        ("PUT", "/resource_classes/CUSTOM_A", "1.6"),
+        ("POST", "/resource_providers", "1.39"),
+        ("PUT", f"/resource_providers/{UNKNOWN_ID}", "1.39"),
+        ("PUT", f"/resource_providers/{UNKNOWN_ID}/aggregates", "1.39"),
+        ("POST", f"/resource_providers/{UNKNOWN_ID}/inventories", "1.39"),
+        ("PUT", f"/resource_providers/{UNKNOWN_ID}/inventories", "1.39"),
+        ("PUT", f"/resource_providers/{UNKNOWN_ID}/inventories/VCPU", "1.39"),
+        ("PUT", f"/resource_providers/{UNKNOWN_ID}/traits", "1.39"),
+    ],
+)
+def test_forbidden_request_gets_403_before_its_body_is_read(cloud: Cloud, method: str, path: str, version: str) -> None:
+    alice = placement_client(cloud, version, who="alice:web")
+    assert alice.ask(method, path, body=b"no JSON").status == 403
+
+
 def test_links_work_for_a_single_api(build: Build) -> None:
     alone = build(only_api="placement").as_("admin").below("").sending(OpenStack_API_Version="placement 1.39")
     made = alone.post("/resource_providers", {"name": "shelf"})

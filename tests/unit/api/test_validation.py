@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema
 import pytest
 
 from covey.api.compute.schemas import (
@@ -251,3 +252,37 @@ def test_invalid_parameter_is_named_at_every_version(value: str, reason: str) ->
         with pytest.raises(Invalid) as caught:
             QUERY.check({"limit": ["1", value]}, version)
         assert caught.value.message == f"Invalid input for query parameters limit. Value: {value}. {reason}"
+
+
+class CountedList(list[object]):
+    """A list that counts how many of its items are looked at."""
+
+    seen = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.seen += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_alternative_is_left_at_its_first_error(keyword: str) -> None:
+    items = CountedList([1] * 1000)
+    message = refusal_of_x({keyword: [{"items": {"type": "string"}}, {"enum": ["none"]}]}, items)
+    assert message.endswith("is not valid under any of the given schemas")
+    assert items.seen == 1
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_message_of_alternatives_is_that_of_jsonschema(keyword: str) -> None:
+    schema = {keyword: [{"minimum": 1}, {"maximum": 5}, {"type": "integer"}]}
+    for value in (0, 3, 9):
+        found = jsonschema.Draft202012Validator(schema).iter_errors(value)
+        assert refusal_of_x(schema, value) == "".join(error.message for error in found)
+
+
+def test_maximum_of_a_list_is_checked_before_its_items() -> None:
+    items = CountedList(["a"] * 1000)
+    message = refusal_of_x({"anyOf": [{"items": {"type": "string"}, "maxItems": 999}]}, items)
+    assert message.endswith("is not valid under any of the given schemas")
+    assert not items.seen
+    assert "is too long" in refusal_of_x({"items": {"type": "string"}, "maxItems": 1}, ["a", 1])

@@ -39,6 +39,7 @@ class AgentHosts:
 
     def on_put(self, req: Request, resp: falcon.Response, name: str) -> None:
         schemas.HOST.check(name)
+        self.agents.require(req.actor)
         body = read_body(req, schemas.REGISTER)
         inventories = {
             kind: ReportedInventory(each["total"], each.get("reserved", 0), each.get("allocation_ratio"))
@@ -60,6 +61,7 @@ class AgentHosts:
         }
 
     def on_put_heartbeat(self, req: Request, resp: falcon.Response, name: str) -> None:
+        self.agents.require(req.actor)
         state = AgentState(read_body(req, schemas.HEARTBEAT)["state"])
         lease_s = self.agents.registrations.heartbeat(req.actor, name, state)
         resp.media = {"heartbeat_s": self.agents.heartbeat_s, "lease_s": lease_s}
@@ -68,6 +70,7 @@ class AgentHosts:
         resp.media = {"servers": [_server(each) for each in self.agents.work.servers(req.actor, name)]}
 
     def on_post_orphans(self, req: Request, resp: falcon.Response, name: str) -> None:
+        self.agents.require(req.actor)
         servers = read_body(req, schemas.ORPHANS)["servers"]
         locations = self.agents.work.locations(req.actor, name, servers)
         resp.media = {"servers": [{"id": server, "location": location} for server, location in locations.items()]}
@@ -87,6 +90,7 @@ class AgentHosts:
             raise Unauthorized("The user of the agent has changed. Send the request again.")
 
     def on_put_call(self, req: Request, resp: falcon.Response, name: str, call: int) -> None:
+        self.agents.require(req.actor)
         body = read_output(req, schemas.REPORT)
         progress = {name: int(number) for name, number in (body.get("progress") or {}).items()}
         report = Report(
@@ -95,6 +99,7 @@ class AgentHosts:
         resp.media = {"abort": self.agents.work.report(req.actor, name, call, report)}
 
     def on_post_events(self, req: Request, resp: falcon.Response, name: str) -> None:
+        self.agents.require(req.actor)
         events = read_body(req, schemas.EVENTS)["events"]
         seen = [PowerEvent(event["server"], event.get("epoch", 0), Power(event["power"])) for event in events]
         resp.media = {"repeat": self.agents.work.record_events(req.actor, name, seen)}

@@ -31,6 +31,7 @@ class Allocations:
     @only_from(MANY_CONSUMERS)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         """Replace the allocations of several consumers, atomically."""
+        self.allocations.require_replace_many(req.actor)
         body = read(req, schemas.MANY_ALLOCATIONS.at(req.version))
         self.allocations.replace_many(req.actor, parse_many(body, req.version))
         no_content(resp)
@@ -43,6 +44,7 @@ class Allocations:
 
     def on_put_one(self, req: Request, resp: falcon.Response, consumer: str) -> None:
         """Replace a consumer's allocations."""
+        self.allocations.require_replace(req.actor)
         if not is_uuid(consumer):
             raise Invalid(f"Malformed consumer_uuid: {consumer}")
         body = read(req, schemas.ALLOCATIONS.at(req.version))

@@ -30,6 +30,7 @@ class Inventories:
 
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
         """Replace the inventories."""
+        self.inventories.require_change(req.actor)
         body = read(req, schemas.INVENTORIES)
         inventories = {kind: parse(entry) for kind, entry in body["inventories"].items()}
         provider = self.inventories.replace(
@@ -39,6 +40,7 @@ class Inventories:
 
     def on_post(self, req: Request, resp: falcon.Response, key: str) -> None:
         """Add an inventory."""
+        self.inventories.require_add(req.actor)
         body = read(req, schemas.NEW_INVENTORY)
         kind, new = body["resource_class"], parse(body)
         provider = self.inventories.add(req.actor, key, kind, new, min_capacity=_min_capacity(req.version))
@@ -56,6 +58,7 @@ class Inventories:
         self._respond(req, resp, *self.inventories.get(req.actor, key, kind))
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str, kind: str) -> None:
+        self.inventories.require_change(req.actor)
         body = read(req, schemas.INVENTORY)
         new = parse(body)
         provider = self.inventories.change(

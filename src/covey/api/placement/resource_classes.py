@@ -29,6 +29,7 @@ class ResourceClasses:
 
     @only_from(CLASSES)
     def on_post(self, req: Request, resp: falcon.Response) -> None:
+        self.classes.require_create(req.actor)
         name = read(req, schemas.RESOURCE_CLASS)["name"]
         self.classes.create(req.actor, name)
         created(resp, req.link(f"{PATH}/{name}"))
@@ -43,6 +44,7 @@ class ResourceClasses:
     def on_put_one(self, req: Request, resp: falcon.Response, name: str) -> None:
         """Rename the class before 1.7; from 1.7 on, create it unless it exists."""
         if req.version < CLASS_BY_NAME:
+            self.classes.require_rename(req.actor)
             new = read(req, schemas.RESOURCE_CLASS)["name"]
             self.classes.rename(req.actor, name, new)
             resp.media = show(req, new)

@@ -48,6 +48,7 @@ class ResourceProviders:
 
     def on_post(self, req: Request, resp: falcon.Response) -> None:
         """Create a provider."""
+        self.providers.require_create(req.actor)
         body = read(req, schemas.NEW_PROVIDER.at(req.version))
         new_uuid = body.get("uuid")
         parent = body.get("parent_provider_uuid")
@@ -64,6 +65,7 @@ class ResourceProviders:
 
     def on_put_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         """Change the name, and from 1.14 on the parent."""
+        self.providers.require_change(req.actor)
         body = read(req, schemas.PROVIDER.at(req.version))
         change = ProviderChange(
             body["name"], "parent_provider_uuid" in body, body.get("parent_provider_uuid"), req.version >= MOVES

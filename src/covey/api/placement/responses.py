@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import falcon
@@ -29,6 +30,9 @@ _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 )
 
 
+_MAX_ERRORS = 100  # of a body, from which the message is chosen
+
+
 class Body:
     """The schema of a body, with error messages of jsonschema, as Placement's."""
 
@@ -41,7 +45,7 @@ class Body:
         if self._is_surely_valid(value):
             return
         try:
-            error = best_match(self._validator.iter_errors(value))
+            error = best_match(islice(self._validator.iter_errors(value), _MAX_ERRORS))
             message = None if error is None else f"JSON does not validate: {error}"
         except RecursionError:
             message = "JSON does not validate: it is nested too deeply."

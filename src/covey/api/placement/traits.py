@@ -63,6 +63,7 @@ class ProviderTraits:
     @only_from(TRAITS)
     def on_put(self, req: Request, resp: falcon.Response, key: str) -> None:
         """Replace the traits."""
+        self.traits.require_replace(req.actor)
         body = read(req, schemas.PROVIDER_TRAITS)
         names = set(body["traits"])
         provider = self.traits.replace(req.actor, key, body["resource_provider_generation"], names)

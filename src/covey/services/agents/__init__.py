@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from covey.services.agents.registrations import Registrations
+from covey.model.access import Actor
+from covey.services.agents.registrations import RULE, Registrations
 from covey.services.agents.work import AgentWork
 
 
@@ -13,3 +14,7 @@ class Agents:
     registrations: Registrations
     work: AgentWork
     heartbeat_s: float
+
+    def require(self, actor: Actor) -> None:
+        """Raise Forbidden for an actor who may not be an agent, before the request body is read."""
+        self.registrations.access.require(actor, RULE)

@@ -54,14 +54,22 @@ class Allocations:
             provider = get_provider(tx, uuid)
             return provider, tx.allocations.of_providers([provider.id])
 
+    def require_replace(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}update")
+
     def replace(self, actor: Actor, request: AllocationRequest) -> None:
         """Replace the allocations of a consumer. Raises Invalid, Conflict, ConcurrentUpdate, PolicyViolation."""
-        self.access.require(actor, f"{_RULE}update")
+        self.require_replace(actor)
         self._group_commit.submit([request])
+
+    def require_replace_many(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}manage")
 
     def replace_many(self, actor: Actor, requests: Sequence[AllocationRequest]) -> None:
         """Replace the allocations of several consumers in one transaction. Raises like `replace`."""
-        self.access.require(actor, f"{_RULE}manage")
+        self.require_replace_many(actor)
         self._group_commit.submit(requests)
 
     def delete(self, actor: Actor, consumer: str) -> None:

@@ -44,11 +44,15 @@ class Inventories:
             raise NotFound(f"No inventory of class {kind} for {uuid}")
         return provider, found
 
+    def require_change(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}update")
+
     def replace(
         self, actor: Actor, uuid: str, generation: int | None, new: InventoryMap, *, min_capacity: int = 0
     ) -> Provider:
         """Replace all inventories of a provider. Raises NotFound, Invalid, ConcurrentUpdate, InventoryInUse."""
-        self.access.require(actor, f"{_RULE}update")
+        self.require_change(actor)
 
         def change(tx: Transaction, provider: Provider, has: InventoryMap) -> None:
             check_generation(provider, generation, CONFLICT)
@@ -71,9 +75,13 @@ class Inventories:
 
         self._apply(uuid, change)
 
+    def require_add(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}create")
+
     def add(self, actor: Actor, uuid: str, kind: str, new: InventoryRecord, *, min_capacity: int = 0) -> Provider:
         """Raises NotFound, Invalid, and ConcurrentUpdate when the provider already has the class."""
-        self.access.require(actor, f"{_RULE}create")
+        self.require_add(actor)
 
         def change(tx: Transaction, provider: Provider, has: InventoryMap) -> None:
             check_capacity(provider, {kind: new}, min_capacity, "Unable to create inventory")
@@ -91,7 +99,7 @@ class Inventories:
         self, actor: Actor, uuid: str, kind: str, generation: int, new: InventoryRecord, *, min_capacity: int = 0
     ) -> Provider:
         """Change the inventory of one class. Raises NotFound, Invalid, ConcurrentUpdate."""
-        self.access.require(actor, f"{_RULE}update")
+        self.require_change(actor)
 
         def change(tx: Transaction, provider: Provider, has: InventoryMap) -> None:
             check_generation(provider, generation, CONFLICT)

@@ -55,9 +55,13 @@ class Providers:
         with self.store.read() as tx:
             return get_provider(tx, uuid)
 
+    def require_create(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}create")
+
     def create(self, actor: Actor, new: NewProvider) -> Provider:
         """Raises Invalid for a bad parent, DuplicateName when the name or uuid is taken."""
-        self.access.require(actor, f"{_RULE}create")
+        self.require_create(actor)
         uuid = new.uuid or self.new_uuid()
         refusal = f'Unable to create resource provider "{new.name}", {uuid}: Object action create failed because: '
 
@@ -71,9 +75,13 @@ class Providers:
 
         return retry_on_conflict(attempt)
 
+    def require_change(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}update")
+
     def change(self, actor: Actor, uuid: str, change: ProviderChange) -> Provider:
         """Rename a provider, or move it and its subtree. Raises NotFound, Invalid, Conflict, DuplicateName."""
-        self.access.require(actor, f"{_RULE}update")
+        self.require_change(actor)
         refusal = f"Unable to save resource provider {uuid}: Object action update failed because: "
 
         def attempt() -> Provider:

@@ -33,9 +33,13 @@ class ResourceClasses:
         with self.store.read() as tx:
             return _get_created_at(tx, name)
 
+    def require_create(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}create")
+
     def create(self, actor: Actor, name: str) -> None:
         """Raises Conflict when the class exists."""
-        self.access.require(actor, f"{_RULE}create")
+        self.require_create(actor)
         if not self._add(name):
             raise Conflict(f"Conflicting resource class already exists: {name}")
 
@@ -44,9 +48,13 @@ class ResourceClasses:
         self.access.require(actor, f"{_RULE}update")
         return self._add(name)
 
+    def require_rename(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_RULE}update")
+
     def rename(self, actor: Actor, name: str, new: str) -> None:
         """Raises NotFound, Invalid for a standard class, and Conflict when the name is taken."""
-        self.access.require(actor, f"{_RULE}update")
+        self.require_rename(actor)
 
         def attempt() -> None:
             with self.store.write() as tx:

@@ -84,9 +84,13 @@ class Traits:
             provider = get_provider(tx, uuid)
             return provider, tx.traits.of(provider.id)
 
+    def require_replace(self, actor: Actor) -> None:
+        """Raise Forbidden, before the request body is read."""
+        self.access.require(actor, f"{_OF_PROVIDER}update")
+
     def replace(self, actor: Actor, uuid: str, generation: int, names: Collection[str]) -> Provider:
         """Replace the traits of a provider. Raises NotFound, Invalid, ConcurrentUpdate."""
-        self.access.require(actor, f"{_OF_PROVIDER}update")
+        self.require_replace(actor)
         return self._replace(uuid, generation, frozenset(names))
 
     def clear(self, actor: Actor, uuid: str) -> None:

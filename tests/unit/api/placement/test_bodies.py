@@ -49,3 +49,26 @@ def test_valid_body_is_accepted(amount: int) -> None:
 )
 def test_message_is_that_of_jsonschema(change: dict[str, Any], resources: object, word: str) -> None:
     assert word in refusal(change, resources)
+
+
+class CountedList(list[object]):
+    """A list that counts how many of its items are looked at."""
+
+    seen = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.seen += 1
+        return super().__getitem__(index)
+
+
+def test_message_is_of_the_last_of_few_invalid_items() -> None:
+    body = {"traits": ["CUSTOM_A", 1, 2], "resource_provider_generation": 0}
+    with pytest.raises(Invalid, match=r"(?s)2 is not of type 'string'.*On instance\['traits'\]\[2\]"):
+        schemas.PROVIDER_TRAITS.check(body)
+
+
+def test_validation_ends_after_some_errors() -> None:
+    traits = CountedList([1] * 10_000)
+    with pytest.raises(Invalid, match="1 is not of type 'string'"):
+        schemas.PROVIDER_TRAITS.check({"traits": traits, "resource_provider_generation": 0})
+    assert traits.seen <= 100
