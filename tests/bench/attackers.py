@@ -123,6 +123,7 @@ ATTACKS: dict[str, tuple[int, Callable[[Attacker], None]]] = {
     "5 wrong passwords": (100, Attacker.guess),
     "6 unknown methods": (4, lambda it: it.ask(f"VERB{os.urandom(8).hex()}", "/compute/v2.1/servers")),
     "6 long methods": (4, lambda it: it.ask("V" * 8000 + os.urandom(8).hex(), "/compute/v2.1/servers")),
+    "6 metrics without credentials": (200, lambda it: it.ask("GET", "/metrics")),
     "7 event streams": (32, Attacker.stream),
     "7 rebalance dry runs": (8, Attacker.plan),
     "1 and 5 together": (160, Attacker.send_half_or_guess),

@@ -1,12 +1,14 @@
 """Requests that try to occupy the service, or to learn what belongs to another project."""
 
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from covey.api.metrics import Metrics
 from covey.services.flavors import Flavors
 from tests.functional.client import Client, Service
 from tests.functional.clusters import as_clustering_client
@@ -83,6 +85,20 @@ def test_unknown_methods_paths_and_versions_make_no_metrics(service: Service) ->
     page = metrics_of(service)
     assert not any(word in page for word in ("VERB", "unknown-", "word-"))
     assert page.count("covey_http_requests_total{") <= 5
+
+
+def test_page_of_metrics_is_built_at_most_once_a_second(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds, text = list[int](), Metrics.text
+
+    def counted_text(metrics: Metrics) -> bytes:
+        builds.append(1)
+        return text(metrics)
+
+    monkeypatch.setattr(Metrics, "text", counted_text)
+    service = build().as_(None).below("")
+    began = time.monotonic()
+    assert {service.get("/metrics").status for _ in range(20)} == {200}
+    assert len(builds) <= 1 + time.monotonic() - began
 
 
 def test_metrics_with_a_port_of_their_own_are_not_at_the_apis_port(build: Build) -> None:

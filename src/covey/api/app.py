@@ -24,7 +24,7 @@ from covey.api.dashboard import session as dashboard_session
 from covey.api.dashboard.responses import SecurityHeaders
 from covey.api.dashboard.routes import routes as dashboard_routes
 from covey.api.downloads import Downloads
-from covey.api.health import Health, Index, MetricsPage, SharedPing
+from covey.api.health import Health, Index, MetricsPage, SharedPage, SharedPing
 from covey.api.identity import projects as identity_api
 from covey.api.image import discovery as image_discovery
 from covey.api.image.images import Images
@@ -220,7 +220,7 @@ def _health(parts: AppParts) -> Api:
 
 
 def _metrics(parts: AppParts) -> Api:
-    return _plain(parts, [("/", MetricsPage(parts.metrics), None)])
+    return _plain(parts, [("/", MetricsPage(SharedPage(parts.metrics.text)), None)])
 
 
 _BUILDERS: dict[str, Callable[[AppParts], "WSGIApplication"]] = {

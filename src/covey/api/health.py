@@ -1,16 +1,18 @@
 """The index at /, /healthcheck and /metrics."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import falcon
 
 from covey.api import metrics
-from covey.api.metrics import Metrics
-from covey.model.errors import Unavailable
+from covey.model.errors import Busy, Unavailable
 
+MAX_PAGE_WAITS = 4
 _PINGS = 2  # at once
+_PAGE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,46 @@ class SharedPing:
             self._free.release()
 
 
+@dataclass(slots=True)
+class SharedPage:
+    """A page that is built once a second by one thread, while a few others wait for it: anyone can request it."""
+
+    build: Callable[[], bytes]
+    clock: Callable[[], float] = time.monotonic
+    waiting: int = 0
+    _last: tuple[bytes, float] | None = None  # with the time of its build
+    _count: threading.Lock = field(default_factory=threading.Lock)
+    _building: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self) -> bytes:
+        """Return the page of this second, or the last one if too many wait. Raises Busy if there is none yet."""
+        page = self._fresh()
+        if page is not None:
+            return page
+        with self._count:
+            if self.waiting >= MAX_PAGE_WAITS:
+                if self._last is None:
+                    raise Busy("Too many requests wait for this page. Retry in 1 second.")
+                return self._last[0]
+            self.waiting += 1
+        try:
+            with self._building:
+                return self._fresh() or self._build()
+        finally:
+            with self._count:
+                self.waiting -= 1
+
+    def _fresh(self) -> bytes | None:
+        last = self._last
+        return last[0] if last is not None and self.clock() - last[1] < _PAGE_S else None
+
+    def _build(self) -> bytes:
+        began = self.clock()
+        page = self.build()
+        self._last = page, began
+        return page
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """GET /healthcheck is 200 while the database answers; GET /healthcheck/live always is."""
@@ -70,8 +112,8 @@ class Health:
 class MetricsPage:
     """GET /metrics, for Prometheus."""
 
-    metrics: Metrics
+    page: SharedPage
 
     def on_get(self, _: falcon.Request, resp: falcon.Response) -> None:
         resp.content_type = metrics.CONTENT_TYPE
-        resp.data = self.metrics.text()
+        resp.data = self.page()
