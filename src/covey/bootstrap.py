@@ -25,7 +25,7 @@ from covey.assembly.services import default_ratios
 from covey.clock_and_ids import new_uuid, now
 from covey.model.errors import Invalid, Unavailable
 from covey.model.extras import requires
-from covey.request_slots import ProjectLimit, RequestSlots
+from covey.request_slots import FairLimit, ProjectLimit, RequestSlots
 from covey.services.agents.fenced_hosts import FencedHosts
 from covey.services.fleets import Fleets
 from covey.services.overview import Overview, get_overview
@@ -142,7 +142,8 @@ def wsgi(settings: Settings, *, work: bool = False, stopping: threading.Event | 
         metrics=metrics,
         sign_in=_sign_in(conf, request_slots),
         cors=_cors(conf),
-        bodies=BodyReads(request_slots, ProjectLimit(shares.bodies, (shares.bodies + 1) // 2)),
+        bodies=BodyReads(request_slots, FairLimit(shares.bodies, shares.bodies_of_project)),
+        agent_bodies=BodyReads(request_slots, FairLimit(shares.agent_bodies), by_user=True),
         downloads=Downloads(ProjectLimit(shares.downloads, (shares.downloads + 1) // 2)),
         agent_downloads=Downloads(ProjectLimit(shares.agent_downloads)),
         stopping=stopping or threading.Event(),

@@ -41,8 +41,8 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             default=256,
             min=1,
             max=1024,
-            help="Threads of each serving process, which start when they are needed. A request beyond threads - 8 gets "
-            "503 at once.",
+            help="Threads of each serving process, which start when they are needed. It has 3/8 of this number more, "
+            "because bodies may arrive slowly. A request that finds all but 8 busy gets 503 at once.",
         ),
         cfg.IntOpt(
             "request_slots",

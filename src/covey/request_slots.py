@@ -129,10 +129,15 @@ class ProjectLimit:
     def take(self, project: str | None) -> bool:
         """Count one more. Return False at a limit."""
         with self._lock:
-            if self._running[project] >= self._most_of_project or self._running.total() >= self._most:
+            total, running = self._running.total(), self._running[project]
+            if total >= self._most or running >= self._share(total - running):
                 return False
             self._running[project] += 1
             return True
+
+    def _share(self, _others: int) -> int:
+        """Return how many may run of a project, while so many run of others."""
+        return self._most_of_project
 
     def release(self, project: str | None) -> None:
         """Count one less."""
@@ -140,6 +145,17 @@ class ProjectLimit:
             self._running[project] -= 1
             if not self._running[project]:
                 del self._running[project]
+
+
+class FairLimit(ProjectLimit):
+    """A limit of which a project gets at most half of what others leave, for requests that clients can prolong.
+
+    A quarter is left to projects with none running. So a few projects together cannot keep all others out.
+    """
+
+    def _share(self, others: int) -> int:
+        left = self._most * 3 // 4 - others
+        return min(super()._share(others), max((left + 1) // 2, 1))
 
 
 class _Admission:

@@ -10,8 +10,11 @@ _RESERVED = 8  # threads for health checks, metrics and refusals
 class ThreadShares:
     """Maximum concurrent requests by kind. If all slow ones wait, threads remain for the others."""
 
+    threads: int  # of the server: those of the option, and further ones for bodies that arrive slowly
     requests: int
     bodies: int
+    bodies_of_project: int
+    agent_bodies: int
     downloads: int
     agent_downloads: int
     streams: int
@@ -28,10 +31,14 @@ class ThreadShares:
 
     @classmethod
     def of(cls, threads: int) -> Self:
-        """Return the shares of a process with this number of threads."""
+        """Return the shares of a process, by the option for its threads."""
+        more = 3 * threads // 8
         return cls(
-            requests=max(threads - min(_RESERVED, threads // 8), 1),
-            bodies=max(threads // 4, 1),
+            threads=threads + more,
+            requests=max(threads + more - min(_RESERVED, threads // 8), 1),
+            bodies=max(3 * threads // 8, 1),
+            bodies_of_project=max(threads // 8, 1),
+            agent_bodies=max(threads // 4, 1),
             downloads=max(threads // 16, 1),
             agent_downloads=max(threads // 8, 1),
             streams=threads // 8,

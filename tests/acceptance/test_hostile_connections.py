@@ -89,6 +89,21 @@ def test_incomplete_bodies_delay_no_other_request_and_end(served: Covey) -> None
     assert set(statuses) <= {0, 400, 503}, "the others end with their connections"
 
 
+def test_incomplete_bodies_of_two_projects_leave_others_and_agents_their_share(served: Covey) -> None:
+    service = {"X-Auth-Token": "agent:service", "X-Roles": "service"}
+    with ExitStack() as stack:
+        for token in ("mallory:m1", "mallory:m2"):
+            for _ in range(THREADS):
+                stack.enter_context(send_half(served, SERVERS, token))
+        wait_until(lambda: post(served, "mallory:m1") == post(served, "mallory:m2") == 503, "both have what they get")
+        statuses = [post(served, "honest:web") for _ in range(20)]
+        beat = requests.put(
+            f"{served.url}/agent/v1/hosts/h/heartbeat", json={"state": "up"}, headers=service, timeout=SHORT_S
+        )
+    assert statuses == [400] * 20, "the bodies are read, and found invalid"
+    assert beat.status_code == 404, "the body is read, and the host unknown"
+
+
 def test_client_that_hangs_up_frees_what_it_held(served: Covey) -> None:
     with ExitStack() as stack:
         for _ in range(THREADS // 8):

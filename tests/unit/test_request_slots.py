@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from covey.request_slots import BUSY, RequestSlots, Waiter, leave_request_count, slot_released, time_left
+from covey.request_slots import BUSY, FairLimit, RequestSlots, Waiter, leave_request_count, slot_released, time_left
 
 TIMEOUT_S = 30
 
@@ -205,3 +205,31 @@ def test_request_in_a_thread_for_long_waits_is_not_counted() -> None:
     request_slots.guard(outer)({}, print)  # type: ignore[arg-type]
     request_slots.guard(inner)({}, print)  # type: ignore[arg-type]
     assert busy == [True, False, False, False]
+
+
+def taken(limit: FairLimit, project: str | None) -> int:
+    """Take as much as the project gets."""
+    return next(number for number in range(1000) if not limit.take(project))
+
+
+def test_project_gets_half_of_what_others_leave() -> None:
+    limit = FairLimit(64, 16)
+    assert [taken(limit, project) for project in ("m1", None, "m2", "m3", "m4")] == [16, 16, 8, 4, 2]
+
+
+def test_projects_with_little_get_a_last_quarter() -> None:
+    limit = FairLimit(64)
+    assert [taken(limit, f"p{number}") for number in range(23)] == [24, 12, 6, 3, 2, *[1] * 17, 0]
+
+
+def test_project_gets_more_again_when_others_end() -> None:
+    limit = FairLimit(8)
+    assert [taken(limit, "a"), taken(limit, "b")] == [3, 2]
+    for _ in range(3):
+        limit.release("a")
+    assert taken(limit, "b") == 1
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_smallest_limits_admit_somebody(most: int) -> None:
+    assert taken(FairLimit(most), "a") >= 1

@@ -83,6 +83,7 @@ class AppParts:
     sign_in: dashboard_session.SignIn | None = None  # exchanges a password for a token, with Keystone
     cors: Cors | None = None
     bodies: BodyReads = field(default_factory=BodyReads)
+    agent_bodies: BodyReads = field(default_factory=BodyReads)
     downloads: Downloads = field(default_factory=Downloads)
     agent_downloads: Downloads = field(default_factory=Downloads)
     stopping: threading.Event = field(default_factory=threading.Event)  # set at shutdown
@@ -111,7 +112,8 @@ def build(parts: AppParts, only: str | None = None) -> "WSGIApplication":
 
 def _agent(parts: AppParts) -> Api:
     middleware = _middleware(parts, "agent", agent_api.is_open, is_routine=agent_api.is_routine)
-    middleware = replace(middleware, max_body_bytes=parts.settings.placement_max_body_bytes)  # console logs are long
+    most = parts.settings.placement_max_body_bytes  # console logs are long
+    middleware = replace(middleware, max_body_bytes=most, bodies=parts.agent_bodies)
     routes = agent_api.routes(parts.services.agents, parts.agent_downloads, parts.authenticate)
     return _app(parts, middleware, routes, errors.plain_error, errors.no_such_route)
 

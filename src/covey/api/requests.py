@@ -43,17 +43,19 @@ class BodyReads:
 
     request_slots: RequestSlots = field(default_factory=RequestSlots)
     limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(32, 16))
+    by_user: bool = False  # for agents: one project has many of them, and a user each
 
     @contextmanager
-    def reading(self, project: str | None) -> Iterator[None]:
-        """Give up the request slot while the block reads a body. Raises Busy beyond the limits."""
-        if not self.limit.take(project):
+    def reading(self, actor: Actor | None) -> Iterator[None]:
+        """Give up the request slot while the block reads a body of the actor. Raises Busy beyond the limits."""
+        sender = None if actor is None else actor.user_id if self.by_user else actor.project_id
+        if not self.limit.take(sender):
             raise Busy("Too many requests are incomplete. Retry in 1 second.")
         with self.request_slots.released():
             try:
                 yield
             finally:
-                self.limit.release(project)
+                self.limit.release(sender)
 
 
 @dataclass(slots=True)
@@ -143,8 +145,7 @@ def _read_in_time(stream: Any, most: int, clock: Callable[[], float] = time.mono
 @contextmanager
 def reading(request: Request) -> Iterator[Any]:
     """Yield the body as a stream; the server delimits one without a length (chunked). Raises Busy."""
-    project = request.context.actor.project_id if request.context.actor else None
-    with request.context.bodies.reading(project):
+    with request.context.bodies.reading(request.context.actor):
         yield request.stream if request.content_length is None else request.bounded_stream
 
 

@@ -28,6 +28,7 @@ from covey.bootstrap import Settings
 from covey.cli.fleet import apply_file
 from covey.cli.options import database_options, settings_of
 from covey.model.errors import Invalid
+from covey.thread_shares import ThreadShares
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -179,7 +180,7 @@ def _granian(conf: cfg.ConfigOpts, options: Settings) -> None:
         http=HTTPModes.http1,
         websockets=False,
         workers=conf.api.workers,
-        blocking_threads=conf.api.threads + polls,
+        blocking_threads=ThreadShares.of(conf.api.threads).threads + polls,
         backpressure=max_connections(polls),
         http1_settings=HTTP1Settings(header_read_timeout=_HEADER_TIMEOUT_S * 1000),
         log_level=LogLevels.error,
