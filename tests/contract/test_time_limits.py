@@ -1,9 +1,11 @@
 """PostgreSQL: nothing is waited for without a limit, and what exceeds a limit is an error of the model."""
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -115,6 +117,44 @@ def test_attempt_to_connect_ends_at_its_limit() -> None:
         with pytest.raises(Unavailable), store.read():
             pass
     assert time.monotonic() - began < TIMEOUT_S
+
+
+@contextmanager
+def login_server() -> Iterator[int]:
+    """Yield the port of a server that accepts each login, and answers nothing after it."""
+
+    def accept(client: socket.socket) -> None:
+        client.recv(1 << 16)  # the startup packet
+        settings = {"server_version": "16.0", "client_encoding": "UTF8", "standard_conforming_strings": "on"}
+        texts = (f"{name}\0{value}\0".encode() for name, value in settings.items())
+        status = b"".join(b"S" + struct.pack("!i", len(text) + 4) + text for text in texts)
+        ready = b"R" + struct.pack("!ii", 8, 0) + status + b"K" + struct.pack("!iii", 12, 1, 1)
+        client.sendall(ready + b"Z" + struct.pack("!i", 5) + b"I")
+
+    def serve() -> None:
+        with suppress(OSError):  # the listening socket is closed
+            while True:
+                clients.append(listening.accept()[0])
+                accept(clients[-1])
+
+    clients: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for client in clients:
+                client.close()
+
+
+def test_new_connection_without_an_answer_after_the_login_ends_at_its_limit() -> None:
+    """Also outside of requests, which have a deadline: for workers, and where the fleet is loaded at the start."""
+    with ThreadPoolExecutor(1) as pool, login_server() as port:
+        url = f"postgresql://covey@127.0.0.1:{port}/covey?sslmode=disable&gssencmode=disable"
+        store = Store(engine.connect(url, limits=SHORT))
+        waiting = pool.submit(store.read().__enter__)
+        assert isinstance(waiting.exception(TIMEOUT_S), Unavailable)
 
 
 def test_lost_route_ends_a_connection_at_its_limit(postgresql_database: str) -> None:

@@ -63,11 +63,17 @@ class SlotReleasingPool(QueuePool):
 
 
 def connect(*args: Any, **parameters: Any) -> TimedConnection:  # noqa: ANN401 -- the driver's own
-    """Connect without a request slot, in the remaining time. Raises OperationalError."""
+    """Connect without a request slot, in the remaining time. Raises OperationalError.
+
+    Until its first use sets another limit, each answer has the time of the connection attempt: a server may accept the
+    login and then be silent.
+    """
     left_s = time_left()
     if left_s <= 0:
         raise psycopg.OperationalError("no time is left to connect")
     if left_s < float(parameters.get("connect_timeout", math.inf)):
         parameters["connect_timeout"] = math.ceil(left_s)  # the driver takes no less than two seconds
     with slot_released():
-        return TimedConnection.connect(*args, **parameters)
+        connected = TimedConnection.connect(*args, **parameters)
+    connected.answer_timeout_s = float(parameters.get("connect_timeout", 0)) or math.inf  # 0 is without a limit
+    return connected
