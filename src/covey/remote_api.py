@@ -190,13 +190,18 @@ def connect_by_token(
 ) -> RemoteApi:
     """Return the API of a service at a URL to the owner of a token, once per request. Raises MissingExtra.
 
+    A call ends at the deadline of the request.
+
     The options of the session are those of keystoneauth in a group, such as cafile.
     """
     with requires("client", f"The options of [{group}]"):
         from keystoneauth1 import adapter, loading, token_endpoint  # noqa: PLC0415 -- optional
+
+        from covey.timed_session import TimedSession  # noqa: PLC0415 -- it needs keystoneauth1
     loading.register_session_conf_options(conf, group)
     auth = token_endpoint.Token(url, token)
-    session = loading.load_session_from_conf_options(conf, group, auth=auth, timeout=timeout_s)
+    plain = loading.load_session_from_conf_options(conf, group, auth=auth)
+    session = TimedSession(auth, verify=plain.verify, cert=plain.cert, timeout=timeout_s)
     made = adapter.Adapter(
         session,
         service_type=service,

@@ -6,19 +6,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from keystoneauth1.exceptions import ConnectTimeout
-from keystoneauth1.session import Session
 from requests import Response
 
 from covey.model.errors import Busy
 from covey.request_slots import ProjectLimit, RequestSlots, time_left
+from covey.timed_session import TimedSession
 
 CALL_S = 3.0  # to connect, and then to each part of an answer
 _LEAST_S = 0.1
 _LONG_S = 60.0
 
 
-class DeadlineSession(Session):
-    """A session whose requests take no more than half of the remaining time: one may be repeated once."""
+class DeadlineSession(TimedSession):
+    """A session whose parts of a response take no more than half of the remaining time: a call may be repeated once."""
 
     def request(self, url: str, method: str, **options: Any) -> Response:  # type: ignore[override]  # noqa: ANN401 -- its own
         most_s = CALL_S if self.timeout is None else self.timeout
