@@ -16,11 +16,13 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from covey.model import regular_expressions
 from covey.model.errors import Invalid
 from covey.model.extras import requires
+from covey.request_slots import slot_released, time_left
 
 if TYPE_CHECKING:
     from covey.storage.postgresql import TimedConnection
 
 BUSY_TIMEOUT_S = 30
+PROMPT_S = 0.02  # a wait that takes longer holds no request slot
 _IDLE_S = 1.0
 _PING_S = 2.0
 _GRACE_S = 3.0  # for the server's answer that a statement took too long
@@ -307,5 +309,24 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 def _begin_sqlite(connection: sa.Connection) -> None:
     # The driver would begin at the first write, where a lock upgrade can fail instead of waiting.
-    writes = connection.get_execution_options().get("covey_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if not connection.get_execution_options().get("covey_writes", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    try:
+        _take_write_lock(connection, PROMPT_S)
+    except sa.exc.OperationalError as error:
+        if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:  # also of an extended code
+            raise
+        with slot_released():
+            _take_write_lock(connection, time_left())
+
+
+def _take_write_lock(connection: sa.Connection, most_s: float) -> None:
+    """Begin a transaction that holds the lock of writers. Raises OperationalError after the time."""
+    limit_s = connection.get_execution_options()["covey_limits"].lock_s or BUSY_TIMEOUT_S
+    driver = connection.connection.cursor()
+    driver.execute(f"PRAGMA busy_timeout={_milliseconds(max(0, min(most_s, limit_s)))}")
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={_milliseconds(limit_s)}")

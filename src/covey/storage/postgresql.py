@@ -10,10 +10,10 @@ from psycopg.waiting import READY_NONE
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from covey.request_slots import slot_released, time_left
+from covey.storage.engine import PROMPT_S
 
 R = TypeVar("R")
 
-_PROMPT_S = 0.02  # an answer that takes longer is waited for without a request slot
 _INTERVAL_S = 0.1  # between checks for signals
 
 
@@ -29,7 +29,7 @@ class TimedConnection(psycopg.Connection[Any]):
     def wait(self, gen: PQGen[R], interval: float = _INTERVAL_S, timeout: float | None = None) -> R:
         """Return the response of the server. Closes, and raises OperationalError, after the remaining time."""
         try:
-            return super().wait(gen, interval, _PROMPT_S if timeout is None else timeout)
+            return super().wait(gen, interval, PROMPT_S if timeout is None else timeout)
         except _WaitTimeout:
             if timeout is not None:
                 raise

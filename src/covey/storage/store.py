@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from covey.model.errors import Invalid, TransactionConflict, Unavailable
 from covey.ports import Clock
-from covey.request_slots import time_left, wait_limit
+from covey.request_slots import slot_released, time_left, wait_limit
 from covey.storage import engine as databases
 from covey.storage.actions import Actions, Migrations
 from covey.storage.agent_calls import AgentCalls
@@ -288,11 +288,17 @@ class Store:
 
         SQLite lets those that wait sleep, up to a tenth of a second, and wakes none when the lock is free.
         """
-        taken = self._turns is not None and self._turns.acquire(timeout=_TURN_S)
+        if self._turns is None:
+            yield
+            return
+        taken = self._turns.acquire(timeout=databases.PROMPT_S)
+        if not taken:
+            with slot_released():
+                taken = self._turns.acquire(timeout=max(0, min(_TURN_S, time_left())))
         try:
             yield
         finally:
-            if taken and self._turns is not None:
+            if taken:
                 self._turns.release()
 
     def _end_frozen_sessions(self) -> None:
