@@ -109,3 +109,35 @@ def test_oldest_actions_and_events_of_a_full_project_are_deleted(cloud: Cloud, a
     assert history(cloud) == (2, 1)
     assert [each["target"] for each in alice.get("/actions").json["actions"]] == [node]
     assert [each["id"] for each in alice.get("/events").json["events"]] == [str(uuid.UUID(int=0))]
+
+
+def test_list_without_a_limit_is_a_page(build_cloud: BuildCloud) -> None:
+    alice = with_profiles(build_cloud(1, ("api", "max_limit", 2)))
+    for _ in range(3):
+        assert create(alice, "node", "").status == 202
+    every = [each["id"] for each in alice.get("/nodes", limit="2").json["nodes"]]
+    assert [each["id"] for each in alice.get("/nodes").json["nodes"]] == every
+    assert len(every) == len(alice.get("/nodes", limit="100").json["nodes"]) == 2
+    (last,) = alice.get("/nodes", marker=every[-1]).json["nodes"]
+    assert last["id"] not in every
+    assert alice.get("/nodes", marker=last["id"]).json["nodes"] == []
+
+
+def test_documents_of_callers_are_small(cloud: Cloud, alice: Client) -> None:
+    cluster = a_cluster(cloud, alice)
+    large, most = {"k": "x" * 8185}, {"k": "x" * 8184}
+    receiver = create(alice, "receiver", cluster).json["receiver"]
+    trigger = f"/webhooks/{receiver['id']}/trigger"
+    node = {"name": "n", "profile_id": "server"}
+    for method, path, body in (
+        ("POST", f"/clusters/{cluster}/actions", lambda it: {"check": it}),
+        ("POST", f"/clusters/{cluster}/ops", lambda it: {"reboot": {"params": it}}),
+        ("POST", f"{trigger}?V=2", lambda it: it),
+        ("PATCH", f"/receivers/{receiver['id']}", lambda it: {"receiver": {"params": it}}),
+        ("PATCH", f"/clusters/{cluster}", lambda it: {"cluster": {"metadata": it}}),
+        ("POST", "/nodes", lambda it: {"node": node | {"metadata": it}}),
+    ):
+        refused = alice.ask(method, path, json=body(large))
+        assert refused.status == 400, path
+        assert refused.message.endswith("has 8193 bytes as JSON; the limit is 8192."), path
+        assert "limit is 8192" not in alice.ask(method, path, json=body(most)).text, path

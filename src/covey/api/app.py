@@ -242,6 +242,7 @@ def _middleware(parts: AppParts, api: str, is_open: Callable[[Request], bool], *
         is_open,
         max_body_bytes=settings.max_body_bytes,
         bodies=parts.bodies,
+        max_limit=settings.max_limit,
         public_url=settings.public_url,
         allows_origin=None if parts.cors is None else parts.cors.allows,
         **more,

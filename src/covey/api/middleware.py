@@ -43,6 +43,7 @@ class RequestMiddleware:
     is_open: Callable[[Request], bool]  # whether a request needs no authentication
     max_body_bytes: int
     bodies: BodyReads
+    max_limit: int
     public_url: str | None = None
     versions: VersionRange | None = None
     rewrite: Callable[[Request], None] | None = None
@@ -66,6 +67,7 @@ class RequestMiddleware:
         context.logged_path = req.path if self.loggable is None else self.loggable(req.path)
         context.max_body_bytes = self.max_body_bytes
         context.bodies = self.bodies
+        context.max_limit = self.max_limit
         context.base_url = f"{self.public_url}{req.root_path}" if self.public_url else req.prefix
         if BUSY in req.env:
             raise Busy("Too many requests wait for this process. Retry in 1 second.")

@@ -70,6 +70,7 @@ class Context:
     started: float = 0.0
     base_url: str = ""  # of this API as the caller reaches it, without a trailing slash
     max_body_bytes: int = 0
+    max_limit: int = 0  # of the page of a list
     bodies: BodyReads = field(default_factory=BodyReads)
 
 

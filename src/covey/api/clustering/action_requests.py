@@ -3,7 +3,7 @@
 import falcon
 
 from covey.api.clustering.errors import Malformed
-from covey.api.clustering.fields import as_map, boolean, integer, mapping
+from covey.api.clustering.fields import as_map, boolean, integer, small_mapping
 from covey.api.clustering.microversions import CHECK_BEFORE_RECOVERY, FORCE_DELETE
 from covey.api.clustering.queries import flag
 from covey.api.requests import Json, Request, query_lists, read_json
@@ -56,5 +56,5 @@ def recovery_params(req: Request, data: Json) -> Json:
     """Return the parameters of a recovery, converted to their types; the service rejects unknown ones."""
     given = {key: value for key, value in data.items() if key != "check" or req.version >= CHECK_BEFORE_RECOVERY}
     given |= {name: boolean(given, name) for name in ("check", "check_capacity", "force_recreate") if name in given}
-    given |= {name: mapping(given, name) for name in ("operation_params",) if name in given}
+    given |= {name: small_mapping(given, name) for name in ("operation_params",) if name in given}
     return given | {name: integer(given, name, 0) for name in ("delete_timeout",) if name in given}

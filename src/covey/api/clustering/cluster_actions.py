@@ -8,7 +8,7 @@ import falcon
 
 from covey.api.clustering.action_requests import accepted, recovery_params, require_map, single_entry
 from covey.api.clustering.errors import Malformed
-from covey.api.clustering.fields import boolean, checked, count_of, mapping, text
+from covey.api.clustering.fields import boolean, checked, count_of, mapping, small, small_mapping, text
 from covey.api.clustering.microversions import (
     COMPLETE_LIFECYCLE,
     DESTROY_AFTER_DELETION,
@@ -49,7 +49,7 @@ class ClusterActions:
         filters = checked(mapping(given, "filters") or {}, optional=_FILTERS)
         selected = {field: _text_list(field, value) for field, value in filters.items() if value is not None}
         action = self.services.health_actions.operate(
-            req.actor, key, Operation(name, mapping(given, "params") or {}, selected)
+            req.actor, key, Operation(name, small_mapping(given, "params") or {}, selected)
         )
         accepted(req, resp, action.id, {"action": action.id})
 
@@ -105,7 +105,7 @@ class ClusterActions:
         return self.services.bindings.update(req.actor, key, policy, enabled=enabled)
 
     def _check(self, req: Request, key: str, data: Json) -> Action:
-        return self.services.health_actions.check(req.actor, key, data)
+        return self.services.health_actions.check(req.actor, key, small("check", data))
 
     def _recover(self, req: Request, key: str, data: Json) -> Action:
         return self.services.health_actions.recover(req.actor, key, recovery_params(req, data))

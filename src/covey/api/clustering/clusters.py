@@ -9,7 +9,7 @@ import falcon
 from covey.api.clustering import views
 from covey.api.clustering.action_requests import accepted, is_forced
 from covey.api.clustering.errors import Malformed
-from covey.api.clustering.fields import boolean, integer, mapping, name_of, read_object, text
+from covey.api.clustering.fields import boolean, integer, mapping, name_of, read_object, small_mapping, text
 from covey.api.clustering.microversions import CLUSTER_CONFIG, COLLECT, PROFILE_ONLY, since
 from covey.api.clustering.nodes import NodeView
 from covey.api.clustering.queries import ListQuery, one_of, texts
@@ -97,7 +97,7 @@ class Clusters:
         change = ClusterChange(
             name=name_of(given),
             profile=text(given, "profile_id"),
-            metadata=mapping(given, "metadata"),
+            metadata=small_mapping(given, "metadata"),
             timeout=integer(given, "timeout", 1),
             config=mapping(given, "config"),
             profile_only=boolean(given, "profile_only") or False,
@@ -135,7 +135,7 @@ class Clusters:
             min_size=integer(given, "min_size", 0, max_nodes),
             max_size=integer(given, "max_size", NO_MAXIMUM, max_nodes),
             timeout=integer(given, "timeout", 1),
-            metadata=mapping(given, "metadata") or {},
+            metadata=small_mapping(given, "metadata") or {},
             config=mapping(given, "config") or {},
         )
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from covey.api.clustering.errors import Malformed
 from covey.api.requests import Json, Request, read_json
 
@@ -21,6 +23,7 @@ _WORDS = ", ".join(f"'{word}'" for word in sorted(TRUE | FALSE))
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9\u4e00-\u9fa5_.~-]+")
 _MAX_LENGTH = 255
+_MAX_DOCUMENT_BYTES = 8192
 _MAX_INTEGER = 2**31 - 1  # of a database column
 
 
@@ -74,6 +77,20 @@ def mapping(given: Mapping[str, Any], name: str) -> Json | None:
     """Return a JSON object or None."""
     value = given.get(name)
     return None if value is None else as_map(name, value)
+
+
+def small_mapping(given: Mapping[str, Any], name: str) -> Json | None:
+    """Return a JSON object or None: what a caller keeps here, such as metadata, is shown in every list."""
+    found = mapping(given, name)
+    return None if found is None else small(name, found)
+
+
+def small(name: str, value: Json) -> Json:
+    """Return an object that is stored as it is."""
+    size = len(msgspec.json.encode(value))
+    if size > _MAX_DOCUMENT_BYTES:
+        raise Malformed(f"The value for {name} has {size} bytes as JSON; the limit is {_MAX_DOCUMENT_BYTES}.")
+    return value
 
 
 def text(given: Mapping[str, Any], name: str, max_length: int = 255) -> str | None:

@@ -14,7 +14,7 @@ from covey.api.clustering.action_requests import (
     single_entry,
 )
 from covey.api.clustering.errors import Malformed
-from covey.api.clustering.fields import boolean, mapping, name_of, read_object, text
+from covey.api.clustering.fields import boolean, name_of, read_object, small_mapping, text
 from covey.api.clustering.microversions import OPERATIONS, TAINTED, since
 from covey.api.clustering.queries import ListQuery, one_of, texts
 from covey.api.compute.server_views import ServerView
@@ -72,7 +72,7 @@ class Nodes:
         assert name is not None
         assert profile is not None
         cluster = text(given, "cluster_id") or None  # an empty id is shown for orphans
-        new = NewNode(name, profile, cluster, text(given, "role"), mapping(given, "metadata") or {})
+        new = NewNode(name, profile, cluster, text(given, "role"), small_mapping(given, "metadata") or {})
         node, action = self.service.create(req.actor, new)
         accepted(req, resp, action.id, {"node": show(node, req.version)})
 
@@ -89,7 +89,7 @@ class Nodes:
             name=name_of(given),
             profile=text(given, "profile_id"),
             role=text(given, "role"),
-            metadata=mapping(given, "metadata"),
+            metadata=small_mapping(given, "metadata"),
             tainted=boolean(given, "tainted"),
         )
         node, action = self.service.update(req.actor, key, change)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.clustering import views
-from covey.api.clustering.fields import as_map, mapping, name_of, read_object
+from covey.api.clustering.fields import as_map, name_of, read_object, small_mapping
 from covey.api.clustering.microversions import VALIDATE, since
 from covey.api.clustering.queries import ListQuery, texts
 from covey.api.requests import Json, Request
@@ -28,7 +28,7 @@ class Profiles:
         given = read_object(req, "profile", ("name", "spec"), ("metadata",))
         name, spec = name_of(given), as_map("spec", given["spec"])
         assert name is not None
-        created = self.service.create(req.actor, name, spec, mapping(given, "metadata") or {})
+        created = self.service.create(req.actor, name, spec, small_mapping(given, "metadata") or {})
         resp.status, resp.media = falcon.HTTP_201, {"profile": show(created)}
 
     @since(VALIDATE)
@@ -41,7 +41,7 @@ class Profiles:
 
     def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         given = read_object(req, "profile", optional=("name", "metadata"), updates=True)
-        changed = self.service.update(req.actor, key, name_of(given), mapping(given, "metadata"))
+        changed = self.service.update(req.actor, key, name_of(given), small_mapping(given, "metadata"))
         resp.media = {"profile": show(changed)}
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:

@@ -20,7 +20,6 @@ Filter = Callable[[str, list[str]], tuple[object, ...]]
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _DIRECTIONS = {"": False, "asc": False, "desc": True}
-_MAX_LIMIT = 2**31 - 1
 
 
 def texts(_: str, values: list[str]) -> tuple[object, ...]:
@@ -71,8 +70,14 @@ class ListQuery:
             filters={name: read(name, given[name]) for name, read in self.filters.items() if name in given},
             sort=self._sort(given["sort"][-1]) if "sort" in given else ((self.order, False),),
             marker=_marker(given["marker"][-1]) if "marker" in given else None,
-            limit=min(_limit(given["limit"][-1]), _MAX_LIMIT) if "limit" in given else None,
+            limit=self._limit(given, req.context.max_limit),
         )
+
+    def _limit(self, given: Mapping[str, list[str]], most: int) -> int | None:
+        """Return the size of a page; None for a list without pages, which is short."""
+        if "limit" not in self.others:
+            return None
+        return min(_limit(given["limit"][-1]), most) if "limit" in given else most
 
     def _sort(self, text: str) -> tuple[tuple[str, bool], ...]:
         order = []

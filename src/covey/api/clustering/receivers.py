@@ -7,7 +7,7 @@ import falcon
 
 from covey.api.clustering import views
 from covey.api.clustering.errors import Malformed, Plain
-from covey.api.clustering.fields import as_map, choice, mapping, name_of, read_object, text
+from covey.api.clustering.fields import as_map, choice, mapping, name_of, read_object, small, small_mapping, text
 from covey.api.clustering.microversions import RECEIVER_USER, WEBHOOK_BODY
 from covey.api.clustering.queries import ListQuery, one_of, texts
 from covey.api.requests import Json, Request, query_lists, read_json
@@ -49,7 +49,7 @@ class Receivers:
 
     def on_patch_one(self, req: Request, resp: falcon.Response, key: str) -> None:
         given = read_object(req, "receiver", optional=("name", "action", "params"), updates=True)
-        change = ReceiverChange(name_of(given), _action(given), mapping(given, "params"))
+        change = ReceiverChange(name_of(given), _action(given), small_mapping(given, "params"))
         resp.media = {"receiver": show(req, self.service.update(req.actor, key, change))}
 
     def on_delete_one(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -101,7 +101,7 @@ def _new(req: Request) -> NewReceiver:
         raise Malformed(f"Action name is required for creating webhook receiver: one of {', '.join(RECEIVER_ACTIONS)}.")
     mapping(given, "actor")  # validated only: the action runs on behalf of the creator
     assert name is not None
-    return NewReceiver(name, cluster, action, mapping(given, "params") or {})
+    return NewReceiver(name, cluster, action, small_mapping(given, "params") or {})
 
 
 def _action(given: Json) -> Verb | None:
@@ -117,6 +117,6 @@ def _inputs(req: Request) -> Json:
     body = read_json(req)
     given = {} if body is None else as_map("the body", body)
     if req.version >= WEBHOOK_BODY or "params" not in given:
-        return given
+        return small("the body", given)
     params = given["params"]
-    return {} if params is None else as_map("params", params)
+    return {} if params is None else small("params", as_map("params", params))
