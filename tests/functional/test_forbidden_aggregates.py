@@ -1,6 +1,7 @@
 """Forbidden aggregates: hosts of aggregates that require traits accept only servers that request them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,6 +140,52 @@ def test_request_must_require_every_trait_of_the_aggregate(build_cloud: BuildClo
     assert f"2 are {CLOSED}" in cloud.show(lost, cloud.alice)["fault"]["message"]
     both = cloud.boot(imageRef=WINDOWS_IMAGE, flavorRef=flavor(cloud, "xyz", **{XYZ: "required"}))
     assert str(cloud.host(both)).startswith("licensed")
+
+
+class TestGranularGroups:
+    """A trait that a numbered part of the flavor requires opens an aggregate like any other."""
+
+    @staticmethod
+    def granular(cloud: Cloud, name: str, trait: str = "required") -> str:
+        specs = {"resources:VCPU": "0", "resources1:VCPU": "1", f"trait1:{WINDOWS}": trait}
+        made = flavor(cloud, name)
+        assert cloud.admin.post(f"/flavors/{made}/os-extra_specs", {"extra_specs": specs}).status == 200
+        return made
+
+    def test_trait_of_a_granular_group_opens_the_aggregate(self, build_cloud: BuildCloud) -> None:
+        cloud = licensed_cloud(build_cloud, WINDOWS, XYZ)
+        win, never = self.granular(cloud, "win"), self.granular(cloud, "never", "forbidden")
+        lost = cloud.boot(imageRef=LINUX, flavorRef=win)
+        assert f"2 are {CLOSED}" in cloud.show(lost, cloud.alice)["fault"]["message"]
+        require(cloud, licensed_path(cloud), **{XYZ: None})
+        server = cloud.boot(imageRef=LINUX, flavorRef=win)
+        assert str(cloud.host(server)).startswith("licensed")
+        assert str(cloud.host(cloud.boot(imageRef=LINUX, flavorRef=never))).startswith("plain")
+        assert "member_of" not in explain(cloud, flavorRef=win)["query"]
+        cloud.run_action(cloud.admin, server, "migrate")
+        cloud.run_action(cloud.admin, server, "confirmResize")
+        assert str(cloud.host(server)).startswith("licensed")
+        assert get_overview(cloud.store, "nova", isolate_aggregates=True).misplaced_servers == ()
+
+    def test_traits_of_granular_group_and_image_count_together(self, build_cloud: BuildCloud) -> None:
+        cloud = licensed_cloud(build_cloud, WINDOWS, XYZ)
+        properties = {f"trait:{XYZ}": "required"}
+        image = an_image(id=ImageId("33333333-2222-3333-4444-555555555555"), visibility=Visibility.PUBLIC)
+        with cloud.store.write() as tx:
+            tx.images.add([replace(image, properties=properties)])
+        server = cloud.boot(imageRef=image.id, flavorRef=self.granular(cloud, "win"))
+        assert str(cloud.host(server)).startswith("licensed")
+
+    def test_rebalance_keeps_a_granular_server_on_licensed_hosts(self, build_cloud: BuildCloud) -> None:
+        cloud = licensed_cloud(build_cloud, WINDOWS)
+        group, win = cloud.group("affinity"), self.granular(cloud, "win")
+        cloud.boot_on("licensed-1", group, imageRef=LINUX, flavorRef=win)
+        apart = cloud.boot_on("licensed-2", group, imageRef=LINUX, flavorRef=win)
+        path = f"/os-server-groups/{group}/action"
+        answer = cloud.admin.post(path, {"rebalance": {"dry_run": True}})
+        assert answer.status == 200, answer.text
+        (move,) = answer.json["rebalance"]["moves"]
+        assert str(move["to"]).startswith("licensed"), (move, apart)
 
 
 def test_forbidden_trait_does_not_count_as_required(build_cloud: BuildCloud) -> None:

@@ -170,6 +170,18 @@ def test_forbidden_traits_and_granular_groups_of_flavors_are_simulated(
     )
 
 
+def test_granular_traits_open_an_isolated_aggregate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "true")
+    fleet = tmp_path / "fleet.yaml"
+    licensed = 'aggregates:\n  - {name: fast, hosts: ["fast[1-2]"], metadata: {"trait:CUSTOM_FAST": required}}\n'
+    granular = """  - {name: fast, vcpus: 1, memory_mb: 32768, disk_gb: 1, extra_specs: {
+      "resources:VCPU": 0, "resources1:VCPU": 1, "trait1:CUSTOM_FAST": required}}
+"""
+    fleet.write_text(ODD_FLEET + granular + licensed)
+    run = document(fleet, "--boots", "6", "--policies", "none", "--churn", "0")["runs"]["baseline"]
+    assert (run["servers"]["placed"], run["servers"]["refused"]) == (4, 2)
+
+
 def test_servers_of_child_providers_are_moved_with_what_they_hold(cloud: Cloud, database: str) -> None:
     ledger = placement_client(cloud)
     with cloud.store.write() as tx:

@@ -105,6 +105,11 @@ class ResourceRequest:
         """The amounts of all groups together."""
         return total_of(self.amounts, self.groups)
 
+    @property
+    def granular_traits(self) -> frozenset[str]:
+        """The traits that granular groups require."""
+        return traits_of(self.groups)
+
 
 @lru_cache(maxsize=1024)
 def total_of(amounts: Resources, groups: tuple[GranularGroup, ...]) -> Resources:
@@ -115,6 +120,11 @@ def total_of(amounts: Resources, groups: tuple[GranularGroup, ...]) -> Resources
     for group in groups:
         total.update(dict(group.resources))
     return Resources(total)
+
+
+def traits_of(groups: tuple[GranularGroup, ...]) -> frozenset[str]:
+    """Return the traits that granular groups require."""
+    return frozenset[str]().union(*(group.required for group in groups))
 
 
 def resource_request(flavor: Flavor) -> ResourceRequest:

@@ -144,6 +144,12 @@ class HostRequirements:
     only_hosts: frozenset[HostId] | None = None
     ignored_hosts: frozenset[HostId] = frozenset()  # hosts to avoid
     ignores_isolation: bool = False  # aggregates of other projects, or with required traits, admit it
+    granular_traits: frozenset[str] = frozenset()  # which granular groups require of the provider that serves them
+
+    @property
+    def all_required_traits(self) -> frozenset[str]:
+        """The traits that open an aggregate to the server, whichever provider has to have them."""
+        return self.required_traits | self.granular_traits
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,9 @@ def _by_operators(spec: RequestSpec, fleet: Fleet) -> Iterator[_Change]:
         shared.restricted = [replace(aggregate, projects=frozenset()) for aggregate in fleet.restricted]
         yield _Change("if hosts reserved for other projects were open to it", spec, shared, for_operators=True)
     for traits in dict.fromkeys(aggregate.traits for aggregate in forbidden_aggregates(spec, fleet)):
-        missing = sorted(traits - spec.requirements.required_traits)
-        entitled = replace(spec.requirements, required_traits=spec.requirements.required_traits | traits)
-        words = f"if it required the trait {', '.join(missing)}"
+        missing = traits - spec.requirements.all_required_traits
+        entitled = replace(spec.requirements, required_traits=spec.requirements.required_traits | missing)
+        words = f"if it required the trait {', '.join(sorted(missing))}"
         yield _Change(words, replace(spec, requirements=entitled), fleet, for_operators=True)
 
 

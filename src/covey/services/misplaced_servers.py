@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from covey.model.ids import ProjectId, ServerId
+from covey.model.resources import resource_request
 from covey.services.servers import required_traits
 from covey.storage.store import Transaction
 
@@ -37,7 +38,8 @@ def find_misplaced_servers(tx: Transaction) -> list[MisplacedServer]:
     ]
     misplaced = []
     for server in sorted(on_hosts, key=lambda server: (server.host_name or "", server.id)):
-        traits, host = required_traits(server.flavor, server.request), server.host_name or ""
+        traits = required_traits(server.flavor, server.request) | resource_request(server.flavor).granular_traits
+        host = server.host_name or ""
         violated = tuple(name for name, required in requiring[host] if not required <= traits)
         if violated:
             misplaced.append(MisplacedServer(server.id, server.name, server.project_id, host, violated))

@@ -199,6 +199,7 @@ class Servers:
             only_hosts=only,
             ignored_hosts=self._hosts_of(request.different_host, project, tx),
             ignores_isolation=request.forced and not self.isolate_forced_hosts,
+            granular_traits=resource_request(flavor).granular_traits,
         )
 
     def get_authorized(self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False) -> Server:

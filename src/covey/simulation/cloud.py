@@ -14,7 +14,7 @@ from covey.model.fleet_records import FleetChange, HostRecord
 from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
 from covey.model.providers import ProviderRecord
-from covey.model.resources import GranularGroup, Resources, server_resources
+from covey.model.resources import GranularGroup, Resources, server_resources, traits_of
 from covey.scheduler.constraints import DYNAMIC
 from covey.scheduler.constraints.static import Zone
 from covey.scheduler.decide import Decision, decide
@@ -305,19 +305,19 @@ def _request(boot: Boot) -> RequestSpec:
     amounts = server_resources(boot.vcpus, boot.memory_mb, boot.disk_gb)
     if boot.resources:
         amounts = Resources({**amounts, **boot.resources})
+    granular = tuple(
+        GranularGroup(str(number), Resources(each.resources), frozenset(each.traits), frozenset(each.forbidden_traits))
+        for number, each in enumerate(boot.granular, start=1)
+    )
     return RequestSpec(
         amounts,
         requirements=HostRequirements(
             zone=boot.zone,
             required_traits=frozenset(boot.traits),
             forbidden_traits=frozenset(boot.forbidden_traits),
+            granular_traits=traits_of(granular),
         ),
-        granular=tuple(
-            GranularGroup(
-                str(number), Resources(each.resources), frozenset(each.traits), frozenset(each.forbidden_traits)
-            )
-            for number, each in enumerate(boot.granular, start=1)
-        ),
+        granular=granular,
         isolate=boot.isolate,
     )
 

@@ -164,6 +164,9 @@ CASES = {
         [f"2 are {LACKING}"],
         {3: f"it is {LACKING}"},
     ),
+    "hosts of an aggregate that requires the trait of a granular group": Case(
+        ForbiddenAggregates(), requirements(granular_traits=A), LICENSED, {1, 4}, [f"2 are {LACKING}"]
+    ),
     "hosts in no aggregate that requires a trait": Case(
         ForbiddenAggregates(), requirements(), LICENSED, {4}, [f"3 are {LACKING}"]
     ),

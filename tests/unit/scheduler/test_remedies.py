@@ -75,6 +75,11 @@ RACKS = (host(1), host(2), host(3), domain(7, 1, 2), domain(8, 3))
             [host(1, traits=frozenset({"T"})), domain(7, 1, scope=None, traits=frozenset({"T"}))],
             ["if it required the trait T"],
         ),
+        (
+            requirements(granular_traits=frozenset({"S"})),
+            [host(1, traits=frozenset({"T"})), domain(7, 1, scope=None, traits=frozenset({"S", "T"}))],
+            ["if it required the trait T"],
+        ),
     ],
 )
 def test_remedy_is_one_single_change(

@@ -135,6 +135,7 @@ def _running(server: Server, held: Allocations | None) -> RunningServer:
         image.zone,
         asked.required | {*image.image_required_traits},
         asked.forbidden | {*image.image_forbidden_traits},
+        granular_traits=asked.granular_traits,
     )
     group = None if server.group_id is None else str(server.group_id)
     return RunningServer(

@@ -119,7 +119,8 @@ class ForbiddenAggregates:
 
 def forbidden_aggregates(spec: RequestSpec, fleet: Fleet) -> list[AggregateRecord]:
     """Return the aggregates whose required traits the request does not all require."""
-    return [aggregate for aggregate in fleet.restricted if not aggregate.traits <= spec.requirements.required_traits]
+    required = spec.requirements.all_required_traits
+    return [aggregate for aggregate in fleet.restricted if not aggregate.traits <= required]
 
 
 @dataclass(frozen=True, slots=True)
