@@ -8,6 +8,7 @@ from covey.drivers.simulated import Simulated
 from covey.model.ids import ServerId
 from covey.model.work import JobKind
 from covey.services.clustering.engine import node_removal
+from covey.services.overview import get_overview
 from covey.storage import tables
 from covey.storage.rows import load
 from tests.build import a_host
@@ -406,6 +407,28 @@ def test_drs_is_for_operators_and_needs_a_vsphere_host(build_cloud: BuildCloud) 
             reason = "Policy check failure: Failed policy 'spread': No suitable vSphere host is available."
             assert lost["status_reason"] == reason
             assert tenant.sizes == (2, 2)
+
+
+@pytest.mark.parametrize("policies", ["affinity", "anti-affinity", "soft-anti-affinity"])
+def test_drs_host_hides_no_violation_of_other_hosts(build_cloud: BuildCloud, policies: str) -> None:
+    cloud = build_cloud([a_host("node-1"), a_host("node-2"), a_host("vsphere_drs_1")])
+    tenant = a_tenant(cloud, cloud.admin)
+    tenant.create()
+    tenant.attach(policy("affinity", enable_drs_extension=True, servergroup={"policies": policies}))
+    assert tenant.do("scale_out", count=3)["status"] == "SUCCEEDED"
+    group = tenant.group()
+    operator = cloud.service.as_("admin:operators", "2.1000")
+    for _ in range(2):
+        cloud.boot(operator, group=group, availability_zone="nova:node-1")
+    violations = cloud.admin.get(f"/os-server-groups/{group}/audit", violations="true").json
+    (violation,) = violations["server_group_policy_audit"]["violations"]
+    assert violation["domain"] == ("vsphere_drs_1" if policies == "affinity" else "node-1")
+    assert len(violation["members"]) == 2
+    plan = cloud.admin.post(f"/os-server-groups/{group}/action", {"rebalance": {"dry_run": True}}).json["rebalance"]
+    ends = ["vsphere_drs_1"] * 2 if policies == "affinity" else ["node-2"]
+    assert ([move["to"] for move in plan["moves"]], plan["left"]) == (ends, [])
+    known = get_overview(cloud.store, "nova").violations
+    assert len(known) == (policies != "soft-anti-affinity")
 
 
 def assert_nothing_to_repair(cloud: Cloud, group: str) -> None:

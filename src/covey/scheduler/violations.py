@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
+from covey.model.groups import GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.policies import hard_policies, kind_of
@@ -21,14 +21,12 @@ def violations(
     """Return what does not hold, policy by policy.
 
     Members without a host, and those on hosts that the fleet does not have, do not count. An exempt host is many
-    machines: it violates no policy of the host scope.
+    machines: members there count for no policy that spreads a group over hosts.
     """
-    names = {fleet.names[fleet.row_of[host]] for host in exempt}
     return [
         violation
-        for places in member_places(policies, hosts, fleet)
+        for places in member_places(policies, hosts, fleet, exempt)
         for violation in kind_of(places.policy).violations(places)
-        if violation.policy.scope != HOST or violation.domain not in names
     ]
 
 

@@ -57,15 +57,13 @@ def find_violations(
     """Return the violations of groups, given the hosts of all their members, whichever service runs them."""
     found = {group.id: audit(group.policies, places[group.id], fleet) for group in groups}
     suspects = {
-        group: places[group].values() for group, violated in found.items() if any(map(_names_drs_host, violated))
+        group: places[group].values()
+        for group, violated in found.items()
+        if any(violation.policy.scope == HOST for violation in violated)
     }
     exempt = drs_hosts_of(tx, suspects, fleet)
     policies = {group.id: group.policies for group in groups}
     return found | {group: audit(policies[group], places[group], fleet, hosts) for group, hosts in exempt.items()}
-
-
-def _names_drs_host(violation: Violation) -> bool:
-    return violation.policy.scope == HOST and is_drs_host(violation.domain or "")
 
 
 def drs_hosts_of(

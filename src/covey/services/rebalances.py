@@ -61,7 +61,7 @@ class GroupSnapshot:
     def are_still_valid(self, steps: Sequence[Step]) -> bool:
         """Return whether the remaining steps of an earlier plan are still valid."""
         moves = [Move(step.server_id, self._id(step.source), self._id(step.destination)) for step in steps]
-        return is_still_valid(self.group.policies, self.members, self.fleet, moves)
+        return is_still_valid(self.group.policies, self.members, self.fleet, moves, self.exempt)
 
     def _name(self, host: HostId) -> str:
         return self.fleet.names[self.fleet.row_of[host]]

@@ -320,6 +320,30 @@ def test_plan_for_1000_members_on_1000_hosts_is_optimal(policies: list[GroupPoli
     assert (len(result.moves), result.bound, result.optimal, result.after) == (moves, moves, True, ())
 
 
+# Hosts that are many machines
+
+
+@pytest.mark.parametrize(
+    ("policy", "at", "moves"),
+    [
+        pytest.param(anti_affinity(), (1, 1, 2, 2), [(2, 3)], id="anti-affinity"),
+        pytest.param(anti_affinity(limit=2), (1, 2, 2, 2), [(2, 3)], id="anti-affinity, and room on the exempt host"),
+        pytest.param(soft_anti_affinity(), (1, 1, 1, 2, 2), [(2, 3)], id="soft anti-affinity"),
+        pytest.param(affinity(), (1, 1, 2), [(2, 1)], id="affinity"),
+        pytest.param(affinity(), (1, 2, 2), [(2, 1), (2, 1)], id="affinity: those on the exempt host stay"),
+    ],
+)
+def test_members_elsewhere_are_rebalanced_and_those_on_an_exempt_host_stay(
+    policy: GroupPolicy, at: tuple[int, ...], moves: list[tuple[int, int]]
+) -> None:
+    group = members(*at, stuck=[number for number, on in enumerate(at) if on == 1])
+    where, exempt = fleet(*hosts(3)), frozenset({HostId(1)})
+    result = plan([policy], group, where, 7, timeout_s=60, exempt=exempt)
+    assert [(move.source, move.destination) for move in result.moves] == moves
+    assert (bool(result.before), result.after, result.optimal) == (True, (), True)
+    assert is_still_valid([policy], group, where, result.moves, exempt)
+
+
 # Validity of an existing plan
 
 

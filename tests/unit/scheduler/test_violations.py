@@ -27,11 +27,11 @@ RACKS: list[PlainHost | PlainAggregate] = [*hosts(6), domain(71, 1, 2), domain(7
 
 
 def violations_of(
-    policies: Sequence[GroupPolicy], places: Sequence[int], within: Fleet | None = None
+    policies: Sequence[GroupPolicy], places: Sequence[int], within: Fleet | None = None, exempt: Sequence[int] = ()
 ) -> list[Violation]:
     """Return the violations of members a, b, c ... on these hosts."""
     named = {"abcdefgh"[number]: HostId(place) for number, place in enumerate(places)}
-    return violations(policies, named, within or fleet(*RACKS))
+    return violations(policies, named, within or fleet(*RACKS), frozenset(map(HostId, exempt)))
 
 
 def domains_and_members(policy: GroupPolicy, *places: int) -> list[tuple[str | None, str]]:
@@ -119,6 +119,33 @@ def test_unavailable_rack_does_not_make_a_spread_uneven() -> None:
         == []
     )
     assert [violation.domain for violation in violations_of([policy], [1, 1], on)] == ["71"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "places", "exempt", "broken"),
+    [
+        pytest.param(anti_affinity(), (1, 1, 2, 2), [1], [("n2", "cd")], id="anti-affinity: the others count"),
+        pytest.param(anti_affinity(), (1, 1, 2, 2), [1, 2], [], id="anti-affinity: all are exempt"),
+        pytest.param(anti_affinity(target="n1"), (1, 2), [1], [("n1", "a")], id="the exempt host is to be avoided"),
+        pytest.param(anti_affinity(RACK), (1, 1), [1], [("71", "ab")], id="other scopes count"),
+        pytest.param(affinity(), (1, 1), [1], [], id="affinity: all on the exempt host"),
+        pytest.param(affinity(), (1, 1, 2), [1], [("n1", "c")], id="affinity: one is elsewhere"),
+        pytest.param(affinity(), (1, 2, 2), [1], [("n2", "a")], id="affinity: most are elsewhere"),
+        pytest.param(soft_affinity(), (1, 1, 2), [1], [("n1", "c")], id="soft affinity: one is elsewhere"),
+        pytest.param(soft_anti_affinity(), (1, 1, 1, 2), [1], [], id="soft: the others are spread"),
+        pytest.param(soft_anti_affinity(), (1, 1, 1, 2, 2), [1], [("n2", "de")], id="soft: the others are not spread"),
+    ],
+)
+def test_exempt_host_hides_only_its_own_members_from_policies_that_spread(
+    policy: GroupPolicy, places: Sequence[int], exempt: Sequence[int], broken: list[tuple[str | None, str]]
+) -> None:
+    found = violations_of([policy], places, exempt=exempt)
+    assert [(violation.domain, "".join(violation.members)) for violation in found] == broken
+
+
+def test_exempt_host_is_not_the_emptiest_of_a_spread() -> None:
+    two = fleet(host(1), host(2))
+    assert violations_of([soft_anti_affinity()], [1, 2, 2, 2], two, exempt=[1]) == []
 
 
 def test_member_in_two_domains_is_in_neither() -> None:

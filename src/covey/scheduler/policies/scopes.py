@@ -1,18 +1,19 @@
 """What the policy kinds share: a policy with the domains of its scope, and the reasons of hosts without a domain."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.model.groups import GroupPolicy
+from covey.model.groups import HOST, Direction, GroupPolicy
 from covey.model.ids import HostId
 from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask, Rows
 from covey.scheduler.reasons import Reason, Sentences
 
 Counts = NDArray[np.int64]  # members in each domain; the last entry counts those in no domain
 
+_NO_ROWS: Rows = np.empty(0, dtype=np.intp)
 _PREPOSITIONS = {"host": "on", "switch": "behind"}  # every other scope: in
 
 
@@ -23,6 +24,7 @@ class ScopedPolicy:
     policy: GroupPolicy
     domains: Domains
     usable: Mask  # domains that have an available host
+    exempt: Rows  # hosts on which the policy does not count members: it spreads over single machines
 
     @property
     def target(self) -> int | None:
@@ -33,6 +35,7 @@ class ScopedPolicy:
         """Count members by domain; `rows` holds the host of each member."""
         counts = np.zeros(len(self.domains.names) + 1, dtype=np.int64)
         np.add.at(counts, self.domains.of_host[rows], 1)
+        counts[self.domains.of_host[self.exempt]] = 0
         return counts
 
 
@@ -86,16 +89,25 @@ class MemberPlaces:
             yield self.violation(None, outside, f"{count_members(outside)} in no {self.policy.scope.name}")
 
 
-def scoped(policy: GroupPolicy, fleet: Fleet) -> ScopedPolicy:
-    """Return the policy with the domains of its scope."""
+def scoped(policy: GroupPolicy, fleet: Fleet, exempt: Iterable[HostId] = ()) -> ScopedPolicy:
+    """Return the policy with the domains of its scope.
+
+    An exempt host is many machines: members there count for no policy that spreads a group over hosts.
+    """
     domains = fleet.domains(policy.scope.id)
+    spreads = policy.scope == HOST and policy.target is None and policy.kind.direction is Direction.SPREAD
+    uncounted = fleet.rows(exempt) if spreads else _NO_ROWS
     usable = np.zeros(len(domains.names) + 1, dtype=np.bool_)
     usable[domains.of_host[fleet.available]] = True
-    return ScopedPolicy(policy, domains, usable[:NO_DOMAIN])
+    usable[domains.of_host[uncounted]] = False
+    return ScopedPolicy(policy, domains, usable[:NO_DOMAIN], uncounted)
 
 
 def member_places(
-    policies: Sequence[GroupPolicy], hosts: Mapping[str, HostId | None], fleet: Fleet
+    policies: Sequence[GroupPolicy],
+    hosts: Mapping[str, HostId | None],
+    fleet: Fleet,
+    exempt: Collection[HostId] = frozenset(),
 ) -> Iterator[MemberPlaces]:
     """Yield the members' places policy by policy.
 
@@ -103,7 +115,7 @@ def member_places(
     """
     known = {member: host for member, host in hosts.items() if host is not None and host in fleet.row_of}
     members, rows = np.array(list(known), dtype=object), fleet.rows(known.values())
-    return (MemberPlaces(scoped(policy, fleet), members, rows) for policy in policies if known)
+    return (MemberPlaces(scoped(policy, fleet, exempt), members, rows) for policy in policies if known)
 
 
 def reasons_without_domain(domains: Domains, scope: str, rejected: Mask) -> list[Reason]:

@@ -45,11 +45,12 @@ def plan(
 ) -> Plan:
     """Return the moves after which the penalty is smallest: of the hard policies first, then of the soft ones.
 
-    The fleet's use does not change. An exempt host violates no policy of the host scope; its members do not move.
+    The fleet's use does not change. Members on an exempt host, which do not move, count for no policy that spreads
+    a group over hosts, and no such policy sends members there.
     Equal inputs give equal plans, unless the timeout ends the search.
     """
     before = tuple(violations(policies, hosts_after(members), fleet, exempt))
-    problem = build_problem(policies, members, fleet.copy())
+    problem = build_problem(policies, members, fleet.copy(), exempt)
     if not before or not problem.move_groups:
         return Plan((), 0, optimal=True, before=before, after=before)
     found = _search(problem, seed, timeout_s)
@@ -62,10 +63,14 @@ def plan(
 
 
 def is_still_valid(
-    policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet, moves: Sequence[Move]
+    policies: Sequence[GroupPolicy],
+    members: Sequence[Member],
+    fleet: Fleet,
+    moves: Sequence[Move],
+    exempt: Collection[HostId] = frozenset(),
 ) -> bool:
     """Return whether the first of the planned moves is allowed now, and all of them together still reduce a penalty."""
-    return may_continue(build_problem(policies, members, fleet.copy()), moves)
+    return may_continue(build_problem(policies, members, fleet.copy(), exempt), moves)
 
 
 def hosts_after(members: Iterable[Member], moves: Iterable[Move] = ()) -> Mapping[str, HostId]:

@@ -1,6 +1,6 @@
 """The problem that a rebalance solves: members that are alike, the hosts that admit them, and the penalties now."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -105,7 +105,9 @@ class Problem:
         return hard, *(penalty for policy, penalty in pairs if policy.kind.is_soft)
 
 
-def build_problem(policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet) -> Problem:
+def build_problem(
+    policies: Sequence[GroupPolicy], members: Sequence[Member], fleet: Fleet, exempt: Collection[HostId] = frozenset()
+) -> Problem:
     """Classify the members, and the hosts that admit them."""
     known = tuple(sorted((member for member in members if member.host in fleet.row_of), key=lambda member: member.id))
     rows = fleet.rows(member.host for member in known)
@@ -119,7 +121,7 @@ def build_problem(policies: Sequence[GroupPolicy], members: Sequence[Member], fl
             ids.setdefault((row, number), []).append(member.id)
             alone = {int(member.host): total_of(member.amounts, member.granular)}
             held[member.id] = alone if member.held is None else member.held
-    with_domains = tuple(scoped(policy, fleet) for policy in policies)
+    with_domains = tuple(scoped(policy, fleet, exempt) for policy in policies)
     destinations = _destinations(with_domains, rows, len(fleet))
     member_classes = _member_classes(numbers, GroupView(tuple(policies)), destinations, fleet)
     move_groups = tuple(MoveGroup(row, number, tuple(alike)) for (row, number), alike in ids.items())
@@ -140,9 +142,10 @@ def _member_classes(
 
 
 def _destinations(policies: Sequence[ScopedPolicy], rows: NDArray[np.intp], size: int) -> Mask:
-    """Return the hosts to which the hard policies let a rebalance move members."""
+    """Return the hosts to which the policies let a rebalance move members."""
     mask: Mask = np.ones(size, dtype=np.bool_)
     for policy in policies:
+        mask[policy.exempt] = False
         for kind, _ in hard_policies(GroupView((policy.policy,))):
             admitted = kind.destinations(policy, policy.counts(rows))
             mask = mask if admitted is None else mask & admitted
