@@ -60,12 +60,14 @@ class World:
         where = {h.id: reference.domains_of(h, policy.scope, self.aggregates) for h in self.hosts}
         unambiguous = [where[host][0] for host in places.values() if len(where[host]) == 1]
         count = Counter(unambiguous)
-        if policy.target is not None:
-            inside = count[policy.target]
-            return inside if policy.kind not in reference.TOGETHER else len(places) - inside
         in_no_domain = len(places) - len(unambiguous)
         if policy.kind in reference.TOGETHER:
-            return len(places) - max(count.values(), default=0)
+            most = max(count.values(), default=0)
+            return len(places) - (most if policy.target is None else count[policy.target])
+        if policy.target is not None:
+            in_two = sum(len(where[host]) > 1 for host in places.values()) if policy.target in names else 0
+            return count[policy.target] + in_two
+        count = Counter(domain for host in places.values() for domain in where[host])
         if policy.kind is PolicyKind.ANTI_AFFINITY:
             return in_no_domain + sum(max(0, number - policy.limit) for number in count.values())
         usable = {where[h.id][0] for h in self.hosts if h.enabled and h.up and len(where[h.id]) == 1}
@@ -176,9 +178,9 @@ def worlds(draw: st.DrawFn) -> World:
     )
     aggregates = []
     for scope in SCOPES[:2]:
-        domain_of = [draw(st.sampled_from([0, 1, 0, 1, 2])) for _ in hosts]
+        domains_of = [draw(st.sampled_from([(0,), (1,), (0,), (1,), (), (0, 1)])) for _ in hosts]
         for domain in range(2):
-            inside = frozenset(host.id for host, d in zip(hosts, domain_of, strict=True) if d == domain)
+            inside = frozenset(host.id for host, d in zip(hosts, domains_of, strict=True) if domain in d)
             key = 10 * (SCOPES.index(scope) + 1) + domain
             aggregates.append(PlainAggregate(key, f"uuid-{key}", inside, scope.id))
     policies = []

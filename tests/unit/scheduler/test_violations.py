@@ -148,15 +148,34 @@ def test_exempt_host_is_not_the_emptiest_of_a_spread() -> None:
     assert violations_of([soft_anti_affinity()], [1, 2, 2, 2], two, exempt=[1]) == []
 
 
-def test_member_in_two_domains_is_in_neither() -> None:
-    ambiguous = fleet(host(1), host(2), domain(71, 1, 2), domain(72, 1))
-    for policy, domain_shown in (
-        (anti_affinity(RACK), None),
-        (affinity(RACK), None),
-        (anti_affinity(RACK, "72"), "72"),
-    ):
-        assert [(v.domain, v.members) for v in violations_of([policy], [1, 2], ambiguous)] == [(domain_shown, ("a",))]
-    assert [v.members for v in violations_of([affinity(RACK, "71")], [1, 2], ambiguous)] == [("a",)]
+@pytest.mark.parametrize(
+    ("policy", "places", "broken"),
+    [
+        pytest.param(anti_affinity(RACK), (3,), [(None, "a")], id="it alone"),
+        pytest.param(anti_affinity(RACK), (1, 3, 5), [(None, "b"), ("71", "ab")], id="one more in the first rack"),
+        pytest.param(anti_affinity(RACK), (1, 3, 4), [(None, "b"), ("71", "ab"), ("72", "bc")], id="in each rack"),
+        pytest.param(anti_affinity(RACK, limit=2), (1, 2, 3), [(None, "c"), ("71", "abc")], id="above a limit of two"),
+        pytest.param(anti_affinity(RACK, limit=2), (1, 3, 4), [(None, "b")], id="within a limit of two"),
+        pytest.param(anti_affinity(RACK, "72"), (3, 4), [("72", "ab")], id="in the rack to avoid"),
+        pytest.param(anti_affinity(RACK, "73"), (3, 4), [(None, "a")], id="in two other racks"),
+        pytest.param(anti_affinity(RACK, "99"), (3, 4), [], id="the avoided rack does not exist"),
+        pytest.param(affinity(RACK), (1, 3), [(None, "b")], id="affinity"),
+        pytest.param(affinity(RACK), (1, 3, 4, 4), [(None, "b"), ("72", "a")], id="affinity, and one elsewhere"),
+        pytest.param(affinity(RACK, "71"), (1, 3, 4), [("71", "c"), (None, "b")], id="outside the required rack"),
+        pytest.param(soft_anti_affinity(RACK), (1, 3, 5), [(None, "b")], id="soft anti-affinity: even"),
+        pytest.param(
+            soft_anti_affinity(RACK), (1, 3, 4), [(None, "b"), ("71", "abc")], id="soft anti-affinity: uneven"
+        ),
+        pytest.param(soft_affinity(RACK), (3, 3), [(None, "ab")], id="soft affinity"),
+    ],
+)
+def test_member_in_two_domains_counts_in_both_and_is_reported_apart(
+    policy: GroupPolicy, places: Sequence[int], broken: list[tuple[str | None, str]]
+) -> None:
+    found = violations_of([policy], places, fleet(*hosts(5), domain(71, 1, 2, 3), domain(72, 3, 4), domain(73, 5)))
+    assert [(violation.domain, "".join(violation.members)) for violation in found] == broken
+    apart = [violation.sentence for violation in found if violation.domain is None]
+    assert apart in ([], ["1 member is in two rack domains"], ["2 members are in two rack domains"])
 
 
 def test_violations_follow_the_order_of_the_policies() -> None:

@@ -11,7 +11,7 @@ from covey.model.ids import HostId
 from covey.scheduler.fleet import NO_DOMAIN, Domains, Fleet, Mask, Rows
 from covey.scheduler.reasons import Reason, Sentences
 
-Counts = NDArray[np.int64]  # members in each domain; the last entry counts those in no domain
+Counts = NDArray[np.int64]  # members in each domain; the last entry counts those in no domain, or in two
 
 _NO_ROWS: Rows = np.empty(0, dtype=np.intp)
 _PREPOSITIONS = {"host": "on", "switch": "behind"}  # every other scope: in
@@ -25,6 +25,7 @@ class ScopedPolicy:
     domains: Domains
     usable: Mask  # domains that have an available host
     exempt: Rows  # hosts on which the policy does not count members: it spreads over single machines
+    several: Mapping[int, tuple[int, ...]]  # of each host in two domains: those in which the policy limits its members
 
     @property
     def target(self) -> int | None:
@@ -32,11 +33,20 @@ class ScopedPolicy:
         return None if self.policy.target is None else self.domains.number(self.policy.target)
 
     def counts(self, rows: NDArray[np.intp]) -> Counts:
-        """Count members by domain; `rows` holds the host of each member."""
+        """Count members by domain; `rows` holds the host of each member.
+
+        One on a host in two domains counts as in no domain. Policies that spread a group also count it in both.
+        """
         counts = np.zeros(len(self.domains.names) + 1, dtype=np.int64)
         np.add.at(counts, self.domains.of_host[rows], 1)
+        if self.several:
+            np.add.at(counts, [domain for row in rows.tolist() for domain in self.several.get(row, ())], 1)
         counts[self.domains.of_host[self.exempt]] = 0
         return counts
+
+    def counted_in(self, row: int) -> tuple[int, ...]:
+        """Return the entries of `counts` that a member on a host adds to."""
+        return (int(self.domains.of_host[row]), *self.several.get(row, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ class MemberPlaces:
 
     @property
     def counts(self) -> Counts:
-        """Members in each domain; those in no domain are left out."""
+        """Members in each domain, as the policy counts them; those in no domain are left out."""
         return self.scoped.counts(self.rows)[:NO_DOMAIN]
 
     @property
@@ -73,8 +83,11 @@ class MemberPlaces:
         return self.scoped.domains.ambiguous[self.rows]
 
     def inside(self, domain: int) -> NDArray[np.bool_]:
-        """Return the members in a domain, as a mask."""
-        mask: NDArray[np.bool_] = self.scoped.domains.of_host[self.rows] == domain
+        """Return the members in a domain, as a mask. Those on a host in two domains are in both."""
+        domains = self.scoped.domains
+        mask: NDArray[np.bool_] = domains.of_host[self.rows] == domain
+        for row in (row for row, several in domains.several.items() if domain in several):
+            mask |= self.rows == row
         return mask
 
     def violation(self, domain: int | str | None, members: NDArray[np.bool_], sentence: str) -> Violation:
@@ -83,10 +96,16 @@ class MemberPlaces:
         return Violation(self.policy, name, tuple(self.members[members].tolist()), self.policy.kind.is_soft, sentence)
 
     def without_domain(self) -> Iterator[Violation]:
-        """Yield the violation by members that are in no domain of the scope, if any."""
-        outside = self.inside(NO_DOMAIN)
+        """Yield the violations by members that are in no domain of the scope, or in two, if any."""
+        outside = self.inside(NO_DOMAIN) & ~self.ambiguous
         if outside.any():
             yield self.violation(None, outside, f"{count_members(outside)} in no {self.policy.scope.name}")
+        yield from self.in_two_domains(self.ambiguous)
+
+    def in_two_domains(self, members: NDArray[np.bool_]) -> Iterator[Violation]:
+        """Yield the violation by these members, which are in two domains of the scope, if any."""
+        if members.any():
+            yield self.violation(None, members, f"{count_members(members)} in two {self.policy.scope.name} domains")
 
 
 def scoped(policy: GroupPolicy, fleet: Fleet, exempt: Iterable[HostId] = ()) -> ScopedPolicy:
@@ -100,7 +119,17 @@ def scoped(policy: GroupPolicy, fleet: Fleet, exempt: Iterable[HostId] = ()) -> 
     usable = np.zeros(len(domains.names) + 1, dtype=np.bool_)
     usable[domains.of_host[fleet.available]] = True
     usable[domains.of_host[uncounted]] = False
-    return ScopedPolicy(policy, domains, usable[:NO_DOMAIN], uncounted)
+    return ScopedPolicy(policy, domains, usable[:NO_DOMAIN], uncounted, _limiting_domains(policy, domains))
+
+
+def _limiting_domains(policy: GroupPolicy, domains: Domains) -> Mapping[int, tuple[int, ...]]:
+    """Return the domains in which the policy limits members on hosts in two domains: both, or the one to avoid."""
+    if not domains.several or policy.kind.direction is Direction.GATHER:
+        return {}
+    if policy.target is None:
+        return domains.several
+    avoided = domains.number(policy.target)
+    return dict.fromkeys(domains.several, (avoided,)) if avoided >= 0 else {}
 
 
 def member_places(

@@ -52,7 +52,9 @@ class SoftAntiAffinity:
         counts, scope = places.counts, places.policy.scope.name
         most, least = _most_and_least(places.scoped, counts)
         if most - least > 1:
-            crowded = np.isin(places.scoped.domains.of_host[places.rows], np.flatnonzero(counts > least + 1))
+            crowded = np.zeros(places.rows.size, dtype=np.bool_)
+            for domain in np.flatnonzero(counts > least + 1).tolist():
+                crowded |= places.inside(domain)
             sentence = f"the fullest {scope} holds {most} of the group; the emptiest usable one holds {least}"
             yield places.violation(int(counts.argmax()), crowded, sentence)
 
@@ -82,7 +84,7 @@ class SoftAntiAffinity:
         if idle.any():
             model.add(least == 0)
         # Implied by the rest; it gives the solver a first bound.
-        model.add(most * len(scoped.domains.names) >= total - flows.after(NO_DOMAIN))
+        model.add(most * len(scoped.domains.names) >= flows.members - flows.after(NO_DOMAIN))
         model.add(beyond >= most - least - 1)
         return beyond + flows.after(NO_DOMAIN)
 

@@ -28,23 +28,28 @@ def outside(policy: GroupPolicy, fleet: Fleet) -> Mask:
 
 
 def members_inside(places: MemberPlaces) -> Iterator[Violation]:
-    """Yield the violation by members in the domain to avoid."""
-    wrong = places.inside(places.scoped.target or 0) | places.ambiguous
+    """Yield the violations by members in the domain to avoid, and by those in two others; none if none exists."""
+    target = places.scoped.target
+    if target is None or target < 0:
+        return
+    wrong = places.inside(target)
     if wrong.any():
         sentence = f"{count_members(wrong)} in the {places.policy.scope.name} that the group avoids"
         yield places.violation(places.policy.target, wrong, sentence)
+    yield from places.in_two_domains(places.ambiguous & ~wrong)
 
 
 def members_outside(places: MemberPlaces) -> Iterator[Violation]:
-    """Yield the violation by members outside the required domain."""
-    wrong = ~places.inside(places.scoped.target or 0)
+    """Yield the violations by members outside the required domain, and by those that are in two."""
+    wrong = ~places.inside(places.scoped.target or 0) & ~places.ambiguous
     if wrong.any():
         sentence = f"{count_members(wrong)} outside the {places.policy.scope.name} that the group requires"
         yield places.violation(places.policy.target, wrong, sentence)
+    yield from places.in_two_domains(places.ambiguous)
 
 
 def count_inside(scoped: ScopedPolicy, counts: Counts) -> int:
-    """Count the members in the named domain."""
+    """Count the members in the named domain; where it is to be avoided, also those in two domains."""
     return int(counts[:NO_DOMAIN][scoped.target]) if scoped.target is not None and scoped.target >= 0 else 0
 
 

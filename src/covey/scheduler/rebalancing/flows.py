@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from ortools.sat.python.cp_model import CpModel, IntVar, LinearExpr
 
 from covey.model.groups import HOST
@@ -19,6 +20,7 @@ class DomainFlows:
     """The members that leave and arrive, by the domains of one policy's scope."""
 
     counts: Counts  # before
+    members: int  # those that are counted, each once
     leaving: dict[int, list[IntVar]] = field(default_factory=lambda: defaultdict(list))
     arriving: dict[int, list[IntVar]] = field(default_factory=lambda: defaultdict(list))
     host_classes: list[tuple[HostClass, list[IntVar]]] = field(default_factory=list)  # empty hosts, each a domain
@@ -58,16 +60,18 @@ class Flows:
 
     def by_domain(self, scoped: ScopedPolicy) -> DomainFlows:
         """Return the flows by the domains of a policy."""
-        domain_of = scoped.domains.of_host
-        flows = DomainFlows(scoped.counts(self.problem.rows))
+        rows = self.problem.rows
+        flows = DomainFlows(scoped.counts(rows), int((~np.isin(rows, scoped.exempt)).sum()))
         for group, variable in zip(self.problem.move_groups, self.leave, strict=True):
-            flows.leaving[int(domain_of[group.row])].append(variable)
+            for domain in scoped.counted_in(group.row):
+                flows.leaving[domain].append(variable)
         for number, variables in self._arrivals().items():
             host_class = self.host_classes[number]
             if scoped.policy.scope == HOST and host_class.rows.size > 1:
                 flows.host_classes.append((host_class, list(variables.values())))
             else:
-                flows.arriving[int(domain_of[host_class.row])] += variables.values()
+                for domain in scoped.counted_in(host_class.row):
+                    flows.arriving[domain] += variables.values()
         return flows
 
     def _limit_to_room(self, model: CpModel) -> None:

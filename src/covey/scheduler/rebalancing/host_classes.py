@@ -42,6 +42,7 @@ def classify_hosts(problem: Problem, single: Iterable[int], caps: Caps) -> list[
     alone[list(single)] = True
     alone[_gathering_hosts(problem, most)] = True
     for scoped in problem.scoped:
+        alone[list(scoped.several)] = True
         if scoped.policy.scope == HOST and scoped.target is not None and scoped.target >= 0:
             alone[scoped.target] = True
     singles = [np.array([row], dtype=np.intp) for row in np.flatnonzero(alone)]

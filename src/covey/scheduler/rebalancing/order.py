@@ -164,8 +164,8 @@ class _Sequence:
 
     def _count(self, source: int, destination: int) -> None:
         for scoped, counts in zip(self._problem.scoped, self._counts, strict=True):
-            counts[scoped.domains.of_host[source]] -= 1
-            counts[scoped.domains.of_host[destination]] += 1
+            counts[[*scoped.counted_in(source)]] -= 1
+            counts[[*scoped.counted_in(destination)]] += 1
 
     def _move(self, member: _Leaving, row: int) -> Move:
         return Move(member.member, self._id(member.row), self._id(row))
