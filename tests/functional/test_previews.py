@@ -150,6 +150,27 @@ def test_headroom_above_the_maximum_is_a_lower_bound(build_cloud: BuildCloud) ->
     assert preview(cloud.admin, cloud.group("affinity"), count=10_000)["fits"] == 10_000
 
 
+@pytest.mark.parametrize("telling", ["counts", "reasons"])
+def test_maximum_of_members_limits_previews_of_tenants_and_operators(build_cloud: BuildCloud, telling: str) -> None:
+    cloud = build_cloud(5, ("quota", "max_members_per_group", 4), ("api", "explain_to_tenants", telling))
+    cloud.set_quota(instances=-1, cores=-1, ram=-1, server_group_members=-1)
+    group = cloud.group("soft-anti-affinity")
+    cloud.boot(cloud.service.as_("carol:web", "2.1000"), group=group)
+    reason = "A group may have 4 members, which leaves 3 more."
+    for client in (cloud.alice, cloud.admin):
+        seen = preview(client, group, count=5)
+        assert (seen["fits"], len(seen["placements"]), seen["reason"]) == (3, 3, reason)
+        seen = headroom(client, group)
+        assert (seen["count"], seen["at_least"], seen["reason"]) == (3, True, reason)
+        assert preview(client, group, count=3)["reason"] is None
+    cloud.set_quota(server_group_members=2)
+    assert preview(cloud.alice, group, count=5)["reason"] == "The quota leaves 2 more servers of this flavor."
+    assert preview(cloud.admin, group, count=5)["fits"] == 3
+    cloud.set_quota(server_group_members=-1)
+    cloud.boot(group=group, min_count=3)
+    assert headroom(cloud.admin, group)["reason"] == "A group may have 4 members, which leaves 0 more."
+
+
 @pytest.mark.parametrize("telling", ["counts", "reasons", "none"])
 def test_tenants_see_no_more_room_than_their_quota_leaves(build_cloud: BuildCloud, telling: str) -> None:
     cloud = build_cloud(5, ("api", "explain_to_tenants", telling))

@@ -212,8 +212,13 @@ def test_group_has_a_maximum_of_members_beside_that_of_each_user(build_cloud: Bu
     refused = cloud.request_server(carol, group=group)
     assert (refused.status, refused.message) == (
         403,
-        "Quota exceeded, too many servers in group: it has 3 members; the limit is 3.",
+        "Quota exceeded, too many servers in group: it has 3 members, 1 more would join, and the limit is 3.",
     )
+    empty = cloud.group("soft-anti-affinity")
+    cloud.set_quota(server_group_members=-1)
+    large = cloud.request_server(carol, group=empty, min_count=1, max_count=5)
+    assert large.message.endswith("it has 0 members, 5 more would join, and the limit is 3.")
+    cloud.set_quota(server_group_members=2)
     outside = cloud.boot(carol)
     added = cloud.alice.post(f"/os-server-groups/{group}/action", {"add_instance": {"instance_id": outside}})
     assert (added.status, added.message) == (403, refused.message)

@@ -95,6 +95,7 @@ def build_services(parts: Parts, accounts: Accounts) -> Services:
             parts.tenant_message,
             TENANT_MESSAGES["counts"],
             exact=conf.api.explain_to_tenants == "counts",
+            max_members=conf.quota.max_members_per_group,
         ),
         quotas=parts.quotas,
         group_evacuations=parts.group_evacuations,

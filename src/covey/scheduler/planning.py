@@ -96,7 +96,10 @@ def reject_large_group(state: GroupState, joining: int, maximum: int) -> None:
     """Raise OverQuota if a group would have more members than any group may have."""
     members = sum(state.users.values())
     if maximum != UNLIMITED and members + joining > maximum:
-        raise OverQuota(f"Quota exceeded, too many servers in group: it has {members} members; the limit is {maximum}.")
+        raise OverQuota(
+            f"Quota exceeded, too many servers in group: it has {members} members, {joining} more would join, and the "
+            f"limit is {maximum}."
+        )
 
 
 class _Planner:

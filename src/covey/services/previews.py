@@ -7,7 +7,7 @@ from covey.model.access import Actor
 from covey.model.groups import Group, GroupState
 from covey.model.ids import HostId
 from covey.model.nova import NovaKind
-from covey.model.quotas import QuotaUse
+from covey.model.quotas import UNLIMITED, QuotaUse
 from covey.model.resources import quota_sizes
 from covey.model.servers import PlacementRequest
 from covey.ports import Access
@@ -28,6 +28,7 @@ from covey.storage.store import Store, Transaction
 MAX_COUNT = 10_000  # servers in one preview; also used to find how many fit
 _EXPLAIN = "covey:placement:explain"
 _QUOTA = "The quota leaves {} more servers of this flavor."
+_LARGE = "A group may have {} members, which leaves {} more."
 _MEMBERS = "server_group_members"
 _SEED = 0  # equal requests get equal answers as long as the fleet does not change
 
@@ -50,7 +51,7 @@ class Preview:
     requested: int
     placements: Sequence[MemberDomains]
     reason: str | None
-    at_least: bool  # more may fit: all did, the quota allows no more, or the search or the answer is not exact
+    at_least: bool  # more may fit: all did, no more are allowed, or the search or the answer is not exact
 
     @property
     def fits(self) -> int:
@@ -70,6 +71,7 @@ class Previews:
     tenant_message: Callable[[Explanation], str]
     operator_message: Callable[[Explanation], str]
     exact: bool  # whether tenants see numbers of hosts
+    max_members: int = UNLIMITED  # of a group, of all users together
 
     def preview(
         self, actor: Actor, group: str, request: PreviewRequest, quota_in_nova: Callable[[], QuotaUse]
@@ -77,6 +79,7 @@ class Previews:
         """Raises NotFound for an unknown group, Invalid for an unknown flavor, image or zone.
 
         A tenant's preview has no more servers than the tenant's quota leaves; that of a group of Nova is Nova's quota.
+        The maximum of members, which does not apply to groups of Nova, limits operators as well.
         The members of such a group go to the compute nodes that are mirrored. Raises what `quota_in_nova` raises.
         """
         flavor = self.servers.flavor_for(actor, request.flavor)
@@ -102,11 +105,13 @@ class Previews:
                 fleet = NovaPlan.read(tx, fleet).only_nova()
             reject_unknown_zone(requirements, fleet)
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
-        left = MAX_COUNT if left is None else min(left, MAX_COUNT)
+        allowed = _Allowed.of_quota(left)
+        if self.max_members != UNLIMITED and not of_nova:
+            allowed = min(allowed, _Allowed.of_group(state, self.max_members), key=lambda each: each.count)
         if operator or self.exact:
-            chosen, at_least, reason = self._decide(spec, fleet, request.count, left, operator=operator)
+            chosen, at_least, reason = self._decide(spec, fleet, request.count, allowed, operator=operator)
         else:
-            chosen, at_least, reason = self._decide_coarsely(spec, fleet, request.count, left)
+            chosen, at_least, reason = self._decide_coarsely(spec, fleet, request.count, allowed)
         placements = list(domains_of_hosts(chosen, scopes_of(found), fleet, obfuscation))
         return Preview(found, request.count, placements, reason, at_least)
 
@@ -117,27 +122,28 @@ class Previews:
         return replace(use, used={**use.used, _MEMBERS: state.users.get(actor.user_id, 0)})
 
     def _decide(
-        self, spec: RequestSpec, fleet: Fleet, requested: int, left: int, *, operator: bool
+        self, spec: RequestSpec, fleet: Fleet, requested: int, allowed: "_Allowed", *, operator: bool
     ) -> tuple[Sequence[HostId], bool, str | None]:
         """Return the hosts to show, whether more may fit, and why no more are shown."""
-        spec = replace(spec, count=min(requested, left))
+        spec = replace(spec, count=min(requested, allowed.count))
         if not spec.count:
-            return (), True, _QUOTA.format(0)
+            return (), True, allowed.reason
         decision = decide(spec, fleet, _SEED)
         fits = len(decision.chosen)
         if fits == spec.count:
-            return decision.chosen, True, None if fits == requested else _QUOTA.format(fits)
+            return decision.chosen, True, None if fits == requested else allowed.reason
         message = self.operator_message if operator else self.tenant_message
         return decision.chosen, not decision.proved, message(_explained(spec, fleet, decision, requested))
 
     def _decide_coarsely(
-        self, spec: RequestSpec, fleet: Fleet, requested: int, left: int
+        self, spec: RequestSpec, fleet: Fleet, requested: int, allowed: "_Allowed"
     ) -> tuple[Sequence[HostId], bool, str | None]:
         """Return the same for a tenant who sees no numbers of hosts: no count exceeds the headroom.
 
-        So the scheduler decides about all servers that the quota leaves, and the result is rounded.
+        So the scheduler decides about all servers that are allowed, and the result is rounded.
         """
-        shown, reason = min(requested, left), None if requested <= left else _QUOTA.format(left)
+        left = allowed.count
+        shown, reason = min(requested, left), None if requested <= left else allowed.reason
         if not shown:
             return (), True, reason
         spec = replace(spec, count=left)
@@ -147,6 +153,24 @@ class Previews:
             shown, reason = fits, self.tenant_message(_explained(spec, fleet, decision, requested))
         chosen = decide(replace(spec, count=shown), fleet, _SEED).chosen if shown else ()
         return chosen, True, reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """How many more servers the group may have, and what allows no more."""
+
+    count: int
+    reason: str
+
+    @classmethod
+    def of_quota(cls, left: int | None) -> "_Allowed":
+        count = MAX_COUNT if left is None else min(left, MAX_COUNT)
+        return cls(count, _QUOTA.format(count))
+
+    @classmethod
+    def of_group(cls, state: GroupState, maximum: int) -> "_Allowed":
+        count = max(0, maximum - sum(state.users.values()))
+        return cls(count, _LARGE.format(maximum, count))
 
 
 def _explained(spec: RequestSpec, fleet: Fleet, decision: Decision, requested: int) -> Explanation:
