@@ -20,6 +20,7 @@ from tests.functional.scopes import Scoped, scope, scoped
 LISTENING = ("notifications", "driver", "log")
 STRANGE = "ffffffff-ffff-4fff-bfff-ffffffffffff"
 USE = "os_compute_api:os-policy-scopes:use"
+GROUPS = "os_compute_api:os-server-groups"
 
 
 @pytest.fixture
@@ -376,6 +377,27 @@ def test_identifiers_without_use_permission_return_403(build_cloud: BuildCloud, 
 
 
 # Visibility of identifiers
+
+
+@pytest.mark.sqlite_only
+def test_list_of_all_projects_shows_the_surrogates_of_each_groups_project(
+    build_cloud: BuildCloud, tmp_path: Path
+) -> None:
+    auditors = "role:auditor or role:admin"
+    rules = [f"{GROUPS}:index:all_projects", f"{GROUPS}:show", f"{GROUPS}:audit"]
+    (tmp_path / "policy.yaml").write_text("\n".join(f'"{rule}": "{auditors}"' for rule in rules))
+    racks = scoped(build_cloud(5))
+    own, others = racks.zone("zone-a", "db"), racks.zone("zone-a", "web")
+    for client, zone in ((racks.bob, own), (racks.alice, others)):
+        assert create(client, policies=[f"affinity:zone:{zone}"]).status == 200
+    auditor = racks.bob.sending(X_Roles="auditor,member,reader")
+    listed = auditor.get("/os-server-groups", all_projects="1").json["server_groups"]
+    shown_policies = {group["project_id"]: group["policies"] for group in listed}
+    assert shown_policies == {"db": [f"affinity:zone:{own}"], "web": [f"affinity:zone:{others}"]}
+    for group in listed:
+        assert shown(auditor.get(f"/os-server-groups/{group['id']}"))["policies"] == group["policies"]
+    words = [each["words"] for each in auditor.below("/dashboard").get("/data/groups").json["groups"]]
+    assert words == [f"only in zone {own}", f"only in zone {others}"]
 
 
 def test_tenants_use_their_own_identifiers_of_a_zone(racks: Scoped) -> None:

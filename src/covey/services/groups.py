@@ -55,9 +55,7 @@ class Groups:
         with self.store.read() as tx:
             page = tx.groups.find(None if all_projects else actor.own_project, offset, limit)
             found = tx.groups.with_instances(page)
-            obfuscation = obfuscation_for(
-                tx, self.access, actor, actor.project_id
-            )  # an actor who may list other projects' groups sees real identifiers
+            obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
             return [obfuscation.obfuscate_group(group) for group in found]
 
     def get(self, actor: Actor, group: str) -> Group:

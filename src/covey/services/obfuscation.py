@@ -60,10 +60,11 @@ class Obfuscation:
         return replace(policy, target=self.stable_identifier(self.scopes[policy.scope.id], policy.target))
 
     def obfuscate_group(self, group: Group) -> Group:
-        """Return the group with obfuscated policies."""
+        """Return the group with obfuscated policies: with surrogates of its own project."""
         if all(policy.target is None for policy in group.policies):
             return group
-        return replace(group, policies=tuple(self.obfuscate_policy(policy) for policy in group.policies))
+        of_project = replace(self, project_id=group.project_id)
+        return replace(group, policies=tuple(of_project.obfuscate_policy(policy) for policy in group.policies))
 
 
 def obfuscation_for(tx: Transaction, access: Access, actor: Actor, project: ProjectId | None) -> Obfuscation:
