@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from covey.model.errors import Unavailable
+from covey.model.ids import ImageId
+from covey.model.images import Visibility
 from covey.services.destinations import Destinations
 from covey.services.group_evacuations import GroupEvacuations
 from covey.storage.claims import Claims
-from tests.build import a_host
+from tests.build import a_host, an_image
 from tests.functional.fleets import IMAGE, BuildCloud, Cloud
 from tests.functional.scopes import add_scope
+from tests.functional.test_forbidden_aggregates import ON, WINDOWS, WINDOWS_IMAGE, aggregate
 
 
 def lost_group(cloud: Cloud, *policies: str, host: str = "node-1", members: int = 3) -> tuple[str, list[str]]:
@@ -44,6 +47,68 @@ def test_members_under_affinity_leave_a_lost_host_together(build_cloud: BuildClo
     ]
     cloud.settle()
     assert cloud.hosts(servers) == ["large"] * 3, "the only host with room for all"
+
+
+@pytest.fixture
+def mixed(build_cloud: BuildCloud) -> tuple[Cloud, str, list[str]]:
+    """A group with a small and a big member on a lost host. Host a is preferred, and has no room for both."""
+    cloud = build_cloud([a_host("node-1"), a_host("a", vcpus=2, memory_mb=262144, disk_gb=1000), a_host("b", vcpus=3)])
+    group = cloud.group("affinity")
+    servers = [cloud.boot_on("node-1", group, flavorRef=flavor) for flavor in ("small", "big")]
+    cloud.set_down("node-1")
+    return cloud, group, servers
+
+
+def test_members_of_different_sizes_leave_a_lost_host_together(mixed: tuple[Cloud, str, list[str]]) -> None:
+    cloud, group, servers = mixed
+    answer = cloud.admin.post(f"/os-server-groups/{group}/action", {"evacuate": {}})
+    assert [outcome["accepted"] for outcome in answer.json["evacuations"]] == [True, True]
+    cloud.settle()
+    assert cloud.hosts(servers) == ["b", "b"]
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["the small one first", "the big one first"])
+def test_members_of_different_sizes_leave_a_lost_host_one_by_one(
+    mixed: tuple[Cloud, str, list[str]], first: int
+) -> None:
+    cloud, _, servers = mixed
+    for server in (servers[first], servers[1 - first]):
+        cloud.run_action(cloud.admin, server, "evacuate", {})
+    assert cloud.hosts(servers) == ["b", "b"]
+
+
+def test_as_many_members_of_different_sizes_leave_as_fit_in_one_domain(build_cloud: BuildCloud) -> None:
+    large = a_host("a", vcpus=2, memory_mb=262144, disk_gb=1000)
+    cloud = build_cloud([a_host("node-1"), large, a_host("b", vcpus=3)])
+    group = cloud.group("affinity")
+    servers = [cloud.boot_on("node-1", group, flavorRef=flavor) for flavor in ("small", "small", "big", "small")]
+    cloud.set_down("node-1")
+    outcomes = cloud.admin.post(f"/os-server-groups/{group}/action", {"evacuate": {}}).json["evacuations"]
+    cloud.settle()
+    assert [outcome["accepted"] for outcome in outcomes] == [True, False, True, False]
+    assert cloud.hosts(servers) == ["b", "node-1", "b", "node-1"]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_members_of_different_images_go_to_a_rack_that_takes_both(build_cloud: BuildCloud, *, at_once: bool) -> None:
+    hosts = [a_host("a1"), a_host("a2", 8, 16384, 100, WINDOWS), a_host("b1", 8, 262144, 4000), a_host("c1")]
+    cloud = build_cloud([*hosts, a_host("c2", 8, 16384, 100, WINDOWS)], ON)
+    properties = {f"trait:{WINDOWS}": "required"}
+    with cloud.store.write() as tx:
+        tx.images.add([an_image(id=ImageId(WINDOWS_IMAGE), visibility=Visibility.PUBLIC, properties=properties)])
+    aggregate(cloud, "licensed", ["a2", "c2"], **{WINDOWS: "required"})
+    add_scope(cloud, "rack", {"rack-a": ["a1", "a2"], "rack-b": ["b1"], "rack-c": ["c1", "c2"]})
+    group = cloud.group("affinity:rack")
+    servers = [cloud.boot_on("a1", group), cloud.boot_on("a2", group, imageRef=WINDOWS_IMAGE)]
+    for host in ("a1", "a2"):
+        cloud.set_down(host)
+    if at_once:
+        assert cloud.admin.post(f"/os-server-groups/{group}/action", {"evacuate": {}}).status == 202
+        cloud.settle()
+    else:
+        for server in servers:
+            cloud.run_action(cloud.admin, server, "evacuate", {})
+    assert cloud.hosts(servers) == ["c1", "c2"]
 
 
 def test_members_that_do_not_fit_are_reported(build_cloud: BuildCloud) -> None:

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.claims import Allocations
-from covey.model.groups import Direction, GroupState, GroupView
+from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId
 from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain
 from covey.scheduler.fleet import Fleet
+from covey.scheduler.followers import Follower, decide_with_followers, gathering_policies
 from covey.scheduler.rebalancing.problem import Member
 from covey.scheduler.request_spec import RequestSpec
 
@@ -72,13 +73,6 @@ def without(view: GroupView, host: HostId | None, destination: HostId | None) ->
     return replace(view, places=places, migrating=tuple(migrating), source_host=host)
 
 
-def with_followers(spec: RequestSpec, leaving: frozenset[HostId]) -> RequestSpec:
-    """Return the request of a server together with the members of its group that also leave these hosts."""
-    vacated = frozenset[int](leaving) & spec.group.places.keys()
-    followers = sum(spec.group.places[host] for host in vacated)
-    return replace(spec, group=replace(spec.group, vacated_hosts=vacated), count=1 + followers, minimum=1)
-
-
 def plan_drain(
     candidates: Sequence[DrainCandidate],
     groups: Mapping[GroupId, GroupState],
@@ -136,16 +130,14 @@ class _DrainPlan:
 
     def _stays_together(self, group: GroupId | None) -> bool:
         """Return whether a hard policy gathers the group in a domain that its members choose."""
-        policies = self.groups[group].policies if group in self.groups else ()
-        hard = (policy for policy in policies if not policy.kind.is_soft and policy.target is None)
-        return any(policy.kind.direction is Direction.GATHER for policy in hard)
+        return group in self.groups and bool(gathering_policies(self.groups[group].policies))
 
     def _decide_together(
         self, unit: Sequence[DrainCandidate], leaving: frozenset[HostId]
     ) -> Iterator[PlannedMove | BlockedServer]:
         """Move all to another domain, or, if not all of them fit there, those that fit in the group's present one."""
         before = dict(self.groups)
-        outcomes = [self._decide(each, leaving) for each in unit]
+        outcomes = [self._decide(each, leaving, unit[number + 1 :]) for number, each in enumerate(unit)]
         refused = [outcome for outcome, _ in outcomes if isinstance(outcome, BlockedServer)]
         if not refused:
             yield from (outcome for outcome, _ in outcomes)
@@ -160,16 +152,18 @@ class _DrainPlan:
             yield outcome if isinstance(outcome, PlannedMove) else BlockedServer(outcome.server, reason)
 
     def _decide(
-        self, candidate: DrainCandidate, leaving: frozenset[HostId]
+        self, candidate: DrainCandidate, leaving: frozenset[HostId], followers: Sequence[DrainCandidate] = ()
     ) -> tuple[PlannedMove | BlockedServer, Allocations]:
-        """Decide one server, and take its room. Return what it takes as well."""
+        """Decide one server, which others follow, and take its room. Return what it takes as well."""
         server, group = candidate.server, candidate.group
         state = None if group is None else self.groups.get(group)
         view = GroupView() if state is None else without(state.view(), server.host, candidate.destination)
         spec = candidate.request(view)
         if leaving:
-            spec = with_followers(spec, leaving)
-        decision = decide(spec, self.fleet, self.seed)
+            others = [Follower(each.server.host, each.request(GroupView())) for each in followers]
+            spec, decision = decide_with_followers(spec, leaving, lambda: others, self.fleet, self.seed)
+        else:
+            decision = decide(spec, self.fleet, self.seed)
         if not decision.chosen:
             explained = explain(spec, self.fleet, proved=decision.proved).sentence()
             return BlockedServer(server, f"No host admits it: {explained}."), {}

@@ -1,6 +1,6 @@
 """Destinations of existing servers: select a host, claim it, release it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -13,8 +13,9 @@ from covey.model.groups import GroupState, GroupView
 from covey.model.ids import GroupId, HostId, ServerId
 from covey.model.servers import Server
 from covey.scheduler.decide import decide
-from covey.scheduler.drain_planning import with_followers, without
+from covey.scheduler.drain_planning import without
 from covey.scheduler.explain import Explanation, NoHost
+from covey.scheduler.followers import Follower, decide_with_followers
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import FleetSnapshot, LiveFleet, Look
 from covey.storage.store import Transaction
@@ -101,20 +102,23 @@ class Destinations:
         forced: bool = False,
         evacuating: bool = False,
         leaving: frozenset[HostId] = frozenset(),
+        followers: Callable[[], Sequence[Follower]] = list,
     ) -> Destination:
         """Select a host by the present policies; the server never counts against itself. Raises NoHost.
 
-        The server does not have to stay with members on hosts that are `leaving`, or down if it is evacuated. Hard
-        affinity gets a host with room for them as well, if there is one, so that they can follow.
+        The server does not have to stay with members on hosts that are `leaving`, or down if it is evacuated. Under
+        hard affinity it gets a host whose domain has room for these `followers` as well, if there is one.
         """
         view = GroupView() if group is None else without(group.view(), server.host_id, server.migration_host_id)
         spec = RequestSpec.for_flavor(flavor or server.flavor, requirements, view, forced=forced)
         with self._snapshot(tx) as snapshot:
             if evacuating:
                 leaving = frozenset(HostId(host) for host in view.places if not snapshot.fleet.is_up(HostId(host)))
+            seed = self.new_seed()
             if leaving and view.policies:
-                spec = with_followers(spec, leaving)
-            decision = decide(spec, snapshot.fleet, self.new_seed(), self.subset)
+                spec, decision = decide_with_followers(spec, leaving, followers, snapshot.fleet, seed, self.subset)
+            else:
+                decision = decide(spec, snapshot.fleet, seed, self.subset)
             if not decision.chosen:
                 raise NoHost(spec, snapshot.fleet.copy(), proved=decision.proved)
             host = decision.chosen[0]

@@ -8,6 +8,7 @@ from covey.model.actions import MoveKind
 from covey.model.errors import Conflict, CoveyError, Invalid, NotFound, TransactionConflict
 from covey.model.groups import Group
 from covey.model.ids import GroupId, ServerId
+from covey.model.servers import Server
 from covey.scheduler.explain import NoHost
 from covey.services.groups import Groups
 from covey.services.moves import MoveRequest, Moves
@@ -31,8 +32,8 @@ class GroupEvacuations:
     ) -> Sequence[tuple[ServerId, str | None]]:
         """Return the members that leave, each with the reason if it is refused. Unless `stopped`, those that ran run.
 
-        The first one gets a host with room for the others, where one exists, so members under hard affinity go
-        together. All that can leave begin to, or none does. Raises NotFound, Forbidden, Busy, and Conflict if no
+        The first one gets a host whose domain has room for the others, where one exists, so members under hard affinity
+        go together. All that can leave begin to, or none does. Raises NotFound, Forbidden, Busy, and Conflict if no
         member is on a host that is down.
         """
         with self.store.read() as tx:
@@ -55,7 +56,9 @@ class GroupEvacuations:
         with self.moves.transaction() as tx:
             tx.groups.lock([group])
             moves = replace(self.moves, destinations=self.moves.destinations.planning(tx))
-            return {server: _refusal(moves, tx, actor, server, request) for server in leaving}
+            sizes = {server.id: _size(server) for server in tx.servers.by_ids(leaving)}
+            large_first = sorted(leaving, key=lambda server: sizes.get(server, (0, 0, 0)), reverse=True)
+            return {server: _refusal(moves, tx, actor, server, request) for server in large_first}
 
     def _reason(self, actor: Actor, server: ServerId, request: MoveRequest, refusal: _Refusal) -> str | None:
         if isinstance(refusal, NoHost):
@@ -67,6 +70,10 @@ def _on_lost_hosts(tx: Transaction, group: Group) -> list[ServerId]:
     members = {server.id: server for server in tx.servers.by_ids(group.members)}
     ordered = [members[server] for server in group.members if server in members]
     return [server.id for server in ordered if server.host_id is not None and not server.host_up]
+
+
+def _size(server: Server) -> tuple[int, int, int]:
+    return server.flavor.memory_mb, server.flavor.vcpus, server.flavor.disk_gb
 
 
 def _refusal(moves: Moves, tx: Transaction, actor: Actor, server: ServerId, request: MoveRequest) -> _Refusal:

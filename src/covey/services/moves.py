@@ -25,7 +25,8 @@ from covey.model.servers import Server, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
 from covey.scheduler.explain import NoHost
-from covey.scheduler.request_spec import HostRequirements
+from covey.scheduler.followers import Follower
+from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.destinations import Destination, Destinations
 from covey.services.servers import Servers, reject_locked, reject_small_flavor, require_state
 from covey.storage.store import Store, Transaction
@@ -217,6 +218,7 @@ class Moves:
             forced=request.forced,
             evacuating=request.kind is MoveKind.EVACUATION,
             leaving=request.leaving,
+            followers=lambda: self._other_members(tx, found, request),
         )
         self._claim(tx, actor, found, source, destination, request)
 
@@ -316,6 +318,17 @@ class Moves:
             ignored_hosts=requirements.ignored_hosts | here | request.leaving | avoid,
             ignores_isolation=request.forced and not self.servers.isolate_forced_hosts,
         )
+
+    def _other_members(self, tx: Transaction, server: Server, request: MoveRequest) -> list[Follower]:
+        """Return the other members of the server's group that have a host and do not move."""
+        members = tx.groups.places([server.group_id])[server.group_id] if server.group_id is not None else {}
+        others = tx.servers.by_ids([ServerId(each) for each in members if each != server.id])
+        alike = replace(request, flavor=None, host=None, forced=False)
+        return [
+            Follower(each.host_id, RequestSpec.for_flavor(each.flavor, self._requirements(each, alike, None)))
+            for each in others
+            if each.host_id is not None and each.migration_host_id is None and each.task is not Task.DELETING
+        ]
 
     def _finished_move(self, tx: Transaction, server: Server) -> Migration:
         found = tx.migrations.find(server=server.id, statuses=("finished",))

@@ -50,6 +50,21 @@ def test_large_servers_are_placed_first() -> None:
     assert blocked == {"small": "No host admits it: of 2 hosts: 1 is disabled, 1 lacks VCPUs."}
 
 
+def test_group_of_different_sizes_goes_where_all_of_it_fits() -> None:
+    where = fleet(host(1), host(2, (6, 65536, 1000)), host(3, (8, 8192, 100)))
+    leavers = [leaver("large", 1, "g", memory_mb=2048), leaver("wide", 1, "g", vcpus=6)]
+    moves, stays = planned(leavers, where, {1}, state(affinity(), n1=2))
+    assert (moves, stays) == ({"large": 3, "wide": 3}, {})
+
+
+def test_smaller_server_leaves_room_in_its_rack_for_a_larger_one() -> None:
+    racks = [domain(1, 1), domain(2, 2, 3), domain(3, 4, 5)]
+    where = fleet(host(1), host(2, (2, 65536, 1000)), host(3, (1, 8192, 100)), *hosts(5, (1, 65536, 1000))[3:], *racks)
+    leavers = [leaver("first", 1, "g", memory_mb=2048), leaver("wide", 1, "g", vcpus=2)]
+    moves, stays = planned(leavers, where, {1}, state(affinity(RACK), n1=2))
+    assert (moves, stays) == ({"first": 3, "wide": 2}, {})
+
+
 def test_fleet_of_the_caller_stays_as_it_is() -> None:
     where = fleet(*hosts(2))
     before = where.free.copy(), where.enabled.copy()
