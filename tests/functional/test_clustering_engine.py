@@ -431,6 +431,53 @@ def test_drs_host_hides_no_violation_of_other_hosts(build_cloud: BuildCloud, pol
     assert len(known) == (policies != "soft-anti-affinity")
 
 
+def test_recovered_node_joins_the_group_of_a_policy_that_was_attached_since(build_cloud: BuildCloud) -> None:
+    driver = FailingDriver()
+    cloud = build_cloud(4, driver=driver)
+    tenant = a_tenant(cloud, cloud.alice)
+    assert tenant.create(1, max_size=2)["status"] == "SUCCEEDED"
+    driver.verbs, driver.hosts = {"spawn"}, {f"node-{n}" for n in range(1, 5)}
+    assert tenant.do("scale_out", count=1)["status"] == "FAILED"
+    driver.verbs, driver.hosts = set(), set()
+    tenant.attach(policy("affinity", servergroup={"policies": "anti-affinity"}))
+    assert len(cloud.members(tenant.group())) == 1
+    assert tenant.do("recover", operation="RECREATE")["status"] == "SUCCEEDED"
+    assert {node["status"] for node in tenant.nodes} == {"ACTIVE"}
+    assert sorted(cloud.members(tenant.group())) == sorted(node["physical_id"] for node in tenant.nodes)
+    assert len(set(tenant.hosts)) == 2
+
+
+def test_recovery_replaces_a_vsphere_host_that_is_down(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1"), a_host("vsphere_drs_2")])
+    tenant = a_tenant(cloud, cloud.admin)
+    tenant.create()
+    tenant.attach(policy("affinity", enable_drs_extension=True))
+    tenant.do("scale_out", count=2)
+    assert set(tenant.hosts) == {"vsphere_drs_1"}
+    cloud.set_down("vsphere_drs_1")
+    for node in tenant.nodes:
+        cloud.act(cloud.admin, node["physical_id"], "os-resetState", {"state": "error"})
+    recovered = tenant.do("recover", operation="RECREATE", check=True)
+    assert recovered["status"] == "SUCCEEDED", recovered["status_reason"]
+    assert tenant.hosts == ["vsphere_drs_2"] * 2
+    place = {"zone": "nova:vsphere_drs_2", "servergroup": tenant.group()}
+    assert [node["data"]["placement"] for node in tenant.nodes] == [place] * 2
+
+
+def test_recovery_without_a_host_for_a_policy_leaves_nodes_in_error(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1")])
+    tenant = a_tenant(cloud, cloud.admin)
+    tenant.create()
+    tenant.attach(policy("affinity", enable_drs_extension=True))
+    tenant.do("scale_out", count=1)
+    cloud.set_down("vsphere_drs_1")
+    cloud.act(cloud.admin, tenant.nodes[0]["physical_id"], "os-resetState", {"state": "error"})
+    recovered = tenant.do("recover", operation="RECREATE", check=True)
+    assert recovered["status"] == "FAILED"
+    assert "No suitable vSphere host is available." in recovered["status_reason"]
+    assert [node["status"] for node in tenant.nodes] == ["ERROR"]
+
+
 def assert_nothing_to_repair(cloud: Cloud, group: str) -> None:
     """Assert that neither a rebalance nor the dashboard finds a violation in a group."""
     path = f"/os-server-groups/{group}"

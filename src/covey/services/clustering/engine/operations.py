@@ -288,9 +288,25 @@ class Recover:
         if not nodes:
             return self.creation.poll(context, Verb.NODE_RECOVER)
         if len(without_server) == len(nodes):
-            return self.creation.create_servers(context, without_server)
+            return self.creation.create_servers(context, self._placed_now(context, without_server))
         self._delete_servers(context, [child for child in children if child.target in with_server], nodes)
         return Retry(POLL_INTERVAL_S)
+
+    def _placed_now(self, context: ActionContext, nodes: Sequence[Node]) -> list[Node]:
+        """Return the nodes placed by the cluster's present policies. Raises Conflict if a policy refuses.
+
+        A zone that was chosen for a node stays, unless it names a host that takes no servers now.
+        """
+        members = [node.id for node in nodes if context.cluster is not None and node.cluster_id == context.cluster.id]
+        places = self.checks.placements(context, len(members), recreated=True) if members else []
+        chosen: dict[str, dict[str, str]] = dict(zip(members, places, strict=True))
+        with self.store.read() as tx:
+            stored = {node.id: _without_lost_host(tx, placement(node)) for node in nodes}
+        placed = [_merge(chosen.get(node.id, {}), stored[node.id]) for node in nodes]
+        return [
+            replace(node, data={**node.data, "placement": place}) if place != placement(node) else node
+            for node, place in zip(nodes, placed, strict=True)
+        ]
 
     def _delete_servers(self, context: ActionContext, children: Sequence[Action], nodes: dict[str, Node]) -> None:
         """Request the deletion of the old servers. A node whose server cannot be deleted keeps it."""
@@ -337,6 +353,19 @@ def _with_existing_groups(tx: Transaction, nodes: Sequence[Node]) -> list[Node]:
         else node
         for node in nodes
     ]
+
+
+def _merge(chosen: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """Return a placement by present policies, in the zone that was chosen before, if one was."""
+    return {**stored, **chosen, **{key: zone for key, zone in stored.items() if key == "zone"}}
+
+
+def _without_lost_host(tx: Transaction, place: Mapping[str, str]) -> dict[str, str]:
+    """Return the placement, without a zone that names a host which is down or disabled, or does not exist."""
+    _, _, name = place.get("zone", "").partition(":")
+    host = tx.hosts.by_name(name) if name else None
+    is_lost = bool(name) and (host is None or host.disabled or not host.up)
+    return {key: value for key, value in place.items() if key != "zone" or not is_lost}
 
 
 def _without_group(node: Node) -> dict[str, str]:

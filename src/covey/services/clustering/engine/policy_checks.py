@@ -49,12 +49,16 @@ class PolicyChecks:
         for binding in policies.post_op(tx.clustering.bindings.of(cluster.id), action.verb, now):
             tx.clustering.bindings.update(binding)
 
-    def placements(self, context: ActionContext, count: int) -> list[dict[str, str]]:
-        """Return the placements that a scale-out by `count` nodes would get now. Raises Conflict."""
+    def placements(self, context: ActionContext, count: int, *, recreated: bool = False) -> list[dict[str, str]]:
+        """Return the placements that a scale-out by `count` nodes would get now. Raises Conflict.
+
+        Recreated nodes are members already: no limit of the cluster's size applies to them.
+        """
         cluster = context.required_cluster
         with self.store.read() as tx:
             bindings = [b for b in tx.clustering.bindings.of(cluster.id) if b.policy.type_name != SCALING]
-            scale_out = replace(context.action, verb=Verb.CLUSTER_SCALE_OUT, inputs={"count": count}, data={})
+            data = {"creation": {"count": count}} if recreated else {}
+            scale_out = replace(context.action, verb=Verb.CLUSTER_SCALE_OUT, inputs={"count": count}, data=data)
             policy_context = self._policy_context(tx, replace(context, action=scale_out), cluster)
             result = policies.pre_op(bindings, policy_context)
         if result.failure is not None:
