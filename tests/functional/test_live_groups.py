@@ -171,7 +171,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"policies": ["anti-affinity"], "rules": {"max_server_per_rack": 2}}, "needs the policy anti-affinity:rack"),
     ({"policies": ["soft-anti-affinity:rack"], "rules": {"max_server_per_rack": 2}}, "needs the policy anti-affinity:"),
     ({"policies": ["affinity:rack"], "rules": {"max_server_per_host": 2}}, "Only anti-affinity policy supports rules"),
-    ({"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": 0}}, "must be at least 1."),
+    ({"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": 0}}, "is 0; it must be at least 1."),
+    ({"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": -1}}, "is -1; it must be at least 1."),
+    ({"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": "-1"}}, "is -1; it must be at least 1."),
     ({"policies": ["anti-affinity:rack"], "rules": {"max_server_per_rack": 1.5}}, "max_server_per_rack. Value: 1.5"),
     ({"policies": ["anti-affinity:rack"], "rules": {"most": 2}}, "most"),
     ({"policies": ["anti-affinity:rack"], "rules": [2]}, "rules. Value: [2]"),
@@ -319,6 +321,19 @@ def test_readers_cannot_change_groups(racks: Scoped) -> None:
 
 
 @pytest.mark.sqlite_only
+@pytest.mark.sqlite_only
+def test_nova_clients_see_the_rules_of_the_policy_that_they_see(racks: Scoped) -> None:
+    soft_first = racks.group("soft-affinity:rack", "anti-affinity", max_server_per_host=2)
+    hard_first = racks.group("anti-affinity", "soft-affinity:rack", max_server_per_host=2)
+    for group, policy, rules in (
+        (soft_first, "soft-affinity:rack", {}),
+        (hard_first, "anti-affinity", {"max_server_per_host": 2}),
+    ):
+        seen = shown(racks.alice.at("2.64").get(f"/os-server-groups/{group}"))
+        assert (seen["policy"], seen["rules"]) == (policy, rules)
+        assert shown(racks.alice.get(f"/os-server-groups/{group}"))["rules"] == {"max_server_per_host": 2}
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.64", "2.104", "2.999"])
 def test_older_microversions_show_the_first_policy_and_lack_new_routes(racks: Scoped, version: str) -> None:
     group = racks.group("anti-affinity:rack", "soft-affinity", max_server_per_rack=2)

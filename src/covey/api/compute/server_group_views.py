@@ -21,7 +21,7 @@ def show(group: Group, version: Version) -> Json:
             "rules": group.rules,
         }
     elif version >= POLICY_RULES:
-        doc |= {"policy": str(group.policies[0]), "rules": group.rules}
+        doc |= {"policy": str(group.policies[0]), "rules": rules_of(group.policies[:1])}
     else:
         doc |= {"policies": [str(policy) for policy in group.policies[:1]], "metadata": {}}
     if version >= OWNER_SHOWN:

@@ -40,7 +40,7 @@ _SINGLE: dict[str, JsonSchema] = {
     "policy": {"type": "string", "enum": _ALL},
     "rules": _RULES,
 }
-_ANY_LIMIT: JsonSchema = {**schemas.NOT_NEGATIVE, "maximum": schemas.MAX_INT}  # the model refuses 0, in plain words
+_ANY_LIMIT: JsonSchema = {**schemas.LIMIT, "minimum": -schemas.MAX_INT}  # the model refuses less than 1, in plain words
 _ANY_RULES: JsonSchema = {
     "type": "object",
     "patternProperties": {"^max_server_per_[a-zA-Z0-9_.-]{1,255}$": _ANY_LIMIT},
