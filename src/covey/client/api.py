@@ -44,8 +44,8 @@ class Api:
     def put(self, *path: str, body: Json) -> Json:
         return self._request("PUT", path, json=body)
 
-    def delete(self, *path: str) -> None:
-        self._request("DELETE", path)
+    def delete(self, *path: str, **query: str) -> None:
+        self._request("DELETE", path, params=query)
 
     def act(self, group: str, action: str, details: Mapping[str, object]) -> Json:
         """Run an action on a group, given by name or id."""
