@@ -1,4 +1,4 @@
-"""Followers: members of a group that leave vacated or drained hosts after the one that is decided now."""
+"""Followers: members of a group that leave failed or drained hosts after the one that is decided now."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
