@@ -325,7 +325,7 @@ class Moves:
         others = tx.servers.by_ids([ServerId(each) for each in members if each != server.id])
         alike = replace(request, flavor=None, host=None, forced=False)
         return [
-            Follower(each.host_id, RequestSpec.for_flavor(each.flavor, self._requirements(each, alike, None)))
+            Follower(each.host_id, RequestSpec.for_flavor(each.flavor, self._requirements(tx, each, alike, None)))
             for each in others
             if each.host_id is not None and each.migration_host_id is None and each.task is not Task.DELETING
         ]
