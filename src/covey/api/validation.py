@@ -152,16 +152,6 @@ def _one_of(validator: Any, schemas: Any, value: Any, _: object) -> Iterator[Val
         yield ValidationError(f"{value!r} is valid under each of {', '.join(map(repr, [*valid[1:], valid[0]]))}")
 
 
-def _sizes_first(schema: Any) -> Any:  # noqa: ANN401 -- any part of a schema
-    """Return the schema with the maximum sizes before what checks each item: the validator follows their order."""
-    if isinstance(schema, list):
-        return [_sizes_first(part) for part in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    return {key: _sizes_first(schema[key]) for key in sorted(schema, key=lambda key: key not in _SIZES)}
-
-
-_SIZES = frozenset({"maxItems", "maxProperties"})
 _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator,
     {keyword: _bound(keyword) for keyword in ("minimum", "maximum", "exclusiveMinimum")}
@@ -201,7 +191,7 @@ class Schema:
 
     def __init__(self, schema: JsonSchema, where: str = "field/attribute", *, fast: bool = False) -> None:
         self.json = schema
-        self._validator = _Validator(_sizes_first(schema), format_checker=FORMATS)
+        self._validator = _Validator(schema, format_checker=FORMATS)
         self._where = where
         self._is_surely_valid = fast_validator(schema) if fast else None
 
