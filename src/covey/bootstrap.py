@@ -145,7 +145,7 @@ def wsgi(settings: Settings, *, work: bool = False, stopping: threading.Event | 
         bodies=BodyReads(request_slots, FairLimit(shares.bodies, shares.bodies_of_project)),
         agent_bodies=BodyReads(request_slots, FairLimit(shares.agent_bodies), by_user=True),
         downloads=Downloads(ProjectLimit(shares.downloads, (shares.downloads + 1) // 2)),
-        agent_downloads=Downloads(ProjectLimit(shares.agent_downloads)),
+        agent_downloads=Downloads(FairLimit(shares.agent_downloads), by_user=True),
         stopping=stopping or threading.Event(),
     )
     built = app.build(parts, settings.only_api)

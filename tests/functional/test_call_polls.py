@@ -127,6 +127,22 @@ def test_only_the_newest_poll_of_a_host_gets_a_call(build_cloud: BuildCloud, mon
         assert (len(new), old.result(15)) == (1, [])
 
 
+def test_third_poll_of_a_host_ends_the_oldest(build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_looks(monkeypatch)
+    polls = polls_of(with_agents(build_cloud, 1))
+    waits: list[Future[list[TakenCall]]] = []
+    with ThreadPoolExecutor(4) as threads:
+        for number, host in enumerate((1, 2, 1, 1)):
+            waits.append(threads.submit(polls.wait, HostId(host), 20.0, 16))
+            while len(polls) < min(number + 1, 3):
+                time.sleep(0.005)
+        assert waits[0].result(15) == []
+        assert not any(wait.done() for wait in waits[1:])
+        for host in (1, 2):
+            polls.end(HostId(host))
+        assert [wait.result(15) for wait in waits] == [[]] * 4
+
+
 def test_registration_ends_the_polls_of_an_agent_that_was_killed(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import falcon
 
 from covey.api.requests import Request
 from covey.model.errors import Busy
-from covey.model.ids import ProjectId
+from covey.model.ids import ProjectId, UserId
 from covey.request_slots import ProjectLimit
 
 DATA_TYPE = "application/octet-stream"
@@ -21,7 +21,7 @@ class _Download:
 
     data: BinaryIO
     limit: ProjectLimit
-    project: ProjectId | None
+    client: ProjectId | UserId | None
     _open: bool = field(default=True)
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -31,7 +31,7 @@ class _Download:
         if self._open:
             self._open = False
             self.data.close()
-            self.limit.release(self.project)
+            self.limit.release(self.client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,13 @@ class Downloads:
     """Sends files, to a limited number of clients at once."""
 
     limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(16, 8))
+    by_user: bool = False  # for agents: one project has many of them, and a user each
 
     def send(self, req: Request, resp: falcon.Response, data: BinaryIO) -> None:
         """Respond with a file, which is closed at the end. Raises Busy at the limit."""
-        project = req.actor.project_id
-        if not self.limit.take(project):
+        client = req.actor.user_id if self.by_user else req.actor.project_id
+        if not self.limit.take(client):
             data.close()
             raise Busy("Too many downloads. Retry in 5 seconds.", _RETRY_AFTER_S)
         resp.content_type = DATA_TYPE
-        resp.set_stream(_Download(data, self.limit, project), os.fstat(data.fileno()).st_size)
+        resp.set_stream(_Download(data, self.limit, client), os.fstat(data.fileno()).st_size)

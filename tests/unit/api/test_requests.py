@@ -5,8 +5,11 @@ import io
 import falcon.testing
 import pytest
 
-from covey.api.requests import Request, UnsupportedMedia, _read_in_time, parse_json, query_lists, read_json
-from covey.model.errors import Invalid, TooLarge
+from covey.api.requests import BodyReads, Request, UnsupportedMedia, _read_in_time, parse_json, query_lists, read_json
+from covey.model.access import Actor
+from covey.model.errors import Busy, Invalid, TooLarge
+from covey.model.ids import ProjectId, UserId
+from covey.request_slots import ProjectLimit
 
 GOOD = {
     "nothing at all": (b"", None),
@@ -152,3 +155,14 @@ def test_body_that_takes_too_long_is_refused() -> None:
     for size, bytes_s in ((100_000, 1000), (8_000_000, 20_000)):
         with pytest.raises(Invalid, match="takes too long"):
             read_slowly(size, bytes_s)
+
+
+def test_bodies_of_agents_are_limited_by_user() -> None:
+    """A project has many agents, and a user each."""
+    first, second = (Actor(UserId(name), ProjectId("service"), frozenset()) for name in ("agent-1", "agent-2"))
+    bodies = BodyReads(limit=ProjectLimit(2, 1), by_user=True)
+    with bodies.reading(first), bodies.reading(second), pytest.raises(Busy), bodies.reading(first):
+        pass
+    of_projects = BodyReads(limit=ProjectLimit(2, 1))
+    with of_projects.reading(first), pytest.raises(Busy), of_projects.reading(second):
+        pass

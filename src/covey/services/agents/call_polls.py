@@ -23,6 +23,7 @@ _LINGER_S = 5.0  # the thread that reads calls ends this long after the last pol
 _PAUSE_S = 1.0  # after an error
 _RETRY_AFTER_S = 5
 _MANY = 200  # agents
+_POLLS_OF_HOST = 2  # its agent has one; the connection of another may be lost
 
 
 @dataclass(slots=True, eq=False)
@@ -61,9 +62,15 @@ class CallPolls:
         return min(self._number / _MANY, 1.0) * most_s
 
     def wait(self, host: HostId, timeout_s: float, limit: int) -> list[TakenCall]:
-        """Return calls for the agent of a host, leased to it; none after the wait. Raises Busy at the limit."""
+        """Return calls for the agent of a host, leased to it; none after the wait. Raises Busy at the limit.
+
+        Another poll of the host beyond two ends the oldest one: one agent does not occupy the threads of the others.
+        """
         poll = _Poll(host, limit)
         with self._lock:
+            of_host = self._waiting.get(host, [])
+            if len(of_host) >= _POLLS_OF_HOST:
+                self._reserve(of_host[0]).waiter.wake()
             if self._number >= self.max_waiting:
                 raise Busy("Too many agents wait for calls. Retry in a few seconds.", _RETRY_AFTER_S)
             self._waiting.setdefault(host, []).append(poll)
