@@ -73,16 +73,22 @@ def is_stalled(now: Traffic, before: Traffic | None, timeout_s: float) -> bool:
 
 
 def connections_to_close(connections: Mapping[Peer, Traffic], most: int) -> list[Peer]:
-    """Return connections to close so that no more than half of the most remain, of those that were never answered.
+    """Return connections to close so that no more than half of the most remain, of those without a request in progress.
 
-    Those that have sent too little for a request come first, and the older ones.
+    Those that have sent too little for a request come first, then others that were never answered, then answered ones;
+    of each the oldest, or longest idle, first.
     """
-    open_for_s = {  # nothing was sent since the connection was accepted
-        peer: (now.received_bytes >= _SHORT_REQUEST_BYTES, -now.sent_s_ago)
+    order = {  # nothing was sent since the connection was accepted, or since its last response
+        peer: (bool(now.taken_bytes), now.received_bytes >= _SHORT_REQUEST_BYTES, -now.sent_s_ago)
         for peer, now in connections.items()
-        if not now.taken_bytes and not now.waiting_bytes and now.sent_s_ago >= _OVERLOAD_CHECK_S
+        if not now.waiting_bytes and now.sent_s_ago >= _OVERLOAD_CHECK_S and (not now.taken_bytes or _is_idle(now))
     }
-    return sorted(open_for_s, key=lambda peer: open_for_s[peer])[: max(0, len(connections) - most // 2)]
+    return sorted(order, key=lambda peer: order[peer])[: max(0, len(connections) - most // 2)]
+
+
+def _is_idle(now: Traffic) -> bool:
+    """Return whether nothing came since the last response."""
+    return now.received_s_ago >= now.sent_s_ago
 
 
 def watch(port: int, timeout_s: float, most: int) -> None:

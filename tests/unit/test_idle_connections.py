@@ -47,5 +47,15 @@ def test_oldest_connections_without_a_request_are_closed_when_there_are_many() -
     seen = asking | silent | answered | new
     assert connections_to_close(seen, 30) == [("silent", 7), ("silent", 6), ("silent", 5), ("silent", 4)]
     assert connections_to_close(seen, 24)[6:] == [("asking", 7)]
-    assert len(connections_to_close(seen, 2)) == 12, "an answered one is left to its time limit"
+    assert connections_to_close(seen, 2)[12:] == [("answered", age) for age in range(7, 1, -1)], (
+        "the longest idle first"
+    )
     assert connections_to_close(seen, 40) == []
+
+
+def test_answered_connection_with_a_request_or_a_response_in_progress_stays_open() -> None:
+    asking = Traffic(sent_s_ago=9, received_s_ago=3, received_bytes=600, taken_bytes=400)
+    receiving = Traffic(sent_s_ago=5, received_s_ago=9, received_bytes=300, taken_bytes=400, waiting_bytes=50)
+    answered_now = Traffic(sent_s_ago=0.1, received_s_ago=0.2, received_bytes=300, taken_bytes=400)
+    seen = {("asking", 1): asking, ("receiving", 2): receiving, ("answered now", 3): answered_now}
+    assert connections_to_close(seen, 1) == []
