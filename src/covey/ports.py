@@ -90,7 +90,10 @@ class Driver(Protocol):
         """Remove the server from the host, with its data. Does nothing if it is not there."""
 
     def detach(self, server: Server, host: str, epoch: int) -> None:
-        """Remove the server from the host, and keep its data. Does nothing if it is not there."""
+        """Remove the server from the host, and keep its data. Does nothing if it is not there.
+
+        Returns only when it is certain that the server does not run there.
+        """
 
     def move(self, server: Server, source: str, destination: str, epoch: int, *, live: bool) -> None:
         """Move the server from one host to the other. Does nothing if it is there already."""

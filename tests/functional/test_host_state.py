@@ -160,6 +160,41 @@ def test_host_is_evacuated_when_its_self_fencing_lease_has_run_out(build_cloud: 
     assert evacuate(cloud, server).status == 200
 
 
+def test_shelve_is_refused_while_the_host_may_still_run_the_server(build_cloud: BuildCloud) -> None:
+    """Otherwise its owner would unshelve it on another host, and it would run twice."""
+    cloud, server, others, watch = self_fencing(build_cloud)
+    refused = cloud.act(cloud.alice, server, "shelve")
+    assert (refused.status, "its host is down, and may still run it" in refused.message) == (409, True)
+    assert "node-" not in refused.message
+    watch.pass_(60, *others)
+    assert cloud.act(cloud.alice, server, "shelve").status == 202
+    cloud.step()
+    assert cloud.status(server) == "SHELVED_OFFLOADED"
+
+
+@pytest.mark.parametrize("returns", [True, False], ids=["it returns", "it is fenced"])
+def test_shelve_waits_for_a_host_that_goes_down(build_cloud: BuildCloud, returns: bool) -> None:
+    cloud = with_agents(build_cloud, 3)
+    for agent in agents(cloud, 3):
+        agent.start(self_fencing_s=90)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    assert cloud.act(cloud.alice, server, "shelve").status == 202
+    watch = Watch(cloud)
+    watch.pass_(80, *others)
+    cloud.step()
+    assert cloud.show(server)["OS-EXT-STS:task_state"] == "shelving_offloading"
+    if returns:
+        source.start(self_fencing_s=90)
+        cloud.time.advance(31)
+        assert work(cloud) == [(source.host, "detach")]
+    else:
+        watch.pass_(60, *others)
+        cloud.step()
+    assert cloud.status(server) == "SHELVED_OFFLOADED"
+
+
 def self_fencing(build_cloud: BuildCloud, **options: Any) -> tuple[Cloud, str, list[HostAgent], Watch]:
     """Return a server whose host has been down for a moment, the agents of the other hosts, and the watch."""
     cloud = with_agents(build_cloud, 3)

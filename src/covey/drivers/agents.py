@@ -56,7 +56,8 @@ class Agents:
         self._calls.carry_out(Verb.DESTROY, server, host, epoch)
 
     def detach(self, server: Server, host: str, epoch: int) -> None:
-        self._calls.carry_out(Verb.DETACH, server, host, epoch)
+        # The server may start on another host next, so it is not enough that the agent removes it when it is back.
+        self._calls.carry_out(Verb.DETACH, server, host, epoch, is_certain=True)
 
     def move(self, server: Server, source: str, destination: str, epoch: int, *, live: bool) -> None:
         arguments = {"live": live, "destination": destination}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.actions import ActionEvent, Migration, MoveKind, quota_growth
-from covey.model.agents import Agent
+from covey.model.agents import Agent, AgentState
 from covey.model.errors import (
     Conflict,
     Invalid,
@@ -127,12 +127,16 @@ class Moves:
             tx.work.add(JobKind.REVERT, found.id, {"migration": move.uuid})
 
     def shelve(self, actor: Actor, server: str, request_id: str) -> None:
-        """Shelve a server: it leaves its host, and keeps its group. Raises NotFound, Forbidden, Conflict."""
+        """Shelve a server: it leaves its host, and keeps its group.
+
+        Raises NotFound, Forbidden, and Conflict, also while its host does not respond and may still run it.
+        """
         now = self.clock()
         with self.store.write() as tx:
             found, _ = self._lock(tx, actor, server, "os_compute_api:os-shelve:shelve")
             reject_locked(found, actor, self.access)
             require_state(found, "shelve", *_AT_REST)
+            _reject_unanswering(tx, found)
             tx.actions.add(found, "shelve", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.SHELVING_OFFLOADING, updated_at=now))
             tx.work.add(JobKind.SHELVE, found.id)
@@ -398,6 +402,19 @@ def _reject_living(source: Host, agent: Agent | None) -> None:
         raise Invalid(
             f"Host {source.name} may still run its servers: its agent does not report, but it is not fenced. "
             f"{fences_itself}Force the host down once it is off."
+        )
+
+
+def _reject_unanswering(tx: Transaction, server: Server) -> None:
+    """Raise Conflict if the server's host is down and may still run it: the shelve could not end before that changes.
+
+    Its message names no host, because tenants read it.
+    """
+    agent = None if server.host_id is None else tx.agents.by_host_id(server.host_id)
+    if agent is not None and agent.state is AgentState.DOWN and not agent.may_be_evacuated:
+        raise Conflict(
+            f"Cannot 'shelve' instance {server.id}: its host is down, and may still run it. "
+            "Try again once the host is back, or is fenced."
         )
 
 
