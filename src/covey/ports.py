@@ -99,7 +99,10 @@ class Driver(Protocol):
         """Move the server from one host to the other. Does nothing if it is there already."""
 
     def abort(self, server: Server, source: str, destination: str, epoch: int) -> bool:
-        """End a move that the same job began. Return whether the server stays on the source; False if it arrived."""
+        """End a move that the same job began. Return whether the server stays on the source.
+
+        False if it arrived, or may have arrived: then `move` finds out.
+        """
 
     def evacuate(self, server: Server, source: str, destination: str, epoch: int) -> None:
         """Start the server on another host than the dead one, which is never asked."""

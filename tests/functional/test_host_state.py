@@ -327,6 +327,57 @@ def test_move_whose_hosts_both_fail_waits_until_both_are_fenced(build_cloud: Bui
     assert host_of(cloud, server).host == source.host
 
 
+def aborted_live_migration(build_cloud: BuildCloud) -> tuple[Cloud, str, HostAgent, HostAgent, list[HostAgent]]:
+    """Return a server whose migration is to be aborted, its source, which has begun it, the destination, the others."""
+    cloud = with_agents(build_cloud, 3)
+    for agent in agents(cloud, 3):
+        agent.start(self_fencing_s=90)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    body = {"host": None, "block_migration": "auto"}
+    assert cloud.act(cloud.admin, server, "os-migrateLive", body).status == 202
+    cloud.step()
+    call = source.call()
+    assert source.report(call, "running").status == 200
+    (migration,) = cloud.admin.get(f"/servers/{server}/migrations").json["migrations"]
+    assert cloud.admin.delete(f"/servers/{server}/migrations/{migration['id']}").status == 202
+    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    return cloud, server, source, agent_of(cloud, call["arguments"]["destination"]["name"]), others
+
+
+def test_aborted_migration_whose_source_is_fenced_ends_when_the_destination_has_removed_the_guest(
+    build_cloud: BuildCloud,
+) -> None:
+    """It may have arrived before the source died."""
+    cloud, server, source, destination, others = aborted_live_migration(build_cloud)
+    Watch(cloud).pass_(115, *others)
+    for _ in range(2):
+        cloud.step()
+        cloud.time.advance(31)
+    assert evacuate(cloud, server).status == 409
+    assert cloud.show(server, cloud.admin)["OS-EXT-STS:task_state"] == "migrating"
+    call = destination.call()
+    assert call["verb"] == "detach"
+    assert destination.report(call).status == 200
+    cloud.step()
+    assert host_of(cloud, server).host == source.host
+    assert evacuate(cloud, server).status == 200
+
+
+def test_source_that_returns_is_asked_about_the_migration_that_was_aborted(build_cloud: BuildCloud) -> None:
+    cloud, server, source, destination, others = aborted_live_migration(build_cloud)
+    Watch(cloud).pass_(115, *others)
+    cloud.step()
+    source.start(self_fencing_s=90)
+    cloud.time.advance(31)
+    cloud.step()
+    assert cloud.show(server, cloud.admin)["OS-EXT-STS:task_state"] == "migrating"
+    (call,) = [call for call in source.calls() if call["verb"] == "migrate"]
+    assert source.report(call).status == 200
+    cloud.step()
+    assert (host_of(cloud, server).host, cloud.status(server)) == (destination.host, "ACTIVE")
+
+
 def test_agent_that_returns_during_an_evacuation_gets_its_servers_as_leaving(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,20 +88,23 @@ class DriverCalls:
             return in_transaction(self.store, lambda tx: self._begin_all(tx, wanted, handout))
 
     def abort(self, server: Server, host: str, epoch: int) -> bool:
-        """Return whether the migration that this job began has ended without success; False if it succeeded.
+        """Return whether the migration that this job began has ended without success.
 
-        Raises OperationInProgress while the agent ends it, and LeaseLost.
+        False if it succeeded, or if its host is down: then only the other host knows. Raises OperationInProgress while
+        the agent ends it, and LeaseLost.
         """
         with self.store.write() as tx:
             job, agent = tx.agent_calls.lock_jobs([(server.id, epoch)]), tx.agents.by_host(host)
             if not job:
                 raise LeaseLost(server.id, epoch)
+            if agent is not None and agent.state is AgentState.DOWN:
+                return False
             call = None if agent is None else tx.agent_calls.of_job(job[server.id, epoch], Verb.MIGRATE, agent.host_id)
             if call is None or call.state is CallState.FAILED:
                 return True
             if call.state is CallState.DONE:
                 return False
-            if call.state is CallState.WAITING or (agent is not None and _has_ended(call, agent)):
+            if call.state is CallState.WAITING:
                 tx.agent_calls.delete(call.id)
                 return True
             tx.agent_calls.abort(call.id)
@@ -190,7 +193,8 @@ class DriverCalls:
         if is_down and wanted.is_certain and not agent.may_be_evacuated:
             return OperationInProgress(self.check_after_s)
         if is_down and (call is None or wanted.verb in REMOVALS or _has_ended(call, agent)):
-            if call is not None:
+            # An agent that returns before the job has ended is asked about a migration that it had begun.
+            if call is not None and (wanted.verb is not Verb.MIGRATE or call.state is CallState.WAITING):
                 tx.agent_calls.delete(call.id)
             return None if wanted.verb in REMOVALS else HostDown(wanted.host)
         if call is None:  # the agent came back this moment
