@@ -15,6 +15,7 @@ from covey.api import middleware
 from covey.cli import agent as agent_command
 from covey.model.errors import Busy
 from covey.model.ids import HostId
+from covey.model.servers import VmState
 from covey.request_slots import BUSY, RequestSlots
 from covey.services.agents.call_polls import CallPolls
 from covey.storage import tables
@@ -345,6 +346,34 @@ def test_shelved_server_is_detached_and_unshelved_by_spawn(build_cloud: BuildClo
     cloud.act(cloud.alice, server, "unshelve")
     assert [verb for _, verb in work(cloud)] == ["spawn"]
     assert status(cloud, server) == "ACTIVE"
+
+
+def test_host_keeps_the_data_of_a_shelved_server_in_any_state(build_cloud: BuildCloud) -> None:
+    """Only a successful unshelve ends that, so a state that an operator or a defect has set deletes nothing."""
+    cloud = with_agents(build_cloud, 2)
+    server = boot(cloud, 2)
+    agent = host_of(cloud, server)
+    cloud.act(cloud.alice, server, "shelve")
+    work(cloud, 2)
+
+    def place() -> str:
+        found = agent.client.post(f"/hosts/{agent.host}/orphans", {"servers": [server]}).json["servers"]
+        return str(found[0]["place"])
+
+    def set_state(state: VmState) -> None:
+        with cloud.store.write() as tx:
+            found = tx.servers.by_id(server, lock=True)
+            assert found is not None
+            tx.servers.update(replace(found, vm_state=state, task=None))
+
+    set_state(VmState.ERROR)
+    assert place() == "shelved"
+    set_state(VmState.SHELVED_OFFLOADED)
+    cloud.set_host(agent.host, status="disabled")
+    cloud.act(cloud.alice, server, "unshelve")
+    assert place() == "shelved"
+    set_state(VmState.ACTIVE)
+    assert place() == "shelved"
 
 
 def test_host_lists_what_should_be_on_it(build_cloud: BuildCloud) -> None:

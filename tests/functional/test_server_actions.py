@@ -184,6 +184,19 @@ def test_migrating_server_cannot_be_reset(cloud: Cloud) -> None:
     assert states(cloud, server) == ACTIVE
 
 
+def test_shelved_server_cannot_be_reset(cloud: Cloud) -> None:
+    server = cloud.boot()
+    cloud.run_action(cloud.alice, server, "shelve")
+    for is_unshelved in (False, True):
+        if is_unshelved:
+            accepted(cloud.act(cloud.alice, server, "unshelve"))
+        for state in ("active", "error"):
+            answer = cloud.act(cloud.admin, server, "os-resetState", {"state": state})
+            conflict(answer, f"Instance {server} is shelved. Unshelve or delete it.")
+    cloud.settle()
+    assert cloud.status(server) == "ACTIVE"
+
+
 # Moving
 
 

@@ -43,11 +43,16 @@ class Power:
         self._set_lock(actor, server, "os-lock-server:unlock", locked=False, reason=None)
 
     def reset(self, actor: Actor, server: str, state: str) -> None:
-        """Set the state of a server. Raises Conflict during a migration, and for ACTIVE without a host."""
+        """Set the state of a server. Raises Conflict during a migration, if shelved, and for ACTIVE without a host.
+
+        A shelved server in another state could not be unshelved any more.
+        """
 
         def change(found: Server) -> Server:
             if found.migration_host_id is not None:
                 raise Conflict(f"Instance {found.id} is being migrated between two hosts.")
+            if found.vm_state is VmState.SHELVED_OFFLOADED:
+                raise Conflict(f"Instance {found.id} is shelved. Unshelve or delete it.")
             if state == "active" and found.host_id is None:
                 raise Conflict(f"Instance {found.id} has no host, so it cannot become active.")
             return replace(found, vm_state=VmState(state), task=None)

@@ -93,6 +93,6 @@ def location_of(server: Server, host: int, name: str) -> str:
         return "arriving" if server.task in {Task.SPAWNING, Task.UNSHELVING} else "here"
     if server.migration_host_id == host and server.task in _MOVING:
         return "arriving"
-    if server.task is Task.UNSHELVING and server.placement.data_host == name:
+    if server.placement.data_host == name:  # whatever its state: only a successful unshelve makes its data stale
         return "shelved"
     return "elsewhere" if server.host_id is not None or server.vm_state is not VmState.SHELVED_OFFLOADED else "shelved"
