@@ -382,6 +382,34 @@ def test_what_an_operation_has_left_on_another_host_is_removed_while_the_agent_i
         assert (running(lab.world)[server], running(lab.world)[own]) == ([host], [other])
 
 
+class Watched(Simulated):
+    """A hypervisor that counts how often it was asked for its guests."""
+
+    looks = 0
+
+    def observed(self) -> list[ObservedGuest]:
+        self.looks += 1
+        return super().observed()
+
+
+def test_host_that_was_forced_down_and_evacuated_while_it_reported_ends_its_guests(
+    lab: AgentLab, host: str, other: str, tmp_path: Path
+) -> None:
+    lab.started(other)
+    hypervisor = Watched(host, lab.world)
+    with running_agent(lab, hypervisor, tmp_path):
+        server, stays = lab.booted("s", host), lab.booted("stays", host)
+        settled = hypervisor.looks + 4
+        wait_until(lambda: hypervisor.looks > settled, "the agent has seen that the guests belong here")
+        (service,) = lab.ask("GET", f"/compute/v2.1/os-services?host={host}")["services"]
+        lab.ask("PUT", f"/compute/v2.1/os-services/{service['id']}", {"forced_down": True})
+        lab.act(server, "evacuate", host=other)
+        lab.wait_for(server, "ACTIVE")
+        wait_until(lambda: lab.world.running()[server] == [other], "the guest runs on the other host only")
+        assert lab.world.running()[stays] == [host]
+        lab.ask("PUT", f"/compute/v2.1/os-services/{service['id']}", {"forced_down": False})
+
+
 def test_agent_works_on_after_the_service_was_away(build_lab: BuildLab) -> None:
     lab = build_lab()
     (agent,) = lab.started("node-1")

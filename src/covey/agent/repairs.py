@@ -1,8 +1,9 @@
 """Reconciles a host with the service: adopts, starts, reports or removes each of its guests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 
 import structlog
 
@@ -18,6 +19,7 @@ from covey.agent.verbs import Verbs
 log = structlog.get_logger()
 
 _AT_ONCE = 8
+_SWEEPS_PER_FULL = 4  # one sweep of these asks about all guests
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Repairs:
     resume_guests: bool
     newest_epoch: Callable[[str], int]  # of the calls of a server that this agent has seen; 0 without one
     _confirmed: dict[str, int] = field(default_factory=dict)  # epochs of guests that the service has here
+    _sweeps: Iterator[int] = field(default_factory=count)
 
     def reconcile(self) -> None:
         """Make the host agree with the service.
@@ -67,9 +70,12 @@ class Repairs:
     def sweep(self, observed: Sequence[ObservedGuest]) -> None:
         """Remove guests, and data on local disks, that the service has elsewhere: what an operation has left.
 
-        The service is asked about a guest until it has it here, and again after each change of its epoch. The next
-        sweep tries again what cannot be removed. Raises what the service's API raises.
+        The service is asked about a guest until it has it here, and again after each change of its epoch. Every few
+        sweeps it is asked about all: an operator may have forced this host down, and evacuated it, while it reported.
+        The next sweep tries again what cannot be removed. Raises what the service's API raises.
         """
+        if next(self._sweeps) % _SWEEPS_PER_FULL == 0:
+            self._confirmed.clear()
         unsure = [guest for guest in observed if self._confirmed.get(guest.id) != guest.epoch]
         locations = self.service.locations([guest.id for guest in unsure])
         here = {guest.id: guest.epoch for guest in observed if locations.get(guest.id, "here") == "here"}
