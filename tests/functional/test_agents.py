@@ -13,12 +13,14 @@ from structlog.testing import CapturingLogger
 from covey import config
 from covey.api import middleware
 from covey.cli import agent as agent_command
+from covey.model.agents import Call, CallState, Verb
 from covey.model.errors import Busy
 from covey.model.ids import HostId
 from covey.model.servers import VmState
 from covey.request_slots import BUSY, RequestSlots
 from covey.services.agents.call_polls import CallPolls
 from covey.storage import tables
+from covey.storage.agent_calls import AgentCalls
 from tests.functional.agents import BACKEND, INVENTORIES, agent_of, boot, host_of, with_agents, work
 from tests.functional.fleets import BuildCloud, Cloud
 
@@ -226,6 +228,55 @@ def test_agent_that_registers_again_gets_its_calls_at_once(build_cloud: BuildClo
     assert agent.report(call).status == 200
     cloud.step()
     assert status(cloud, server) == "ACTIVE"
+
+
+def read_before_it_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next job read its call as it was before the agent took it."""
+    read = AgentCalls.of_job
+
+    def earlier(self: AgentCalls, job: int, verb: Verb, host: HostId) -> Call | None:
+        monkeypatch.setattr(AgentCalls, "of_job", read)
+        found = read(self, job, verb, host)
+        return None if found is None else replace(found, state=CallState.WAITING, leased=False)
+
+    monkeypatch.setattr(AgentCalls, "of_job", earlier)
+
+
+def test_call_that_an_agent_has_just_taken_is_not_withdrawn(
+    build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host was declared down in the moment in which its agent took the call."""
+    cloud = with_agents(build_cloud, 2)
+    server, agent, call = spawning(cloud)
+    cloud.time.advance(20)
+    assert agent.report(call, "running").status == 200
+    cloud.time.advance(11)
+    with cloud.store.write() as tx:
+        assert tx.agents.take_silent(10) != []
+    read_before_it_was_taken(monkeypatch)
+    cloud.step()
+    assert status(cloud, server) == "BUILD"
+    assert [row.id for row in cloud.rows(tables.agent_calls)] == [call["id"]]
+    assert host_of(cloud, server).host == agent.host
+
+
+def test_migration_that_its_agent_has_just_taken_is_not_aborted_without_it(
+    build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = with_agents(build_cloud, 2)
+    server = boot(cloud, 2)
+    source = host_of(cloud, server)
+    cloud.act(cloud.admin, server, "os-migrateLive", {"host": None, "block_migration": "auto"})
+    cloud.step()
+    call = source.call()
+    (migration,) = cloud.admin.get(f"/servers/{server}/migrations").json["migrations"]
+    assert cloud.admin.delete(f"/servers/{server}/migrations/{migration['id']}").status == 202
+    read_before_it_was_taken(monkeypatch)
+    cloud.step()
+    assert source.report(call, "running").json == {"abort": True}
+    assert source.report(call, "failed", error="The migration was aborted.").status == 200
+    cloud.step()
+    assert (host_of(cloud, server).host, status(cloud, server)) == (source.host, "ACTIVE")
 
 
 def test_report_about_an_unknown_call_or_that_of_another_host_returns_409(build_cloud: BuildCloud) -> None:

@@ -65,8 +65,10 @@ class Reports:
     def _renew(self, call: Call) -> None:
         try:
             abort = self.service.report(call, "running", progress=self._progress(call))
-        except Conflict:  # the operation continues; its outcome is dropped
+        except Conflict:  # its outcome is dropped; a migration would still change where the guest is
             self.abandon(call)
+            if call.verb == "migrate":
+                self._abort(call)
         except (ServiceUnavailable, UnknownHost, Refused) as error:
             log.warning("call.not_renewed", call=call.id, server=call.server, reason=str(error))
         else:

@@ -179,6 +179,13 @@ class AgentCalls:
     def delete(self, call: int) -> None:
         self._connection.execute(delete(agent_calls).where(agent_calls.c.id == call))
 
+    def delete_free(self, call: int) -> bool:
+        """Delete a call that no agent has at present. Return False if one has it, or has reported since."""
+        c = agent_calls.c
+        waits = c.state == CallState.WAITING
+        free = waits | ((c.state == CallState.RUNNING) & (c.leased_until <= self._time()))
+        return self._connection.execute(delete(agent_calls).where(c.id == call, free)).rowcount == 1
+
     def delete_lost(self, before_s: float) -> int:
         """Delete calls of requests that ended long ago without a report. Return their number."""
         lost = agent_calls.c.job_id.is_(None) & (agent_calls.c.created_at < self._time(-before_s))

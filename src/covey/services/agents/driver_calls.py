@@ -17,6 +17,7 @@ from covey.services.group_commit import GroupCommit
 from covey.storage.store import Store, Transaction
 
 _POLL_S = 0.1
+_TAKEN_S = 1.0  # until a job looks again at a call that an agent has taken since, or whose lease has not ended
 _HOSTS = {"destination", "data"}  # arguments that name a host, whose address its agent knows
 
 
@@ -104,8 +105,7 @@ class DriverCalls:
                 return True
             if call.state is CallState.DONE:
                 return False
-            if call.state is CallState.WAITING:
-                tx.agent_calls.delete(call.id)
+            if call.state is CallState.WAITING and tx.agent_calls.delete_free(call.id):
                 return True
             tx.agent_calls.abort(call.id)
         raise OperationInProgress(self.check_after_s)
@@ -194,8 +194,9 @@ class DriverCalls:
             return OperationInProgress(self.check_after_s)
         if is_down and (call is None or wanted.verb in REMOVALS or _has_ended(call, agent)):
             # An agent that returns before the job has ended is asked about a migration that it had begun.
-            if call is not None and (wanted.verb is not Verb.MIGRATE or call.state is CallState.WAITING):
-                tx.agent_calls.delete(call.id)
+            stays = wanted.verb is Verb.MIGRATE and call is not None and call.state is CallState.RUNNING
+            if call is not None and not stays and not tx.agent_calls.delete_free(call.id):
+                return OperationInProgress(_TAKEN_S)
             return None if wanted.verb in REMOVALS else HostDown(wanted.host)
         if call is None:  # the agent came back this moment
             return OperationInProgress(_POLL_S)
