@@ -33,8 +33,8 @@ class HostAgent:
         }
         return self.client.put(f"/hosts/{self.host}", body | fields)
 
-    def heartbeat(self, state: str = "up") -> Answer:
-        return self.client.put(f"/hosts/{self.host}/heartbeat", {"state": state})
+    def heartbeat(self, state: str = "up", **fields: Any) -> Answer:
+        return self.client.put(f"/hosts/{self.host}/heartbeat", {"state": state} | fields)
 
     def start(self, **fields: Any) -> "HostAgent":
         """Register, and report up."""

@@ -13,12 +13,13 @@ from structlog.testing import CapturingLogger
 from covey import config
 from covey.api import middleware
 from covey.cli import agent as agent_command
-from covey.model.agents import Call, CallState, Verb
+from covey.model.agents import AgentState, Call, CallState, Verb
 from covey.model.errors import Busy
-from covey.model.ids import HostId
+from covey.model.ids import HostId, UserId
 from covey.model.servers import VmState
 from covey.request_slots import BUSY, RequestSlots
 from covey.services.agents.call_polls import CallPolls
+from covey.services.agents.registrations import Heartbeat, _store_heartbeats
 from covey.storage import tables
 from covey.storage.agent_calls import AgentCalls
 from tests.functional.agents import BACKEND, INVENTORIES, agent_of, boot, host_of, with_agents, work
@@ -546,6 +547,46 @@ def test_second_machine_with_the_name_of_a_host_is_refused(build_cloud: BuildClo
         tx.agents.fence(known.host_id)
     assert agent.register(machine_id="b").status == 200, "the first machine is down; this one takes its place"
     assert agent.register(machine_id="a").status == 409
+
+
+def test_heartbeat_of_another_machine_is_refused(build_cloud: BuildCloud) -> None:
+    """It counts as no contact, so a machine that was replaced fences itself."""
+    cloud = with_agents(build_cloud, 2)
+    agent, other = agent_of(cloud, "node-1").start(machine_id="a"), agent_of(cloud, "node-2").start()
+    seen = cloud.rows(tables.agents)
+    cloud.time.advance(5)
+    for state in ("up", "starting"):
+        refused = agent.heartbeat(state, machine_id="b")
+        assert (refused.status, "runs on another machine, 10.0.0.1" in refused.message) == (409, True)
+    assert cloud.rows(tables.agents) == seen
+    for machine in ("a", None):
+        assert agent.heartbeat(machine_id=machine).status == 200
+    assert other.heartbeat(machine_id="b").status == 200, "it has registered without one"
+
+
+def test_heartbeats_of_two_machines_at_once_are_told_apart(build_cloud: BuildCloud) -> None:
+    cloud = with_agents(build_cloud, 1)
+    agent_of(cloud, "node-1").start(machine_id="a")
+    beats = [Heartbeat("node-1", UserId("node-1"), AgentState.UP, machine) for machine in ("b", "a", None)]
+    with cloud.store.write() as tx:
+        assert _store_heartbeats(tx, beats) == [None, (None,), (None,)]
+
+
+def test_another_machine_takes_the_name_of_a_host_only_when_that_runs_no_guests(build_cloud: BuildCloud) -> None:
+    """A host that is down may run its guests, and the other machine would report them as ended."""
+    cloud = with_agents(build_cloud, 1)
+    agent = agent_of(cloud, "node-1").start(machine_id="a")
+    cloud.time.advance(70)
+    with cloud.store.write() as tx:
+        assert tx.agents.take_silent(60) != []
+    refused = agent.register(machine_id="b")
+    assert (refused.status, "covey host fence node-1 --off" in refused.message) == (409, True)
+    with cloud.store.write() as tx:
+        known = tx.agents.by_host("node-1")
+        assert known is not None
+        tx.agents.fence(known.host_id)
+    assert agent.register(machine_id="b").status == 200
+    assert agent.heartbeat(machine_id="a").status == 409
 
 
 def test_agents_that_tell_no_machine_are_registered(build_cloud: BuildCloud) -> None:

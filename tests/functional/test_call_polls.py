@@ -218,14 +218,15 @@ def test_poll_whose_time_is_over_waits_for_the_calls_that_are_being_stored(build
 
 def test_heartbeats_in_one_statement_keep_users_and_states_apart(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud, 3)
-    beats = [("node-1", UserId("node-1")), ("node-2", UserId("mallory")), ("node-9", UserId("node-9"))]
+    owners = [("node-1", "node-1"), ("node-2", "mallory"), ("node-9", "node-9"), ("node-3", "node-3")]
+    beats = [(host, UserId(user), None) for host, user in owners]
     with cloud.store.read() as tx:
         before = {agent.host_name: agent.heartbeat_at for agent in tx.agents.all()}
     cloud.time.advance(5)
     agent_of(cloud, "node-3").register(self_fencing_s=None)  # it is starting
     with cloud.store.write() as tx:
-        recorded = tx.agents.heartbeat([*beats, ("node-3", UserId("node-3"))], AgentState.UP)
-        assert recorded == {beats[0]: None}
+        recorded = tx.agents.heartbeat(beats, AgentState.UP)
+        assert recorded == {("node-1", UserId("node-1")): (None, None)}
         after = {agent.host_name: agent.heartbeat_at for agent in tx.agents.all()}
     assert after["node-1"] > before["node-1"]
     assert after["node-2"] == before["node-2"]

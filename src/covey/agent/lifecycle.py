@@ -146,7 +146,7 @@ class Agent:
             raise
         with self._beating:
             if not self._lost.is_set():
-                self._service.heartbeat("up")
+                self._service.heartbeat("up", self._settings.machine_id)
                 self._up.set()
                 log.info("agent.up", host=self._service.host)
 
@@ -192,7 +192,7 @@ class Agent:
             try:
                 with self._beating:
                     sent_at = self._fencing.now()
-                    self._service.heartbeat("up" if self._up.is_set() else "starting")
+                    self._service.heartbeat("up" if self._up.is_set() else "starting", self._settings.machine_id)
             except _FROM_SERVICE as error:
                 log.warning("agent.no_contact", silence_s=round(self._fencing.silence_s, 1), reason=str(error))
                 if isinstance(error, UnknownHost):

@@ -123,8 +123,8 @@ class ServiceApi:
         """Register the host, which then takes no servers until its agent reports `up`."""
         return self._ask("PUT", "", document, Registration)
 
-    def heartbeat(self, state: str) -> Registration:
-        return self._ask("PUT", "/heartbeat", {"state": state}, Registration)
+    def heartbeat(self, state: str, machine_id: str | None = None) -> Registration:
+        return self._ask("PUT", "/heartbeat", {"state": state, "machine_id": machine_id}, Registration)
 
     def servers(self) -> tuple[ExpectedServer, ...]:
         """Return the servers that may or should be on this host."""

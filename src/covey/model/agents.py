@@ -78,10 +78,9 @@ class Agent:
         return max(0.0, (self.now - self.heartbeat_at).total_seconds())
 
     def is_elsewhere(self, machine: str | None) -> bool:
-        """Whether the agent is alive on another machine than this one; False if one of them reports no id."""
-        return (
-            self.state is not AgentState.DOWN and None not in {self.machine_id, machine} and self.machine_id != machine
-        )
+        """Whether another machine than this one has the host, and may run guests; False if one reports no id."""
+        may_run = self.state is not AgentState.DOWN or not self.may_be_evacuated
+        return may_run and None not in {self.machine_id, machine} and self.machine_id != machine
 
     @property
     def runs_no_guests(self) -> bool:

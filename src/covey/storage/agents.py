@@ -38,7 +38,12 @@ _HEARTBEAT = """
     UPDATE agents SET heartbeat_at = {now}, lease_until = {lease}
     WHERE host_id IN (SELECT id FROM hosts WHERE name IN ?) AND state = ?
         AND user_id || '\n' || (SELECT name FROM hosts WHERE hosts.id = agents.host_id) IN ?
-    RETURNING (SELECT name FROM hosts WHERE hosts.id = agents.host_id), user_id, self_fencing_s
+        AND (
+            machine_id IS NULL
+            OR user_id || '\n' || (SELECT name FROM hosts WHERE hosts.id = agents.host_id) || '\n' || machine_id IN ?
+            OR user_id || '\n' || (SELECT name FROM hosts WHERE hosts.id = agents.host_id) || '\n' IN ?
+        )
+    RETURNING (SELECT name FROM hosts WHERE hosts.id = agents.host_id), user_id, machine_id, self_fencing_s
 """
 _LEASE_POSTGRESQL = "{now} + self_fencing_s * interval '1 second'"
 _LEASE_SQLITE = "strftime('%Y-%m-%d %H:%M:%f000', {now}, self_fencing_s || ' seconds')"
@@ -99,20 +104,23 @@ class Agents:
         return {name: (HostId(host), AgentState(state)) for name, host, state in rows}
 
     def heartbeat(
-        self, agents: Collection[tuple[str, UserId]], state: AgentState
-    ) -> dict[tuple[str, UserId], float | None]:
-        """Record that agents, each a host and its user, are alive and in the same state as before, by one statement.
+        self, agents: Collection[tuple[str, UserId, str | None]], state: AgentState
+    ) -> dict[tuple[str, UserId], tuple[str | None, float | None]]:
+        """Record that agents are alive and in the same state as before, by one statement.
 
-        Return their self-fencing times, without those that are no such agents in that state.
+        Each is a host, its user, and its machine, None if it does not say which. Return the machines that have
+        registered and the self-fencing times, without those that are no such agents in that state.
         """
         clock = self._clock
         postgresql = self._connection.dialect.name == "postgresql"
         lease = _LEASE_POSTGRESQL if postgresql else _LEASE_SQLITE
         statement = _HEARTBEAT.format(now=clock.sql, lease=lease.format(now=clock.sql))
-        now, names = clock.value(), [host for host, _ in agents]
-        owners = [f"{user}\n{host}" for host, user in agents]  # neither has a line end
-        rows = execute(self._connection, statement, now, now, names, str(state), owners).fetchall()
-        return {(host, UserId(user)): self_fencing_s for host, user, self_fencing_s in rows}
+        now, names = clock.value(), [host for host, *_ in agents]
+        owners = [f"{user}\n{host}" for host, user, _ in agents]  # neither has a line end
+        machines = [f"{user}\n{host}\n{machine or ''}" for host, user, machine in agents]
+        values = (now, now, names, str(state), owners, machines, machines)
+        rows = execute(self._connection, statement, *values).fetchall()
+        return {(host, UserId(user)): (machine, self_fencing_s) for host, user, machine, self_fencing_s in rows}
 
     def set_state(self, host: HostId, state: AgentState) -> None:
         """Store another state that a living agent reports."""

@@ -62,8 +62,9 @@ class AgentHosts:
 
     def on_put_heartbeat(self, req: Request, resp: falcon.Response, name: str) -> None:
         self.agents.require(req.actor)
-        state = AgentState(read_body(req, schemas.HEARTBEAT)["state"])
-        lease_s = self.agents.registrations.heartbeat(req.actor, name, state)
+        body = read_body(req, schemas.HEARTBEAT)
+        state, machine = AgentState(body["state"]), body.get("machine_id")
+        lease_s = self.agents.registrations.heartbeat(req.actor, name, state, machine)
         resp.media = {"heartbeat_s": self.agents.heartbeat_s, "lease_s": lease_s}
 
     def on_get_servers(self, req: Request, resp: falcon.Response, name: str) -> None:

@@ -31,6 +31,7 @@ def _object(properties: dict[str, JsonSchema], *required: str) -> JsonSchema:
 
 
 HOST = Schema(HOST_NAME)
+_MACHINE = {"type": ["string", "null"], "minLength": 1, "maxLength": 255}
 REGISTER = Schema(
     _object(
         {
@@ -39,13 +40,15 @@ REGISTER = Schema(
             "address": {**_NAME, "pattern": _ADDRESS},
             "inventories": {"type": "object", "additionalProperties": _AMOUNT, "maxProperties": 100},
             "traits": {"type": "array", "items": _NAME, "maxItems": 1000},
-            "machine_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 255},
+            "machine_id": _MACHINE,
             "self_fencing_s": {"type": ["number", "null"], "minimum": 1, "maximum": 86400},
         },
         *("hypervisor", "version", "address", "inventories", "traits"),
     )
 )
-HEARTBEAT = Schema(_object({"state": {"type": "string", "enum": ["starting", "up"]}}, "state"), fast=True)
+HEARTBEAT = Schema(
+    _object({"state": {"type": "string", "enum": ["starting", "up"]}, "machine_id": _MACHINE}, "state"), fast=True
+)
 _PROGRESS = dict.fromkeys(("processed_bytes", "total_bytes", "remaining_bytes"), _BYTES)
 REPORT = Schema(
     _object(

@@ -43,6 +43,7 @@ class Heartbeat(NamedTuple):
     host: str
     user: UserId
     state: AgentState
+    machine: str | None = None  # None if the agent does not report it
 
 
 @dataclass(slots=True)
@@ -70,8 +71,8 @@ class Registrations:
         """Register the agent of a host, which takes no servers until the agent reports up. Return the host.
 
         Inventories and traits that are as before change nothing. Raises Forbidden for the host of another user,
-        Conflict if its agent is alive on another machine, NotFound for an unknown host that may not be added, and
-        Invalid for an unknown resource class.
+        Conflict if another machine has the host and may run its guests, NotFound for an unknown host that may not be
+        added, and Invalid for an unknown resource class.
         """
         self.access.require(actor, RULE)
         new = new._replace(traits=frozenset(filter(_is_known, new.traits)))
@@ -101,7 +102,7 @@ class Registrations:
             tx.agents.add(host.id, actor.user_id, new)
         else:
             own_host(tx, actor, name)
-            _reject_other_machine(agent, new)
+            _reject_other_machine(agent, new.machine_id)
             tx.agents.register(host.id, new)
             tx.agent_calls.release(host.id)
             tx.work.finish(JobKind.EVACUATE_HOST, [host.uuid])  # of a failure that has ended
@@ -128,19 +129,21 @@ class Registrations:
                 changed[kind] = wanted
         tx.hosts.set_inventories([(host.id, changed)] if changed else [])
 
-    def heartbeat(self, actor: Actor, name: str, state: AgentState) -> float | None:
+    def heartbeat(self, actor: Actor, name: str, state: AgentState, machine: str | None = None) -> float | None:
         """Record that the agent lives. Return for how long it may keep guests running without contact; None: always.
 
         Raises NotFound for a host that is down: its agent registers again, and compares what runs with what should.
+        Raises Conflict if another machine has registered as the host.
         """
         self.access.require(actor, RULE)
-        recorded = self._heartbeats.run(Heartbeat(name, actor.user_id, state))
+        recorded = self._heartbeats.run(Heartbeat(name, actor.user_id, state, machine))
         if recorded is not None:
             return recorded[0]
         with self.store.write() as tx:
             tx.topology.begin_change()
             agent = tx.agents.by_host_id(own_host(tx, actor, name), lock=True)
             assert agent is not None
+            _reject_other_machine(agent, machine)
             if agent.state is AgentState.DOWN:
                 raise NotFound(f"The agent of {name} was declared down. Register again.")
             if agent.state is not state:
@@ -155,12 +158,16 @@ class Registrations:
 
 def _store_heartbeats(tx: Transaction, heartbeats: Sequence[Heartbeat]) -> list[tuple[float | None] | None]:
     """Return the self-fencing time of each agent whose state is as before; None for the others."""
-    stored: dict[Heartbeat, tuple[float | None]] = {}
+    stored: list[tuple[float | None] | None] = [None] * len(heartbeats)
     for state in {beat.state for beat in heartbeats}:
-        agents = [(beat.host, beat.user) for beat in heartbeats if beat.state is state]
-        for (host, user), self_fencing_s in tx.agents.heartbeat(agents, state).items():
-            stored[Heartbeat(host, user, state)] = (self_fencing_s,)
-    return [stored.get(beat) for beat in heartbeats]
+        agents = [(beat.host, beat.user, beat.machine) for beat in heartbeats if beat.state is state]
+        found = tx.agents.heartbeat(agents, state)
+        for number, beat in enumerate(heartbeats):
+            if beat.state is state and (beat.host, beat.user) in found:
+                machine, self_fencing_s = found[beat.host, beat.user]
+                if None in {machine, beat.machine} or machine == beat.machine:
+                    stored[number] = (self_fencing_s,)
+    return stored
 
 
 def _require_name(actor: Actor, host: str) -> None:
@@ -173,13 +180,21 @@ def _require_name(actor: Actor, host: str) -> None:
         )
 
 
-def _reject_other_machine(agent: Agent, new: Registration) -> None:
+def _reject_other_machine(agent: Agent, machine: str | None) -> None:
     """Raise Conflict if another machine has the host's name: each would report the other's guests as ended."""
-    if agent.is_elsewhere(new.machine_id):
+    if not agent.is_elsewhere(machine):
+        return
+    if agent.state is AgentState.DOWN:
         raise Conflict(
-            f"The agent of {agent.host_name} runs on another machine, {agent.address}. Give this one a name of its own "
-            "([agent] host), or stop the other agent and wait until the host is down."
+            f"The agent of {agent.host_name} ran on another machine, {agent.address}, which may still run its guests. "
+            f"Switch that machine off and say so, by covey host fence {agent.host_name} --off, or give this one a name "
+            "of its own ([agent] host)."
         )
+    raise Conflict(
+        f"The agent of {agent.host_name} runs on another machine, {agent.address}. Give this one a name of its own "
+        f"([agent] host), or stop the other agent, switch its machine off, and say so, once the host is down, by "
+        f"covey host fence {agent.host_name} --off."
+    )
 
 
 def own_host(tx: Transaction, actor: Actor, name: str) -> HostId:
