@@ -231,6 +231,24 @@ def test_agent_that_registers_again_gets_its_calls_at_once(build_cloud: BuildClo
     assert status(cloud, server) == "ACTIVE"
 
 
+def test_host_that_was_declared_down_gets_no_calls_before_it_registers(build_cloud: BuildCloud) -> None:
+    """Its servers may have been started elsewhere since."""
+    cloud = with_agents(build_cloud, 1)
+    server = cloud.request_server(cloud.alice).json["server"]["id"]
+    cloud.step()
+    agent = host_of(cloud, server)
+    cloud.time.advance(20)
+    with cloud.store.write() as tx:
+        assert tx.agents.take_silent(10) != []
+        assert tx.agent_calls.hosts_with_calls() == set()
+        host = tx.agents.by_host(agent.host)
+        assert host is not None
+        assert tx.agent_calls.take({host.host_id: 16}, 30) == []
+    assert agent.calls() == []
+    agent.start()
+    assert agent.call()["verb"] == "spawn"
+
+
 def read_before_it_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next job read its call as it was before the agent took it."""
     read = AgentCalls.of_job

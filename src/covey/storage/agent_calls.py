@@ -27,13 +27,17 @@ _OF_JOB = (
     & (agent_calls.c.host_id == bindparam("host"))
 )
 _CAN_BE_TAKEN = "(state = 'waiting' OR (state = 'running' AND leased_until <= {}))"
-_HOSTS_WITH_CALLS = f"SELECT DISTINCT host_id FROM agent_calls WHERE {_CAN_BE_TAKEN}"  # noqa: S608 -- nothing of a caller's
+# An agent that was declared down registers before it takes calls: its job may have gone on without it.
+_REPORTS = "EXISTS (SELECT 1 FROM agents WHERE agents.host_id = agent_calls.host_id AND agents.state <> 'down')"
+_HOSTS_WITH_CALLS = f"SELECT DISTINCT host_id FROM agent_calls WHERE {_CAN_BE_TAKEN} AND {_REPORTS}"  # noqa: S608 -- nothing of a caller's
 _POLL = f"""
-    SELECT a.host_id, a.user_id, EXISTS (SELECT 1 FROM agent_calls WHERE host_id = a.host_id AND {_CAN_BE_TAKEN})
+    SELECT a.host_id, a.user_id, a.state <> 'down' AND EXISTS (
+        SELECT 1 FROM agent_calls WHERE host_id = a.host_id AND {_CAN_BE_TAKEN}
+    )
     FROM agents a JOIN hosts h ON h.id = a.host_id WHERE h.name = ?
 """  # noqa: S608
 _FREE = f"""
-    SELECT id, host_id FROM agent_calls WHERE host_id IN ? AND {_CAN_BE_TAKEN} ORDER BY id LIMIT 1000
+    SELECT id, host_id FROM agent_calls WHERE host_id IN ? AND {_CAN_BE_TAKEN} AND {_REPORTS} ORDER BY id LIMIT 1000
     FOR UPDATE SKIP LOCKED
 """  # noqa: S608
 _TAKE = """
