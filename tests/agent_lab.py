@@ -144,6 +144,8 @@ class AgentLab:
 
     def close(self) -> None:
         self.kill_agents()
+        for agent in self.agents.values():  # whose guardians then end
+            (agent.directory / "state" / "contact.json").unlink(missing_ok=True)
         self.service.kill()
 
     def agent(self, host: str, *, latency_s: float = 0.0, **variables: str) -> AgentProcess:

@@ -3,6 +3,7 @@
 import itertools
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -405,8 +406,8 @@ def test_host_that_was_forced_down_and_evacuated_while_it_reported_ends_its_gues
         lab.ask("PUT", f"/compute/v2.1/os-services/{service['id']}", {"forced_down": True})
         lab.act(server, "evacuate", host=other)
         lab.wait_for(server, "ACTIVE")
-        wait_until(lambda: lab.world.running()[server] == [other], "the guest runs on the other host only")
-        assert lab.world.running()[stays] == [host]
+        wait_until(lambda: running(lab.world)[server] == [other], "the guest runs on the other host only")
+        assert running(lab.world)[stays] == [host]
         lab.ask("PUT", f"/compute/v2.1/os-services/{service['id']}", {"forced_down": False})
 
 
@@ -498,7 +499,8 @@ def test_host_that_lost_the_service_fences_itself_and_starts_its_guests_again(bu
     server = lab.booted("s", "node-1")
     lab.service.kill()
     wait_until(lambda: running(lab.world) == {}, "the guests are stopped")
-    agent.wait_for("self_fencing.engaged")
+    agent.exit_status()  # systemd would start it again
+    agent.start()
     lab.service.start()
     wait_until(lambda: running(lab.world) == {server: ["node-1"]}, "the guest runs again")
     wait_until(lambda: lab.service_state("node-1") == "up", "node-1 is up again")
@@ -527,10 +529,36 @@ def test_host_whose_agent_hangs_is_fenced_and_evacuated_and_later_removes_its_or
     wait_until(lambda: running(lab.world) == {}, "the guardian stops the guests")
     wait_until(lambda: lab.host_of(server) in {"node-2", "node-3"}, "the server is evacuated")
     lab.wait_for(server, "ACTIVE")
-    hanging.process.send_signal(signal.SIGCONT)
+    assert hanging.exit_status() == -signal.SIGKILL, "the guardian ended it"
+    hanging.start()
     hanging.wait_for("agent.up", 2)
     lab.wait_for_agreement()
     assert running(lab.world) == {server: [lab.host_of(server)]}
+
+
+def test_call_in_progress_ends_with_the_contact_to_the_service(build_lab: BuildLab) -> None:
+    """The server may have been started elsewhere when the call would start it."""
+    lab = build_lab()
+    (agent,) = lab.started("node-1", AGENT__SELF_FENCING_S="3", latency_s=12.0)
+    lab.boot("s", "node-1")
+    agent.wait_for("call.started")
+    lab.service.kill()
+    agent.exit_status()
+    time.sleep(13)
+    assert running(lab.world) == {}
+
+
+def test_guest_that_arrives_at_a_host_without_an_agent_is_stopped(build_lab: BuildLab) -> None:
+    """A migration to the host may end after its guests were stopped."""
+    lab = build_lab()
+    (agent,) = lab.started("node-1", AGENT__SELF_FENCING_S="2")
+    server = lab.booted("s", "node-1")
+    agent.kill()
+    wait_until(lambda: running(lab.world) == {}, "the guardian stops the guests")
+    for _ in range(2):
+        time.sleep(1)
+        set_power(lab.world, server, "running")
+        wait_until(lambda: running(lab.world) == {}, "the guardian stops the guest that has arrived", 10)
 
 
 def test_self_fencing_agent_that_is_stopped_leaves_its_guests_running(lab: AgentLab, host: str) -> None:

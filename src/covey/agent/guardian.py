@@ -1,10 +1,14 @@
-"""A second process that stops the guests if the agent hangs, or dies and no other agent starts in time."""
+"""A second process that ends the agent and stops the guests if the time without contact is over.
+
+It also stops them if the agent dies and no other agent starts in time, and those that start or arrive later.
+"""
 
 import os
 import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -59,10 +63,15 @@ class _Watchdog:
     connect: Callable[[], Hypervisor]
     _hypervisor: Hypervisor | None = field(default=None, init=False)
     _fencing: SelfFencing | None = field(default=None, init=False)  # of one loss of contact
+    _logged: str | None = field(default=None, init=False)
 
     def run(self) -> None:
-        """Stop all guests whenever the time is over, until the agent dismisses the guardian or another one runs."""
-        agent_lives = True
+        """Stop all guests whenever the time is over, until the agent dismisses the guardian or another one runs.
+
+        First the agent is killed: a call that it has begun could start a guest afterwards, here or on another host.
+        Guests may also start or arrive when the others have been stopped, so the guardian goes on.
+        """
+        agent_lives, had_contact = True, False
         while True:
             if agent_lives and select.select([self.pipe], [], [], _CHECK_INTERVAL_S)[0]:
                 if os.read(self.pipe, 1) == _DISMISSED:
@@ -73,10 +82,17 @@ class _Watchdog:
                 time.sleep(_CHECK_INTERVAL_S)
                 if self.state.holder() not in {None, self.agent}:  # the next agent has its own guardian
                     return
+                if self.state.last_contact() is None:  # without a lease there is nothing to guard
+                    return
             if not self._is_over():
                 self._cancel()
-            elif self._fence() and not agent_lives:
-                return
+                had_contact = True
+                continue
+            if agent_lives and had_contact:  # an agent that starts without contact has begun no call
+                log.error("guardian.ends_agent", pid=self.agent)
+                with suppress(ProcessLookupError):
+                    os.kill(self.agent, signal.SIGKILL)
+            self._fence()
 
     def _is_over(self) -> bool:
         contact = self.state.last_contact()
@@ -88,14 +104,15 @@ class _Watchdog:
             self._fencing.cancel()
             self._fencing = None
 
-    def _fence(self) -> bool:
-        """Return whether no guest runs any more."""
+    def _fence(self) -> None:
+        """Stop what runs now. What cannot be stopped is tried again."""
         try:
             self._hypervisor = self._hypervisor or self.connect()
             if self._fencing is None:
                 self._fencing = SelfFencing(self._hypervisor, self.state, self.limit_s, is_over=self._is_over)
             self._fencing.check()
+            self._logged = None
         except HypervisorFault as fault:
-            log.warning("self_fencing.failed", reason=fault.message)
-            return False
-        return True
+            if fault.message != self._logged:
+                self._logged = fault.message
+                log.warning("self_fencing.failed", reason=fault.message)

@@ -1,5 +1,6 @@
 """The life of an agent: it registers, reconciles, reports up and takes calls; after a loss of contact, again."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ _LOST_AFTER_HEARTBEATS = 3  # without contact: the service may have evacuated se
 _MAX_CALLS_PER_POLL = 16
 _MAX_EPOCHS = 10_000
 _PAUSE_S = 0.5
+_WITHOUT_CONTACT = 75  # exit status EX_TEMPFAIL: the service manager starts the agent again
 _FROM_SERVICE = (ServiceUnavailable, Refused, Conflict, UnknownHost)
 
 
@@ -47,6 +49,15 @@ class AgentSettings:
 
 class AgentCrashed(Exception):
     """A thread of the agent ended with an unexpected error, which the log has. A new process starts from scratch."""
+
+
+def _end_process() -> None:
+    """End the process, with the calls that it has begun: they could start guests elsewhere or here again.
+
+    The guardian does so too, also to an agent that hangs. It stops guests that start since, as a new agent does.
+    """
+    log.error("agent.ends_without_contact")
+    os._exit(_WITHOUT_CONTACT)
 
 
 def connect(build: Callable[[], Hypervisor], stopping: threading.Event) -> Hypervisor | None:
@@ -108,7 +119,7 @@ class Agent:
             self._fencing.check()  # the agent before this one may have lost contact long ago
         except HypervisorFault as fault:
             log.warning("self_fencing.failed", reason=fault.message)
-        self._start(lambda: self._fencing.run(self._stopping), "covey-fencing")
+        self._start(lambda: self._fencing.run(self._stopping, _end_process), "covey-fencing")
         self._lost.set()
         backoff = Backoff(self._stopping, longest_s=_LONGEST_RETRY_S)
         while not self._stopping.is_set():

@@ -109,9 +109,9 @@ class SelfFencing:
         if self._state.fenced():
             self._state.save_fenced(())
 
-    def run(self, stopping: threading.Event) -> None:
-        """Check until the agent stops."""
-        logged = None
+    def run(self, stopping: threading.Event, end: Callable[[], None]) -> None:
+        """Check until the agent stops. Call `end` when guests had to be stopped, once for each loss of contact."""
+        logged, was_engaged = None, self.is_engaged
         while not stopping.wait(_CHECK_INTERVAL_S):
             try:
                 self.check()
@@ -120,6 +120,9 @@ class SelfFencing:
                 if fault.message != logged:
                     logged = fault.message
                     log.warning("self_fencing.failed", reason=fault.message)
+            if self.is_engaged and not was_engaged:
+                end()
+            was_engaged = self.is_engaged
 
     def _stop_guests(self) -> None:
         """Let the hypervisor stop all guests, and kill those that it does not stop in time: it may hang, or be dead."""
