@@ -327,6 +327,30 @@ def test_move_whose_hosts_both_fail_waits_until_both_are_fenced(build_cloud: Bui
     assert host_of(cloud, server).host == source.host
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_guest_that_has_arrived_stays_although_its_source_could_not_report(build_cloud: BuildCloud, live: bool) -> None:
+    """With local disks, its only data may be there."""
+    cloud = with_agents(build_cloud, 3)
+    for agent in agents(cloud, 3):
+        agent.start(self_fencing_s=90)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    body = {"host": None, "block_migration": "auto"} if live else None
+    cloud.act(cloud.admin, server, "os-migrateLive" if live else "migrate", body)
+    cloud.step()
+    destination = agent_of(cloud, source.call()["arguments"]["destination"]["name"])
+    Watch(cloud).pass_(115, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    cloud.step()
+    call = destination.call()
+    assert (call["verb"], call["arguments"]) == ("detach", {"unless": "arrived"})
+    assert destination.report(call, result="arrived").status == 200
+    cloud.step()
+    assert (host_of(cloud, server).host, cloud.status(server)) == (
+        destination.host,
+        "ACTIVE" if live else "VERIFY_RESIZE",
+    )
+
+
 def aborted_live_migration(build_cloud: BuildCloud) -> tuple[Cloud, str, HostAgent, HostAgent, list[HostAgent]]:
     """Return a server whose migration is to be aborted, its source, which has begun it, the destination, the others."""
     cloud = with_agents(build_cloud, 3)

@@ -7,6 +7,7 @@ from covey.agent.guests import Guest
 from covey.agent.hypervisor import Hypervisor, HypervisorFault, OutcomeUnknown, StaleEpoch
 from covey.agent.image_cache import ImageCache
 from covey.agent.service_api import Call
+from covey.model.agents import ARRIVED
 
 _DEFINING = {"start", "reboot_hard"}  # they define a guest whose definition is lost, as Nova's hard reboot does
 
@@ -28,6 +29,8 @@ class Verbs:
                 self.spawn(call.guest, call.epoch)
             case "destroy":
                 hypervisor.destroy(call.server, call.epoch)
+            case "detach" if arguments.get("unless") == ARRIVED and self._runs(call.server):
+                return ARRIVED
             case "detach":
                 hypervisor.detach(call.server, call.epoch)
             case "power":
@@ -41,6 +44,10 @@ class Verbs:
             case verb:
                 raise HypervisorFault(f"The agent does not know the verb {verb}; it is older than the service.")
         return None
+
+    def _runs(self, server: str) -> bool:
+        """Whether the guest runs here, and not only begins to: until a live migration has arrived, it is starting."""
+        return any(guest.id == server and guest.power == "running" for guest in self.hypervisor.observed())
 
     def spawn(self, guest: Guest, epoch: int) -> None:
         """Start a guest on its disk, or on a new one of its image."""

@@ -26,6 +26,12 @@ class Calls(Protocol):
         A removal from a host that is down is left to its agent, unless it must be certain that no guest runs there.
         """
 
+    def has_arrived(self, server: Server, host: str, epoch: int) -> bool:
+        """Return whether a guest whose source has ended runs on its destination; it is removed there if not.
+
+        Raises OperationInProgress, DriverFault, LeaseLost.
+        """
+
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:
         """Return for each server what keeps it from running, or None."""
 
@@ -64,9 +70,9 @@ class Agents:
         try:
             self._calls.carry_out(Verb.MIGRATE, server, source, epoch, arguments)
         except HostDown:
-            # It may have arrived before the source died.
-            self._calls.carry_out(Verb.DETACH, server, destination, epoch, is_certain=True)
-            raise
+            # It may have arrived before the source died. Then the newest data is there, on local disks the only data.
+            if not self._calls.has_arrived(server, destination, epoch):
+                raise
 
     def abort(self, server: Server, source: str, destination: str, epoch: int) -> bool:  # noqa: ARG002
         return self._calls.abort(server, source, epoch)

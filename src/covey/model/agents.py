@@ -39,6 +39,10 @@ REMOVALS = frozenset({Verb.DESTROY, Verb.DETACH})
 """Verbs that a host which is down needs not carry out: its agent removes what should not be there when it starts."""
 
 
+ARRIVED = "arrived"
+"""The result of a detach that found the guest running: its move has succeeded, although its source could not report."""
+
+
 class CallState(StrEnum):
     """The state of a call."""
 

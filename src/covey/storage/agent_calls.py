@@ -78,6 +78,10 @@ _DONE = """
     FROM work w JOIN agent_calls c ON c.job_id = w.id JOIN hosts h ON h.id = c.host_id
     WHERE w.server_id IN ? AND c.state = 'done'
 """
+_RESULT = """
+    SELECT c.result FROM work w JOIN agent_calls c ON c.job_id = w.id JOIN hosts h ON h.id = c.host_id
+    WHERE w.server_id = ? AND w.epoch = ? AND c.verb = ? AND h.name = ? AND c.state = 'done'
+"""
 _SET_POWER = (Verb.SPAWN, Verb.POWER, Verb.EVACUATE)  # a migrated guest may have an older epoch in its metadata
 _LAST_CALL = select(sa.func.max(agent_calls.c.epoch)).where(
     agent_calls.c.server_id == bindparam("server"),
@@ -121,6 +125,11 @@ class AgentCalls:
         """Return the calls of these servers' jobs that agents have reported done: server, epoch, verb and host."""
         rows = execute(self._connection, _DONE, list(ids)).fetchall()
         return {(ServerId(server), epoch, Verb(verb), host) for server, epoch, verb, host in rows}
+
+    def result(self, server: ServerId, epoch: int, verb: Verb, host: str) -> str | None:
+        """Return the result of a call that an agent has reported done; None without one."""
+        row = execute(self._connection, _RESULT, server, epoch, str(verb), host).fetchone()
+        return None if row is None else row[0]
 
     def made(self, jobs: Collection[int]) -> set[tuple[int, Verb, HostId]]:
         """Return the calls that these jobs have made, in any state: job, verb and host."""

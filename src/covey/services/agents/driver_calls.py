@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from covey.model.agents import OPEN, REMOVALS, Agent, AgentState, Call, CallState, NewCall, TakenCall, Verb
+from covey.model.agents import ARRIVED, OPEN, REMOVALS, Agent, AgentState, Call, CallState, NewCall, TakenCall, Verb
 from covey.model.errors import CoveyError, DriverFault, HostDown, LeaseLost, OperationInProgress
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Server
@@ -70,6 +70,15 @@ class DriverCalls:
         and LeaseLost unless the caller has the newest lease of the server's job.
         """
         self._commits.submit(CallRequest(verb, server, host, epoch, arguments or {}, is_certain))
+
+    def has_arrived(self, server: Server, host: str, epoch: int) -> bool:
+        """Return whether a guest whose source has ended runs on its destination; it is removed there if not.
+
+        Raises what `carry_out` raises.
+        """
+        self.carry_out(Verb.DETACH, server, host, epoch, {"unless": ARRIVED}, is_certain=True)
+        with self.store.read() as tx:
+            return tx.agent_calls.result(server.id, epoch, Verb.DETACH, host) == ARRIVED
 
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:
         """Spawn servers, each with its host and epoch. Return what `carry_out` would raise for each, or None."""
