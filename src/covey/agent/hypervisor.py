@@ -86,6 +86,9 @@ class Hypervisor(Protocol):
     def stored(self) -> frozenset[str]:
         """Return the servers whose data this host has, with or without a guest; on shared disks, had last."""
 
+    def has_disk(self, server: str) -> bool:
+        """Whether the server has a disk that this host can use: its own, or a shared one that any host had last."""
+
     def images_in_use(self) -> frozenset[str]:
         """Return the file names of cached images that disks on this host build on. The cache keeps these."""
 

@@ -73,6 +73,9 @@ class Simulated:
         rows = self.world.read("SELECT server FROM disks WHERE host = ?", self._disk_host)
         return frozenset(row["server"] for row in rows)
 
+    def has_disk(self, server: str) -> bool:
+        return server in self.stored()
+
     def images_in_use(self) -> frozenset[str]:
         rows = self.world.read("SELECT DISTINCT image FROM disks WHERE host IN (?, ?)", self.host, SHARED)
         return frozenset(row["image"] for row in rows if row["image"])

@@ -26,6 +26,7 @@ class Verbs:
             case "spawn" if "data" in arguments:
                 self._unshelve(call, cast("dict[str, str]", arguments["data"])["address"])
             case "spawn" | "evacuate":
+                self._require_disk(call)
                 self.spawn(call.guest, call.epoch)
             case "destroy":
                 hypervisor.destroy(call.server, call.epoch)
@@ -44,6 +45,13 @@ class Verbs:
             case verb:
                 raise HypervisorFault(f"The agent does not know the verb {verb}; it is older than the service.")
         return None
+
+    def _require_disk(self, call: Call) -> None:
+        """Raise HypervisorFault if a server that has data would start on a new disk, which it would then keep."""
+        has_data = call.arguments.get("has_data") or (call.verb == "evacuate" and self.hypervisor.shares_disks)
+        if has_data and not self.hypervisor.has_disk(call.server):
+            where = "the storage that hosts share. Is it mounted?" if self.hypervisor.shares_disks else "this host."
+            raise HypervisorFault(f"The disk of server {call.server} is not on {where}")
 
     def _runs(self, server: str) -> bool:
         """Whether the guest runs here, and not only begins to: until a live migration has arrived, it is starting."""

@@ -52,7 +52,9 @@ class Agents:
 
     def spawn(self, server: Server, host: str, epoch: int) -> None:
         data_host = server.placement.data_host  # of a shelved server
-        arguments = {"data": data_host} if data_host not in {None, host} else None
+        arguments: dict[str, object] = {} if data_host is None else {"has_data": True}
+        if data_host not in {None, host}:
+            arguments["data"] = data_host
         self._calls.carry_out(Verb.SPAWN, server, host, epoch, arguments)
 
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:

@@ -90,6 +90,9 @@ class Libvirt:
     def stored(self) -> frozenset[str]:
         return frozenset(server for server in self._disks.servers() if not self._is_elsewhere(server))
 
+    def has_disk(self, server: str) -> bool:
+        return self._disks.files(server).disk.exists()
+
     def images_in_use(self) -> frozenset[str]:
         return self._disks.images()
 
