@@ -155,8 +155,12 @@ class SelfFencing:
                 _raise_first(pool.map(self._kill, running))
 
     def _remember(self, servers: Iterable[str]) -> None:
+        """Keep the guests that are stopped. If the disk is full they are stopped nevertheless, and become SHUTOFF."""
         with self._remembering:
-            self._state.save_fenced(self._state.fenced() | set(servers))
+            try:
+                self._state.save_fenced(self._state.fenced() | set(servers))
+            except OSError as error:
+                log.error("fencing.not_recorded", reason=str(error))  # noqa: TRY400 -- expected
 
     def _stop(self, guest: ObservedGuest) -> HypervisorFault | None:
         if not self.is_engaged or not self._is_over():  # since the hypervisor was asked

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+_RECORD_BYTES = 128
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -42,8 +43,9 @@ class StateDirectory:
             raise AlreadyRunning(
                 f"Another agent of this host runs already (process {pid or 'unknown'}); it holds {file}."
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        owner = f"{os.getpid()}\n".encode()
+        os.pwrite(descriptor, owner, 0)  # before it is truncated, so that a full disk has the room
+        os.ftruncate(descriptor, len(owner))
         self._lock = descriptor
 
     def holder(self) -> int | None:
@@ -61,8 +63,16 @@ class StateDirectory:
         return None
 
     def save_contact(self, at_s: float) -> None:
-        """Store the time of the last request that the service answered, by the clock of this boot."""
-        self._write("contact.json", {"boot": _boot_id(), "at_s": at_s})
+        """Store the time of the last request that the service answered, by the clock of this boot.
+
+        The record is overwritten in place, so a disk that is full is no loss of contact.
+        """
+        record = msgspec.json.encode({"boot": _boot_id(), "at_s": at_s}).ljust(_RECORD_BYTES)
+        descriptor = os.open(self.path / "contact.json", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(descriptor, record, 0)
+        finally:
+            os.close(descriptor)
 
     def last_contact(self) -> float | None:
         """Return the last contact of an agent since the host's boot, or None."""

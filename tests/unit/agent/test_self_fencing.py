@@ -70,6 +70,15 @@ def test_guest_that_starts_after_the_fencing_is_stopped_too(hypervisor: Simulate
     assert fencing.resumed() == {"s1", "s3"}
 
 
+def test_guests_stop_although_the_disk_is_full(hypervisor: Simulated, state: StateDirectory) -> None:
+    clock = Clock()
+    fencing = SelfFencing(hypervisor, state, 30, clock)
+    (state.path / "fenced.json.partial").symlink_to("/dev/full")
+    clock.at_s += 31
+    fencing.check()
+    assert hypervisor.world.running() == {}
+
+
 def test_contact_alone_does_not_let_guests_run_again(hypervisor: Simulated, state: StateDirectory) -> None:
     clock = Clock()
     fencing = SelfFencing(hypervisor, state, 30, clock)

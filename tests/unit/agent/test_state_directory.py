@@ -42,3 +42,16 @@ def test_contact_of_another_boot_does_not_count(tmp_path: Path) -> None:
     assert state.last_contact() is None
     file.write_text("half of a")
     assert state.last_contact() is None
+
+
+def test_contact_is_kept_on_a_full_disk(tmp_path: Path) -> None:
+    """Otherwise a full disk would be a loss of contact, and end every guest."""
+    state = StateDirectory(tmp_path)
+    state.save_contact(1.0)
+    file = tmp_path / "contact.json"
+    before = file.stat()
+    (tmp_path / "contact.json.partial").symlink_to("/dev/full")
+    state.save_contact(1234567.125)
+    assert state.last_contact() == 1234567.125
+    after = file.stat()
+    assert (after.st_ino, after.st_size, after.st_blocks) == (before.st_ino, before.st_size, before.st_blocks)
