@@ -5,10 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from covey.model.errors import Conflict
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, ImageStatus, Visibility
+from covey.storage import tables
 from covey.storage.store import Store
 from tests.build import LATER, NOW, an_image
 
@@ -55,6 +57,19 @@ def test_stored_image_is_read_back_unchanged(store: Store) -> None:
         assert tx.images.by_id("i2") is tx.images.by_id("i2", lock=True) is None
 
 
+def test_id_of_a_deleted_image_is_never_used_again(store: Store) -> None:
+    """A server that was booted from it would boot the data of another project when it is evacuated."""
+    image = an_image(owner=WEB)
+    add(store, image)
+    with store.write() as tx:
+        tx.images.delete(image.id)
+        tx.images.delete(image.id)
+    with pytest.raises(Conflict, match=f"Image ID {image.id} already exists!"):
+        add(store, replace(image, owner=DB))
+    with store.read() as tx:
+        assert tx.images.by_id(image.id) is None
+
+
 def test_taken_id_is_a_conflict(store: Store) -> None:
     image = an_image(tags=frozenset({"t"}))
     add(store, image)
@@ -77,8 +92,8 @@ def test_deleting_an_image_deletes_its_tags_and_properties(store: Store) -> None
     with store.write() as tx:
         tx.images.delete(image.id)
         assert tx.images.by_id(image.id) is None
-        tx.images.add([replace(image, tags=frozenset(), properties={})])
-        assert tx.images.find(ImageFilter(tags=("t",))) == tx.images.find(ImageFilter(properties={"p": "1"})) == []
+        assert tx._connection.execute(sa.select(tables.image_tags)).all() == []
+        assert tx._connection.execute(sa.select(tables.image_properties)).all() == []
 
 
 CATALOGUE = [

@@ -14,7 +14,7 @@ from covey.storage.changes import FleetChanges
 from covey.storage.database_clock import DatabaseClock
 from covey.storage.integrity_errors import integrity_error_as
 from covey.storage.matching import having_all
-from covey.storage.tables import image_properties, image_tags, images
+from covey.storage.tables import deleted_images, image_properties, image_tags, images
 
 _ROWS = select(images)
 _PROPERTIES = select(image_properties).order_by(image_properties.c.key)
@@ -28,6 +28,7 @@ _COUNT = select(sa.func.count()).select_from(images).where(images.c.owner == bin
 _DATA_BYTES = select(sa.func.coalesce(sa.func.sum(images.c.size_bytes), 0)).where(
     images.c.owner == bindparam("of"), images.c.sha512.is_not(None)
 )
+_KEEP_ID = insert(deleted_images).from_select(["id"], select(images.c.id).where(images.c.id == bindparam("of")))
 _DELETE = delete(images).where(images.c.id == bindparam("of"))
 
 
@@ -101,11 +102,18 @@ class Images:
         return self._connection.execute(ended).rowcount
 
     def add(self, new: Sequence[Image]) -> None:
-        """Add records, all or none. Raises Conflict when an id is taken."""
+        """Add records, all or none. Raises Conflict when an id is taken, or was that of a deleted image.
+
+        A server that still refers to the deleted one would otherwise boot the data of another project.
+        """
         if not new:
             return
         with integrity_error_as(Conflict(f"Image ID {new[0].id} already exists!")):
             self._connection.execute(insert(images), [_row(image) for image in new])
+        used = select(deleted_images.c.id).where(deleted_images.c.id.in_([image.id for image in new])).limit(1)
+        deleted = self._connection.execute(used).scalar()  # after the insert, which waits for a deletion in progress
+        if deleted is not None:
+            raise Conflict(f"Image ID {deleted} already exists!")
         self._add_details(new)
 
     def update(self, image: Image) -> None:
@@ -117,6 +125,8 @@ class Images:
         FleetChanges(self._connection).add_catalogue(images=[image.id])
 
     def delete(self, image: ImageId) -> None:
+        """Delete an image. Its id is never used again."""
+        self._connection.execute(_KEEP_ID, {"of": image})
         self._connection.execute(_DELETE, {"of": image})
         FleetChanges(self._connection).add_catalogue(images=[image])
 

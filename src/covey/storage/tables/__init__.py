@@ -3,6 +3,7 @@
 from covey.storage.tables.agents import agent_calls, agents, server_boot_data
 from covey.storage.tables.base import metadata
 from covey.storage.tables.catalogue import (
+    deleted_images,
     flavor_access,
     flavor_extra_specs,
     flavors,
@@ -79,6 +80,7 @@ __all__ = [
     "consumers",
     "custom_resource_classes",
     "custom_traits",
+    "deleted_images",
     "deleted_servers",
     "drain_hosts",
     "drains",

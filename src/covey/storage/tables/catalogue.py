@@ -43,6 +43,12 @@ flavor_access = sa.Table(
     sa.Column("project_id", PROJECT, primary_key=True),
 )
 
+deleted_images = sa.Table(  # an id is never used again: servers still refer to it
+    "deleted_images",
+    metadata,
+    sa.Column("id", UUID, primary_key=True),
+)
+
 images = sa.Table(
     "images",
     metadata,
