@@ -76,7 +76,7 @@ def test_guests_stop_although_the_disk_is_full(hypervisor: Simulated, state: Sta
     (state.path / "fenced.json.partial").symlink_to("/dev/full")
     clock.at_s += 31
     fencing.check()
-    assert hypervisor.world.running() == {}
+    assert running(hypervisor.world) == {}
 
 
 def test_contact_alone_does_not_let_guests_run_again(hypervisor: Simulated, state: StateDirectory) -> None:
