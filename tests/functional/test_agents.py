@@ -426,9 +426,9 @@ def test_host_keeps_the_data_of_a_shelved_server_in_any_state(build_cloud: Build
     cloud.act(cloud.alice, server, "shelve")
     work(cloud, 2)
 
-    def place() -> str:
+    def location() -> str:
         found = agent.client.post(f"/hosts/{agent.host}/orphans", {"servers": [server]}).json["servers"]
-        return str(found[0]["place"])
+        return str(found[0]["location"])
 
     def set_state(state: VmState) -> None:
         with cloud.store.write() as tx:
@@ -437,13 +437,13 @@ def test_host_keeps_the_data_of_a_shelved_server_in_any_state(build_cloud: Build
             tx.servers.update(replace(found, vm_state=state, task=None))
 
     set_state(VmState.ERROR)
-    assert place() == "shelved"
+    assert location() == "shelved"
     set_state(VmState.SHELVED_OFFLOADED)
     cloud.set_host(agent.host, status="disabled")
     cloud.act(cloud.alice, server, "unshelve")
-    assert place() == "shelved"
+    assert location() == "shelved"
     set_state(VmState.ACTIVE)
-    assert place() == "shelved"
+    assert location() == "shelved"
 
 
 def test_host_lists_what_should_be_on_it(build_cloud: BuildCloud) -> None:
