@@ -53,7 +53,9 @@ def filter_case(context: Any, case: Any) -> bool:
 def map_path_parameters(context: Any, path_parameters: Any) -> Any:
     """Point paths to existing resources, except for deletions; links of schemathesis stay."""
     resources = _resources(context.operation)
-    return path_parameters and path_parameters | _existing_key(context.operation, resources.by_text_id)
+    if not path_parameters:
+        return path_parameters
+    return path_parameters | _existing_key(context.operation, resources.by_text_id) | _spec(path_parameters)
 
 
 @schemathesis.hook
@@ -63,6 +65,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     resources = _resources(context.operation)
     if case.meta.phase.name == TestPhase.COVERAGE and _fits(case, ParameterLocation.PATH):
         case.path_parameters |= _existing_key(context.operation, resources.by_text_id | resources.by_number_or_uuid)
+        case.path_parameters |= _spec(case.path_parameters)
     if case.operation.label in _OF_EMPTY_AGGREGATES and _fits(case, ParameterLocation.PATH):
         resources.empty(case.path_parameters["key"])
     if _fits(case, ParameterLocation.QUERY):
@@ -95,6 +98,12 @@ def _existing_key(operation: Any, keys: Mapping[str, str]) -> dict[str, str]:
     """Return the key of an existing resource for a path."""
     key = keys.get(operation.path.partition("/{key}")[0])
     return {"key": key} if key and operation.method != "delete" else {}
+
+
+def _spec(path_parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the extra spec of a path, with a namespace."""
+    spec = path_parameters.get("spec")
+    return {"spec": _with_namespace(spec)} if isinstance(spec, str) else {}
 
 
 def _query(case: Any, resources: Resources) -> dict[str, Any]:
@@ -135,7 +144,7 @@ def _body(case: Any, resources: Resources) -> Any:
             body = {"meta": _with_path_key(body["meta"], case.path_parameters["item"])}
         case "POST /flavors/{key}/os-extra_specs":
             specs = {key: value for key, value in body["extra_specs"].items() if not key.startswith(_PLACING)}
-            body = {"extra_specs": specs}
+            body = {"extra_specs": {_with_namespace(key): value for key, value in specs.items()}}
         case "PUT /flavors/{key}/os-extra_specs/{spec}":
             body = _with_path_key(body, case.path_parameters["spec"])
         case "POST /os-aggregates/{key}/images":
@@ -182,6 +191,11 @@ def _without_ambiguous_values(value: Any) -> Any:
         case str():
             return CONTROL.sub("0", value)
     return value
+
+
+def _with_namespace(spec: str) -> str:
+    """Return the key of an extra spec with a namespace: servers of a flavor with any other key are refused."""
+    return spec if ":" in spec else f"site:{spec}"[:255]
 
 
 def _with_path_key(one: dict[str, Any], key: str) -> dict[str, Any]:

@@ -319,6 +319,7 @@ def test_rebalance_moves_servers_of_child_providers_and_only_where_they_have_roo
         ({"hw:cpu_policy": "dedicated"}, "asks for a placement that this service does not support"),
         ({"hw:mem_page_size": "large"}, "asks for a placement that this service does not support"),
         ({"resource:CUSTOM_GPU": "1"}, "write resources:CLASS"),
+        ({"ssd": "true"}, "The flavor's extra spec ssd=true has no namespace"),
         ({f"resources:{kind}": "0" for kind in ("VCPU", "MEMORY_MB", "DISK_GB")}, "The flavor requests no resources"),
     ],
 )

@@ -5,6 +5,8 @@ Nova places servers by some of them. Covey has no rule for these, and would plac
 
 from covey.model.errors import Invalid
 
+# Nova documents no other keys without a namespace. Its filters compare all others with hosts or with aggregates.
+_WITHOUT_NAMESPACE = frozenset({"group_policy", "hide_hypervisor_id"})
 # In these namespaces of Nova every key is a placement.
 _PLACEMENT_NAMESPACES = {"accel", "aggregate_instance_extra_specs", "capabilities", "pci_passthrough"}
 # In these only the keys below have no influence on placement. All other namespaces are the driver's or the operator's.
@@ -64,6 +66,12 @@ def reject_unsupported(key: str, value: str) -> None:
         raise Invalid(
             f"The flavor's extra spec {key}={value} is not understood; "
             "write resources:CLASS, resourcesSUFFIX:CLASS, trait:NAME or traitSUFFIX:NAME."
+        )
+    if ":" not in key and key not in _WITHOUT_NAMESPACE:
+        raise Invalid(
+            f"The flavor's extra spec {key}={value} has no namespace, so it asks for a placement that this service "
+            "does not support; write trait:NAME or resources:CLASS, or a key with a namespace of your own, such as "
+            f"site:{key}, which has no effect."
         )
     if namespace in _PLACEMENT_NAMESPACES or (namespace in _MIXED_NAMESPACES and not _is_harmless(key, value)):
         raise Invalid(f"The flavor's extra spec {key}={value} asks for a placement that this service does not support.")

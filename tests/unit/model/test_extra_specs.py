@@ -39,6 +39,9 @@ def flavor(key: str, value: str) -> Flavor:
         ("Resources:CUSTOM_GPU", "1"),
         ("traits:CUSTOM_A", "required"),
         ("trait.1:CUSTOM_A", "required"),
+        ("ssd", "true"),
+        ("gpu_model", "<in> A100"),
+        ("Group_Policy", "none"),
     ],
 )
 def test_placement_that_no_rule_covers_is_an_error(key: str, value: str) -> None:
@@ -59,9 +62,19 @@ def test_placement_that_no_rule_covers_is_an_error(key: str, value: str) -> None
         ("quota:cpu_shares", "100"),
         ("os:secure_boot", "optional"),
         ("group_policy", "none"),
-        ("tier", "gold"),
+        ("hide_hypervisor_id", "true"),
         ("site:owner", "team-1"),
     ],
 )
 def test_extra_spec_without_influence_on_placement_has_no_effect(key: str, value: str) -> None:
     assert dict(resource_request(flavor(key, value)).amounts) == {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+
+
+def test_key_without_a_namespace_is_refused_with_what_would_be_accepted() -> None:
+    with pytest.raises(Invalid) as refusal:
+        resource_request(flavor("ssd", "true"))
+    assert refusal.value.message == (
+        "The flavor's extra spec ssd=true has no namespace, so it asks for a placement that this service does not "
+        "support; write trait:NAME or resources:CLASS, or a key with a namespace of your own, such as site:ssd, which "
+        "has no effect."
+    )
