@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import event, given, settings
 
 from covey.model.fleet_records import AggregateRecord, HostRecord
@@ -13,8 +14,9 @@ from covey.model.ids import HostId
 from covey.model.providers import ProviderRecord
 from covey.model.resources import GranularGroup, Resources
 from covey.model.servers import HostRequirements
+from covey.scheduler import provider_allocations
 from covey.scheduler.candidates import Candidate, CandidateQuery, RequestGroup, find
-from covey.scheduler.decide import decide
+from covey.scheduler.decide import Decision, decide
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.provider_trees import SHARES
 from covey.scheduler.request_spec import RequestSpec
@@ -102,6 +104,9 @@ def test_proved_batch_serves_as_many_servers_as_brute_force(seed: int) -> None:
         assert len(decision.fitting) <= most
         if decision.proved:
             assert len(decision.fitting) == most
+        else:  # only because the search stopped at its limit
+            unlimited = _decide_without_limit(batch, Fleet(records, hosts))
+            assert (len(unlimited.fitting), unlimited.proved) == (most, True)
         event(f"proved: {decision.proved}, all fit: {most == batch.count}, as many: {len(decision.fitting) == most}")
 
 
@@ -132,6 +137,9 @@ def test_batch_with_crossing_policies_serves_as_many_servers_as_brute_force(seed
         assert len(decision.fitting) <= most
         if decision.proved:
             assert len(decision.fitting) == most
+        else:  # only because the search stopped at its limit
+            unlimited = _decide_without_limit(batch, Fleet(records, hosts, aggregates))
+            assert (len(unlimited.fitting), unlimited.proved) == (most, True)
         event(f"proved: {decision.proved}, as many: {len(decision.fitting) == most}")
 
 
@@ -149,6 +157,12 @@ def test_needs_of_different_classes_are_always_proved(seed: int) -> None:
         assert decision.proved
         fits = count_fits(RequestSpec(Resources(amounts)), fleet)[fleet.is_host].sum()
         assert len(decision.fitting) == min(6, fits)
+
+
+def _decide_without_limit(spec: RequestSpec, fleet: Fleet) -> Decision:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provider_allocations, "MAX_STEPS", 10**9)
+        return decide(spec, fleet, seed=1)
 
 
 def _most_served(query: CandidateQuery, records: Sequence[ProviderRecord], count: int) -> int:

@@ -18,6 +18,7 @@ from covey.scheduler.provider_allocations import TreeSearch
 from covey.scheduler.request_spec import RequestSpec
 from covey.scheduler.room import needs_providers
 from covey.scheduler.tie_breaking import SPLITMIX, TieBreaker
+from covey.scheduler.tree_batch_search import TreeBatchSearch
 
 _MAX_STATIC_MASKS = 256
 
@@ -80,7 +81,7 @@ def _decide_in_trees(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, sub
 
     The columns say how many servers a tree serves at most. Where it serves fewer, the rest is decided again without it.
     If that places fewer servers than requested, all of them are decided again, with what the searches have shown, and
-    at last without the hosts that took what trees share.
+    then without the hosts that took what trees share. At last all placements are searched, if no proof was found.
     """
     search, best = TreeSearch(spec, fleet), _ServedServers()
     while len(best.hosts) < spec.count and not search.budget.spent:
@@ -95,6 +96,10 @@ def _decide_in_trees(spec: RequestSpec, fleet: Fleet, mask: Mask, seed: int, sub
         again = _serve_in_turn(spec, fleet, own, seed, subset, TreeSearch(spec, fleet, search.budget))
         best = again if len(again.hosts) > len(best.hosts) else best
     proved = len(best.hosts) == spec.count or (best.proved and search.exact and not search.budget.spent)
+    if not proved and not search.budget.spent:
+        more = TreeBatchSearch(spec, fleet, allowed_hosts, search.budget).more_than(len(best.hosts))
+        best = best if more is None else _ServedServers(more.hosts, more.allocations)
+        proved = len(best.hosts) == spec.count or not search.budget.spent
     hosts = tuple(best.hosts)
     chosen = hosts if len(hosts) >= spec.minimum else ()
     return Decision(chosen, hosts, int(np.count_nonzero(mask)), seed, proved, tuple(best.allocations))

@@ -1,7 +1,7 @@
 """Which resource providers serve a server on a chosen host: the host alone, or others of its tree as well."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from covey.model.claims import Allocations
 from covey.model.resources import Resources
-from covey.scheduler.candidates.trees import ResourceNeed, first_choice
+from covey.scheduler.candidates.trees import ResourceNeed, choices_on, first_choice
 from covey.scheduler.columns import Rows
 from covey.scheduler.fleet import UNLIMITED, Fleet, Mask
 from covey.scheduler.max_flow import Budget
@@ -190,6 +190,16 @@ def allocations_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget) ->
         return {int(fleet.ids[row]): spec.total}
     found = _several_on(spec, fleet, row, budget, 1)
     return found[0] if found else None
+
+
+def all_allocations_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget) -> Iterator[Allocations]:
+    """Yield what one server may take of each provider, on the host of a row. The budget may end the search."""
+    if not fleet.trees.anchored.tree_of(row).provider.size:
+        if _serves_alone_at(spec, fleet, row):
+            yield {int(fleet.ids[row]): spec.total}
+        return
+    for choice, needs in choices_on(query_of(spec), fleet, row, budget):
+        yield _allocations(fleet, zip(choice, needs, strict=True))
 
 
 def _several_on(spec: RequestSpec, fleet: Fleet, row: int, budget: Budget, servers: int) -> list[Allocations] | None:

@@ -9,6 +9,7 @@ import pytest
 from covey.model.fleet_records import AggregateRecord, HostRecord
 from covey.model.groups import GroupPolicy, GroupView
 from covey.model.ids import HostId
+from covey.model.providers import InventoryRecord
 from covey.model.resources import GranularGroup, Resources
 from covey.model.servers import HostRequirements
 from covey.scheduler import provider_allocations
@@ -62,7 +63,7 @@ def test_batch_stops_where_a_shared_pool_is_used_up() -> None:
     decision = decide(RequestSpec(Resources({"VCPU": 1, "DISK_GB": 10}), count=9), fleet, seed=1)
     assert len(decision.fitting) == 3
     assert sum(served[9]["DISK_GB"] for served in decision.provider_allocations or () if 9 in served) == 20
-    assert not decision.proved  # other servers hold what the pool lacks
+    assert decision.proved  # by a search of all placements: other servers hold what the pool lacks
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,26 @@ def test_pools_go_to_the_hosts_that_have_no_other() -> None:
     spec = RequestSpec(Resources({"VCPU": 1, "DISK_GB": 10}), count=2, group=GroupView((anti_affinity(),)))
     decision = decide(spec, fleet, seed=1)
     assert (sorted(decision.fitting), decision.proved) == ([1, 2], True)
+
+
+def test_batch_is_searched_as_a_whole_where_hosts_share_what_it_needs() -> None:
+    """Host 1 serves three servers, or four, with what host 2 shares. Host 2 looks suitable and serves none.
+
+    Decided beside host 2, the first server on host 1 takes the disk that two others need.
+    """
+    lender = replace(provider(2, VCPU=3, DISK_GB=8, traits=[SHARES]), aggregates=frozenset({"pool"}))
+    lender = replace(lender, inventories={**lender.inventories, "DISK_GB": InventoryRecord(8, max_unit=2)})
+    records = [provider(1, VCPU=6, DISK_GB=4, pool="pool"), lender]
+    fleet = Fleet(records, [HostRecord(HostId(n), f"h{n}") for n in (1, 2)])
+    parts = (GranularGroup("1", Resources({"DISK_GB": 1})),)
+    spec = RequestSpec(Resources({"VCPU": 2, "DISK_GB": 2}), count=3, minimum=3, granular=parts)
+    for seed in range(10):
+        decision = decide(spec, fleet, seed)
+        assert (decision.chosen, decision.proved) == ((1, 1, 1), True)
+    larger = replace(spec, count=5, minimum=5)
+    refused = decide(larger, fleet, seed=1)
+    assert (refused.fitting, refused.proved) == ((1, 1, 1, 1), True)
+    assert "stopped at its limit" not in explain(larger, fleet, refused.fitting, proved=refused.proved).sentence()
 
 
 def test_host_whose_provider_serves_another_tree_is_decided_again() -> None:

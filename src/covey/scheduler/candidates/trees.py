@@ -59,6 +59,13 @@ def first_choice(
 
     None if there is none, or if the budget ends the search.
     """
+    return next(choices_on(query, fleet, root, budget, servers), None)
+
+
+def choices_on(
+    query: CandidateQuery, fleet: Fleet, root: int, budget: Budget, servers: int = 1
+) -> Iterator[tuple[Choice, list[ResourceNeed]]]:
+    """Yield all such choices. The budget may end the search."""
     tree = fleet.trees.anchored.tree_of(root)
     needs = needs_of(query, fleet, tree)
     needs.sort(key=lambda need: 0 if need.suffix == UNSUFFIXED else 1 + int(need.allowed.sum()))  # the hardest first
@@ -66,8 +73,8 @@ def first_choice(
     checks = _checks(query, fleet, needs)
     if servers > 1:
         options, checks, needs = options * servers, _checks_of_many(fleet, needs, checks, servers), needs * servers
-    choice = next(_combine(options, checks, budget), None)
-    return None if choice is None else (choice, needs)
+    for choice in _combine(options, checks, budget):
+        yield choice, needs
 
 
 def _choices_in_tree(number: int, needs: Sequence[ResourceNeed], checks: Sequence[Sequence[Check]]) -> Iterator[Choice]:
