@@ -174,14 +174,13 @@ def test_single_read_that_raises_returns_its_connection(store: Store) -> None:
     assert names(store) == []
 
 
-def test_single_reads_leave_no_connection_open_after_the_engine(database: str, connected: sa.Engine) -> None:
-    if connected.dialect.name != "postgresql":
-        pytest.skip("a file has no sessions")
-    ended = engine.connect(database)
+def test_single_reads_leave_no_connection_open_after_the_engine(postgresql_database: str) -> None:
+    ended, connected = engine.connect(postgresql_database), engine.connect(postgresql_database)
     with Store(ended).read_once() as tx:
         tx.hosts.find()
     ended.dispose()
     wait_for_last_session(connected)
+    connected.dispose()
 
 
 @pytest.mark.parametrize("idle_s", [0, 3600], ids=["pinged", "not pinged"])
