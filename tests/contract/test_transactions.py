@@ -16,6 +16,7 @@ from covey.storage.engine import TimeLimits
 from covey.storage.store import Store
 from tests.build import NOW, a_host
 from tests.contract.concurrency import conflicts, run_concurrently
+from tests.databases import PostgreSQL
 from tests.sessions import wait_for_last_session
 
 WEB = ProjectId("web")
@@ -174,13 +175,14 @@ def test_single_read_that_raises_returns_its_connection(store: Store) -> None:
     assert names(store) == []
 
 
-def test_single_reads_leave_no_connection_open_after_the_engine(postgresql_database: str) -> None:
-    ended, connected = engine.connect(postgresql_database), engine.connect(postgresql_database)
-    with Store(ended).read_once() as tx:
-        tx.hosts.find()
-    ended.dispose()
-    wait_for_last_session(connected)
-    connected.dispose()
+def test_single_reads_leave_no_connection_open_after_the_engine(postgresql_server: PostgreSQL) -> None:
+    with postgresql_server.fresh() as database:  # in the shared one, a session of another test may still end
+        ended, connected = engine.connect(database), engine.connect(database)
+        with Store(ended).read_once() as tx:
+            tx.hosts.find()
+        ended.dispose()
+        wait_for_last_session(connected)
+        connected.dispose()
 
 
 @pytest.mark.parametrize("idle_s", [0, 3600], ids=["pinged", "not pinged"])
