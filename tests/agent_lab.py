@@ -136,17 +136,21 @@ class AgentLab:
 
     def leave(self) -> None:
         """End a test of several that share the lab: the next ones do not look at the servers that it leaves."""
-        self.kill_agents()
+        self._end_agents()
         self._left |= {server["id"] for server in self._servers()}
         self._left |= {
             row["server"] for row in self.world.read("SELECT server FROM guests UNION SELECT server FROM disks")
         }
 
     def close(self) -> None:
-        self.kill_agents()
-        for agent in self.agents.values():  # whose guardians then end
-            (agent.directory / "state" / "contact.json").unlink(missing_ok=True)
+        self._end_agents()
         self.service.kill()
+
+    def _end_agents(self) -> None:
+        """Kill the agents, and end their guardians, which guard no host without a contact."""
+        self.kill_agents()
+        for contact in self.directory.glob("*/state/contact.json"):
+            contact.unlink()
 
     def agent(self, host: str, *, latency_s: float = 0.0, **variables: str) -> AgentProcess:
         """Return the agent of a host, not started; variables are GROUP__OPTION."""
@@ -224,7 +228,8 @@ class AgentLab:
             if row["server"] not in self._left:
                 guests.setdefault(row["server"], {})[row["host"]] = row["power"]
         disks = {row["server"] for row in self.world.read("SELECT server FROM disks")} - self._left
-        found = [f"{row['server']} ran on {row['host']} and {row['other_host']}" for row in self._double_runs()]
+        double_runs = [row for row in self.world.read("SELECT * FROM double_runs") if row["server"] not in self._left]
+        found = [f"{row['server']} ran on {row['host']} and {row['other_host']}" for row in double_runs]
         return found + disagreements(servers, guests, disks)
 
     def _servers(self) -> list[dict[str, Any]]:
@@ -232,9 +237,6 @@ class AgentLab:
             "GET", f"/compute/v2.1/servers/detail?all_tenants=1&limit={MAX_SERVERS}"
         )["servers"]
         return found
-
-    def _double_runs(self) -> list[Any]:
-        return self.world.read("SELECT * FROM double_runs")
 
     def _is(self, server: str, status: str) -> bool:
         found = self.server(server)
