@@ -136,7 +136,7 @@ class ProjectLimit:
             return True
 
     def _share(self, _others: int) -> int:
-        """Return how many may run of a project, while so many run of others."""
+        """Return the maximum for a project while `_others` requests of other projects run."""
         return self._most_of_project
 
     def release(self, project: str | None) -> None:
@@ -148,7 +148,7 @@ class ProjectLimit:
 
 
 class FairLimit(ProjectLimit):
-    """A limit of which a project gets at most half of what others leave, for requests that clients can prolong.
+    """A limit for requests that clients can prolong: a project gets at most half of what others leave.
 
     A quarter is left to projects with none running. So a few projects together cannot keep all others out.
     """
