@@ -102,6 +102,7 @@ def test_printed_commands_work(first: Covey) -> None:
 def test_demo_files_are_readable_by_their_owner_only(first: Covey) -> None:
     for name in ("clouds.yaml", "users.yaml"):
         assert (first.directory / "my demo" / name).stat().st_mode & 0o777 == 0o600
+    assert (first.directory / "my demo").stat().st_mode & 0o777 == 0o700
     passwords = [cloud["auth"]["password"] for cloud in clouds_in(first.directory).values()]
     assert len(set(passwords)) == 3
     assert not any(password in (first.directory / "my demo" / "users.yaml").read_text() for password in passwords)

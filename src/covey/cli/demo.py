@@ -40,7 +40,7 @@ def demo(port: int, data_dir: Path, on_libvirt: bool) -> None:
     machine is the only host, and two groups of servers run on it as real guests; that takes root and the extra
     `libvirt`. The guests run on when the demo ends.
     """
-    data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir.mkdir(mode=0o711 if on_libvirt else 0o700, parents=True, exist_ok=True)  # QEMU's user opens the disks
     passwords = _passwords(data_dir)
     _write_clouds(data_dir, port, passwords)
     home = data_dir.resolve()
