@@ -85,6 +85,13 @@ def domains_of(host: PlainHost, scope: ScopeRef, aggregates: Aggregates) -> list
     return [str(aggregate.id) for aggregate in aggregates if aggregate.scope == scope.id and host.id in aggregate.hosts]
 
 
+def has_domain(policy: GroupPolicy, hosts: Hosts, aggregates: Aggregates) -> bool:
+    """Return whether the domain that the policy names exists."""
+    if policy.scope.id is None:
+        return policy.target in {host.name for host in hosts}
+    return policy.target in {str(aggregate.id) for aggregate in aggregates if aggregate.scope == policy.scope.id}
+
+
 def members_in(domain: str, scope: ScopeRef, spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> int:
     """Return how many members of the group are in a domain. A member on a host in two domains is in both."""
     return sum(spec.group.places.get(h.id, 0) for h in hosts if domain in domains_of(h, scope, aggregates))
@@ -161,6 +168,8 @@ def _policy_admits(
     policy: GroupPolicy, spec: RequestSpec, host: PlainHost, hosts: Hosts, aggregates: Aggregates
 ) -> bool:
     """A hard policy, for one host."""
+    if _holds_everywhere(policy, hosts, aggregates):
+        return True
     domains = domains_of(host, policy.scope, aggregates)
     if len(domains) > 1:
         return False  # in two domains of the scope: ineligible for all of its policies
@@ -172,6 +181,12 @@ def _policy_admits(
     if policy.kind is PolicyKind.ANTI_AFFINITY:
         return here < policy.limit
     return _affinity_admits(policy, spec, domains[0], hosts, aggregates)
+
+
+def _holds_everywhere(policy: GroupPolicy, hosts: Hosts, aggregates: Aggregates) -> bool:
+    """Return whether the policy avoids a domain that does not exist."""
+    avoids = policy.target is not None and policy.kind not in TOGETHER
+    return avoids and not has_domain(policy, hosts, aggregates)
 
 
 def _affinity_admits(policy: GroupPolicy, spec: RequestSpec, domain: str, hosts: Hosts, aggregates: Aggregates) -> bool:
@@ -188,6 +203,8 @@ def _affinity_admits(policy: GroupPolicy, spec: RequestSpec, domain: str, hosts:
 
 def _score(policy: GroupPolicy, spec: RequestSpec, host: PlainHost, hosts: Hosts, aggregates: Aggregates) -> Score:
     """Return the rank of a host by a soft policy: whether it is in a domain, then how well the domain suits."""
+    if _holds_everywhere(policy, hosts, aggregates):
+        return 1, 1
     domains = domains_of(host, policy.scope, aggregates)
     if policy.target is not None:
         satisfied = len(domains) < 2 and (policy.target in domains) == (policy.kind in TOGETHER)

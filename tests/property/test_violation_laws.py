@@ -36,24 +36,25 @@ def broken(world: World) -> Broken:
 
 
 def _broken(policy: GroupPolicy, where: dict[str, list[str]], world: World) -> list[tuple[str | None, set[str]]]:
+    """Return the domains with their members. A member in two domains counts in both where members are kept apart."""
     together = policy.kind in reference.TOGETHER
+    several = {m for m, domains in where.items() if len(domains) > 1}
     if policy.target is not None:
-        right = [policy.target] if together else None
-        wrong = {
-            m
-            for m, domains in where.items()
-            if (domains != right if together else policy.target in domains or domains[1:])
-        }
-        return [(policy.target, wrong)]
-    count = Counter(domains[0] for domains in where.values() if len(domains) == 1)
-    found: list[tuple[str | None, set[str]]] = [(None, {m for m, domains in where.items() if len(domains) != 1})]
+        inside = {m for m, domains in where.items() if policy.target in domains}
+        if together:
+            return [(policy.target, where.keys() - inside - several), (None, several)]
+        exists = reference.has_domain(policy, world.hosts, world.aggregates)
+        return [(policy.target, inside), (None, several - inside if exists else set())]
+    counted = {m: domains for m, domains in where.items() if len(domains) == 1 or not together}
+    count = Counter(domain for domains in counted.values() for domain in domains)
+    found: list[tuple[str | None, set[str]]] = [(None, {m for m, d in where.items() if not d}), (None, several)]
     if policy.kind is PolicyKind.ANTI_AFFINITY:
-        full = [place for place, number in count.items() if number > policy.limit]
-        return found + [(place, {m for m, domains in where.items() if domains == [place]}) for place in full]
+        full = [domain for domain, number in count.items() if number > policy.limit]
+        return found + [(domain, {m for m, domains in counted.items() if domain in domains}) for domain in full]
     order = _names(policy, world)
+    main = max(order, key=lambda domain: (count[domain], -order.index(domain))) if count else None
     if together and len(count) > 1:
-        main = max(order, key=lambda place: (count[place], -order.index(place)))
-        found.append((main, {m for m, domains in where.items() if len(domains) == 1 and domains != [main]}))
+        found.append((main, {m for m, domains in counted.items() if domains != [main]}))
     if not together and count:
         usable = {
             domains[0]
@@ -62,9 +63,8 @@ def _broken(policy: GroupPolicy, where: dict[str, list[str]], world: World) -> l
             and host.up
             and len(domains := reference.domains_of(host, policy.scope, world.aggregates)) == 1
         }
-        least = min([count[place] for place in usable] + [max(count.values())])
-        main = max(order, key=lambda place: (count[place], -order.index(place)))
-        crowded = {m for m, domains in where.items() if len(domains) == 1 and count[domains[0]] > least + 1}
+        least = min([count[domain] for domain in usable] + [max(count.values())])
+        crowded = {m for m, domains in counted.items() if any(count[domain] > least + 1 for domain in domains)}
         found.append((main, crowded))
     return found
 

@@ -23,8 +23,11 @@ def inside(policy: GroupPolicy, fleet: Fleet) -> Mask:
 
 
 def outside(policy: GroupPolicy, fleet: Fleet) -> Mask:
-    """Return the hosts outside the named domain: also those in no domain, but not those in two."""
-    return ~inside(policy, fleet) & ~fleet.domains(policy.scope.id).ambiguous
+    """Return the hosts outside the named domain: also those in no domain, but not those in two. All if none exists."""
+    domains = fleet.domains(policy.scope.id)
+    if not domains.exists(policy.target or ""):
+        return np.ones(domains.of_host.size, dtype=np.bool_)
+    return ~inside(policy, fleet) & ~domains.ambiguous
 
 
 def members_inside(places: MemberPlaces) -> Iterator[Violation]:
