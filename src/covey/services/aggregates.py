@@ -125,7 +125,7 @@ class Aggregates:
             return get_aggregate(tx, found.id)
 
     def cache_images(self, actor: Actor, aggregate: int, images: tuple[str, ...]) -> None:
-        """Validate the images and do nothing else: hosts have no cache of images."""
+        """Check that the images exist, and do nothing else: an agent downloads an image when a server needs it."""
         self.access.require(actor, "compute:aggregates:images")
         with self.store.read() as tx:
             get_aggregate(tx, aggregate)

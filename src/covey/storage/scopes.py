@@ -64,7 +64,7 @@ class Scopes:
     def lock(self, scope: ScopeId) -> Scope | None:
         """Return a scope with its row locked: it cannot be changed, deleted or newly used until the commit.
 
-        Scopes come last in the lock order, after groups, aggregates and hosts.
+        In the lock order, scopes come after aggregates, hosts, the topology token and groups.
         """
         found = self._connection.execute(_LOCK, {"of": scope}).first()
         return None if found is None else Scope(*found)
