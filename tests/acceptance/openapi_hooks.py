@@ -27,7 +27,7 @@ schemathesis.openapi.format("name", _NAMES)
 schemathesis.openapi.format("az_name", _NAMES.map(lambda name: name.replace(":", "-")))
 schemathesis.openapi.format("base64", st.binary(max_size=40).map(lambda data: b64encode(data).decode()))
 schemathesis.openapi.format("printable", st.text(_LINES, max_size=40))
-schemathesis.openapi.format("python_regex", st.sampled_from(["web", "^a.*b$", "x|y"]))
+schemathesis.openapi.format("re2", st.sampled_from(["web", "^a.*b$", "x|y"]))
 
 
 @schemathesis.hook

@@ -29,7 +29,7 @@ _SCOPE = wrapped("policy_scope", ref("PolicyScope"))
 _TIME: JsonSchema = {"type": "string", "format": "date-time"}
 _SPAN = {"changes-since": _TIME, "changes-before": _TIME}
 _LOG = {**_SPAN, "marker": schemas.SHORT}
-_REGEX: JsonSchema = {"type": "string", "format": "python_regex"}
+_REGEX: JsonSchema = {"type": "string", "format": "re2"}
 _AGGREGATE: JsonSchema = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}, UUID]}
 _KEY: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
 
