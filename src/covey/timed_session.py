@@ -1,4 +1,4 @@
-"""A session of keystoneauth1 whose calls end at the deadline of a request, also while a server still sends."""
+"""A session of keystoneauth1 whose calls end at the deadline of a request, even while a server still sends."""
 
 import math
 import socket

@@ -97,7 +97,7 @@ class SelfFencing:
                 log.info("self_fencing.released")
 
     def cancel(self) -> None:
-        """Stop no more guests, also when a hypervisor answers an earlier request only now."""
+        """Stop no more guests, even when a hypervisor answers an earlier request only now."""
         self._engaged.clear()
 
     def resumed(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ _RETRY_AFTER_S = 5
 
 @dataclass(slots=True)
 class _Download:
-    """A file that the server reads and closes, also when the client disconnects."""
+    """A file that the server reads, and closes even when the client disconnects."""
 
     data: BinaryIO
     limit: ProjectLimit

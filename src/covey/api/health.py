@@ -27,7 +27,7 @@ class Index:
 
 @dataclass(slots=True)
 class SharedPing:
-    """Pings the database for a few requests at once. Others get the last result: anyone can send them."""
+    """Pings the database for a few requests at once. Others get the last result, since anyone can request it."""
 
     ping: Callable[[], None]  # raises Unavailable
     _free: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_PINGS))
@@ -51,7 +51,7 @@ class SharedPing:
 
 @dataclass(slots=True)
 class SharedPage:
-    """A page that is built once a second by one thread, while a few others wait for it: anyone can request it."""
+    """A page that one thread builds once a second, while a few others wait for it, since anyone can request it."""
 
     build: Callable[[], bytes]
     clock: Callable[[], float] = time.monotonic

@@ -95,7 +95,7 @@ def _by_id(groups: Iterable[Json]) -> dict[str, Json]:
 def _row(columns: Sequence[str], row: Iterable[object], groups: Mapping[str, Json]) -> tuple[object, ...]:
     shown = dict(zip(columns, row, strict=True))
     group = groups.get(str(shown["ID"]))
-    if group is None:  # made or deleted in between
+    if group is None:  # created or deleted in between
         return (*shown.values(), DictColumn({}))
     return (*_completed(shown, group).values(), DictColumn(group["rules"]))
 

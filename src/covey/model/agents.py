@@ -146,7 +146,7 @@ class Call:
 
 
 class NewCall(NamedTuple):
-    """A call to store. One that is handed out goes to a poll that waits, with the commit."""
+    """A call to store. One that is handed out is returned to a waiting poll after the commit."""
 
     host_id: HostId
     server_id: ServerId

@@ -20,7 +20,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeMarker:
-    """The version of a resource: a different mark means a change."""
+    """The version of a resource: a different marker means a change."""
 
     subject: Subject
     project_id: ProjectId | None  # None: operators only

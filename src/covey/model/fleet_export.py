@@ -24,7 +24,7 @@ def export_fleet(state: FleetState, default_ratios: Ratios) -> FleetFile:
         if aggregate.scope:
             for host in aggregate.hosts:
                 domains.setdefault(host, {})[scopes[aggregate.scope]] = aggregate.name
-    images = {image.name: image for image in state.images}  # names are unique in a fleet file, but not in the catalog
+    images = {image.name: image for image in state.images}  # names are unique in a fleet file only
     return FleetFile(
         hosts=tuple(_host(h, zones.get(h.name), domains.get(h.name, {}), default_ratios) for h in state.hosts),
         scopes=tuple(ScopeEntry(s.name, s.allow_identifiers, s.obfuscate_identifiers) for s in state.scopes),

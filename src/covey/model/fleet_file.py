@@ -60,7 +60,7 @@ class FlavorEntry:
 
 @dataclass(frozen=True, slots=True)
 class ImageEntry:
-    """One image of the catalog."""
+    """One image of the catalogue."""
 
     name: str
     properties: Mapping[str, str] = field(default_factory=dict)

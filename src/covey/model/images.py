@@ -40,7 +40,7 @@ class DataDigest:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A record of the image catalog."""
+    """A record of the image catalogue."""
 
     id: ImageId
     name: str | None

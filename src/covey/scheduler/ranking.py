@@ -63,7 +63,10 @@ class _Part:
         return None
 
     def ranked(self) -> Rank | None:
-        """Return the rank of its best candidate, with the cost of its own domains; None also if one of them is full."""
+        """Return the rank of its best candidate, with the cost of its own domains.
+
+        None if no candidate takes another server, or one of its domains is full.
+        """
         best = self.best()
         if best is None:
             return None

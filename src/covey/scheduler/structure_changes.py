@@ -1,4 +1,4 @@
-"""Changes of structure: a fleet after one, from the fleet before it. Only the changed columns are new."""
+"""Derives the fleet after a structural change from the fleet before it. Only the changed columns are new."""
 
 from collections.abc import Mapping
 from copy import copy

@@ -34,6 +34,6 @@ class Consoles:
             raise Conflict(f"Instance {found.id} is not ready")
         try:
             return self.driver.console_log(found, found.host_name, lines)
-        except DriverFault as fault:  # it names the host, which is not the owner's business
+        except DriverFault as fault:  # it names the host, which the owner may not see
             log.warning("console.unavailable", server=found.id, host=found.host_name, reason=fault.message)
             raise Unavailable("The server's host does not answer. Try again in a moment.") from None

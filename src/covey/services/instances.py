@@ -134,7 +134,7 @@ def _group(tx: Transaction, group: GroupId | None) -> Group | None:
 
 
 def _target(mirrored: NovaServer | None, group: Group | None) -> Target | None:
-    """Return whose instance it is: Nova's word, or the owner of its group; None for an unknown instance."""
+    """Return the owner of an instance: as Nova says, or else the owner of its group; None for an unknown instance."""
     if mirrored is not None:
         return Target(project_id=ProjectId(mirrored.project_id), user_id=UserId(mirrored.user_id))
     return None if group is None else Target(project_id=group.project_id)

@@ -206,7 +206,7 @@ class LiveFleet:
     def _refreshed(self, tx: Transaction) -> FleetSnapshot:
         snapshot, self._snapshot = self._snapshot, None  # back in place once everything below has succeeded
         if snapshot is not None and snapshot.lost_connections != self._store.lost_connections:
-            snapshot = None  # a server that recovers from a crash gives out transaction ids again
+            snapshot = None  # a database server that recovers from a crash reuses transaction ids
         changes = None if snapshot is None else tx.changes.since(snapshot.cursor, snapshot.tag)
         if snapshot is not None and changes is not None and changes.structure:
             changes = self._change_structure(snapshot)

@@ -118,7 +118,7 @@ def _only_on_own_hosts(member: Member, nodes: frozenset[HostId]) -> Member:
 def _instances(
     tx: Transaction, plan: NovaPlan, hosts: Mapping[str, int], failed: Sequence[FailedMove]
 ) -> Iterator[Member]:
-    """Yield the members that Nova runs. One between two hosts, or that the mirror does not have, counts on its host."""
+    """Yield the members that Nova runs. One that moves, or that the mirror does not have, stays on its host."""
     known = {instance.id: instance for instance in tx.nova_instances.by_ids([*hosts])}
     ignored = plan.ids_named(each.destination for each in failed)
     for member, host in hosts.items():

@@ -68,7 +68,7 @@ class ServerCreation:
     """Plans requests for servers and claims the room for them.
 
     `default_limits` are the quotas of projects that have none set. `tenant_message` words an explanation for tenants.
-    `claim_conflict` is called for every claim that another process's claim planned stale.
+    `claim_conflict` is called for every claim that another claim, or a structural change, made stale.
     """
 
     store: Store
@@ -136,7 +136,7 @@ class ServerCreation:
         raise Busy("The project's quota kept changing under this request. Try again in a moment.")
 
     def _claim(self, stack: ExitStack, requests: Sequence[ServerRequest], *, all_or_nothing: bool = False) -> Attempt:
-        """Return the first attempt that no other claim planned stale; the stack closes its transaction. Raises Busy."""
+        """Return the first attempt that is not stale; the stack closes its transaction. Raises Busy."""
         avoid: frozenset[HostId] = frozenset()
         for _ in range(self.attempts):
             try:

@@ -11,8 +11,8 @@ another zone. Otherwise each could wait for the other.
 
 On PostgreSQL the order of a sequence is not the order of commits, so a reader that asks for rows above its newest one
 loses rows. It compares snapshots instead: a row is new if its transaction was in progress, or had not begun, when the
-reader last looked. Each row is read once, also while old transactions are open. A transaction that looks and then
-writes is in progress at its own look.
+reader last looked. Each row is read exactly once, even while old transactions are open. A transaction that looks and
+then writes counts as in progress at its own look.
 """
 
 from collections.abc import Iterable, Sequence

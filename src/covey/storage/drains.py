@@ -47,7 +47,7 @@ class Drains:
         return [_drain(row) for row in self._connection.execute(_NEWEST, {"most": most})]
 
     def earlier_reasons(self, of: Drain, reasons: Iterable[str | None]) -> set[str]:
-        """Return those of the reasons of disabled hosts that are ended drains of the same domain."""
+        """Return those of the reasons, of disabled hosts, that name an ended drain of the same domain."""
         ids = {reason: drain for reason in reasons if reason is not None and (drain := drain_of_reason(reason))}
         values = {"of": list(ids.values()), "scope": of.scope, "domain": of.domain}
         ended = set(self._connection.execute(_ENDED, values).scalars()) if ids else set()

@@ -143,7 +143,7 @@ class Libvirt:
 
     def _migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
         with self._faults():
-            self._migrations.wait_for_job(guest.id)  # which lets nothing be recorded
+            self._migrations.wait_for_job(guest.id)  # libvirt rejects changes of the metadata until it ends
         with self._fenced(guest.id, epoch):
             self._migrations.migrate(guest, address, epoch, live=live)
 

@@ -78,7 +78,8 @@ class User:
 class UsersFile:
     """Users by name, and their projects. Raises Invalid for a file that cannot be read or is not valid.
 
-    A file that becomes so later keeps its users for GRACE_S; then no user is known, since any may have been removed.
+    If the file becomes so later, its users stay valid for GRACE_S. Then `find` raises Unavailable, since any of them
+    may have been removed.
     """
 
     def __init__(self, path: Path) -> None:

@@ -141,7 +141,7 @@ class ServerActions:
 def _destination(req: Request, inner: Json, force_since: Version) -> tuple[str | None, bool]:
     """Return the requested host, and whether it is forced without a check of policies.
 
-    Before the version that brought `force`, every named host is forced.
+    Before the version that introduced `force`, every named host is forced.
     """
     host = inner.get("host") or None
     return host, host is not None and (req.version < force_since or is_true(inner.get("force", False)))

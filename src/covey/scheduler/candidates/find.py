@@ -46,7 +46,7 @@ def _whole_trees(rows: set[int], fleet: Fleet) -> Iterable[int]:
 
 
 def summaries(rows: Iterable[int], fleet: Fleet) -> list[ProviderSummary]:
-    """Return the summaries of these fleet, in row order."""
+    """Return the summaries of the providers in these rows, in row order."""
     ordered = np.array(sorted(rows), dtype=np.intp)
     resources: list[dict[str, ResourceSummary]] = [{} for _ in range(ordered.size)]
     for name, line in fleet.inventories.classes.items():

@@ -55,7 +55,7 @@ def tree_choices(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNe
 def first_choice(
     query: CandidateQuery, fleet: Fleet, root: int, budget: Budget, servers: int = 1
 ) -> tuple[Choice, list[ResourceNeed]] | None:
-    """Return the first choice of providers in the tree of one root, and the needs that they meet, of some servers.
+    """Return the first choice of providers in the tree of one root that serves these many servers, and their needs.
 
     None if there is none, or if the budget ends the search.
     """

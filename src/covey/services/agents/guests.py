@@ -37,7 +37,7 @@ def guest_of(server: Server) -> Guest:
 
 
 def _should_run(server: Server) -> bool:
-    """Return whether a guest is to run: also a paused one, and one that is being started."""
+    """Return whether a guest is to run; one that is paused, or being started, is."""
     return not server.power.is_off or server.task in _BEING_STARTED
 
 

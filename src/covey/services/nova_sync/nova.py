@@ -50,7 +50,7 @@ class Nova:
         return self._api.url
 
     def read(self, since: datetime | None = None) -> NovaCloud:
-        """Return all that Covey mirrors; with `since`, of the servers those that changed, by Nova's clock.
+        """Return all that Covey mirrors; with `since`, only those servers that changed after it, by Nova's clock.
 
         Raises Invalid for a Nova that is too old, and what the API raises.
         """
@@ -123,7 +123,7 @@ class Nova:
         return self._pages("/servers/detail", "servers", version_of_servers(newest), all_tenants="1", **changed)
 
     def _flavor_access(self, flavors: Sequence[Flavor], *, is_partial: bool) -> Mapping[str, frozenset[str]]:
-        """Return the projects with each private flavor: a request each; partial readings ask of new ones only."""
+        """Return the projects of each private flavor, by a request each; partial readings request new ones only."""
         private = [each.id for each in flavors if not each.is_public]
         known = self._access if is_partial else {}
         self._access = {each: known[each] if each in known else self._projects_of(each) for each in private}
@@ -171,7 +171,7 @@ def _time(text: str) -> datetime:
 
 @contextmanager
 def expected_answers(api: RemoteApi) -> Iterator[None]:
-    """Raise Unavailable for an answer that lacks what Nova's has: of a proxy, or of another service."""
+    """Raise Unavailable for an answer without Nova's fields, as from a proxy or another service."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -181,8 +181,8 @@ def expected_answers(api: RemoteApi) -> Iterator[None]:
 def negotiate(api: RemoteApi) -> Microversion:
     """Choose the microversion of an API, and return the newest one.
 
-    Raises Invalid for a Nova that is too old, and for an address without a version. A restarted Nova may be another
-    one, so each reading does it.
+    Raises Invalid for a Nova that is too old, and for an address without a version. Each reading does it, because Nova
+    may have been upgraded in between.
     """
     api.version = None
     with expected_answers(api):
@@ -240,7 +240,7 @@ def _flavor(document: _Document) -> Flavor:
 
 
 def mirrored_server(document: _Document) -> NovaServer:
-    """Return a server. Of one in a cell that is down, Nova shows the id, the project and the status UNKNOWN."""
+    """Return a server. If its cell is down, Nova shows only its id, its project and the status UNKNOWN."""
     return NovaServer(
         document["id"],
         document.get("name", ""),

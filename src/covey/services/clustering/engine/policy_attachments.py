@@ -296,7 +296,7 @@ class JoinedServers:
 
     @property
     def outputs(self) -> Document:
-        """Return it for programs; empty for a cluster without servers."""
+        """The outputs of the action; empty for a cluster without servers."""
         left_out = [*self.elsewhere, *self.unable]
         if not self.joined and not left_out:
             return {}
@@ -305,7 +305,7 @@ class JoinedServers:
 
     @property
     def report(self) -> str:
-        """Return it in words; empty for a cluster without servers."""
+        """The result in words; empty for a cluster without servers."""
         parts = []
         if self.joined:
             parts.append(f"{_count(self.joined, 'existing server')} joined the server group.")
