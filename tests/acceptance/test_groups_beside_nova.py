@@ -222,7 +222,7 @@ def test_client_that_ends_after_the_first_step_leaves_a_group_that_set_completes
 def test_hard_policy_that_nova_keeps_is_warned_of(member: Session) -> None:
     member.json("server group create --policy anti-affinity --policy anti-affinity:rack hard")
     said = member.text("server group set hard --policy affinity:rack")
-    assert "Nova still holds the group to anti-affinity with max_server_per_host=1" in said
+    assert "Nova still enforces anti-affinity with max_server_per_host=1" in said
 
 
 def test_scopes_and_drains_are_those_of_covey(admin: Session) -> None:

@@ -49,7 +49,7 @@ class SetServerGroup(ShowOne):
         group = changed["server_group"]
         stricter = nova_groups.stricter_policy(self.api, group) if self.api.is_beside_nova else None
         if stricter is not None:
-            self.log.warning("Nova still holds the group to %s, which no service can change there.", stricter)
+            self.log.warning("Nova still enforces %s for this group, and cannot change that.", stricter)
         return record(shown(group))
 
 

@@ -114,8 +114,8 @@ def test_nothing_is_sent_to_covey_if_nova_refuses_the_group() -> None:
     ("policy", "rules", "warning"),
     [
         ("soft-anti-affinity", {}, None),
-        ("anti-affinity", {}, "Nova still holds the group to anti-affinity with max_server_per_host=1"),
-        ("affinity", {}, "Nova still holds the group to affinity,"),
+        ("anti-affinity", {}, "Nova still enforces anti-affinity with max_server_per_host=1"),
+        ("affinity", {}, "Nova still enforces affinity for this group,"),
     ],
 )
 def test_set_changes_covey_and_warns_of_a_stricter_policy_in_nova(

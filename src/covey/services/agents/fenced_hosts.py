@@ -57,7 +57,7 @@ class FencedHosts:
             yield lambda _, found: found.heartbeat_at <= agent.now
             return
         if self.fencing is None:
-            raise Invalid("[agents] fence_command is empty. Set it, or switch the host off yourself and say --off.")
+            raise Invalid("[agents] fence_command is empty. Set it, or switch the host off yourself and pass --off.")
         with self.fencing.fenced(agent.host_id, name) as end:
             with self.store.read() as tx:
                 ended_at = _agent(tx, name).now

@@ -187,12 +187,12 @@ def _reject_other_machine(agent: Agent, machine: str | None) -> None:
     if agent.state is AgentState.DOWN:
         raise Conflict(
             f"The agent of {agent.host_name} ran on another machine, {agent.address}, which may still run its guests. "
-            f"Switch that machine off and say so, by covey host fence {agent.host_name} --off, or give this one a name "
-            "of its own ([agent] host)."
+            f"Switch that machine off and run covey host fence {agent.host_name} --off, or give this one a name of its "
+            "own ([agent] host)."
         )
     raise Conflict(
         f"The agent of {agent.host_name} runs on another machine, {agent.address}. Give this one a name of its own "
-        f"([agent] host), or stop the other agent, switch its machine off, and say so, once the host is down, by "
+        f"([agent] host). Or stop the other agent, switch its machine off and, once the host is down, run "
         f"covey host fence {agent.host_name} --off."
     )
 
