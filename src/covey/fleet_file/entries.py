@@ -26,7 +26,7 @@ _MAX_KEY_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True)
-class HostGroup:
+class HostRange:
     """The hosts of one entry, in columns: for each name a zone, and a domain of each scope."""
 
     path: Path
@@ -36,7 +36,7 @@ class HostGroup:
     entries: tuple[HostEntry, ...] = ()
 
 
-def read_host(doc: HostDoc, path: Path, room: int, problems: ProblemCollector) -> HostGroup:
+def read_host(doc: HostDoc, path: Path, room: int, problems: ProblemCollector) -> HostRange:
     """Read an entry under `hosts`, which may define at most `room` hosts."""
     _check_traits(doc.get("traits", []), (*path, "traits"), problems)
     _check_inventories(doc.get("inventories", {}), (*path, "inventories"), problems)
@@ -44,15 +44,15 @@ def read_host(doc: HostDoc, path: Path, room: int, problems: ProblemCollector) -
     if size > room:
         problems.at((*path, "name"), f"brings the file to more than {MAX_NAMES:,} hosts")
     if not 0 < size <= room:
-        return HostGroup(path)
+        return HostRange(path)
     names = expand_names(doc["name"], (*path, "name"), problems, host_error)
     zones = _paired(doc["zone"], (*path, "zone"), zone_error, size, problems) if "zone" in doc else []
     domains = {
         scope: _paired(value, (*path, "domains", scope), domain_error, size, problems)
         for scope, value in doc.get("domains", {}).items()
     }
-    group = HostGroup(path, names, zones, domains)
-    return replace(group, entries=_hosts(doc, group)) if problems.is_clean(path) else group
+    found = HostRange(path, names, zones, domains)
+    return replace(found, entries=_hosts(doc, found)) if problems.is_clean(path) else found
 
 
 def read_scope(doc: ScopeDoc, path: Path, problems: ProblemCollector) -> ScopeEntry:
@@ -88,14 +88,14 @@ def read_image(doc: ImageDoc, path: Path, problems: ProblemCollector) -> ImageEn
     return ImageEntry(doc["name"], _texts(doc.get("properties", {}), (*path, "properties"), problems))
 
 
-def _hosts(doc: HostDoc, group: HostGroup) -> tuple[HostEntry, ...]:
+def _hosts(doc: HostDoc, found: HostRange) -> tuple[HostEntry, ...]:
     sizes = int(doc["vcpus"]), int(doc["memory_mb"]), int(doc["disk_gb"])
     ratios = {resource: float(ratio) for resource, ratio in doc.get("ratios", {}).items()}
     traits = frozenset(doc.get("traits", []))
     inventories = (
         {name: _inventory(each) for name, each in doc["inventories"].items()} if "inventories" in doc else None
     )
-    zones: list[str | None] = [zone.text for zone in group.zones] or [None] * len(group.names)
+    zones: list[str | None] = [zone.text for zone in found.zones] or [None] * len(found.names)
     return tuple(
         HostEntry(
             name.text,
@@ -103,10 +103,10 @@ def _hosts(doc: HostDoc, group: HostGroup) -> tuple[HostEntry, ...]:
             ratios,
             zone,
             traits,
-            {scope: names[i].text for scope, names in group.domains.items()},
+            {scope: names[i].text for scope, names in found.domains.items()},
             inventories,
         )
-        for i, (name, zone) in enumerate(zip(group.names, zones, strict=True))
+        for i, (name, zone) in enumerate(zip(found.names, zones, strict=True))
     )
 
 

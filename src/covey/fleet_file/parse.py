@@ -7,7 +7,7 @@ from typing import cast
 from covey.fleet_file.document import ProblemCollector, UnreadableError, compose
 from covey.fleet_file.entries import (
     HOST_SCOPE,
-    HostGroup,
+    HostRange,
     read_flavor,
     read_host,
     read_image,
@@ -47,27 +47,27 @@ class _Sections:
 
     def read(self) -> FleetFile:
         problems = self._problems
-        groups = self._host_groups()
+        ranges = self._host_ranges()
         scopes = tuple(read_scope(cast("ScopeDoc", doc), path, problems) for path, doc in self._clean("scopes"))
-        aggregates = self._aggregates(groups)
+        aggregates = self._aggregates(ranges)
         flavors = tuple(read_flavor(cast("FlavorDoc", doc), path, problems) for path, doc in self._clean("flavors"))
         images = tuple(read_image(cast("ImageDoc", doc), path, problems) for path, doc in self._clean("images"))
         if problems.is_clean(("scopes",)):
-            check_scopes(groups, self._values("aggregates", "scope"), [scope.name for scope in scopes], problems)
-        self._check_names(groups)
-        hosts = tuple(host for group in groups for host in group.entries)
+            check_scopes(ranges, self._values("aggregates", "scope"), [scope.name for scope in scopes], problems)
+        self._check_names(ranges)
+        hosts = tuple(host for each in ranges for host in each.entries)
         return FleetFile(hosts, scopes, aggregates, flavors, images)
 
-    def _host_groups(self) -> list[HostGroup]:
-        groups: list[HostGroup] = []
+    def _host_ranges(self) -> list[HostRange]:
+        ranges: list[HostRange] = []
         room = MAX_NAMES
         for path, doc in self._clean("hosts"):
-            groups.append(read_host(cast("HostDoc", doc), path, room, self._problems))
-            room -= len(groups[-1].names)
-        return groups
+            ranges.append(read_host(cast("HostDoc", doc), path, room, self._problems))
+            room -= len(ranges[-1].names)
+        return ranges
 
-    def _aggregates(self, groups: list[HostGroup]) -> tuple[AggregateEntry, ...]:
-        hosts = frozenset(name.text for group in groups for name in group.names)
+    def _aggregates(self, ranges: list[HostRange]) -> tuple[AggregateEntry, ...]:
+        hosts = frozenset(name.text for each in ranges for name in each.names)
         return tuple(self._aggregate(cast("AggregateDoc", doc), path, hosts) for path, doc in self._clean("aggregates"))
 
     def _aggregate(self, doc: AggregateDoc, path: Path, hosts: frozenset[str]) -> AggregateEntry:
@@ -91,15 +91,15 @@ class _Sections:
         check_unique("host", members, self._problems)
         return members
 
-    def _check_names(self, groups: list[HostGroup]) -> None:
+    def _check_names(self, ranges: list[HostRange]) -> None:
         problems = self._problems
-        check_unique("host", (name for group in groups for name in group.names), problems)
+        check_unique("host", (name for each in ranges for name in each.names), problems)
         for kind, section in (("scope", "scopes"), ("flavor", "flavors"), ("image", "images")):
             check_unique(kind, self._values(section, "name"), problems)
         check_unique("flavor id", self._values("flavors", "id"), problems)
         aggregates = self._values("aggregates", "name")
         check_unique("aggregate", aggregates, problems)
-        check_aggregate_names(groups, aggregates, problems)
+        check_aggregate_names(ranges, aggregates, problems)
 
     def _values(self, section: str, key: str) -> list[Named]:
         """Return the texts under one key of a section's entries."""
@@ -137,34 +137,34 @@ def check_members(members: Sequence[Named], hosts: frozenset[str], problems: Pro
 
 
 def check_scopes(
-    groups: Sequence[HostGroup], aggregates: Sequence[Named], scopes: Sequence[str], problems: ProblemCollector
+    ranges: Sequence[HostRange], aggregates: Sequence[Named], scopes: Sequence[str], problems: ProblemCollector
 ) -> None:
     """Report domains of undeclared scopes."""
     declared = frozenset(scopes)
     for scope_of in aggregates:
         if scope_of.text not in declared:
             problems.at(scope_of.path, _unknown_scope(scope_of.text, scopes))
-    for group in groups:
-        for scope in group.domains.keys() - declared:
-            problems.at_key((*group.path, "domains", scope), _unknown_scope(scope, scopes))
+    for each in ranges:
+        for scope in each.domains.keys() - declared:
+            problems.at_key((*each.path, "domains", scope), _unknown_scope(scope, scopes))
 
 
-def check_aggregate_names(groups: Sequence[HostGroup], aggregates: Sequence[Named], problems: ProblemCollector) -> None:
+def check_aggregate_names(ranges: Sequence[HostRange], aggregates: Sequence[Named], problems: ProblemCollector) -> None:
     """Report a name that two aggregates would share: each zone and each domain becomes an aggregate."""
     owners: dict[str, tuple[str, Path]] = {}
-    for use, name in _implied(groups):
+    for use, name in _implied_names(ranges):
         _claim_name(use, name, owners, problems)
     for name in aggregates:
         if name.text in owners:
             _claim_name("an aggregate", name, owners, problems)
 
 
-def _implied(groups: Sequence[HostGroup]) -> Iterable[tuple[str, Named]]:
+def _implied_names(ranges: Sequence[HostRange]) -> Iterable[tuple[str, Named]]:
     """Yield zones, then domains, so that a conflict is reported at the domain."""
-    for group in groups:
-        yield from (("a zone", zone) for zone in group.zones)
-    for group in groups:
-        for scope, domains in group.domains.items():
+    for each in ranges:
+        yield from (("a zone", zone) for zone in each.zones)
+    for each in ranges:
+        for scope, domains in each.domains.items():
             yield from ((f"a domain of scope {quoted(scope)}", domain) for domain in domains)
 
 
@@ -184,7 +184,7 @@ def _unknown_scope(scope: str, declared: Sequence[str]) -> str:
 
 def _by_value(names: Sequence[Named]) -> list[tuple[Path, list[Named]]]:
     """Group names by their value: a range can make thousands of names, and one report is enough."""
-    return [(path, list(group)) for path, group in groupby(names, key=lambda name: name.path)]
+    return [(path, list(same)) for path, same in groupby(names, key=lambda name: name.path)]
 
 
 def _and_more(more: Sequence[Named]) -> str:
