@@ -86,7 +86,7 @@ def _ending_after(seconds: float) -> Iterator[None]:
         _thread.call = before
 
 
-class _Noted(HTTPConnection):
+class _ReportingConnection(HTTPConnection):
     """A connection that tells the thread's call which socket it reads."""
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3 has it
@@ -95,16 +95,16 @@ class _Noted(HTTPConnection):
         return super().getresponse()
 
 
-class _NotedTls(_Noted, HTTPSConnection):
+class _ReportingTlsConnection(_ReportingConnection, HTTPSConnection):
     """The same over TLS."""
 
 
 class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Noted
+    ConnectionCls = _ReportingConnection
 
 
 class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _NotedTls
+    ConnectionCls = _ReportingTlsConnection
 
 
 class _Adapter(TCPKeepAliveAdapter):

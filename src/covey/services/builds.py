@@ -127,9 +127,9 @@ class Builds:
             tx.work.done([job for job, _ in started])
             self.notifications.create_ended(tx, [server for server in servers if server.id in running])
         if len(running) < len(started):
-            self._destroy_misplaced([(job, server) for job, server in started if server.id not in running])
+            self._destroy_orphans([(job, server) for job, server in started if server.id not in running])
 
-    def _destroy_misplaced(self, started: Sequence[tuple[Job, Server]]) -> None:
+    def _destroy_orphans(self, started: Sequence[tuple[Job, Server]]) -> None:
         """Destroy servers on hosts that they left, by deletion or rescheduling, while they were spawned."""
         with self.store.read() as tx:
             places = {server.id: server.host_id for server in tx.servers.by_ids([server.id for _, server in started])}

@@ -105,7 +105,7 @@ def test_affinity_gathers_where_all_fit_even_when_most_are_elsewhere() -> None:
     assert len(result.moves) == 2
 
 
-def test_members_move_into_a_required_rack_and_out_of_an_avoided_member() -> None:
+def test_members_move_into_a_required_rack_and_out_of_an_avoided_one() -> None:
     into = planned([affinity(RACK, "3")], members(1, 5, 9), SIXTEEN)
     assert {move.member for move in into.moves} == {"m0000", "m0001"}
     assert all(9 <= move.destination <= 12 for move in into.moves)
@@ -114,7 +114,7 @@ def test_members_move_into_a_required_rack_and_out_of_an_avoided_member() -> Non
     assert out.after == ()
 
 
-def test_member_in_no_domain_moves_into_member() -> None:
+def test_member_in_no_domain_moves_into_one() -> None:
     where = fleet(*hosts(3), domain(1, 1), domain(2, 2))
     result = planned([anti_affinity(RACK)], members(1, 3), where)
     assert [(move.member, move.destination) for move in result.moves] == [("m0001", 2)]

@@ -157,7 +157,7 @@ def show_health(health: Health) -> Json:
             }
             for move in health.migrations
         ],
-        "misplaced_hosts": [_show_misplaced(scope) for scope in health.domain_problems],
+        "misplaced_hosts": [_show_domain_problems(each) for each in health.domain_problems],
         "misplaced_servers": [
             {
                 "server": server.server,
@@ -209,11 +209,11 @@ def _percent(progress: Mapping[str, int]) -> int | None:
     return progress.get("percent") if not total or remaining is None else round(100 * (1 - remaining / total))
 
 
-def _show_misplaced(misplaced: DomainProblems) -> Json:
+def _show_domain_problems(problems: DomainProblems) -> Json:
     return {
-        "scope": misplaced.scope,
-        "no_domain": misplaced.no_domain,
-        "ambiguous": [{"name": host, "domains": domains} for host, domains in misplaced.ambiguous],
+        "scope": problems.scope,
+        "no_domain": problems.no_domain,
+        "ambiguous": [{"name": host, "domains": domains} for host, domains in problems.ambiguous],
     }
 
 
