@@ -41,8 +41,8 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             default=256,
             min=1,
             max=1024,
-            help="Threads of each serving process, which start when they are needed. It has 3/8 of this number more, "
-            "because bodies may arrive slowly. A request that finds all but 8 busy gets 503 at once.",
+            help="Threads of each serving process, which start when they are needed. A process has 3/8 of this number "
+            "in addition, for bodies that arrive slowly. A request that finds all but 8 threads busy gets 503 at once.",
         ),
         cfg.IntOpt(
             "request_slots",
@@ -102,8 +102,8 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             default=30.0,
             min=1,
             help="Seconds without sent data after which a connection with an incomplete request is closed. Must exceed "
-            "the longest request: request_timeout_s and [scheduler] rebalance_time_limit_s, or 20 with agents. Linux "
-            "only.",
+            "the longest request: request_timeout_s plus [scheduler] rebalance_time_limit_s or, with agents, plus at "
+            "least 20. Linux only.",
         ),
         cfg.FloatOpt(
             "frozen_after_s",
@@ -112,7 +112,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             help="Seconds without a heartbeat after which a serving process counts as frozen: it is killed, and "
             "another one starts. 0 never kills one, for debuggers.",
         ),
-        cfg.HostAddressOpt("metrics_host", default="127.0.0.1", help="Address of metrics_port."),
+        cfg.HostAddressOpt("metrics_host", default="127.0.0.1", help="Address to serve metrics_port on."),
         cfg.PortOpt(
             "metrics_port",
             default=0,
@@ -282,8 +282,10 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             help="What runs servers.",
         ),
         cfg.FloatOpt("latency_s", default=0.0, min=0, help="Duration of each step of the simulated backend."),
-        cfg.FloatOpt("failure_rate", default=0.0, min=0, max=1, help="Share of its steps that fail, from 0 to 1."),
-        cfg.IntOpt("seed", help="Seed of its failures, to reproduce a run."),
+        cfg.FloatOpt(
+            "failure_rate", default=0.0, min=0, max=1, help="Share of the simulated steps that fail, from 0 to 1."
+        ),
+        cfg.IntOpt("seed", help="Seed of the simulated failures, to reproduce a run."),
     ],
     AGENTS: [
         cfg.FloatOpt("heartbeat_s", default=10.0, min=0.1, help="Seconds between heartbeats of an agent."),
@@ -322,7 +324,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             default="",
             help="Command that makes sure that a host runs no guests, by its power switch for instance. It gets the "
             "name of the host as its argument, and succeeds with exit status 0. It may be run again after a crash of "
-            "the process that ran it. Empty: hosts are not fenced.",
+            "the process that ran it. Empty: Covey fences no host by a command.",
         ),
         cfg.FloatOpt(
             "fence_timeout_s", default=60.0, min=1, help="Seconds after which fence_command is ended and has failed."
@@ -345,7 +347,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
         cfg.StrOpt(
             "state_dir",
             default="/var/lib/covey/agent",
-            help="Directory of the agent's lock, of its cached images and of what it remembers. Each host has its own.",
+            help="Directory of the agent's lock, image cache and state. Each host has its own.",
         ),
         cfg.StrOpt(
             "auth_strategy",
@@ -355,8 +357,8 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
                 ("basic", "HTTP Basic, with username and password"),
                 ("none", "for a service with auth_strategy=none"),
             ],
-            help="Credentials of the agent, as [api] auth_strategy of the service. The user needs the role `service`; "
-            "the first registration binds the host to it.",
+            help="Credentials of the agent; the same as [api] auth_strategy of the service. The user needs the role "
+            "`service`; the first registration binds the host to that user.",
         ),
         cfg.StrOpt("username", help="User for auth_strategy=basic."),
         cfg.StrOpt("password", secret=True, help="Password for auth_strategy=basic."),
@@ -400,7 +402,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
         ),
         cfg.FloatOpt("latency_s", default=0.0, min=0, help="Duration of each verb."),
         cfg.FloatOpt("failure_rate", default=0.0, min=0, max=1, help="Share of verbs that fail, from 0 to 1."),
-        cfg.IntOpt("seed", help="Seed of its failures, to reproduce a run."),
+        cfg.IntOpt("seed", help="Seed of the simulated failures, to reproduce a run."),
         cfg.BoolOpt("shared_disks", default=True, help="Whether all hosts reach a guest's disk."),
         cfg.IntOpt("vcpus", default=16, min=1, help="VCPUs of the host."),
         cfg.IntOpt("memory_mb", default=65536, min=1, help="Memory of the host."),
@@ -414,7 +416,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             help="URI by which this host reaches the libvirt of another, to migrate guests to it.",
         ),
         cfg.StrOpt(
-            "address", help="Address at which other hosts reach this host's libvirt. Unset: the name of the machine."
+            "address", help="Address at which other hosts reach this host's libvirt. Unset: the machine's host name."
         ),
         cfg.StrOpt(
             "instances_dir",
@@ -501,13 +503,13 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "history_days",
             default=30,
             min=1,
-            help="Days after which actions that have ended are deleted, and events.",
+            help="Days after which ended actions, and events, are deleted.",
         ),
         cfg.IntOpt(
             "max_history_per_project",
             default=100_000,
             min=1,
-            help="Actions, and events, of a project beyond which its oldest are deleted before that time.",
+            help="Maximum actions, and maximum events, of a project; the oldest ones beyond are deleted earlier.",
         ),
         cfg.IntOpt(
             "default_action_timeout",
@@ -519,8 +521,8 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
     NOVA: [
         cfg.StrOpt(
             "url",
-            help="Address of its Compute API, such as http://nova.example:8774/v2.1. Covey asks it, with the token of "
-            "the caller, about server groups that Covey does not know. Unset: the address that `covey sync nova` "
+            help="Address of Nova's Compute API, such as http://nova.example:8774/v2.1. Covey asks it, with the token "
+            "of the caller, about server groups that Covey does not know. Unset: the address that `covey sync nova` "
             "reads; without either, Nova's scheduler must report a group first. The group also has keystoneauth's "
             "options for credentials and endpoint: auth_type, auth_url, username, password, region_name, "
             "endpoint_override and so on. Without auth_type, Covey moves no instances of Nova.",
@@ -536,7 +538,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "cold_migrate_running",
             default=False,
             help="Whether a rebalance or a drain migrates a running instance cold, which stops it for a while, after "
-            "Nova refused its live migration. The cold migration goes to the same host, and is tried once.",
+            "Nova refused its live migration. The cold migration has the same destination, and is tried once.",
         ),
     ],
     IMAGE: [
