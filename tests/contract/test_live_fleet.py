@@ -222,16 +222,16 @@ def test_host_that_refuses_claims_of_one_look_keeps_the_fleet(fleet: Store) -> N
     before = tag(fleet, live)
     for _ in range(2):
         with fleet.read() as tx, live.fresh(tx) as seen:
-            at = seen.look
+            at = seen.version
         live.refused(at, host)
         live.refused(at, host)
         take(fleet, "host", VCPU=1)  # explains them
         assert tag(fleet, live) == before
     with fleet.read() as tx, live.fresh(tx) as seen:
-        first = seen.look
+        first = seen.version
     live.refused(first, host)
     with fleet.read() as tx, live.fresh(tx) as seen:
-        second = seen.look
+        second = seen.version
     live.refused(second, host)
     assert tag(fleet, live) != before
 

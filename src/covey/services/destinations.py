@@ -17,18 +17,18 @@ from covey.scheduler.drain_planning import without
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.followers import Follower, decide_with_followers
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
-from covey.services.live_fleet import FleetSnapshot, LiveFleet, Look
+from covey.services.live_fleet import FleetSnapshot, FleetVersion, LiveFleet
 from covey.storage.store import Transaction
 
 T = TypeVar("T")
 
 
 class ClaimRefused(StaleClaim):
-    """Internal: hosts lack the room that the fleet in memory showed at a look."""
+    """Internal: hosts lack the room that a version of the fleet in memory showed."""
 
-    def __init__(self, hosts: frozenset[HostId], look: Look) -> None:
+    def __init__(self, hosts: frozenset[HostId], fleet_version: FleetVersion) -> None:
         super().__init__(hosts)
-        self.look = look
+        self.fleet_version = fleet_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Destination:
     candidates: int
     hosts: int
     token: str
-    look: Look
+    fleet_version: FleetVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Destinations:
             try:
                 return attempt(avoid)
             except ClaimRefused as refused:
-                self.live.refused(refused.look, refused.hosts)
+                self.live.refused(refused.fleet_version, refused.hosts)
                 avoid |= refused.hosts
             except (StaleClaim, TransactionConflict):
                 continue
@@ -122,10 +122,10 @@ class Destinations:
             if not decision.chosen:
                 raise NoHost(spec, snapshot.fleet.copy(), proved=decision.proved)
             host = decision.chosen[0]
-            name, look = snapshot.fleet.names[snapshot.fleet.row_of[host]], snapshot.look
+            name, version = snapshot.fleet.names[snapshot.fleet.row_of[host]], snapshot.version
         allocations = next(iter(decision.allocations(spec.amounts)))
         hosts = snapshot.fleet.host_rows.size
-        return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token, look)
+        return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token, version)
 
     @contextmanager
     def _snapshot(self, tx: Transaction) -> Iterator[FleetSnapshot]:
@@ -139,7 +139,7 @@ class Destinations:
         """Claim resources for an existing consumer. Raises ClaimRefused, and StaleClaim at the commit."""
         tx.topology.require(destination.token)
         uses = [UsageChange(*use) for use in destination.allocations.items()]
-        with _refused_at(destination.look):
+        with _refused_at(destination.fleet_version):
             tx.claims.take(uses)
         tx.claims.allocate(consumer, destination.allocations)
         tx.changes.add_uses(uses)
@@ -152,7 +152,7 @@ class Destinations:
         Raises ClaimRefused, and StaleClaim at the commit.
         """
         tx.topology.require(destination.token)
-        with _refused_at(destination.look):
+        with _refused_at(destination.fleet_version):
             uses = tx.claims.relocate(consumer, destination.allocations)
         tx.changes.add_uses(uses)
 
@@ -167,9 +167,9 @@ class Destinations:
 
 
 @contextmanager
-def _refused_at(look: Look) -> Iterator[None]:
-    """Tell at which look a claim was decided that hosts refuse."""
+def _refused_at(fleet_version: FleetVersion) -> Iterator[None]:
+    """Add the version of the fleet at which a claim was decided that hosts refuse."""
     try:
         yield
     except StaleClaim as stale:
-        raise ClaimRefused(stale.hosts, look) from stale
+        raise ClaimRefused(stale.hosts, fleet_version) from stale

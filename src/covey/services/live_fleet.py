@@ -31,11 +31,11 @@ _MAX_RECORDS = 10_000  # flavors, and images
 _FEW = 16  # changed providers; more than a quarter of a larger fleet is loaded with all others
 
 
-class Look(NamedTuple):
-    """When a decision looked at the fleet: after which load, and after how many readings of the log since."""
+class FleetVersion(NamedTuple):
+    """The state of the fleet in memory that a decision used: its load, by tag, and the readings of the log since."""
 
     tag: str
-    number: int
+    reads: int
 
 
 @dataclass(slots=True)
@@ -46,14 +46,14 @@ class FleetSnapshot:
     tag: str
     cursor: Cursor
     lost_connections: int  # of the store, before the fleet was loaded
-    looks: int = 0  # readings of the log
+    reads: int = 0  # of the log
     suspects: dict[HostId, int] = field(default_factory=dict)
-    """Hosts that refused a claim, which no change explains yet, with the number of the last look before that."""
+    """Hosts that refused a claim, which no change explains yet, with the number of the last reading before that."""
 
     @property
-    def look(self) -> Look:
-        """The last look."""
-        return Look(self.tag, self.looks)
+    def version(self) -> FleetVersion:
+        """The version of the fleet now."""
+        return FleetVersion(self.tag, self.reads)
 
     @property
     def token(self) -> str:
@@ -160,19 +160,19 @@ class LiveFleet:
             if self._snapshot is snapshot:
                 return_room(snapshot.fleet, abandoned)
 
-    def refused(self, look: Look, hosts: frozenset[HostId]) -> None:
-        """Record that hosts lacked the room of a claim that was decided at a look.
+    def refused(self, version: FleetVersion, hosts: frozenset[HostId]) -> None:
+        """Record that hosts lacked the room of a claim that was decided at a version of the fleet.
 
-        Drop the fleet if one of them did before that look, and no change explains it.
+        Drop the fleet if one of them did at an earlier version, and no change explains it.
         """
         with self._lock:
             snapshot = self._snapshot
-            if snapshot is None or snapshot.tag != look.tag:
+            if snapshot is None or snapshot.tag != version.tag:
                 return
-            if any(snapshot.suspects.get(host, look.number) < look.number for host in hosts):
+            if any(snapshot.suspects.get(host, version.reads) < version.reads for host in hosts):
                 self._snapshot = None
             for host in hosts:
-                snapshot.suspects.setdefault(host, snapshot.looks)
+                snapshot.suspects.setdefault(host, snapshot.reads)
 
     def drop(self, snapshot: FleetSnapshot) -> None:
         """Drop a fleet that may differ from the rows."""
@@ -218,7 +218,7 @@ class LiveFleet:
                 for use in changes.uses:
                     snapshot.suspects.pop(HostId(use.provider), None)
             snapshot.cursor = changes.cursor
-            snapshot.looks += 1
+            snapshot.reads += 1
             for change in changes.catalogue:
                 self.flavors.mark_changed(change.flavors)
                 self.images.mark_changed(change.images)

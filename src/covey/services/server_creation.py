@@ -17,7 +17,7 @@ from covey.request_slots import RequestSlots
 from covey.scheduler.explain import Explanation, NoHost
 from covey.scheduler.planning import PlanningContext, plan, take_room
 from covey.services.group_commit import GroupCommit
-from covey.services.live_fleet import FleetSnapshot, LiveFleet, Look
+from covey.services.live_fleet import FleetSnapshot, FleetVersion, LiveFleet
 from covey.services.notifications import NotificationEmitter
 from covey.storage.changes import ANY_WRITER
 from covey.storage.store import Store, Transaction
@@ -152,13 +152,13 @@ class ServerCreation:
     def _attempt(
         self, requests: Sequence[ServerRequest], avoid: frozenset[HostId], *, all_or_nothing: bool
     ) -> Iterator[Attempt]:
-        planned, snapshot, look = Plan(), None, None
+        planned, snapshot, fleet_version = Plan(), None, None
         since, lease_s = time.monotonic(), self.local_queue.lease()
         try:
             with self.store.write() as tx:
                 context = _with_held(tx, requests, self._read(tx, requests, avoid))
                 with self.live.fresh(tx) as snapshot:
-                    look = snapshot.look
+                    fleet_version = snapshot.version
                     outdated = self._outdated(requests)
                     planned = plan(
                         requests,
@@ -174,8 +174,8 @@ class ServerCreation:
                     self.notifications.create_started(tx, planned.servers)
                 yield Attempt(tx, planned)
         except BaseException as error:
-            if snapshot is not None and look is not None:
-                self._undo(snapshot, look, planned, error)
+            if snapshot is not None and fleet_version is not None:
+                self._undo(snapshot, fleet_version, planned, error)
             raise
         grown = {new.server.group_id for new in planned.placed}
         self.live.cache_groups({g: s.at(version) if g in grown else s for g, s in planned.groups.items()})
@@ -228,14 +228,16 @@ class ServerCreation:
         unknown = {g: v for g, v in versions.items() if g not in known}
         return known | tx.groups.states(unknown) if unknown else known
 
-    def _undo(self, snapshot: FleetSnapshot, look: Look, abandoned: Plan, error: BaseException) -> None:
+    def _undo(
+        self, snapshot: FleetSnapshot, fleet_version: FleetVersion, abandoned: Plan, error: BaseException
+    ) -> None:
         """Return the room of a plan that was rolled back. Drop the fleet if the outcome of the commit is unknown."""
         if isinstance(error, CoveyError) and not isinstance(error, Unavailable):
             self.live.return_room(snapshot, abandoned)
         else:
             self.live.drop(snapshot)
         if isinstance(error, StaleClaim):
-            self.live.refused(look, error.hosts)
+            self.live.refused(fleet_version, error.hosts)
 
 
 def _with_held(tx: Transaction, requests: Sequence[ServerRequest], context: PlanningContext) -> PlanningContext:
