@@ -452,7 +452,10 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             help="Layout of the drive from which cloud-init reads hostname, keys and user data.",
         ),
         cfg.IntOpt(
-            "migration_bandwidth_mib", default=0, min=0, help="Limit of a live migration in MiB a second; 0 is none."
+            "migration_bandwidth_mib",
+            default=0,
+            min=0,
+            help="Limit of a live migration in MiB a second; 0 is unlimited.",
         ),
         cfg.FloatOpt(
             "stop_timeout_s",

@@ -133,7 +133,7 @@ def read_bytes(request: Request) -> bytes:
 def _read_in_time(stream: Any, most: int, clock: Callable[[], float] = time.monotonic) -> bytes:  # noqa: ANN401
     """Return up to this number of bytes. Raises Invalid if they take longer than a slow line needs.
 
-    A client that sends next to nothing is idle_connections' business.
+    `idle_connections` closes the connection of a client that sends almost nothing.
     """
     began, body = clock(), bytearray()
     while len(body) < most and (piece := stream.read(min(_PIECE_BYTES, most - len(body)))):

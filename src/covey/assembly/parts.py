@@ -39,7 +39,7 @@ from covey.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Each is built once for a process."""
+    """The shared parts of a process, each built once."""
 
     conf: cfg.ConfigOpts
     store: Store
@@ -75,7 +75,7 @@ def build_parts(
     request_slots: RequestSlots,
     claim_conflict: Callable[[], None],
 ) -> Parts:
-    """Build them by the operator's options."""
+    """Build the shared parts by the operator's options."""
     scheduler = conf.scheduler
     weights = Weights(
         scheduler.cpu_weight_multiplier, scheduler.ram_weight_multiplier, scheduler.disk_weight_multiplier

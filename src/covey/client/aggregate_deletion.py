@@ -1,6 +1,6 @@
 """The stock `openstack aggregate delete`, with an option for aggregates that hard policies name.
 
-A command of ours with the same name would replace the stock one, so this is a hook of it.
+A plugin's command of the same name would replace the stock one, so this is a hook of it.
 """
 
 import logging

@@ -69,8 +69,8 @@ class NovaNode:
 class NovaInstance:
     """A consumer of allocations on compute nodes, as a plan sees it.
 
-    Its hosts follow from the allocations. It is no instance but a migration, or one that the mirror does not have yet,
-    if `server` is None.
+    Its hosts follow from the allocations. If `server` is None, it is a migration, or an instance that the mirror does
+    not have yet.
     """
 
     id: str

@@ -49,8 +49,8 @@ class Destination:
 class Destinations:
     """Works in the caller's transaction, which has locked the server's group, then the server.
 
-    The transaction looks at the fleet itself, before it writes. With a connection of their own for that, requests would
-    block each other: each would hold one of the pool, and locks, while it waits for a second one.
+    The transaction reads the fleet itself, before it writes. A second connection for that would let requests block each
+    other: each would hold a connection and locks while it waits for another one.
     """
 
     live: LiveFleet

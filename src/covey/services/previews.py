@@ -157,7 +157,7 @@ class Previews:
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """How many more servers the group may have, and what allows no more."""
+    """How many more servers the group may have, and what limits them."""
 
     count: int
     reason: str

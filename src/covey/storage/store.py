@@ -284,7 +284,7 @@ class Store:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Let the writers of this process follow one another.
+        """Let the writers of this process take the write lock one after the other.
 
         SQLite lets those that wait sleep, up to a tenth of a second, and wakes none when the lock is free.
         """

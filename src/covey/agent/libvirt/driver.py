@@ -55,7 +55,7 @@ class Libvirt:
         return self._settings.shared_disks
 
     def settle(self) -> None:
-        """Return when libvirt answers, and no guest of ours is half started: a restarted libvirtd ends such guests."""
+        """Return when libvirt answers, and no guest of Covey's is half started: a restarted libvirtd ends those."""
         self._disks.sweep()
         deadline = time.monotonic() + self._settings.start_timeout_s
         while True:
@@ -313,7 +313,7 @@ class _Leases:
 
 
 def _observe(domain: libvirt.virDomain) -> ObservedGuest | None:
-    """Return what a domain of ours does; None for one of others, or one that has just gone."""
+    """Return the state of one of Covey's domains; None for any other domain, or one that has just gone."""
     try:
         known = metadata.read(domain)
         return ObservedGuest(domain.UUIDString(), power_of(domain), known.epoch) if known is not None else None

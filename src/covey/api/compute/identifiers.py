@@ -12,7 +12,7 @@ _MAX_BOUNDED_DIGITS = 10
 
 
 def integer(text: str, name: str = "id") -> int:
-    """Return the text as an integer, or 0, which no row has, for one of absurd length. Raises Invalid."""
+    """Return the text as an integer, or 0, which no row has, for one with too many digits. Raises Invalid."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()):
         raise Invalid(f"Invalid input received: {name} must be an integer")

@@ -228,7 +228,7 @@ class Migrations:
 
 
 def _flavor_number(flavor: Flavor, version: Version) -> str | int | None:
-    """Return a flavor's id. Nova's versions have a number here: null for an id that is none."""
+    """Return a flavor's id. Nova's versions have a number here: null for an id that is not a number."""
     if version >= mv.COVEY:
         return flavor.id
     return int(flavor.id) if flavor.id.isascii() and flavor.id.isdecimal() else None
