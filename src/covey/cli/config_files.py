@@ -7,5 +7,5 @@ config_files_option = click.option(
     "config_files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Configuration file; may be repeated. [default: ~/.covey/covey.conf, /etc/covey/covey.conf]",
+    help="Configuration file; may be repeated. [default: the first covey.conf in ~/.covey, ~, /etc/covey and /etc]",
 )

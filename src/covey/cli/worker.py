@@ -10,7 +10,13 @@ from covey.cli.options import database_options, settings_of
 
 
 @click.command()
-@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Concurrent jobs.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Worker threads; each takes several jobs at once.",
+)
 @database_options
 def worker(threads: int, config_files: tuple[str, ...], database: str | None) -> None:
     """Run background jobs until SIGTERM or Ctrl-C.
