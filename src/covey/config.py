@@ -147,8 +147,8 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "pool_size",
             default=0,
             min=0,
-            help="Maximum connections of each process, besides one that reads the fleet. 0 derives it from "
-            "request_slots.",
+            help="Maximum connections of each process, besides one that reads the fleet. 0 derives it from [api] "
+            "request_slots and [worker] calls.",
         ),
         cfg.IntOpt(
             "connect_timeout_s",
