@@ -25,7 +25,7 @@ from covey.assembly.services import default_ratios
 from covey.clock_and_ids import new_uuid, now
 from covey.model.errors import Invalid, Unavailable
 from covey.model.extras import requires
-from covey.request_slots import FairLimit, ProjectLimit, RequestSlots
+from covey.request_slots import FairLimit, RequestSlots
 from covey.services.agents.fenced_hosts import FencedHosts
 from covey.services.fleets import Fleets
 from covey.services.overview import Overview, get_overview
@@ -144,7 +144,7 @@ def wsgi(settings: Settings, *, work: bool = False, stopping: threading.Event | 
         cors=_cors(conf),
         bodies=BodyReads(request_slots, FairLimit(shares.bodies, shares.bodies_of_project)),
         agent_bodies=BodyReads(request_slots, FairLimit(shares.agent_bodies), by_user=True),
-        downloads=Downloads(ProjectLimit(shares.downloads, (shares.downloads + 1) // 2)),
+        downloads=Downloads(FairLimit(shares.downloads)),
         agent_downloads=Downloads(FairLimit(shares.agent_downloads), by_user=True),
         stopping=stopping or threading.Event(),
     )

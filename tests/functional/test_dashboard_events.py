@@ -70,6 +70,17 @@ def test_project_takes_a_part_of_the_streams(build_cloud: BuildCloud) -> None:
         listener.close()
 
 
+def test_streams_of_two_projects_leave_some_for_others(build_cloud: BuildCloud) -> None:
+    cloud = build_cloud(1, ("dashboard", "max_streams", 8), ("dashboard", "max_streams_per_project", 4))
+    listeners = [Listener(cloud, f"mallory:{project}") for project in ("m1", "m2") for _ in range(4)]
+    assert [each.status[:3] for each in listeners] == ["200"] * 3 + ["503"] + ["200"] * 2 + ["503"] * 2
+    others = [Listener(cloud, f"bob:p{number}") for number in range(3)]
+    assert [each.status[:3] for each in others] == ["200"] * 3
+    for each in (*listeners, *others):
+        if each.status.startswith("200"):
+            each.close()
+
+
 def test_stream_ends_after_its_duration(cloud: Cloud) -> None:
     brief = Listener(cloud, "alice:web", seconds=0)
     assert list(brief.pieces) == [b"event: hello\ndata: {}\n\n"]

@@ -56,6 +56,15 @@ def show(client: Client, image: str) -> dict[str, Any]:
     return shown
 
 
+def downloads(cloud: Cloud, path: str, token: str) -> list[Listener]:
+    """Begin downloads and read none, until one is refused."""
+    begun = []
+    while (download := Listener(cloud, token, path=path)).status.startswith("200"):
+        begun.append(download)
+    assert (download.status[:3], download.headers["retry-after"]) == ("503", "5")
+    return begun
+
+
 def test_downloads_that_are_not_read_leave_some_for_other_projects(cloud: Cloud) -> None:
     image = an_image(cloud.admin)
     assert upload(cloud.admin, image).status == 204
@@ -63,16 +72,29 @@ def test_downloads_that_are_not_read_leave_some_for_other_projects(cloud: Cloud)
     media = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
     images(cloud.admin).ask("PATCH", f"/v2/images/{image}", body=json.dumps(patch).encode(), headers=media)
     path = f"/image/v2/images/{image}/file"
-    open_ones = [Listener(cloud, "alice:web", path=path) for _ in range(8)]
-    assert {download.status[:3] for download in open_ones} == {"200"}
-    refused = Listener(cloud, "alice:web", path=path)
-    assert (refused.status[:3], refused.headers["retry-after"]) == ("503", "5")
-    open_ones.append(Listener(cloud, "bob:db", path=path))
-    open_ones.pop(0).close()
-    open_ones.append(Listener(cloud, "alice:web", path=path))
-    for download in open_ones:
+    greedy = {project: downloads(cloud, path, f"mallory:{project}") for project in ("m1", "m2", "m3")}
+    assert [len(begun) for begun in greedy.values()] == [6, 3, 2]
+    begun = [Listener(cloud, f"bob:p{number}", path=path) for number in range(5)]
+    assert [download.status[:3] for download in begun] == ["200"] * 5
+    begun += [download for project in greedy.values() for download in project]
+    begun.pop().close()
+    begun.append(Listener(cloud, "bob:late", path=path))
+    for download in begun:
         assert b"".join(download.pieces) == DATA
         download.close()
+        download.close()
+
+
+def test_downloads_of_projects_leave_those_of_agents(build_cloud: BuildCloud, directory: Path) -> None:
+    cloud = with_agents(build_cloud, 1, ("image", "data_dir", str(directory)))
+    image = an_image(cloud.alice)
+    upload(cloud.alice, image)
+    path = f"/image/v2/images/{image}/file"
+    begun = [each for number in range(9) for each in downloads(cloud, path, f"admin:m{number}")]
+    assert len(begun) == 16
+    assert cloud.request_server(cloud.alice, imageRef=image).status == 202
+    assert agent_of(cloud, "node-1").client.get(f"/images/{image}/file").status == 200
+    for download in begun:
         download.close()
 
 

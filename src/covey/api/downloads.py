@@ -9,7 +9,7 @@ import falcon
 from covey.api.requests import Request
 from covey.model.errors import Busy
 from covey.model.ids import ProjectId, UserId
-from covey.request_slots import ProjectLimit
+from covey.request_slots import FairLimit, ProjectLimit
 
 DATA_TYPE = "application/octet-stream"
 _RETRY_AFTER_S = 5
@@ -38,7 +38,7 @@ class _Download:
 class Downloads:
     """Sends files, to a limited number of clients at once."""
 
-    limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(16, 8))
+    limit: ProjectLimit = field(default_factory=lambda: FairLimit(16))
     by_user: bool = False  # for agents: one project has many of them, and a user each
 
     def send(self, req: Request, resp: falcon.Response, data: BinaryIO) -> None:

@@ -9,7 +9,7 @@ from covey.api.dashboard.fleet import Fleet, HealthPage, Hosts, Me
 from covey.api.dashboard.groups import Groups
 from covey.api.dashboard.refusals import Refusals
 from covey.api.dashboard.session import Session
-from covey.request_slots import ProjectLimit
+from covey.request_slots import FairLimit
 
 if TYPE_CHECKING:
     from covey.api.app import AppParts, Route
@@ -20,7 +20,7 @@ def routes(parts: "AppParts") -> "list[Route]":
     services, settings = parts.services.dashboard, parts.settings
     assets = Assets()
     groups = Groups(services.groups, settings.max_limit)
-    streams = ProjectLimit(settings.max_streams, settings.max_streams_per_project)
+    streams = FairLimit(settings.max_streams, settings.max_streams_per_project)
     refusals = Refusals(
         services.refusals,
         parts.services.instances,
