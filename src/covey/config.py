@@ -558,7 +558,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "max_bytes_per_project",
             default=100 * 2**30,
             min=-1,
-            help="Maximum data of all images of a project, in bytes; -1 is unlimited.",
+            help="Maximum data of all images of a project, in bytes, with uploads in progress; -1 is unlimited.",
         ),
     ],
     DASHBOARD: [

@@ -2,14 +2,21 @@
 
 import hashlib
 import json
+import os
+import resource
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covey.model.access import Actor, with_implied_roles
-from covey.model.errors import Conflict, TooLarge
+from covey.model.errors import Conflict, NotFound, TooLarge
 from covey.model.ids import ImageId, ProjectId, UserId
 from covey.model.images import ImageStatus
 from tests import build
@@ -144,9 +151,11 @@ def test_upload_beyond_the_quota_leaves_nothing(cloud: Cloud, directory: Path) -
     assert upload(cloud.bob, an_image(cloud.bob)).status == 204, "another project has its own quota"
 
 
-def uploading(cloud: Cloud, image: str, *beside: Callable[[], object], data: bytes = b"x" * 900) -> None:
+ALICE = Actor(UserId("alice"), ProjectId("web"), MEMBER, "alice")
+
+
+def uploading(cloud: Cloud, image: str, *beside: Callable[[], object], data: bytes = bytes(90_000)) -> None:
     """Upload data as Alice; each of these calls happens when a part of it has arrived."""
-    service, actor = cloud.assembled.services.images, Actor(UserId("alice"), ProjectId("web"), MEMBER, "alice")
 
     def chunks() -> Iterator[bytes]:
         yield data
@@ -154,31 +163,87 @@ def uploading(cloud: Cloud, image: str, *beside: Callable[[], object], data: byt
             call()
             yield b""
 
-    service.upload(actor, image, chunks())
+    cloud.assembled.services.images.upload(ALICE, image, chunks(), None)
 
 
-def test_overlapping_uploads_keep_the_quota(build_cloud: BuildCloud, directory: Path) -> None:
-    """Each of them fits, as long as the others have not arrived."""
-    options = ("image", "data_dir", str(directory)), ("image", "max_bytes_per_project", 1000)
-    cloud = build_cloud(1, *options)
-    first, second, third = (an_image(cloud.alice) for _ in range(3))
-    refusals: list[TooLarge] = []
+def used_bytes(cloud: Cloud) -> int:
+    """Return what counts in the quota of Alice's project."""
+    with cloud.store.read() as tx:
+        return tx.images.data_bytes(ProjectId("web"))
 
-    def refused(image: str, *beside: Callable[[], object]) -> None:
-        with pytest.raises(TooLarge, match="may store 100 more bytes") as refusal:
-            uploading(cloud, image, *beside)
-        refusals.append(refusal.value)
 
-    refused(first, lambda: refused(second, lambda: uploading(cloud, third)))
-    assert len(refusals) == 2
-    assert [show(cloud.alice, image)["status"] for image in (first, second, third)] == ["queued", "queued", "active"]
-    assert stored(directory) == [900]
+@pytest.fixture
+def small_quota(build_cloud: BuildCloud, directory: Path) -> Cloud:
+    return build_cloud(1, ("image", "data_dir", str(directory)), ("image", "max_bytes_per_project", 100_000))
+
+
+def test_overlapping_uploads_keep_the_quota(small_quota: Cloud, directory: Path) -> None:
+    """Each of them would fit, as long as the others have not arrived."""
+    cloud = small_quota
+    first, second = (an_image(cloud.alice) for _ in range(2))
+
+    def refused() -> None:
+        with pytest.raises(TooLarge, match="may store 0 more bytes"):
+            uploading(cloud, second)
+        declared = upload(cloud.alice, second, bytes(90_000))
+        assert (declared.status, stored(directory)) == (413, [90_000])
+
+    uploading(cloud, first, refused)
+    assert [show(cloud.alice, image)["status"] for image in (first, second)] == ["active", "queued"]
+    assert (stored(directory), used_bytes(cloud)) == ([90_000], 90_000)
     other = an_image(cloud.bob)
-    assert upload(cloud.bob, other, b"x" * 200).status == 204
+    assert upload(cloud.bob, other, bytes(20_000)).status == 204
     patch = json.dumps([{"op": "replace", "path": "/owner", "value": "web"}]).encode()
     kind = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
     given = images(cloud.admin).ask("PATCH", f"/v2/images/{other}", body=patch, headers=kind)
     assert given.status == 413, "an image that is given to a project counts there"
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_parallel_uploads_never_exceed_the_quota_on_disk(small_quota: Cloud, directory: Path, declared: bool) -> None:
+    cloud, parallel, quota = small_quota, 6, 100_000
+    sizes = [0]
+    arrived = threading.Barrier(parallel)
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(4):
+            yield bytes(10_000)
+            sizes.append(sum(stored(directory)))
+        with suppress(threading.BrokenBarrierError):
+            arrived.wait(0.5)  # for those that are refused in vain
+        sizes.append(sum(stored(directory)))
+
+    def attempt(image: str) -> str:
+        try:
+            cloud.assembled.services.images.upload(ALICE, image, chunks(), 40_000 if declared else None)
+        except TooLarge:
+            return "too large"
+        return "stored"
+
+    with ThreadPoolExecutor(parallel) as pool:
+        outcomes = Counter(pool.map(attempt, [an_image(cloud.alice) for _ in range(parallel)]))
+    assert outcomes == {"stored": 2, "too large": 4} if declared else outcomes["too large"] >= 4
+    assert max(sizes) <= quota
+    assert sum(stored(directory)) == used_bytes(cloud) == 40_000 * outcomes["stored"]
+
+
+def test_upload_of_unknown_size_reserves_in_steps(
+    cloud: Cloud, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.services.images._STEP_BYTES", 1_000_000)
+    image, used = an_image(cloud.alice), []
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(7):
+            yield b"x" * 400_000
+            used.append(used_bytes(cloud))
+
+    cloud.assembled.services.images.upload(ALICE, image, chunks(), None)
+    assert used == [1_000_000] * 2 + [2_200_000] * 3 + [3_000_000] * 2, "the last step is what the quota leaves"
+    assert used_bytes(cloud) == 2_800_000
+    with pytest.raises(TooLarge, match="may store 200000 more bytes"):
+        cloud.assembled.services.images.upload(ALICE, an_image(cloud.alice), chunks(), None)
+    assert (used_bytes(cloud), stored(directory)) == (2_800_000, [2_800_000])
 
 
 def test_image_has_one_upload_at_a_time(cloud: Cloud) -> None:
@@ -194,17 +259,121 @@ def test_image_has_one_upload_at_a_time(cloud: Cloud) -> None:
     assert (show(cloud.alice, image)["status"], show(cloud.alice, image)["size"]) == ("active", 5)
 
 
-def test_upload_whose_process_died_gives_the_image_back(cloud: Cloud) -> None:
-    images_ = [an_image(cloud.alice) for _ in range(2)]
+def lost_upload(cloud: Cloud, image: str, name: str) -> object:
+    """Let a process begin an upload, and be killed. Keep the result: the file is deleted with it."""
     with cloud.store.write() as tx:
-        for image in images_:
-            assert tx.images.begin_upload(ImageId(image), "an upload that died", 120)
-    assert upload(cloud.alice, images_[0]).status == 409
-    cloud.time.advance(121)
-    assert upload(cloud.alice, images_[0]).status == 204, "without waiting for maintenance"
-    assert show(cloud.alice, images_[1])["status"] == "saving"
+        assert tx.images.begin_upload(ImageId(image), name, 120)
+        assert tx.images.renew_upload(ImageId(image), name, 120, 1000)
+    receiving = cloud.assembled.services.images.files.receive(name, [b"x" * 900])
+    receiving.__enter__()
+    return receiving
+
+
+def test_upload_whose_process_died_gives_the_image_back(cloud: Cloud, directory: Path) -> None:
+    first, second = (an_image(cloud.alice) for _ in range(2))
+    lost = [lost_upload(cloud, first, "one"), lost_upload(cloud, second, "two")]
+    assert upload(cloud.alice, first).status == 409
     cloud.assembled.maintenance.run_if_due()
-    assert show(cloud.alice, images_[1])["status"] == "queued"
+    assert (stored(directory), used_bytes(cloud)) == ([900, 900], 2000), "their leases last"
+    cloud.time.advance(121)
+    assert upload(cloud.alice, first, b"again").status == 204, "without waiting for maintenance"
+    assert (stored(directory), used_bytes(cloud)) == ([5, 900], 1005)
+    assert show(cloud.alice, second)["status"] == "saving"
+    cloud.assembled.maintenance.run_if_due()
+    assert show(cloud.alice, second)["status"] == "queued"
+    assert (stored(directory), used_bytes(cloud)) == ([5], 5)
+    assert upload(cloud.alice, second, b"again").status == 204
+    del lost
+
+
+def test_only_silent_files_without_an_upload_are_swept(cloud: Cloud, directory: Path) -> None:
+    """An older version of the service may have written them."""
+    live = lost_upload(cloud, an_image(cloud.alice), "live")
+    for name, size in ((".upload-stray", 1), (".upload-young", 2), ("other", 3)):
+        (directory / name).write_bytes(b"x" * size)
+    hours_ago = time.time() - 7200
+    for name in (".upload-live", ".upload-stray", "other"):
+        os.utime(directory / name, (hours_ago, hours_ago))
+    cloud.assembled.maintenance.run_if_due()
+    assert stored(directory) == [2, 3, 900]
+    del live
+
+
+def test_lost_upload_that_goes_on_takes_no_more_space(cloud: Cloud, directory: Path) -> None:
+    """A process was frozen, and its lease has ended."""
+    image, seen = an_image(cloud.alice), []
+
+    def lose() -> None:
+        (file,) = directory.iterdir()
+        with file.open("rb") as opened:
+            cloud.time.advance(121)
+            cloud.assembled.maintenance.run_if_due()
+            seen.append((stored(directory), os.fstat(opened.fileno()).st_size))
+
+    with pytest.raises(Conflict, match="has ended: it was silent"):
+        uploading(cloud, image, lose, data=bytes(100_000))
+    assert seen == [([], 0)]
+    assert (show(cloud.alice, image)["status"], stored(directory), used_bytes(cloud)) == ("queued", [], 0)
+
+
+def test_image_that_is_deleted_ends_its_upload(cloud: Cloud, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.services.images._STEP_BYTES", 1_000_000)
+    image, pieces = an_image(cloud.alice), []
+
+    def chunks() -> Iterator[bytes]:
+        yield bytes(100_000)
+        assert images(cloud.alice).delete(f"/v2/images/{image}").status == 204
+        assert (stored(directory), used_bytes(cloud)) == ([], 0)
+        for number in range(20):
+            pieces.append(number)
+            yield bytes(100_000)
+
+    with pytest.raises(NotFound):
+        cloud.assembled.services.images.upload(ALICE, image, chunks(), 2_100_000)
+    assert len(pieces) == 10, "it ends with the step"
+    assert stored(directory) == []
+
+
+@pytest.mark.parametrize("length", [10**15, 10**30])
+def test_announced_size_is_checked_before_the_data_arrives(cloud: Cloud, length: int) -> None:
+    image = an_image(cloud.alice)
+    assert upload(cloud.alice, image, b"x", **{"Content-Length": str(length)}).status == 413
+    assert (show(cloud.alice, image)["status"], used_bytes(cloud)) == ("queued", 0)
+
+
+@pytest.mark.parametrize(("length", "status"), [(10**15, 400), (10**30, 413)])
+def test_impossible_size_is_refused_without_a_quota(build_cloud: BuildCloud, length: int, status: int) -> None:
+    cloud = build_cloud(1, ("image", "max_bytes_per_project", -1))
+    assert upload(cloud.alice, an_image(cloud.alice), b"x", **{"Content-Length": str(length)}).status == status
+
+
+def test_full_disk_refuses_the_data_and_leaves_the_image_queued(cloud: Cloud, directory: Path) -> None:
+    image, limits = an_image(cloud.alice), resource.getrlimit(resource.RLIMIT_FSIZE)
+    upload(cloud.alice, an_image(cloud.alice), b"before")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(DATA) // 2, limits[1]))  # larger than the database
+    try:
+        refused = upload(cloud.alice, image)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (refused.status, "The storage of image data is full." in refused.text) == (413, True)
+    assert (show(cloud.alice, image)["status"], stored(directory), used_bytes(cloud)) == ("queued", [6], 6)
+    assert upload(cloud.alice, image).status == 204
+
+
+def test_storage_that_fails_is_unavailable(cloud: Cloud, directory: Path) -> None:
+    image, other = an_image(cloud.alice), an_image(cloud.alice)
+    assert upload(cloud.alice, image, b"kept").status == 204
+    directory.rename(directory.with_name("moved"))
+    directory.write_text("not a directory")
+    file = f"/v2/images/{image}/file"
+    assert upload(cloud.alice, other, b"x").status == 503
+    assert images(cloud.alice).get(file).status == 503
+    cloud.assembled.maintenance.run_if_due()
+    directory.unlink()
+    directory.with_name("moved").rename(directory)
+    assert images(cloud.alice).get(file).content == b"kept"
+    cloud.time.advance(121)
+    assert upload(cloud.alice, other, b"x").status == 204, "its lease has ended, since its file could not be deleted"
 
 
 def test_upload_that_was_silent_for_too_long_does_not_replace_another(cloud: Cloud) -> None:
@@ -214,7 +383,7 @@ def test_upload_that_was_silent_for_too_long_does_not_replace_another(cloud: Clo
         cloud.time.advance(121)
         assert upload(cloud.alice, image, b"second").status == 204
 
-    with pytest.raises(Conflict, match="Another upload"):
+    with pytest.raises(Conflict, match="has ended"):
         uploading(cloud, image, other)
     assert show(cloud.alice, image)["size"] == 6
 

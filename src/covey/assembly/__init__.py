@@ -189,6 +189,7 @@ def assemble(
             report_nova_read,
             timedelta(days=conf.clustering.history_days),
             conf.clustering.max_history_per_project,
+            parts.images.files,
         ),
         leases=parts.leases,
         pool=pool,

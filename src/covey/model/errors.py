@@ -180,7 +180,7 @@ class OperationAborted(DriverFault):
 
 
 class TooLarge(Invalid):
-    """A JSON body is longer than `[api] max_body_bytes`, or image data exceeds the project's quota."""
+    """A JSON body is longer than `[api] max_body_bytes`, or image data exceeds the project's quota or the disk."""
 
     code = "too_large"
 

@@ -15,6 +15,8 @@ from covey.storage.image_files import ImageFiles, Upload
 from covey.storage.store import Store, Transaction
 
 _UPLOAD_LEASE_S = 120.0  # renewed while data arrives
+_STEP_BYTES = 64 << 20  # between renewals; an upload of unknown size reserves it in advance
+_MAX_BYTES = 1 << 62
 _NOT_PERMITTED = "You are not permitted to modify this image."
 
 
@@ -74,43 +76,63 @@ class Images:
             if changed.owner != found.owner:  # a new owner requires the right to add images for it
                 self.access.require(actor, "image:add_image", Target(project_id=changed.owner))
                 self._reject_over_quota(tx, changed.owner)
-                self._reject_much_data(tx, changed.owner, found.size_bytes or 0)
+                size = tx.images.data_bytes_of(found.id)
+                self._room(tx, changed.owner, size, size)
             tx.images.update(changed)
         return changed
 
-    def upload(self, actor: Actor, image: str, chunks: Iterable[bytes]) -> None:
-        """Store the data of an image, and make it active. Raises NotFound, Forbidden, Conflict, TooLarge.
+    def upload(self, actor: Actor, image: str, chunks: Iterable[bytes], size: int | None) -> None:
+        """Store the data of an image, and make it active. Raises NotFound, Forbidden, Conflict, TooLarge, Unavailable.
 
         The data is written as it arrives, and belongs to the image once all of it has arrived. An image has one upload
-        at a time.
+        at a time. `size` is what will arrive; None if that is unknown.
         """
         upload = self.new_uuid()
-        found, room = self._begin_upload(actor, image, upload)
+        found, reserved = self._begin_upload(actor, image, upload, size)
         try:
-            with self.files.receive(self._renewing(found.id, upload, chunks), room) as received:
+            with self.files.receive(upload, self._reserving(found.id, upload, reserved, chunks)) as received:
                 self._activate(actor, found.id, upload, received)
         finally:
             with self.store.write() as tx:
-                tx.images.end_upload(found.id, upload)
+                if tx.images.end_upload(found.id, upload):  # the image is not active
+                    self.files.delete(found.id)  # there is one if the commit failed
 
-    def _begin_upload(self, actor: Actor, image: str, upload: str) -> tuple[Image, int | None]:
-        """Return the image, and how many bytes may arrive; None if there is no limit."""
+    def _begin_upload(self, actor: Actor, image: str, upload: str, size: int | None) -> tuple[Image, int]:
+        """Return the image, and how many bytes are reserved: all, or the first step of an unknown size."""
         with self.store.write() as tx:
             found = self._get_authorized(tx, actor, image, "image:upload_image", _NOT_PERMITTED)
+            end_lost_uploads(tx, self.files, found.id)
             if not tx.images.begin_upload(found.id, upload, _UPLOAD_LEASE_S):
                 raise Conflict(f"Image status transition from {found.status} to saving is not allowed")
-            return found, self._room(tx, found.owner)
+            reserved = self._room(tx, found.owner, size or 0, _STEP_BYTES if size is None else size)
+            tx.images.renew_upload(found.id, upload, _UPLOAD_LEASE_S, reserved)
+            return found, reserved
 
-    def _renewing(self, image: ImageId, upload: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield what arrives, and renew the lease of the upload. Raises Conflict if another one has the image."""
-        renewed_at = time.monotonic()
+    def _reserving(self, image: ImageId, upload: str, reserved: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what arrives, reserved. Renews the lease after some time or bytes. Raises NotFound, Conflict, TooLarge.
+
+        The lease is also renewed in steps if all is reserved: a deleted image ends its upload.
+        """
+        arrived, renewed_to, renewed_at = 0, 0, time.monotonic()
         for chunk in chunks:
-            if time.monotonic() - renewed_at > _UPLOAD_LEASE_S / 4:
-                renewed_at = time.monotonic()
-                with self.store.write() as tx:
-                    if not tx.images.renew_upload(image, upload, _UPLOAD_LEASE_S):
-                        raise _lost(image)
+            arrived += len(chunk)
+            if arrived > min(reserved, renewed_to + _STEP_BYTES) or time.monotonic() - renewed_at > _UPLOAD_LEASE_S / 4:
+                reserved = self._renew(image, upload, reserved, arrived)
+                renewed_to, renewed_at = arrived, time.monotonic()
             yield chunk
+
+    def _renew(self, image: ImageId, upload: str, reserved: int, arrived: int) -> int:
+        """Return how many bytes are reserved: what has arrived at least."""
+        with self.store.write() as tx:
+            found = tx.images.by_id(image, lock=True)
+            if found is None:
+                raise _not_found(image)
+            if arrived > reserved:
+                tx.images.renew_upload(image, upload, _UPLOAD_LEASE_S, 0)  # leaves the room of others
+                reserved = self._room(tx, found.owner, arrived, arrived + _STEP_BYTES)
+            if not tx.images.renew_upload(image, upload, _UPLOAD_LEASE_S, reserved):
+                raise _lost(image)
+            return reserved
 
     def _activate(self, actor: Actor, image: str, upload: str, received: Upload) -> None:
         with self.store.write() as tx:
@@ -118,8 +140,7 @@ class Images:
             if not tx.images.end_upload(found.id, upload):
                 raise _lost(found.id)
             data = received.digest
-            self._reject_much_data(tx, found.owner, data.size_bytes)
-            self.files.keep(received, found.id)  # if the commit fails, the next upload replaces it
+            self.files.keep(received, found.id)
             active = replace(
                 found, status=ImageStatus.ACTIVE, size_bytes=data.size_bytes, md5=data.md5, sha512=data.sha512
             )
@@ -140,6 +161,8 @@ class Images:
             )
             if found.protected:
                 raise Forbidden(f"Image {found.id} is protected and cannot be deleted.")
+            for upload in tx.images.uploads(found.id):
+                self.files.discard(upload)
             tx.images.delete(found.id)
         self.files.delete(found.id)
 
@@ -150,19 +173,15 @@ class Images:
         if tx.images.count(owner) >= self.limits.images:
             raise OverQuota(f"Quota exceeded, too many images: the limit of a project is {self.limits.images}.")
 
-    def _room(self, tx: Transaction, owner: ProjectId) -> int | None:
-        """Return how many more bytes of image data a project may store; None if there is no limit."""
-        if self.limits.data_bytes == UNLIMITED or owner == OPERATORS:
-            return None
-        return max(0, self.limits.data_bytes - tx.images.data_bytes(owner))
-
-    def _reject_much_data(self, tx: Transaction, owner: ProjectId, size: int) -> None:
-        """Raise TooLarge if a project may not store so much more; what concurrent requests store counts."""
-        if self._room(tx, owner) is not None:
-            tx.claims.usage(owner, lock=True)  # serializes activations up to the commit
-            room = self._room(tx, owner)
-            if room is not None and size > room:
-                raise TooLarge(f"Quota exceeded: the project may store {room} more bytes of image data.")
+    def _room(self, tx: Transaction, owner: ProjectId, least: int, most: int) -> int:
+        """Return how much of the most a project may still store. Raises TooLarge if it may not store the least."""
+        room = _MAX_BYTES
+        if self.limits.data_bytes != UNLIMITED and owner != OPERATORS:
+            tx.claims.usage(owner, lock=True)  # serializes reservations up to the commit
+            room = max(0, self.limits.data_bytes - tx.images.data_bytes(owner))
+        if least > room:
+            raise TooLarge(f"Quota exceeded: the project may store {room} more bytes of image data.")
+        return min(most, room)
 
     def _sees_all(self, actor: Actor) -> bool:
         return self.access.allows(actor, "image:any_project")
@@ -190,8 +209,17 @@ class Images:
             self.access.require(actor, "image:publicize_image", Target(project_id=image.owner))
 
 
+def end_lost_uploads(tx: Transaction, files: ImageFiles, image: ImageId | None = None) -> None:
+    """Give back the images, or one, whose uploads no longer renew their leases, and delete what these have written."""
+    for ended, upload in tx.images.end_lost_uploads(image):
+        files.discard(upload)
+        files.delete(ended)  # the process may have died before it recorded that the image has the data
+
+
 def _lost(image: ImageId) -> Conflict:
-    return Conflict(f"Another upload of image {image} has begun, because this one was silent for too long.")
+    return Conflict(
+        f"The upload of image {image} has ended: it was silent for more than {_UPLOAD_LEASE_S:.0f} seconds."
+    )
 
 
 def _not_found(image: str) -> NotFound:

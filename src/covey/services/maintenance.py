@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from covey.model.errors import TooLarge, Unavailable
 from covey.ports import Clock
+from covey.services.images import end_lost_uploads
+from covey.storage.image_files import ImageFiles
 from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
@@ -20,6 +23,7 @@ DELETED_KEPT = timedelta(days=30)  # the instance actions of a deleted server
 KEYS_KEPT = timedelta(hours=24)  # idempotency keys, since their first use
 REFUSALS_KEPT = timedelta(days=30)  # of instances that another service schedules
 CALLS_KEPT_S = 600.0  # of a request, which waits for seconds only
+UPLOADS_KEPT_S = 3600.0  # files of uploads without a lease: another version of the service may write them
 _MAX_REFUSALS = 10_000
 _BATCHES = 20  # of deletions from the history of clusters, in one run
 _ENGINES_KEPT = timedelta(hours=1)  # since their last heartbeat
@@ -35,6 +39,7 @@ class Maintenance:
     report_nova_read: Callable[[datetime], None] = lambda _: None  # receives the time of the last reading of Nova
     history_kept: timedelta = timedelta(days=30)  # actions on clusters, and events
     max_history: int = 100_000  # of a project
+    files: ImageFiles = field(default_factory=ImageFiles)
     _due_at: datetime | None = None
     _marks: deque[tuple[datetime, tuple[int, int]]] = field(default_factory=deque)  # in the change log, at past times
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -50,19 +55,35 @@ class Maintenance:
                 self._trim_change_log(tx, now)
                 tx.servers.forget_deleted(now - DELETED_KEPT)
                 tx.keys.purge(now - KEYS_KEPT)
-                tx.images.end_lost_uploads()
                 tx.agent_calls.delete_lost(CALLS_KEPT_S)
                 tx.instance_refusals.trim(now - REFUSALS_KEPT, _MAX_REFUSALS)
                 tx.clustering.engines.delete_older(now - _ENGINES_KEPT)
                 unknown, parked = tx.work.unknown_kinds(), tx.work.count_parked()
                 nova = tx.nova_mirror.state()
             self._trim_history(now)
+            self._delete_lost_uploads()
             self.report_parked(parked)
             if nova is not None and nova.read_at is not None:
                 self.report_nova_read(nova.read_at)
             for kind, count in unknown.items():
                 log.warning("work.unknown_kind", kind=kind, jobs=count)
             self._due_at = now + _INTERVAL
+
+    def _delete_lost_uploads(self) -> None:
+        """Give back the images of lost uploads. Delete files of uploads that have no lease, once they are silent.
+
+        The files are listed before the leases: an upload has its lease before it has a file.
+        """
+        try:
+            with self.store.write() as tx:
+                end_lost_uploads(tx, self.files)
+            if silent := self.files.silent_uploads(UPLOADS_KEPT_S):
+                with self.store.read() as tx:
+                    live = tx.images.uploads()
+                for upload in silent - live:
+                    self.files.discard(upload)
+        except (TooLarge, Unavailable) as error:
+            log.warning("images.not_swept", error=str(error))
 
     def _trim_history(self, now: datetime) -> None:
         for _ in range(_BATCHES):

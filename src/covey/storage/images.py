@@ -25,9 +25,9 @@ _DIGESTS = select(images.c.id, images.c.size_bytes, images.c.sha512, images.c.di
     images.c.id.in_(bindparam("ids", expanding=True))
 )
 _COUNT = select(sa.func.count()).select_from(images).where(images.c.owner == bindparam("of"))
-_DATA_BYTES = select(sa.func.coalesce(sa.func.sum(images.c.size_bytes), 0)).where(
-    images.c.owner == bindparam("of"), images.c.sha512.is_not(None)
-)
+_BYTES = sa.case((images.c.sha512.is_not(None), images.c.size_bytes), else_=images.c.upload_bytes)
+_DATA_BYTES = select(sa.func.coalesce(sa.func.sum(_BYTES), 0)).where(images.c.owner == bindparam("of"))
+_UPLOADS = select(images.c.upload_id).where(images.c.upload_id.is_not(None))
 _KEEP_ID = insert(deleted_images).from_select(["id"], select(images.c.id).where(images.c.id == bindparam("of")))
 _DELETE = delete(images).where(images.c.id == bindparam("of"))
 
@@ -72,34 +72,55 @@ class Images:
         return {image: (size, sha512, disk_format) for image, size, sha512, disk_format in rows}
 
     def data_bytes(self, owner: ProjectId) -> int:
-        """Return the size of the uploaded data of a project's images."""
+        """Return the size of the data of a project's images, with what uploads in progress have reserved."""
         return int(self._connection.execute(_DATA_BYTES, {"of": owner}).scalar_one())
+
+    def data_bytes_of(self, image: ImageId) -> int:
+        """Return what an image counts in its project's quota."""
+        return int(
+            self._connection.execute(select(sa.func.coalesce(_BYTES, 0)).where(images.c.id == image)).scalar_one()
+        )
 
     def begin_upload(self, image: ImageId, upload: str, lease_s: float) -> bool:
         """Lease an image without data to an upload. Return False if it has data, or another upload has it."""
-        is_free = images.c.sha512.is_(None) & (images.c.upload_id.is_(None) | (images.c.upload_until <= self._time()))
+        is_free = images.c.sha512.is_(None) & images.c.upload_id.is_(None)
         status = sa.case((images.c.status == ImageStatus.QUEUED, ImageStatus.SAVING), else_=images.c.status)
-        lease = {"status": status, "upload_id": upload, "upload_until": self._time(lease_s)}
+        lease = {"status": status, "upload_id": upload, "upload_until": self._time(lease_s), "upload_bytes": 0}
         return self._connection.execute(update(images).where(images.c.id == image, is_free).values(lease)).rowcount == 1
 
-    def renew_upload(self, image: ImageId, upload: str, lease_s: float) -> bool:
-        """Renew the lease of an upload. Return False if another one has the image."""
+    def renew_upload(self, image: ImageId, upload: str, lease_s: float, reserved_bytes: int) -> bool:
+        """Renew the lease of an upload, and set what it reserves. Return False if it has lost the image."""
         own = (images.c.id == image) & (images.c.upload_id == upload)
-        renewed = update(images).where(own).values(upload_until=self._time(lease_s))
+        renewed = update(images).where(own).values(upload_until=self._time(lease_s), upload_bytes=reserved_bytes)
         return self._connection.execute(renewed).rowcount == 1
 
     def end_upload(self, image: ImageId, upload: str) -> bool:
-        """End the lease of an upload. Return False if another one has the image."""
+        """End the lease of an upload. Return False if it has lost the image."""
         return self._end_uploads((images.c.id == image) & (images.c.upload_id == upload)) == 1
 
-    def end_lost_uploads(self) -> int:
-        """End the uploads whose processes no longer renew their leases. Return their number."""
-        return self._end_uploads(images.c.upload_until <= self._time())
+    def end_lost_uploads(self, image: ImageId | None = None) -> list[tuple[ImageId, str]]:
+        """End the uploads, of one image or of all, that no longer renew their leases. Return them, by image."""
+        lost = images.c.upload_until <= self._time()
+        if image is not None:
+            lost &= images.c.id == image
+        rows = select(images.c.id, images.c.upload_id).where(lost).order_by(images.c.id).with_for_update()
+        ended = [(ImageId(row.id), str(row.upload_id)) for row in self._connection.execute(rows)]
+        if ended:
+            self._end_uploads(images.c.upload_id.in_([upload for _, upload in ended]))
+        return ended
+
+    def uploads(self, image: ImageId | None = None) -> set[str]:
+        """Return the uploads, of one image or of all, that have a lease."""
+        return set(
+            self._connection.execute(_UPLOADS if image is None else _UPLOADS.where(images.c.id == image)).scalars()
+        )
 
     def _end_uploads(self, condition: sa.ColumnElement[bool]) -> int:
         status = sa.case((images.c.status == ImageStatus.SAVING, ImageStatus.QUEUED), else_=images.c.status)
-        ended = update(images).where(condition).values(status=status, upload_id=None, upload_until=None)
-        return self._connection.execute(ended).rowcount
+        ended = update(images).where(condition)
+        return self._connection.execute(
+            ended.values(status=status, upload_id=None, upload_until=None, upload_bytes=None)
+        ).rowcount
 
     def add(self, new: Sequence[Image]) -> None:
         """Add records, all or none. Raises Conflict when an id is taken, or was that of a deleted image.

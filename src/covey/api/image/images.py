@@ -89,7 +89,7 @@ class Images:
     def on_put_file(self, req: Request, resp: falcon.Response, key: str) -> None:
         if (req.content_type or DATA_TYPE).partition(";")[0].strip() != DATA_TYPE:
             raise UnsupportedMedia(f"Unsupported Content-Type: send {DATA_TYPE}.")
-        self.service.upload(req.actor, key, _chunks(req))
+        self.service.upload(req.actor, key, _chunks(req), req.content_length)
         resp.status = falcon.HTTP_204
 
     def on_get_file(self, req: Request, resp: falcon.Response, key: str) -> None:

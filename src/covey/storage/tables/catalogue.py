@@ -66,6 +66,7 @@ images = sa.Table(
     sa.Column("sha512", sa.String(128)),  # NULL until data was uploaded
     sa.Column("upload_id", UUID),  # the upload that is under way, until its lease ends
     sa.Column("upload_until", sa.DateTime),
+    sa.Column("upload_bytes", sa.BigInteger),  # reserved for it in the project's quota
     sa.Column("protected", sa.Boolean, nullable=False),
     sa.Column("hidden", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.DateTime, nullable=False),
