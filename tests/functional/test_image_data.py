@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 
+from covey import config, idle_connections
+from covey.api.image.images import CHUNK_BYTES
 from covey.model.access import Actor, with_implied_roles
 from covey.model.errors import Conflict, NotFound, TooLarge
 from covey.model.ids import ImageId, ProjectId, UserId
 from covey.model.images import ImageStatus
+from covey.services.images import _UPLOAD_LEASE_S
 from tests import build
 from tests.functional.agents import agent_of, with_agents
 from tests.functional.client import Answer, Client
@@ -393,6 +396,22 @@ def test_upload_that_ends_early_leaves_nothing(cloud: Cloud, directory: Path) ->
     assert upload(cloud.alice, image, b"half", **{"Content-Length": "8"}).status == 400
     assert show(cloud.alice, image)["status"] == "queued"
     assert stored(directory) == []
+
+
+def test_data_has_the_announced_size(cloud: Cloud, directory: Path) -> None:
+    """The end of a chunked body may be missing, of which the server tells nothing."""
+    image = an_image(cloud.alice)
+    for size, length in (("8", ""), ("3", ""), ("8", "4"), ("-4", "4"), ("x", "4"), ("9" * 5000, "4")):
+        refused = upload(cloud.alice, image, b"half", **{"X-OpenStack-Image-Size": size, "Content-Length": length})
+        assert (refused.status, show(cloud.alice, image)["status"], stored(directory)) == (400, "queued", [])
+    assert upload(cloud.alice, image, b"half", **{"X-OpenStack-Image-Size": "4", "Content-Length": ""}).status == 204
+
+
+def test_slowest_line_brings_a_piece_before_the_lease_ends() -> None:
+    """A line that is slower is closed. The lease is renewed with a piece."""
+    timeout_s = next(option.default for option in config.OPTIONS[config.API] if option.name == "connection_timeout_s")
+    slowest_bytes_s = idle_connections._FEW_BYTES / (timeout_s / idle_connections._SAMPLES)
+    assert CHUNK_BYTES / slowest_bytes_s < _UPLOAD_LEASE_S * 3 / 4
 
 
 def test_only_the_owner_uploads_and_only_those_who_see_it_download(cloud: Cloud) -> None:

@@ -31,7 +31,9 @@ from covey.services.images import Images as Service
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
 _MAX_LISTED = 1000  # values of an `in:` filter
 _DEFAULT_PAGE = 25
-_CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 64 << 10  # arrives over the slowest line before the lease of an upload ends
+_SIZE_HEADER = "X-OpenStack-Image-Size"
+_MAX_DIGITS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Images:
     def on_put_file(self, req: Request, resp: falcon.Response, key: str) -> None:
         if (req.content_type or DATA_TYPE).partition(";")[0].strip() != DATA_TYPE:
             raise UnsupportedMedia(f"Unsupported Content-Type: send {DATA_TYPE}.")
-        self.service.upload(req.actor, key, _chunks(req), req.content_length)
+        size = _size(req)
+        self.service.upload(req.actor, key, _chunks(req, size), size)
         resp.status = falcon.HTTP_204
 
     def on_get_file(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -114,15 +117,33 @@ class Images:
         resp.status = falcon.HTTP_204
 
 
-def _chunks(req: Request) -> Iterator[bytes]:
-    """Yield the body as it arrives, a piece at a time in memory. Raises Invalid if its end is missing."""
-    size = 0
+def _size(req: Request) -> int | None:
+    """Return the announced size of the data. Raises Invalid.
+
+    Clients that send pieces without a Content-Length announce it in a header of Glance's.
+    """
+    text = req.get_header(_SIZE_HEADER)
+    if text is None:
+        return req.content_length
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise Invalid(f"{_SIZE_HEADER} is no number of bytes.")
+    size = int(text)
+    if req.content_length not in {None, size}:
+        raise Invalid(f"{_SIZE_HEADER} is {size}, and Content-Length is {req.content_length}.")
+    return size
+
+
+def _chunks(req: Request, size: int | None) -> Iterator[bytes]:
+    """Yield the body as it arrives, a piece at a time in memory. Raises Invalid if it has not the announced size."""
+    arrived = 0
     with reading(req) as stream, deadline_paused():
-        while chunk := stream.read(_CHUNK_BYTES):
-            size += len(chunk)
+        while chunk := stream.read(CHUNK_BYTES):
+            arrived += len(chunk)
+            if size is not None and arrived > size:
+                break
             yield chunk
-    if req.content_length is not None and size < req.content_length:
-        raise Invalid("The request body is shorter than its Content-Length.")
+    if size is not None and arrived != size:
+        raise Invalid(f"The request body has {'more' if arrived > size else 'less'} than the {size} bytes announced.")
 
 
 def show(image: Image) -> Json:
