@@ -96,6 +96,21 @@ def test_deleting_an_image_deletes_its_tags_and_properties(store: Store) -> None
         assert tx._connection.execute(sa.select(tables.image_properties)).all() == []
 
 
+def test_only_uploads_and_stored_data_count(store: Store) -> None:
+    stored = numbered(1, "a", owner=WEB, size_bytes=5, sha512="x")
+    queued, listed = numbered(2, "b", owner=WEB), numbered(3, "c", owner=WEB, size_bytes=9)
+    add(store, stored, queued, listed, numbered(4, "d", owner=DB, size_bytes=7, sha512="x"))
+    with store.write() as tx:
+        assert tx.images.begin_upload(queued.id, "one", 60)
+        assert tx.images.renew_upload(queued.id, "one", 60, 2**40)
+        assert tx.images.data_bytes(WEB) == 5 + 2**40
+        assert [tx.images.data_bytes_of(image.id) for image in (stored, queued, listed)] == [5, 2**40, 0]
+        assert (tx.images.uploads(), tx.images.end_lost_uploads()) == ({"one"}, [])
+        # The previous version of the service ends an upload without its reservation.
+        tx._connection.execute(sa.update(tables.images).values(upload_id=None, upload_until=None))
+        assert tx.images.data_bytes(WEB) == 5
+
+
 CATALOGUE = [
     numbered(1, "linux", owner=WEB, visibility=Visibility.PRIVATE),
     numbered(2, "bsd", owner=DB, visibility=Visibility.PUBLIC, status=ImageStatus.ACTIVE),

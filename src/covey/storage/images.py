@@ -25,7 +25,11 @@ _DIGESTS = select(images.c.id, images.c.size_bytes, images.c.sha512, images.c.di
     images.c.id.in_(bindparam("ids", expanding=True))
 )
 _COUNT = select(sa.func.count()).select_from(images).where(images.c.owner == bindparam("of"))
-_BYTES = sa.case((images.c.sha512.is_not(None), images.c.size_bytes), else_=images.c.upload_bytes)
+_BYTES = sa.case(
+    (images.c.sha512.is_not(None), images.c.size_bytes),
+    (images.c.upload_id.is_not(None), images.c.upload_bytes),
+    else_=0,
+)
 _DATA_BYTES = select(sa.func.coalesce(sa.func.sum(_BYTES), 0)).where(images.c.owner == bindparam("of"))
 _UPLOADS = select(images.c.upload_id).where(images.c.upload_id.is_not(None))
 _KEEP_ID = insert(deleted_images).from_select(["id"], select(images.c.id).where(images.c.id == bindparam("of")))
