@@ -21,6 +21,7 @@ from covey.model.access import Actor, with_implied_roles
 from covey.model.errors import Conflict, NotFound, TooLarge
 from covey.model.ids import ImageId, ProjectId, UserId
 from covey.model.images import ImageStatus
+from covey.request_slots import deadline_paused, time_left, wait_limit
 from covey.services.images import _UPLOAD_LEASE_S
 from tests import build
 from tests.functional.agents import agent_of, with_agents
@@ -389,6 +390,27 @@ def test_upload_that_was_silent_for_too_long_does_not_replace_another(cloud: Clo
     with pytest.raises(Conflict, match="has ended"):
         uploading(cloud, image, other)
     assert show(cloud.alice, image)["size"] == 6
+
+
+@pytest.mark.parametrize("size", [2_000_000, 4_000_000])
+def test_upload_may_take_longer_than_a_request(
+    cloud: Cloud, directory: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("covey.services.images._STEP_BYTES", 100_000)
+    image = an_image(cloud.alice)
+
+    def chunks() -> Iterator[bytes]:
+        with deadline_paused():
+            for _ in range(4):
+                yield bytes(size // 4)
+                time.sleep(0.1)
+
+    with wait_limit(0.2), suppress(TooLarge):
+        cloud.assembled.services.images.upload(ALICE, image, chunks(), None)
+        assert 0 < time_left() <= 0.2, "the time of the data does not count"
+    stored_bytes = [size] if size < 3_000_000 else []
+    assert (stored(directory), used_bytes(cloud)) == (stored_bytes, sum(stored_bytes))
+    assert show(cloud.alice, image)["status"] == ("active" if stored_bytes else "queued")
 
 
 def test_upload_that_ends_early_leaves_nothing(cloud: Cloud, directory: Path) -> None:

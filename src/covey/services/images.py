@@ -11,10 +11,12 @@ from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, ImageLimits, ImageStatus, Visibility
 from covey.model.quotas import UNLIMITED
 from covey.ports import Access, Clock, NewUuid
+from covey.request_slots import wait_limit
 from covey.storage.image_files import ImageFiles, Upload
 from covey.storage.store import Store, Transaction
 
 _UPLOAD_LEASE_S = 120.0  # renewed while data arrives
+_WAIT_S = 30.0  # for the database, of an upload in progress, which has no deadline
 _STEP_BYTES = 64 << 20  # between renewals; an upload of unknown size reserves it in advance
 _MAX_BYTES = 1 << 62
 _NOT_PERMITTED = "You are not permitted to modify this image."
@@ -93,7 +95,7 @@ class Images:
             with self.files.receive(upload, self._reserving(found.id, upload, reserved, chunks)) as received:
                 self._activate(actor, found.id, upload, received)
         finally:
-            with self.store.write() as tx:
+            with wait_limit(_WAIT_S), self.store.write() as tx:
                 if tx.images.end_upload(found.id, upload):  # the image is not active
                     self.files.delete(found.id)  # there is one if the commit failed
 
@@ -123,7 +125,7 @@ class Images:
 
     def _renew(self, image: ImageId, upload: str, reserved: int, arrived: int) -> int:
         """Return how many bytes are reserved: what has arrived at least."""
-        with self.store.write() as tx:
+        with wait_limit(_WAIT_S), self.store.write() as tx:
             found = tx.images.by_id(image, lock=True)
             if found is None:
                 raise _not_found(image)

@@ -1,6 +1,7 @@
 """/v2/images: image records and their data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -92,7 +93,8 @@ class Images:
         if (req.content_type or DATA_TYPE).partition(";")[0].strip() != DATA_TYPE:
             raise UnsupportedMedia(f"Unsupported Content-Type: send {DATA_TYPE}.")
         size = _size(req)
-        self.service.upload(req.actor, key, _chunks(req, size), size)
+        with closing(_chunks(req, size)) as chunks:  # else it ends with the frames of an exception
+            self.service.upload(req.actor, key, chunks, size)
         resp.status = falcon.HTTP_204
 
     def on_get_file(self, req: Request, resp: falcon.Response, key: str) -> None:
@@ -133,7 +135,7 @@ def _size(req: Request) -> int | None:
     return size
 
 
-def _chunks(req: Request, size: int | None) -> Iterator[bytes]:
+def _chunks(req: Request, size: int | None) -> Generator[bytes]:
     """Yield the body as it arrives, a piece at a time in memory. Raises Invalid if it has not the announced size."""
     arrived = 0
     with reading(req) as stream, deadline_paused():
