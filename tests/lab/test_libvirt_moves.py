@@ -155,6 +155,56 @@ def test_outcome_of_a_move_is_unknown_until_the_destination_answers(fleet: Fleet
     assert fleet.where(guest.id) == {"hv2": True}
 
 
+HUGE = GuestFlavor("huge", 1, 1 << 24, 1)  # no host has 16 TiB
+
+
+@pytest.mark.parametrize("power", ["running", "shutdown"])
+def test_guest_that_does_not_start_on_the_other_host_comes_back(
+    any_fleet: Fleet, new_guest: Callable[..., Guest], power: str
+) -> None:
+    guest, source, other = new_guest(), any_fleet.drivers[0], any_fleet.lab.hosts[1]
+    running(any_fleet, guest)
+    if power == "shutdown":
+        source.power(guest.id, "stop_hard", EPOCH)
+    with pytest.raises(Refused) as refused:
+        source.migrate(replace(guest, flavor=HUGE), other.address, EPOCH + 1, live=False)
+    assert refused.value.kind == "HypervisorFault"
+    wait_for(lambda: any_fleet.boots(guest.id) == 2)
+    assert any_fleet.where(guest.id) == {"hv1": True}
+    assert 'flavor="nano"' in any_fleet.lab.hosts[0].xml(guest.id)
+    assert not (other.directory / f"local/instances/{guest.id}/disk").exists()
+    source.migrate(guest, other.address, EPOCH + 2, live=False)
+    wait_for(lambda: any_fleet.boots(guest.id) == 3)
+    assert any_fleet.where(guest.id) == {"hv2": True}
+
+
+def test_guest_that_does_not_start_with_its_new_flavor_on_its_host_keeps_the_old_one(
+    fleet: Fleet, guest: Guest
+) -> None:
+    running(fleet, guest)
+    with pytest.raises(Refused):
+        fleet.drivers[0].migrate(replace(guest, flavor=HUGE), fleet.lab.hosts[0].address, EPOCH, live=False)
+    wait_for(lambda: fleet.boots(guest.id) == 2)
+    assert 'flavor="nano"' in fleet.lab.hosts[0].xml(guest.id)
+
+
+def test_move_whose_agent_was_killed_keeps_the_data_of_a_guest_that_ran_on_the_other_host(
+    local_fleet: Fleet, guest: Guest
+) -> None:
+    """The guest ended there before the next agent of the source looked."""
+    host, source, destination = local_fleet.lab.hosts[1], local_fleet.drivers[0], local_fleet.drivers[1]
+    running(local_fleet, guest)
+    source.power(guest.id, "stop_hard", EPOCH)
+    local_fleet.lab.hosts[0].mark_as_moving(guest.id, host.address)
+    destination.spawn(guest, local_fleet.image, EPOCH)
+    for number in (1, 2):
+        wait_for(lambda number=number: boots(destination.console_log(guest.id, None)) == number)  # type: ignore[misc]
+        destination.power(guest.id, "reboot_hard" if number == 1 else "stop_hard", EPOCH)
+    source.migrate(guest, host.address, EPOCH + 1, live=False)
+    wait_for(lambda: boots(destination.console_log(guest.id, None)) == 3)
+    assert local_fleet.where(guest.id) == {"hv2": True}
+
+
 @pytest.fixture(scope="module")
 def slow_fleet(lab: Lab, local_fleet: Fleet) -> Iterator[Fleet]:
     """The source copies four MiB a second of a disk that has 32."""

@@ -9,6 +9,7 @@ import libvirt
 
 from covey.agent.guests import Guest
 from covey.agent.hypervisor import HypervisorFault
+from covey.agent.libvirt import metadata
 from covey.agent.libvirt.disks import Files
 from covey.agent.libvirt.metadata import Metadata
 
@@ -135,6 +136,7 @@ def start(domain: libvirt.virDomain, timeout_s: float) -> None:
         if power == "paused":
             domain.resume()
         elif power != "starting":
+            metadata.mark(domain, "")
             try:
                 domain.create()
             except libvirt.libvirtError:

@@ -1,6 +1,6 @@
 """Covey's own element in a domain's metadata: whose server it is, and which lease last changed it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
 import libvirt
@@ -19,7 +19,7 @@ ET.register_namespace(PREFIX, NAMESPACE)
 class Metadata:
     """The epoch fences: a call with a smaller one belongs to a lease that has ended.
 
-    `moving` is the destination of the last live migration: the guest may run there if it does not run here.
+    `moving` is the destination of the last move: the guest may run there if it does not run here.
     """
 
     epoch: int
@@ -60,3 +60,10 @@ def write(domain: libvirt.virDomain, metadata: Metadata) -> None:
     element.tag = "server"  # libvirt adds prefix and namespace
     text = ET.tostring(element, encoding="unicode")
     domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, PREFIX, NAMESPACE, where)
+
+
+def mark(domain: libvirt.virDomain, address: str) -> None:
+    """Record where the guest may run from now on if it does not run here; nowhere else with an empty address."""
+    known = read(domain)
+    if known is not None and known.moving != address:
+        write(domain, replace(known, moving=address))

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +33,7 @@ _FLAGS = (
 )
 # libvirt does not recognise every shared file system. The operator has set shared_disks.
 _SHARED, _LOCAL = libvirt.VIR_MIGRATE_UNSAFE, libvirt.VIR_MIGRATE_NON_SHARED_DISK
+_ENDS = {libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN, libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED, libvirt.VIR_DOMAIN_SHUTOFF_CRASHED}
 _NO_JOB = {libvirt.VIR_DOMAIN_JOB_NONE, libvirt.VIR_DOMAIN_JOB_COMPLETED}
 
 
@@ -66,8 +66,8 @@ class Migrations:
     def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
         """Move the guest, and return when nothing of it is left here.
 
-        A move that fails leaves the guest here as it was; it does not run there. Raises OutcomeUnknown if that cannot
-        be done: then it is repeated.
+        A move that fails leaves the guest here as it was, also one that does not start there. Raises OutcomeUnknown if
+        that cannot be done: then it is repeated.
         """
         if address == self._settings.address:
             self._resize_here(guest, epoch)
@@ -75,8 +75,8 @@ class Migrations:
         try:
             with self._peer(address) as other:
                 self._move(guest, address, other, epoch, live=live)
-        except (libvirt.libvirtError, HypervisorFault):
-            self._restore(guest, address)
+        except (libvirt.libvirtError, HypervisorFault) as fault:
+            self._restore(guest, address, str(fault))
             raise
 
     def _peer(self, address: str) -> AbstractContextManager[libvirt.virConnect]:
@@ -86,21 +86,21 @@ class Migrations:
         here, there = find(self._connection.get(), guest.id), self._arrived(other, guest.id)
         if here is None and there is None:
             raise HypervisorFault(f"The guest {guest.id} is neither here nor at {address}.")
-        if here is not None and (there is None or power_of(there) != "running"):
+        if here is not None and not _has_arrived(here, there, address):
             if live and here.isActive():
                 _resume(here)
-                _mark(here, address)
+                metadata.mark(here, address)
                 self._live(here, guest, address, other)
             else:
-                self._cold(here, guest, epoch, address, other)
+                self._cold(here, there, guest, epoch, address, other)
         self._finish(guest, address, other)
 
-    def _restore(self, guest: Guest, address: str) -> None:
+    def _restore(self, guest: Guest, address: str, reason: str) -> None:
         """After a failed move, make sure that the guest is on this host only, in its previous state.
 
-        Raises OutcomeUnknown. A cold move starts the guest on the destination after the source has removed it, so a
-        guest that is still here can run there only after a live migration has begun. If the destination does not
-        respond, its agent removes the remains.
+        Raises OutcomeUnknown, and HypervisorFault if the guest does not start here either. A guest that is still here
+        can run there only after its definition here was marked. If the destination does not respond, its agent removes
+        the remains.
         """
         here = find(self._connection.get(), guest.id)
         runs_here = here is not None and power_of(here) == "running"
@@ -115,18 +115,24 @@ class Migrations:
                 raise OutcomeUnknown(f"It is unknown where the guest {guest.id} is: {error}") from error
         if here is None:
             return
-        _mark(here, "")
+        metadata.mark(here, "")
         if self._settings.shared_disks:
             self._disks.own(guest.id, self._settings.address)
         if guest.power == "running":
+            self._start_again(here, reason)
+
+    def _start_again(self, here: libvirt.virDomain, reason: str) -> None:
+        try:
             _resume(here)
             domains.start(here, self._settings.start_timeout_s)
+        except (libvirt.libvirtError, HypervisorFault) as error:
+            raise HypervisorFault(f"{reason}. The guest does not start again on its host either: {error}") from error
 
     def _remove_there(self, guest: Guest, other: libvirt.virConnect, *, keep: bool, may_run: bool) -> None:
         """Remove what a move has left on the other host. Raises OutcomeUnknown if the guest has arrived after all."""
         there = self._arrived(other, guest.id)
         if there is not None:
-            if keep or (may_run and power_of(there) == "running"):
+            if keep or (may_run and (power_of(there) == "running" or _has_run(there))):
                 raise OutcomeUnknown(f"The guest {guest.id} is on the other host.")
             domains.remove(there)
         if not keep and not self._settings.shared_disks:
@@ -195,16 +201,29 @@ class Migrations:
             self._put_config_drive(target, guest, _CopyProgress())
             here.migrateToURI3(uri, parameters, _FLAGS | _LOCAL)
 
-    def _cold(self, here: libvirt.virDomain, guest: Guest, epoch: int, address: str, other: libvirt.virConnect) -> None:
-        """Stop the guest, and define it on the other host with its present flavor."""
+    def _cold(
+        self,
+        here: libvirt.virDomain,
+        there: libvirt.virDomain | None,
+        guest: Guest,
+        epoch: int,
+        address: str,
+        other: libvirt.virConnect,
+    ) -> None:
+        """Stop the guest, and define it on the other host with its present flavor: then its data is complete there.
+
+        The definition here stays until the guest has started there: if it does not start, it comes back.
+        """
         domains.stop(here, self._settings.stop_timeout_s)
         self._disks.grow(guest)
+        if there is not None:
+            domains.remove(there)
         if not self._settings.shared_disks:
             self._copy(guest, other)
         other.defineXML(domain_xml(guest, epoch, self._disks.files(guest.id), self._platform()))
         if self._settings.shared_disks:
             self._disks.own(guest.id, address)
-        domains.remove(here)
+        metadata.mark(here, address)
 
     def _copy(self, guest: Guest, other: libvirt.virConnect) -> None:
         files = self._disks.files(guest.id)
@@ -238,37 +257,63 @@ class Migrations:
             target.put(drive, drive.name, copying.advance)
 
     def _finish(self, guest: Guest, address: str, other: libvirt.virConnect) -> None:
-        """Start the guest there if it should run, and leave nothing of it here."""
+        """Start the guest there if it should run, and leave nothing of it here.
+
+        Files that cannot be removed stay for the agent, which removes data of servers that are elsewhere.
+        """
         here, there = find(self._connection.get(), guest.id), find(other, guest.id)
         if there is None:
             raise HypervisorFault(f"The guest {guest.id} did not arrive at {address}.")
-        if here is not None:
-            domains.remove(here)
         if self._settings.shared_disks:
             self._disks.own(guest.id, address)
         if guest.power == "running":
-            domains.start(there, self._settings.start_timeout_s)
+            self._start_there(there, may_return=here is not None and not _has_run(there))
+        if here is not None:
+            domains.remove(here)
         if not self._settings.shared_disks:
-            self._disks.remove(guest.id)
+            with suppress(HypervisorFault):
+                self._disks.remove(guest.id)
+
+    def _start_there(self, there: libvirt.virDomain, *, may_return: bool) -> None:
+        """Start the guest there. One that has run there has arrived: it stays, stopped if it does not start again."""
+        try:
+            domains.start(there, self._settings.start_timeout_s)
+        except (libvirt.libvirtError, HypervisorFault):
+            if may_return:
+                raise
+            domains.stop(there)
 
     def _resize_here(self, guest: Guest, epoch: int) -> None:
-        """Give the guest its present flavor on this host."""
+        """Give the guest its present flavor on this host. One that does not start with it keeps its old one."""
         connection = self._connection.get()
         here = find(connection, guest.id)
         if here is None:
             raise HypervisorFault(f"The guest {guest.id} is not here.")
         domains.stop(here, self._settings.stop_timeout_s)
         self._disks.grow(guest)
+        old = here.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
         fresh = connection.defineXML(domain_xml(guest, epoch, self._disks.files(guest.id), self._platform()))
-        if guest.power == "running":
+        if guest.power != "running":
+            return
+        try:
             domains.start(fresh, self._settings.start_timeout_s)
+        except (libvirt.libvirtError, HypervisorFault) as fault:
+            domains.stop(fresh)
+            self._start_again(connection.defineXML(old), str(fault))
+            raise
 
 
-def _mark(here: libvirt.virDomain, address: str) -> None:
-    """Record the destination of the live migration that begins now."""
-    known = metadata.read(here)
-    if known is not None and known.moving != address:
-        metadata.write(here, replace(known, moving=address))
+def _has_arrived(here: libvirt.virDomain, there: libvirt.virDomain | None, address: str) -> bool:
+    """Whether the newest data is there: the guest runs there, or is defined there and may have run."""
+    if there is None:
+        return False
+    return power_of(there) == "running" or (_is_marked(here, address) and power_of(here) != "running")
+
+
+def _has_run(there: libvirt.virDomain) -> bool:
+    """Whether a guest that does not run has run since it was defined. A failed start does not count."""
+    state, reason = there.state()
+    return state == libvirt.VIR_DOMAIN_SHUTOFF and reason in _ENDS
 
 
 def _is_marked(here: libvirt.virDomain, address: str) -> bool:
