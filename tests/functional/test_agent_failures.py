@@ -1,6 +1,7 @@
 """Agents that die, come back, are refused, or lose the service."""
 
 import itertools
+import json
 import signal
 import threading
 import time
@@ -569,25 +570,36 @@ def test_self_fencing_agent_that_is_stopped_leaves_its_guests_running(lab: Agent
     assert running(lab.world)[server] == [host]
 
 
-def test_guest_that_arrived_before_its_source_died_stays_where_it_is(build_lab: BuildLab) -> None:
+def test_guests_that_arrived_before_their_source_died_keep_their_only_data(build_lab: BuildLab) -> None:
     lab = build_lab()
-    source, _ = lab.started("node-1", "node-2")
-    server = lab.booted("s", "node-1")
+    source, _ = lab.started("node-1", "node-2", SIMULATED_HYPERVISOR__SHARED_DISKS="false")
+    server, stopped = lab.booted("s", "node-1"), lab.booted("stopped", "node-1")
+    lab.act(stopped, "os-stop")
+    lab.wait_for(stopped, "SHUTOFF")
     source.stop()
-    source = lab.agent("node-1", latency_s=60.0, AGENT__SELF_FENCING_S="2")
+    source.variables |= {"SIMULATED_HYPERVISOR__LATENCY_S": "60", "AGENT__SELF_FENCING_S": "2"}
     source.start()
     source.wait_for("agent.up", 2)
     lab.act(server, "os-migrateLive", host="node-2", block_migration="auto")
-    source.wait_for('"verb":"migrate"')
+    lab.act(stopped, "migrate", host="node-2")
+    source.wait_for('"verb":"migrate"', 2)
     source.kill()
+    begun = [call for call in map(json.loads, source.log.splitlines()) if call.get("verb") == "migrate"]
     with lab.world.transaction() as connection:
-        connection.execute("UPDATE guests SET host = 'node-2' WHERE server = ?", (server,))
-    wait_until(lambda: lab.server(server)["OS-EXT-STS:task_state"] is None, "the move has ended")
-    assert lab.host_of(server) == "node-2"
+        for call in begun:
+            arrived = (call["epoch"], call["server"])
+            connection.execute("UPDATE guests SET host = 'node-2', epoch = ? WHERE server = ?", arrived)
+        connection.execute("UPDATE disks SET host = 'node-2'")
     lab.wait_for(server, "ACTIVE")
-    assert running(lab.world) == {server: ["node-2"]}
-    assert [row["boots"] for row in lab.world.read("SELECT boots FROM disks")] == [1]
+    lab.wait_for(stopped, "VERIFY_RESIZE")
+    source.start()
+    source.wait_for("agent.up", 3)
+    lab.act(stopped, "confirmResize")
+    lab.wait_for(stopped, "SHUTOFF")
     lab.wait_for_agreement()
+    assert {lab.host_of(server), lab.host_of(stopped)} == {"node-2"}
+    assert running(lab.world) == {server: ["node-2"]}
+    assert [tuple(row) for row in lab.world.read("SELECT host, boots FROM disks")] == [("node-2", 1)] * 2
 
 
 def test_servers_left_by_a_test_do_not_affect_the_next(build_lab: BuildLab) -> None:

@@ -338,11 +338,12 @@ def test_guest_that_has_arrived_stays_although_its_source_could_not_report(build
     body = {"host": None, "block_migration": "auto"} if live else None
     cloud.act(cloud.admin, server, "os-migrateLive" if live else "migrate", body)
     cloud.step()
-    destination = agent_of(cloud, source.call()["arguments"]["destination"]["name"])
+    moved = source.call()
+    destination = agent_of(cloud, moved["arguments"]["destination"]["name"])
     Watch(cloud).pass_(115, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
     cloud.step()
     call = destination.call()
-    assert (call["verb"], call["arguments"]) == ("detach", {"unless": "arrived"})
+    assert (call["verb"], call["arguments"]) == ("detach", {"unless": "arrived", "since": moved["arguments"]["since"]})
     assert destination.report(call, result="arrived").status == 200
     cloud.step()
     assert (host_of(cloud, server).host, cloud.status(server)) == (

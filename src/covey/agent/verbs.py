@@ -3,11 +3,15 @@
 from dataclasses import dataclass, replace
 from typing import cast
 
+import structlog
+
 from covey.agent.guests import Guest
 from covey.agent.hypervisor import Hypervisor, HypervisorFault, OutcomeUnknown, StaleEpoch
 from covey.agent.image_cache import ImageCache
 from covey.agent.service_api import Call
 from covey.model.agents import ARRIVED
+
+log = structlog.get_logger()
 
 _DEFINING = {"start", "reboot_hard"}  # they define a guest whose definition is lost, as Nova's hard reboot does
 
@@ -30,7 +34,7 @@ class Verbs:
                 self.spawn(call.guest, call.epoch)
             case "destroy":
                 hypervisor.destroy(call.server, call.epoch)
-            case "detach" if arguments.get("unless") == ARRIVED and self._runs(call.server):
+            case "detach" if arguments.get("unless") == ARRIVED and self._has_arrived(call):
                 return ARRIVED
             case "detach":
                 hypervisor.detach(call.server, call.epoch)
@@ -53,9 +57,29 @@ class Verbs:
             where = "the storage that hosts share. Is it mounted?" if self.hypervisor.shares_disks else "this host."
             raise HypervisorFault(f"The disk of server {call.server} is not on {where}")
 
-    def _runs(self, server: str) -> bool:
-        """Whether the guest runs here, and not only begins to: until a live migration has arrived, it is starting."""
-        return any(guest.id == server and guest.power == "running" for guest in self.hypervisor.observed())
+    def _has_arrived(self, call: Call) -> bool:
+        """Whether the guest has arrived, and does not only begin to run: before, one that moves live is starting.
+
+        One that does not run must be of this move, which defines it once its data is here. One that should run is
+        started, since its source has ended. If it does not start it has arrived nevertheless: its data is here.
+        """
+        found = next((guest for guest in self.hypervisor.observed() if guest.id == call.server), None)
+        if found is None or found.power in {"running", "starting"}:
+            return found is not None and found.power == "running"
+        since = call.arguments.get("since")
+        if since is None or found.epoch < int(cast("int", since)):
+            return False
+        if call.guest.power == "running":
+            self._start_arrived(call)
+        return True
+
+    def _start_arrived(self, call: Call) -> None:
+        try:
+            self.hypervisor.power(call.server, "start", call.epoch)
+        except (StaleEpoch, OutcomeUnknown):
+            raise
+        except HypervisorFault as fault:
+            log.warning("guest.not_started", server=call.server, reason=fault.message)
 
     def spawn(self, guest: Guest, epoch: int) -> None:
         """Start a guest on its disk, or on a new one of its image."""

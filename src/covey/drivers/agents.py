@@ -26,8 +26,8 @@ class Calls(Protocol):
         A removal from a host that is down is left to its agent, unless it must be certain that no guest runs there.
         """
 
-    def has_arrived(self, server: Server, host: str, epoch: int) -> bool:
-        """Return whether a guest whose source has ended runs on its destination; it is removed there if not.
+    def has_arrived(self, server: Server, source: str, destination: str, epoch: int) -> bool:
+        """Return whether a guest whose source has ended is on its destination; it is removed there if not.
 
         Raises OperationInProgress, DriverFault, LeaseLost.
         """
@@ -68,12 +68,12 @@ class Agents:
         self._calls.carry_out(Verb.DETACH, server, host, epoch, is_certain=True)
 
     def move(self, server: Server, source: str, destination: str, epoch: int, *, live: bool) -> None:
-        arguments = {"live": live, "destination": destination}
+        arguments = {"live": live, "destination": destination, "since": epoch}
         try:
             self._calls.carry_out(Verb.MIGRATE, server, source, epoch, arguments)
         except HostDown:
             # It may have arrived before the source died. Then the newest data is there, on local disks the only data.
-            if not self._calls.has_arrived(server, destination, epoch):
+            if not self._calls.has_arrived(server, source, destination, epoch):
                 raise
 
     def abort(self, server: Server, source: str, destination: str, epoch: int) -> bool:  # noqa: ARG002

@@ -78,9 +78,10 @@ _DONE = """
     FROM work w JOIN agent_calls c ON c.job_id = w.id JOIN hosts h ON h.id = c.host_id
     WHERE w.server_id IN ? AND c.state = 'done'
 """
-_RESULT = """
-    SELECT c.result FROM work w JOIN agent_calls c ON c.job_id = w.id JOIN hosts h ON h.id = c.host_id
-    WHERE w.server_id = ? AND w.epoch = ? AND c.verb = ? AND h.name = ? AND c.state = 'done'
+_CALL = """
+    SELECT c.state, c.result, c.arguments FROM work w JOIN agent_calls c ON c.job_id = w.id
+        JOIN hosts h ON h.id = c.host_id
+    WHERE w.server_id = ? AND w.epoch = ? AND c.verb = ? AND h.name = ?
 """
 _SET_POWER = (Verb.SPAWN, Verb.POWER, Verb.EVACUATE)  # a migrated guest may have an older epoch in its metadata
 _LAST_CALL = select(sa.func.max(agent_calls.c.epoch)).where(
@@ -128,8 +129,13 @@ class AgentCalls:
 
     def result(self, server: ServerId, epoch: int, verb: Verb, host: str) -> str | None:
         """Return the result of a call that an agent has reported done; None without one."""
-        row = execute(self._connection, _RESULT, server, epoch, str(verb), host).fetchone()
-        return None if row is None else row[0]
+        row = execute(self._connection, _CALL, server, epoch, str(verb), host).fetchone()
+        return None if row is None or row[0] != CallState.DONE else row[1]
+
+    def arguments(self, server: ServerId, epoch: int, verb: Verb, host: str) -> dict[str, object] | None:
+        """Return the arguments of a call that the server's job has made; None without one."""
+        row = execute(self._connection, _CALL, server, epoch, str(verb), host).fetchone()
+        return None if row is None else load(row[2], dict[str, object])
 
     def made(self, jobs: Collection[int]) -> set[tuple[int, Verb, HostId]]:
         """Return the calls that these jobs have made, in any state: job, verb and host."""

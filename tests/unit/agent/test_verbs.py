@@ -10,6 +10,7 @@ from covey.agent.image_cache import ImageCache
 from covey.agent.simulated import Simulated
 from covey.agent.simulated_world import World
 from covey.agent.verbs import Verbs
+from covey.model.agents import ARRIVED
 from tests.unit.agent.build import a_call
 
 
@@ -43,3 +44,28 @@ def test_server_that_has_data_starts_on_no_new_disk(
         host.detach("s1", 1)
     verbs.carry_out(call)
     assert [guest.power for guest in host.observed()] == ["running"]
+
+
+@pytest.mark.parametrize("wanted", ["running", "shutdown"])
+@pytest.mark.parametrize(
+    ("power", "epoch", "arrived"),
+    [
+        ("running", 99, True),
+        ("shutdown", 100, True),
+        ("crashed", 101, True),
+        pytest.param("shutdown", 99, False, id="what an earlier move has left is older than the data of the source"),
+        ("starting", 100, False),
+    ],
+)
+def test_guest_whose_source_has_ended_stays_if_it_has_arrived(
+    tmp_path: Path, power: str, epoch: int, arrived: bool, wanted: str
+) -> None:
+    host = Simulated("a", World())
+    call = a_call(verb="detach", epoch=102)
+    call = replace(call, guest=replace(call.guest, power=wanted), arguments={"unless": ARRIVED, "since": 100})
+    host.spawn(call.guest, None, epoch)
+    with host.world.transaction() as connection:
+        connection.execute("UPDATE guests SET power = ?", (power,))
+    assert verbs_of(host, tmp_path).carry_out(call) == (ARRIVED if arrived else None)
+    left = "running" if "running" in {power, wanted} else power
+    assert [guest.power for guest in host.observed()] == ([left] if arrived else [])

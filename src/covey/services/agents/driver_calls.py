@@ -71,14 +71,18 @@ class DriverCalls:
         """
         self._commits.submit(CallRequest(verb, server, host, epoch, arguments or {}, is_certain))
 
-    def has_arrived(self, server: Server, host: str, epoch: int) -> bool:
-        """Return whether a guest whose source has ended runs on its destination; it is removed there if not.
+    def has_arrived(self, server: Server, source: str, destination: str, epoch: int) -> bool:
+        """Return whether a guest whose source has ended is on its destination; it is removed there if not.
 
-        Raises what `carry_out` raises.
+        What is there from before the first epoch of this move is older than the data of the source. Raises what
+        `carry_out` raises.
         """
-        self.carry_out(Verb.DETACH, server, host, epoch, {"unless": ARRIVED}, is_certain=True)
         with self.store.read() as tx:
-            return tx.agent_calls.result(server.id, epoch, Verb.DETACH, host) == ARRIVED
+            began = tx.agent_calls.arguments(server.id, epoch, Verb.MIGRATE, source)
+        unless = {"unless": ARRIVED, "since": began.get("since")} if began is not None else {}
+        self.carry_out(Verb.DETACH, server, destination, epoch, unless, is_certain=True)
+        with self.store.read() as tx:
+            return tx.agent_calls.result(server.id, epoch, Verb.DETACH, destination) == ARRIVED
 
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:
         """Spawn servers, each with its host and epoch. Return what `carry_out` would raise for each, or None."""
