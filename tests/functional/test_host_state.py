@@ -420,14 +420,14 @@ def test_agent_that_returns_during_an_evacuation_gets_its_servers_as_leaving(
         told.extend(source.client.get(f"/hosts/{source.host}/servers").json["servers"])
 
     returning = threading.Thread(target=come_back)
-    check = moves._reject_living
+    check = moves.reject_living
 
     def slow_check(*args: Any) -> None:
         check(*args)
         returning.start()
         returning.join(1)
 
-    monkeypatch.setattr(moves, "_reject_living", slow_check)
+    monkeypatch.setattr(moves, "reject_living", slow_check)
     assert evacuate(cloud, server).status == 200
     returning.join(20)
     assert [(each["location"], each["task"]) for each in told] == [("leaving", "rebuilding")]

@@ -368,6 +368,43 @@ def test_server_is_evacuated_from_a_host_that_is_down(cloud: Cloud) -> None:
     assert cloud.log(server)[0] == ("evacuate", None)
 
 
+@pytest.mark.parametrize(
+    ("body", "failing", "tried"),
+    [
+        pytest.param({}, 1, 2, id="another host starts it"),
+        pytest.param({}, 2, 2, id="no host starts it"),
+        pytest.param({"host": "node-2"}, 1, 1, id="the named host does not start it"),
+    ],
+)
+def test_evacuation_whose_host_fails_continues_on_another_one(
+    build_cloud: BuildCloud, body: dict[str, str], failing: int, tried: int
+) -> None:
+    driver = FailingDriver()
+    cloud = build_cloud(driver=driver)
+    server = cloud.boot_on("node-1")
+    cloud.set_down("node-1")
+    answer = cloud.act(cloud.admin.at("2.94"), server, "evacuate", body)
+    assert answer.status == 200
+    first = next(host for host in cloud.used() if host != "node-1")
+    driver.hosts = {first} if failing == 1 else {"node-2", "node-3"}
+    for _ in range(3):
+        cloud.step()
+    hosts = [host for verb, _, host in driver.done if verb == "evacuate"]
+    assert (len(hosts), len(set(hosts))) == (tried, tried)
+    (move,) = cloud.admin.get(f"/os-migrations?instance_uuid={server}").json["migrations"]
+    assert move["dest_compute"] == hosts[-1]
+    if failing < tried:
+        assert (states(cloud, server), cloud.used()) == (ACTIVE, {hosts[-1]: 1})
+        assert cloud.log(server)[0] == ("evacuate", None)
+        return
+    assert (cloud.status(server), cloud.host(server), cloud.used()) == ("ERROR", "node-1", {"node-1": 1})
+    assert "no other host that was tried could start it" in cloud.show(server, cloud.admin)["fault"]["message"]
+    assert cloud.log(server)[0] == ("evacuate", "Error")
+    driver.hosts.clear()
+    cloud.run_action(cloud.admin.at("2.94"), server, "evacuate", {})
+    assert states(cloud, server) == ACTIVE
+
+
 def test_evacuated_server_is_stopped_from_2_95(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.set_down("node-1")
@@ -612,7 +649,9 @@ def test_failed_move_leaves_the_server_on_its_host(build_cloud: BuildCloud, acti
     if action == "evacuate":
         cloud.set_down("node-1")
     cloud.run_action(cloud.admin, server, action, bodies.get(action))
-    assert states(cloud, server) == ACTIVE
+    cloud.step()
+    assert cloud.status(server) == ("ERROR" if action == "evacuate" else "ACTIVE")
+    assert cloud.show(server)["OS-EXT-STS:task_state"] is None
     assert (cloud.host(server), cloud.used(), cloud.use()) == ("node-1", {"node-1": 1}, (1, 1, 1024))
     assert cloud.log(server)[0][1] == "Error"
     event = cloud.last_event(server)

@@ -265,7 +265,8 @@ class Moves:
             moving = replace(moving, details=replace(server.details, disk_config=request.disk_config))
         tx.servers.update(moving)
         self.destinations.bump_group(tx, server.group_id)
-        tx.work.add(JobKind.MOVE, server.id, {"migration": move.uuid, "stopped": request.stopped})
+        arguments = {"migration": move.uuid, "stopped": request.stopped, "is_named": request.host is not None}
+        tx.work.add(JobKind.MOVE, server.id, arguments)
 
     def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
         with self.store.read() as tx:
@@ -292,7 +293,7 @@ class Moves:
         source = tx.hosts.by_id(server.host_id)
         assert source is not None
         if evacuates:
-            _reject_living(source, agent)
+            reject_living(source, agent)
         return source
 
     def _requested_host(self, tx: Transaction, request: MoveRequest, server: Server) -> Host | None:
@@ -390,7 +391,7 @@ def release_quota(tx: Transaction, server: Server, amounts: tuple[int, int]) -> 
         tx.claims.add_usage(server.project_id, 0, -cores, -ram)
 
 
-def _reject_living(source: Host, agent: Agent | None) -> None:
+def reject_living(source: Host, agent: Agent | None) -> None:
     """Raise Invalid for a host that may still run its servers, which would then run twice."""
     if source.up:
         raise Invalid(f"Compute service of {source.name} is still in use.")

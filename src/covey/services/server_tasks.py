@@ -10,10 +10,11 @@ import structlog
 from covey.model.actions import ActionEvent, Migration, MoveKind
 from covey.model.errors import DriverFault, OperationAborted
 from covey.model.ids import ServerId
-from covey.model.servers import Power, Server, Task, VmState
+from covey.model.servers import Fault, Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver
 from covey.services.destinations import Destinations
+from covey.services.evacuation_retries import EvacuationRetries
 from covey.services.moves import ACTION, release_quota
 from covey.services.notifications import MOVED, Event, NotificationEmitter
 from covey.storage.store import Store, Transaction
@@ -22,6 +23,7 @@ log = structlog.get_logger()
 
 P = ParamSpec("P")
 
+_NOT_EVACUATED = "The server's host is down, and no other host that was tried could start it."
 _WITHOUT_CONFIRMATION = {MoveKind.LIVE_MIGRATION, MoveKind.EVACUATION}
 
 
@@ -34,6 +36,7 @@ class ServerTasks:
     driver: Driver
     destinations: Destinations
     notifications: NotificationEmitter
+    evacuations: EvacuationRetries
 
     def move(self, job: Job) -> None:
         """Move a server to the host that was claimed for it."""
@@ -41,6 +44,8 @@ class ServerTasks:
         fault: DriverFault | None = None
         if server is not None and move is not None and server.migration_host_name is not None and _may_move(server):
             fault = self._carry(server, move, server.migration_host_name, job)
+            if fault is not None and move.kind is MoveKind.EVACUATION and self.evacuations.retry(job, fault):
+                return
         complete = partial(self._complete_move, stopped=bool(job.arguments.get("stopped")))
         self._finish_move(job, "preparing", complete if fault is None else partial(self._fail_move, fault))
 
@@ -198,7 +203,10 @@ class ServerTasks:
         self._restore_allocations(tx, server, move)
         aborted = isinstance(fault, OperationAborted)
         tx.migrations.set_status(move.uuid, "cancelled" if aborted else "error", now)
-        tx.servers.update(replace(server, migration_host_id=None, task=None, updated_at=now))
+        failed = replace(server, migration_host_id=None, task=None, updated_at=now)
+        if move.kind is MoveKind.EVACUATION and not server.host_up:
+            failed = replace(failed, vm_state=VmState.ERROR, fault=Fault(_NOT_EVACUATED, now, details=fault.message))
+        tx.servers.update(failed)
         event = ActionEvent(
             f"compute_{move.kind}", now, now, "Error", "The move failed; the server stays on its host.", fault.message
         )

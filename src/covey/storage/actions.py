@@ -122,6 +122,10 @@ class Migrations:
         condition = migrations.c.uuid == uuid
         self._connection.execute(update(migrations).where(condition).values(status=status, updated_at=now))
 
+    def set_destination(self, uuid: str, host: str, now: datetime) -> None:
+        condition = migrations.c.uuid == uuid
+        self._connection.execute(update(migrations).where(condition).values(destination=host, updated_at=now))
+
     def request_abort(self, uuid: str) -> None:
         """Store that a migration is to end; its job finds it."""
         self._connection.execute(update(migrations).where(migrations.c.uuid == uuid).values(abort=True))
