@@ -325,6 +325,9 @@ def test_move_whose_hosts_both_fail_waits_until_both_are_fenced(build_cloud: Bui
     fence(destination)
     assert cloud.show(server, cloud.admin)["OS-EXT-STS:task_state"] is None
     assert host_of(cloud, server).host == source.host
+    returned = agent_of(cloud, destination).start()
+    (found,) = returned.client.post(f"/hosts/{destination}/orphans", {"servers": [server]}).json["servers"]
+    assert found["location"] == "shelved", "its only data may be there"
 
 
 @pytest.mark.parametrize("live", [True, False])

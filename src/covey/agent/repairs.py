@@ -122,4 +122,4 @@ class Repairs:
             case RepairAction.REPORT:
                 self.power.changed(repair.server, repair.power, is_missing=repair.is_missing)
             case RepairAction.START if repair.guest is not None:
-                self.verbs.spawn(repair.guest, repair.epoch)
+                self.verbs.start_again(repair.guest, repair.epoch)

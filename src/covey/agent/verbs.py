@@ -52,10 +52,13 @@ class Verbs:
 
     def _require_disk(self, call: Call) -> None:
         """Raise HypervisorFault if a server that has data would start on a new disk, which it would then keep."""
-        has_data = call.arguments.get("has_data") or (call.verb == "evacuate" and self.hypervisor.shares_disks)
-        if has_data and not self.hypervisor.has_disk(call.server):
+        if call.arguments.get("has_data") or (call.verb == "evacuate" and self.hypervisor.shares_disks):
+            self._find_disk(call.server)
+
+    def _find_disk(self, server: str) -> None:
+        if not self.hypervisor.has_disk(server):
             where = "the storage that hosts share. Is it mounted?" if self.hypervisor.shares_disks else "this host."
-            raise HypervisorFault(f"The disk of server {call.server} is not on {where}")
+            raise HypervisorFault(f"The disk of server {server} is not on {where}")
 
     def _has_arrived(self, call: Call) -> bool:
         """Whether the guest has arrived, and does not only begin to run: before, one that moves live is starting.
@@ -86,6 +89,11 @@ class Verbs:
         with self.images.fetched(guest.image) as image:
             self.hypervisor.spawn(guest, image, epoch)
 
+    def start_again(self, guest: Guest, epoch: int) -> None:
+        """Start a guest that was here before, on its disk. Raises HypervisorFault without one: it has data."""
+        self._find_disk(guest.id)
+        self.spawn(guest, epoch)
+
     def _unshelve(self, call: Call, address: str) -> None:
         """Start a guest whose data may be on another host. If it does not start, the data stays there only."""
         with self.images.fetched(call.guest.image) as image:
@@ -101,6 +109,6 @@ class Verbs:
 
     def _power(self, call: Call, verb: str) -> None:
         if verb in _DEFINING and call.server not in {each.id for each in self.hypervisor.observed()}:
-            self.spawn(replace(call.guest, power="running"), call.epoch)
+            self.start_again(replace(call.guest, power="running"), call.epoch)
         else:
             self.hypervisor.power(call.server, verb, call.epoch)

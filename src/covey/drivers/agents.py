@@ -29,7 +29,7 @@ class Calls(Protocol):
     def has_arrived(self, server: Server, source: str, destination: str, epoch: int) -> bool:
         """Return whether a guest whose source has ended is on its destination; it is removed there if not.
 
-        Raises OperationInProgress, DriverFault, LeaseLost.
+        Raises OperationInProgress, DriverFault, LeaseLost, and HostsDown if the destination has ended as well.
         """
 
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:

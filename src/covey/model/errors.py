@@ -172,6 +172,13 @@ class HostDown(DriverFault):
         super().__init__(f"The agent of {host} is down.")
 
 
+class HostsDown(DriverFault):
+    """Internal: both hosts of a move are down, and the guest, with its data, may be on either of them."""
+
+    def __init__(self, source: str, destination: str) -> None:
+        super().__init__(f"The agents of {source} and {destination} are down.")
+
+
 class OperationAborted(DriverFault):
     """Internal: an operation ended because a user asked for it."""
 

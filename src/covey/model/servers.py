@@ -191,7 +191,9 @@ class PlacementRecord:
     hosts: int = 0  # hosts in the fleet
     attempts: int = 1
     avoid: tuple[HostId, ...] = ()  # hosts where its build failed
-    data_host: str | None = None  # of a shelved server: the host that has its data
+    data_host: str | None = (
+        None  # has the data of a shelved server, or what a move brought there whose hosts both ended
+    )
 
 
 class ServerName(NamedTuple):

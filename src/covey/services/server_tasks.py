@@ -8,7 +8,7 @@ from typing import ParamSpec
 import structlog
 
 from covey.model.actions import ActionEvent, Migration, MoveKind
-from covey.model.errors import DriverFault, OperationAborted
+from covey.model.errors import DriverFault, HostsDown, OperationAborted
 from covey.model.ids import ServerId
 from covey.model.servers import Fault, Power, Server, Task, VmState
 from covey.model.work import Job
@@ -184,6 +184,8 @@ class ServerTasks:
         now = self.clock()
         source, destination = server.host_id, server.migration_host_id
         arrived = replace(server, host_id=destination, task=None, flavor=move.new_flavor, updated_at=now)
+        if move.kind is not MoveKind.EVACUATION:  # which may have started it without its data
+            arrived = replace(arrived, placement=replace(server.placement, data_host=None))
         if move.kind in _WITHOUT_CONFIRMATION:
             self.destinations.release(tx, move.uuid)
             power = Power.SHUTDOWN if stopped else server.power
@@ -203,7 +205,7 @@ class ServerTasks:
         self._restore_allocations(tx, server, move)
         aborted = isinstance(fault, OperationAborted)
         tx.migrations.set_status(move.uuid, "cancelled" if aborted else "error", now)
-        failed = replace(server, migration_host_id=None, task=None, updated_at=now)
+        failed = replace(_with_data(server, fault, move.destination), migration_host_id=None, task=None, updated_at=now)
         if move.kind is MoveKind.EVACUATION and not server.host_up:
             failed = replace(failed, vm_state=VmState.ERROR, fault=Fault(_NOT_EVACUATED, now, details=fault.message))
         tx.servers.update(failed)
@@ -212,11 +214,11 @@ class ServerTasks:
         )
         tx.actions.finish(server.id, ACTION[move.kind], event)
 
-    def _fail_revert(self, fault: DriverFault, tx: Transaction, server: Server, _: Migration) -> None:
+    def _fail_revert(self, fault: DriverFault, tx: Transaction, server: Server, move: Migration) -> None:
         """Leave the server on its new host; its owner may revert again, or confirm."""
         now = self.clock()
         log.warning("revert.failed", server=server.id, reason=fault.message)
-        tx.servers.update(replace(server, task=None, updated_at=now))
+        tx.servers.update(replace(_with_data(server, fault, move.source), task=None, updated_at=now))
         event = ActionEvent(
             "compute_revert_resize", now, now, "Error", "The move failed; the server stays on its host.", fault.message
         )
@@ -261,6 +263,13 @@ def _fault_of(step: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> Dri
     except DriverFault as fault:
         return fault
     return None
+
+
+def _with_data(server: Server, fault: DriverFault, destination: str | None) -> Server:
+    """Return a server whose move has failed. A destination that could not answer keeps what has arrived there."""
+    if not isinstance(fault, HostsDown):
+        return server
+    return replace(server, placement=replace(server.placement, data_host=destination))
 
 
 def _may_move(server: Server) -> bool:

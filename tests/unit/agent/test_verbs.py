@@ -29,6 +29,8 @@ def verbs_of(host: Simulated, directory: Path) -> Verbs:
         pytest.param("spawn", True, {"has_data": True}, True, id="unshelve without the shared storage"),
         pytest.param("spawn", False, {"has_data": True}, True, id="unshelve on a host that has lost the disk"),
         pytest.param("spawn", True, {}, False, id="boot"),
+        pytest.param("power", True, {"verb": "start"}, True, id="start without the shared storage"),
+        pytest.param("power", False, {"verb": "reboot_hard"}, True, id="reboot on a host that has lost the disk"),
     ],
 )
 def test_server_that_has_data_starts_on_no_new_disk(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from covey.model.agents import ARRIVED, OPEN, REMOVALS, Agent, AgentState, Call, CallState, NewCall, TakenCall, Verb
-from covey.model.errors import CoveyError, DriverFault, HostDown, LeaseLost, OperationInProgress
+from covey.model.errors import CoveyError, DriverFault, HostDown, HostsDown, LeaseLost, OperationInProgress
 from covey.model.ids import HostId, ServerId
 from covey.model.servers import Server
 from covey.request_slots import RequestSlots, slot_released
@@ -75,14 +75,18 @@ class DriverCalls:
         """Return whether a guest whose source has ended is on its destination; it is removed there if not.
 
         What is there from before the first epoch of this move is older than the data of the source. Raises what
-        `carry_out` raises.
+        `carry_out` raises, and HostsDown if the source has begun the move, and the destination has ended as well.
         """
         with self.store.read() as tx:
             began = tx.agent_calls.arguments(server.id, epoch, Verb.MIGRATE, source)
         unless = {"unless": ARRIVED, "since": began.get("since")} if began is not None else {}
         self.carry_out(Verb.DETACH, server, destination, epoch, unless, is_certain=True)
         with self.store.read() as tx:
-            return tx.agent_calls.result(server.id, epoch, Verb.DETACH, destination) == ARRIVED
+            has_answered = tx.agent_calls.arguments(server.id, epoch, Verb.DETACH, destination) is not None
+            result = tx.agent_calls.result(server.id, epoch, Verb.DETACH, destination)
+        if began is not None and not has_answered:
+            raise HostsDown(source, destination)
+        return result == ARRIVED
 
     def spawn_all(self, wanted: Sequence[tuple[Server, str, int]]) -> list[CoveyError | None]:
         """Spawn servers, each with its host and epoch. Return what `carry_out` would raise for each, or None."""
