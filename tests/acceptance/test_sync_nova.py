@@ -269,7 +269,7 @@ def test_object_with_a_name_that_covey_uses_itself_stops_no_other(nova: Cloud, m
     assert (state.error, state.warnings) == (None, report.warnings)
     assert aggregate in get_overview(store, "nova").warnings
     with store.write() as tx:
-        tx.aggregates.delete(key)
+        tx.aggregates.delete([key])
         tx.hosts.delete([host.id for host in tx.hosts.find()])
     assert mirror.run().warnings == ()
     found = rows(store)

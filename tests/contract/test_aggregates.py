@@ -68,7 +68,7 @@ def test_aggregates_are_listed_oldest_first(store: Store) -> None:
 def test_id_of_a_deleted_aggregate_is_never_reused(store: Store) -> None:
     old = add(store, "old")
     with store.write() as tx:
-        tx.aggregates.delete(old)
+        tx.aggregates.delete([old])
     assert add(store, "new") > old
 
 
@@ -185,14 +185,14 @@ def test_aggregate_with_a_host_in_another_domain_cannot_join_the_scope(store: St
     fill(store, domain, hosts[0])
     fill(store, late, hosts[0], hosts[1])
     with pytest.raises(Conflict, match="already in another domain"), store.write() as tx:
-        tx.aggregates.set_scope(late, RACK, LATER)
+        tx.aggregates.set_scope([late], RACK, LATER)
     assert get(store, late).scope is None
     with store.write() as tx:
-        tx.aggregates.set_scope(domain, None, LATER)
-        tx.aggregates.set_scope(late, RACK, LATER)
+        tx.aggregates.set_scope([domain], None, LATER)
+        tx.aggregates.set_scope([late], RACK, LATER)
     assert (get(store, domain).scope, get(store, late).scope, get(store, late).updated_at) == (None, RACK, LATER)
     with pytest.raises(Conflict), store.write() as tx:
-        tx.aggregates.set_scope(domain, RACK, LATER)
+        tx.aggregates.set_scope([domain], RACK, LATER)
 
 
 def test_in_scope_returns_only_the_domains_of_that_scope(store: Store, hosts: list[HostId]) -> None:
@@ -227,7 +227,7 @@ def test_domains_of_returns_the_other_domain_of_each_host(store: Store, hosts: l
 def test_unknown_scope_is_rejected(store: Store) -> None:
     key = add(store, "a")
     with pytest.raises(Conflict), store.write() as tx:
-        tx.aggregates.set_scope(key, ScopeId("nowhere"), LATER)
+        tx.aggregates.set_scope([key], ScopeId("nowhere"), LATER)
 
 
 def test_thousands_of_hosts_change_zone_in_one_transaction(store: Store) -> None:

@@ -163,7 +163,7 @@ def test_aggregate_joins_scope_while_its_host_joins_another_domain(
 
     def become_domain() -> None:
         with store.write() as tx:
-            tx.aggregates.set_scope(late, RACK, NOW)
+            tx.aggregates.set_scope([late], RACK, NOW)
 
     def join(aggregate: AggregateId) -> None:
         with store.write() as tx:
@@ -172,8 +172,8 @@ def test_aggregate_joins_scope_while_its_host_joins_another_domain(
     def start_over() -> None:
         with store.write() as tx:
             tx.aggregates.remove_hosts([(late, host), (domain, host)], NOW)
-            tx.aggregates.set_scope(late, None, NOW)
-            tx.aggregates.set_scope(domain, RACK, NOW)
+            tx.aggregates.set_scope([late], None, NOW)
+            tx.aggregates.set_scope([domain], RACK, NOW)
 
     for _ in range(ROUNDS):
         start_over()
@@ -192,7 +192,7 @@ def test_adding_a_host_waits_for_its_aggregate_to_join_a_scope(
 
     def become_domain() -> None:
         with store.write() as tx:
-            tx.aggregates.set_scope(late, RACK, NOW)
+            tx.aggregates.set_scope([late], RACK, NOW)
             in_the_middle.set()
             go_on.wait(0.3)
 
@@ -215,7 +215,7 @@ def test_one_of_two_overlapping_aggregates_joins_a_scope(store: Store, connected
 
     def scope(domain: AggregateId, scope: ScopeId | None) -> AggregateId:
         with store.write() as tx:
-            tx.aggregates.set_scope(domain, scope, NOW)
+            tx.aggregates.set_scope([domain], scope, NOW)
         return domain
 
     for _ in range(ROUNDS):

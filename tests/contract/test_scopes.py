@@ -46,7 +46,7 @@ def test_scope_without_aggregates_can_be_deleted(store: Store) -> None:
     with pytest.raises(Conflict, match="still has aggregates"), store.write() as tx:
         tx.scopes.delete(RACK.id)
     with store.write() as tx:
-        tx.aggregates.delete(domain)
+        tx.aggregates.delete([domain])
         tx.scopes.delete(RACK.id)
         tx.scopes.delete(ScopeId("never there"))
         assert tx.scopes.all() == []

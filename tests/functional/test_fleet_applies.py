@@ -5,15 +5,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from covey import bootstrap, clock_and_ids
 from covey.bootstrap import Settings
 from covey.model.errors import Conflict, Unavailable
-from covey.model.fleet_file import FleetFile, HostEntry
+from covey.model.fleet_file import FleetFile, HostEntry, ScopeEntry
 from covey.model.inventory import Inventory, ResourceClass
 from covey.services.fleets import Fleets
+from covey.storage import engine
 from covey.storage.store import Store
 from tests import claim_history
 from tests.functional.client import Answer
@@ -113,6 +116,69 @@ def test_boots_proceed_while_hosts_change(racks: Racks) -> None:
     assert claim_history.judge(racks.there.connection).broken == []
     assert racks.deadlocks() == 0
     assert racks.differences() == {}
+
+
+def fleet_of(hosts: int, change: str = "") -> FleetFile:
+    """Return a fleet with a rack for every four hosts; a change makes all hosts, or all racks, different."""
+    n, moves = int(change == "hosts"), change == "scopes"
+    entries = [
+        HostEntry(
+            f"h{i}",
+            8 + n,
+            16384 + n,
+            100 + n,
+            zone=("east", "west")[(i + n) % 2],
+            traits=frozenset({f"CUSTOM_{n}"}),
+            domains={"row" if moves else "rack": f"rack-{(i + 4 * n) % hosts // 4}"},
+            inventories={f"CUSTOM_GPU{n}": Inventory(4)},
+        )
+        for i in range(hosts)
+    ]
+    kept = entries[: hosts // 2] if change == "prune" else entries
+    return FleetFile(tuple(kept), (ScopeEntry("rack"), ScopeEntry("row")), (), (), ())
+
+
+def record_statements(patch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which PostgreSQL's statements are added; one that is repeated for many rows, many times."""
+    statements: list[str] = []
+    execute, execute_many, commit = psycopg.Cursor.execute, psycopg.Cursor.executemany, psycopg.Connection.commit
+
+    def record(cursor: Any, query: Any, *values: Any, **options: Any) -> Any:
+        statements.append(str(query))
+        return execute(cursor, query, *values, **options)
+
+    def record_many(cursor: Any, query: Any, values: Any, **options: Any) -> None:
+        statements.extend([str(query)] * len(values))
+        execute_many(cursor, query, values, **options)
+
+    def record_commit(connection: Any) -> None:
+        statements.append("COMMIT")
+        commit(connection)
+
+    patch.setattr(psycopg.Cursor, "execute", record)
+    patch.setattr(psycopg.Cursor, "executemany", record_many)
+    patch.setattr(psycopg.Connection, "commit", record_commit)
+    return statements
+
+
+@pytest.mark.parametrize("change", ["hosts", "scopes", "prune"])
+def test_statements_for_which_claims_wait_do_not_grow_with_the_fleet(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    counts = {}
+    for hosts in (8, 24):
+        with cluster.fresh() as database:
+            connected = engine.connect(database)
+            fleets = fleets_of(Store(connected))
+            fleets.apply(fleet_of(hosts), lambda _: None)
+            with monkeypatch.context() as patch:
+                statements = record_statements(patch)
+                fleets.apply(fleet_of(hosts, change), lambda _: None, prune=True)
+            assert fleets.compare(fleet_of(hosts, change), prune=True).size == 0
+            connected.dispose()
+        begin = next(i for i, each in enumerate(statements) if "pg_advisory_xact_lock(" in each)
+        counts[hosts] = len(statements[begin:])
+    assert counts[8] == counts[24] < 40
 
 
 def test_boots_beside_an_apply_are_placed(build_cloud: BuildCloud) -> None:

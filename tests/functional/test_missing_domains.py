@@ -134,6 +134,6 @@ def test_group_that_names_a_domain_waits_for_its_removal(rows: Scoped) -> None:
             body = {"server_group": {"name": "g", "policies": [f"affinity:row:{row}"]}}
             created = pool.submit(rows.alice.post, "/os-server-groups", body)
             wait_for_waiting_sessions(rows.connection)
-            tx.aggregates.set_scope(AggregateId(int(row)), None, rows.time())
+            tx.aggregates.set_scope([AggregateId(int(row))], None, rows.time())
         answer = created.result(30)
     assert (answer.status, answer.message) == (409, "A domain that a policy names was removed by another request.")

@@ -73,7 +73,7 @@ class Aggregates:
             if found.hosts:
                 raise Invalid(f"Cannot remove host from aggregate {found.id}. Reason: Host aggregate is not empty.")
             reject_targeted(tx, found, force=force)
-            tx.aggregates.delete(found.id)
+            tx.aggregates.delete([found.id])
 
     def set_metadata(self, actor: Actor, aggregate: int, changes: Mapping[str, str | None]) -> Aggregate:
         """Merge the changes; None removes a key. availability_zone sets the zone, policy_scope the scope.
@@ -152,7 +152,7 @@ class Aggregates:
         self.access.require(actor, f"{_SCOPE_RULE}{'remove' if name is None else 'add'}_aggregate")
         reject_targeted(tx, aggregate)
         if name is None:
-            tx.aggregates.set_scope(aggregate.id, None, self.clock())
+            tx.aggregates.set_scope([aggregate.id], None, self.clock())
         else:
             add_to_scope(tx, aggregate, get_scope_by_name(tx, name), self.clock())
 

@@ -1,5 +1,6 @@
 """Aggregates as domains: an aggregate is in at most one scope, and a host in at most one domain of a scope."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -24,23 +25,35 @@ def add_to_scope(tx: Transaction, aggregate: Aggregate, scope: Scope, now: datet
     tx.topology.begin_change()  # a claim waits for a group, and a change of the group's policies for the scope
     if tx.scopes.lock(scope.id) is None:
         raise Conflict(f"Policy scope {scope.name} was deleted by another request.")
-    tx.aggregates.set_scope(aggregate.id, scope.id, now)
+    tx.aggregates.set_scope([aggregate.id], scope.id, now)
 
 
-def reject_targeted(tx: Transaction, aggregate: Aggregate, *, force: bool = False) -> None:
-    """Raise Conflict while a hard policy of a server group names the aggregate, whose row the caller has locked.
+def reject_targeted(tx: Transaction, *aggregates: Aggregate, force: bool = False) -> None:
+    """Raise Conflict while a hard policy of a server group names one of the aggregates, which the caller has locked.
 
     Without the domain, `affinity` could never be satisfied, and `anti-affinity` would allow what it forbids. With
-    `force` the audit and `covey status` report these groups. The hosts and the scope stay locked, in the common order,
-    so no group begins to name the aggregate.
+    `force` the audit and `covey status` report these groups. The hosts and the scopes stay locked, in the common order,
+    so no group begins to name an aggregate.
     """
-    if aggregate.scope is None or force:
-        return
-    tx.aggregates.lock_hosts(tx.aggregates.host_ids(aggregate.id))
-    tx.topology.begin_change()
-    tx.scopes.lock(aggregate.scope)
-    groups = tx.scopes.groups_targeting(aggregate.scope, aggregate.id)
-    if groups:
+    domains: dict[ScopeId, list[Aggregate]] = defaultdict(list)
+    for aggregate in () if force else aggregates:
+        if aggregate.scope is not None:
+            domains[aggregate.scope].append(aggregate)
+    if domains:
+        tx.aggregates.lock_hosts(tx.aggregates.host_ids(*(each.id for found in domains.values() for each in found)))
+        tx.topology.begin_change()
+    for scope, found in sorted(domains.items()):
+        tx.scopes.lock(scope)
+        if tx.scopes.groups_targeting(scope, [each.id for each in found]):
+            _raise_targeted(tx, scope, found)
+
+
+def _raise_targeted(tx: Transaction, scope: ScopeId, domains: Iterable[Aggregate]) -> None:
+    """Raise Conflict about the first of the domains that a hard policy names."""
+    for aggregate in domains:
+        groups = tx.scopes.groups_targeting(scope, [aggregate.id])
+        if not groups:
+            continue
         raise Conflict(
             f"The aggregate {aggregate.name} can't leave the policy scope {aggregate.scope_name} while policies of the "
             f"server groups {list_names(groups)} name it. Change these groups first, or force the removal."

@@ -161,7 +161,7 @@ class Scopes:
             if found.scope != scope.id:
                 raise NotFound(f"Aggregate {found.name} is not in the scope {scope.name}.")
             reject_targeted(tx, found, force=force)
-            tx.aggregates.set_scope(found.id, None, self.clock())
+            tx.aggregates.set_scope([found.id], None, self.clock())
             return self._visible_scope(tx, actor, scope)
 
     def _invalidate_name(self, scope: ScopeId) -> None:

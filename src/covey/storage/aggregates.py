@@ -1,11 +1,11 @@
 """Aggregates with their metadata and hosts, and the zones that they give to hosts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from covey.model.aggregates import Aggregate
 from covey.model.errors import Conflict
@@ -13,7 +13,8 @@ from covey.model.ids import AggregateId, HostId, ScopeId
 from covey.storage import provider_aggregates
 from covey.storage.changes import Topology
 from covey.storage.integrity_errors import integrity_error_as
-from covey.storage.rows import in_chunks
+from covey.storage.provider_aggregates import Pairs
+from covey.storage.rows import execute_for, in_chunks
 from covey.storage.tables import aggregate_hosts, aggregate_metadata, aggregates, hosts
 from covey.storage.tables import instance_group_policy_scopes as scopes
 
@@ -32,7 +33,7 @@ _HOSTS = (
     .join_from(aggregate_hosts, hosts, aggregate_hosts.c.host_id == hosts.c.id)
     .order_by(hosts.c.id)
 )
-_HOST_IDS = select(aggregate_hosts.c.host_id).where(aggregate_hosts.c.aggregate_id == bindparam("of"))
+_HOST_IDS = select(aggregate_hosts.c.host_id).where(aggregate_hosts.c.aggregate_id.in_(bindparam("of", expanding=True)))
 _ZONES_OF_HOSTS = select(aggregate_hosts.c.host_id, aggregate_hosts.c.zone, aggregate_hosts.c.aggregate_id).where(
     aggregate_hosts.c.zone.is_not(None), aggregate_hosts.c.host_id.in_(bindparam("hosts", expanding=True))
 )
@@ -67,27 +68,25 @@ _ADD_METADATA = insert(aggregate_metadata)
 _DROP_METADATA = delete(aggregate_metadata).where(
     aggregate_metadata.c.aggregate_id == bindparam("of"), aggregate_metadata.c.key == bindparam("gone")
 )
+_PAIR = {"aggregate_id": "int", "host_id": "int"}
 # Zone and scope come from the aggregate's row, never from a value in memory.
-_ADD_HOST = insert(aggregate_hosts).from_select(
-    ["aggregate_id", "host_id", "zone", "scope_id"],
-    select(
-        aggregates.c.id,
-        sa.cast(bindparam("host", type_=sa.Integer), sa.Integer),
-        aggregates.c.zone,
-        aggregates.c.scope_id,
-    ).where(aggregates.c.id == bindparam("to")),
+_ADD_MEMBERS = """
+    INSERT INTO aggregate_hosts (aggregate_id, host_id, zone, scope_id)
+    SELECT a.id, r.host_id, a.zone, a.scope_id FROM {rows} JOIN aggregates a ON a.id = r.aggregate_id
+"""
+_REMOVE_MEMBERS = """
+    DELETE FROM aggregate_hosts WHERE (aggregate_id, host_id) IN (SELECT aggregate_id, host_id FROM {rows})
+"""
+_TOUCH = (
+    update(aggregates).where(aggregates.c.id.in_(bindparam("of", expanding=True))).values(updated_at=bindparam("now"))
 )
-_REMOVE_HOST = delete(aggregate_hosts).where(
-    aggregate_hosts.c.aggregate_id == bindparam("from_"), aggregate_hosts.c.host_id == bindparam("host")
-)
-_TOUCH = update(aggregates).where(aggregates.c.id == bindparam("of")).values(updated_at=bindparam("now"))
-_SET_HOST_ZONES = (
-    update(hosts)
-    .where(hosts.c.id.in_(bindparam("hosts", expanding=True)))
-    .values(
-        zone=select(func.max(aggregate_hosts.c.zone)).where(aggregate_hosts.c.host_id == hosts.c.id).scalar_subquery()
-    )
-)
+_SET_HOST_ZONES = """
+    UPDATE hosts SET zone = z.zone
+    FROM (SELECT r.id, (SELECT max(m.zone) FROM aggregate_hosts m WHERE m.host_id = r.id) AS zone FROM {rows}) AS z
+    WHERE hosts.id = z.id AND COALESCE(hosts.zone, '') <> COALESCE(z.zone, '')
+"""
+# Foreign keys that a change of hosts fulfils before it takes the token: their checks need not wait for the commit.
+_CHECKED = "fk_aggregate_hosts_aggregate_id_zone", "fk_aggregate_hosts_aggregate_id_scope_id"
 
 
 class Aggregates:
@@ -133,26 +132,29 @@ class Aggregates:
     def rename(self, aggregate: AggregateId, name: str, now: datetime) -> None:
         """Set the name. Raises Conflict when it is taken."""
         with integrity_error_as(Conflict(f"Aggregate {name} already exists.")):
-            self._update(aggregate, name=name, updated_at=now)
+            self._update([aggregate], name=name, updated_at=now)
 
     def set_zone(self, aggregate: AggregateId, zone: str | None, now: datetime) -> None:
         """Set or remove the zone of the aggregate and its hosts."""
-        members = self._lock_with_hosts(aggregate)
-        self._topology.begin_change(members)
-        self._update(aggregate, zone=zone, updated_at=now)
+        self.set_hosts_zones(self.prepare_zone(aggregate, zone, now))
+
+    def prepare_zone(self, aggregate: AggregateId, zone: str | None, now: datetime) -> list[HostId]:
+        """Set or remove the zone of the aggregate. Return its hosts: `set_hosts_zones` follows in the transaction."""
+        members = self._lock_with_hosts([aggregate])
+        self._update([aggregate], zone=zone, updated_at=now)
         condition = aggregate_hosts.c.aggregate_id == aggregate
         self._connection.execute(update(aggregate_hosts).where(condition).values(zone=zone))
-        self._update_host_zones(members)
-        self._topology.changed(providers=members, aggregates=[aggregate])
-
-    def set_scope(self, aggregate: AggregateId, scope: ScopeId | None, now: datetime) -> None:
-        """Make the aggregate a domain of a scope, or of none. Raises Conflict when a host would be in two domains."""
-        self._lock_with_hosts(aggregate)
-        with integrity_error_as(Conflict("A host of the aggregate is already in another domain of that scope.")):
-            self._update(aggregate, scope_id=scope, updated_at=now)
-            condition = aggregate_hosts.c.aggregate_id == aggregate
-            self._connection.execute(update(aggregate_hosts).where(condition).values(scope_id=scope))
         self._topology.changed(aggregates=[aggregate])
+        return members
+
+    def set_scope(self, ids: Sequence[AggregateId], scope: ScopeId | None, now: datetime) -> None:
+        """Make the aggregates domains of a scope, or of none. Raises Conflict when a host would be in two domains."""
+        self._lock_with_hosts(ids)
+        with integrity_error_as(Conflict("A host of the aggregate is already in another domain of that scope.")):
+            self._update(ids, scope_id=scope, updated_at=now)
+            condition = aggregate_hosts.c.aggregate_id.in_(ids)
+            self._connection.execute(update(aggregate_hosts).where(condition).values(scope_id=scope))
+        self._topology.changed(aggregates=ids)
 
     def set_metadata(self, aggregate: AggregateId, changes: Mapping[str, str | None], now: datetime) -> None:
         """Merge the changes; None removes a key."""
@@ -161,49 +163,78 @@ class Aggregates:
         kept = [{"aggregate_id": aggregate, "key": k, "value": v} for k, v in changes.items() if v is not None]
         if kept:
             self._connection.execute(_ADD_METADATA, kept)
-        self._connection.execute(_TOUCH, {"of": aggregate, "now": now})
+        self._touch([aggregate], now)
         self._topology.changed(aggregates=[aggregate])
 
-    def add_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
+    def add_hosts(self, pairs: Pairs, now: datetime) -> None:
         """Add hosts to aggregates. Raises Conflict for a member, or for a host in another domain of the scope."""
+        self.prepare_to_add(pairs, now)
+        self.mirror_hosts(added=pairs)
+
+    def remove_hosts(self, pairs: Pairs, now: datetime) -> None:
+        self.prepare_to_remove(pairs, now)
+        self.mirror_hosts(removed=pairs)
+
+    def prepare_to_add(self, pairs: Pairs, now: datetime) -> None:
+        """Do the part of `add_hosts` for which no claim waits. `mirror_hosts` follows in the transaction."""
         if pairs:
             self._lock_pairs(pairs)
             with integrity_error_as(
                 Conflict("A host is already in that aggregate, or in another domain of its scope.")
             ):
-                self._connection.execute(_ADD_HOST, [{"to": a, "host": h} for a, h in pairs])
-            self._topology.begin_change(host for _, host in pairs)
-            provider_aggregates.add_hosts(self._connection, pairs)
-            self._changed_hosts(pairs, now)
+                execute_for(self._connection, _ADD_MEMBERS, _PAIR, pairs)
+            self._touch({aggregate for aggregate, _ in pairs}, now)
 
-    def remove_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
+    def prepare_to_remove(self, pairs: Pairs, now: datetime) -> None:
+        """Do the part of `remove_hosts` for which no claim waits. `mirror_hosts` follows in the transaction."""
         if pairs:
             self._lock_pairs(pairs)
-            self._connection.execute(_REMOVE_HOST, [{"from_": a, "host": h} for a, h in pairs])
-            self._topology.begin_change(host for _, host in pairs)
-            provider_aggregates.remove_hosts(self._connection, pairs)
-            self._changed_hosts(pairs, now)
+            execute_for(self._connection, _REMOVE_MEMBERS, _PAIR, pairs)
+            self._touch({aggregate for aggregate, _ in pairs}, now)
 
-    def delete(self, aggregate: AggregateId) -> None:
-        """Delete an aggregate without hosts."""
+    def mirror_hosts(self, *, added: Pairs = (), removed: Pairs = ()) -> None:
+        """Give hosts the zones of their aggregates, and their providers the aggregates. Claims wait."""
+        changed = sorted({host for _, host in (*added, *removed)})
+        if changed:
+            self._topology.begin_change_of(changed)
+            provider_aggregates.remove_hosts(self._connection, removed)
+            provider_aggregates.add_hosts(self._connection, added)
+            self.set_hosts_zones(changed)
+
+    def set_hosts_zones(self, ids: Collection[HostId]) -> None:
+        """Give hosts the zones of their aggregates; two different zones violate a key at commit. Claims wait."""
+        if ids:
+            self._topology.begin_change(ids)
+            execute_for(self._connection, _SET_HOST_ZONES, {"id": "int"}, [(host,) for host in sorted(ids)])
+            self._topology.changed(providers=ids)
+
+    def check_keys(self) -> None:
+        """Check now what PostgreSQL would check at the commit, as far as it holds before hosts get their zones."""
+        if self._connection.dialect.name == "postgresql":
+            for mode in ("IMMEDIATE", "DEFERRED"):
+                self._connection.exec_driver_sql(f"SET CONSTRAINTS {', '.join(_CHECKED)} {mode}")
+
+    def delete(self, ids: Sequence[AggregateId]) -> None:
+        """Delete aggregates without hosts."""
         self._topology.begin_change()
-        left = provider_aggregates.remove_aggregate(self._connection, aggregate)
-        self._connection.execute(delete(aggregates).where(aggregates.c.id == aggregate))
-        self._topology.changed(providers=left, aggregates=[aggregate])
+        left = provider_aggregates.remove_aggregates(self._connection, ids)
+        self._connection.execute(delete(aggregates).where(aggregates.c.id.in_(ids)))
+        self._topology.changed(providers=left, aggregates=ids)
 
     def unsynced_hosts(self, aggregate: AggregateId | None = None) -> list[tuple[AggregateId, HostId]]:
         """Return hosts whose providers are not in the host's aggregate; of one aggregate, or of all."""
         return provider_aggregates.unsynced_hosts(self._connection, aggregate)
 
-    def sync_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
+    def sync_hosts(self, pairs: Pairs) -> None:
         """Add the hosts' providers to the hosts' aggregates."""
         if pairs:
-            self._topology.begin_change()
+            self._topology.begin_change_of(host for _, host in pairs)
             provider_aggregates.add_hosts(self._connection, pairs)
             self._topology.changed(providers=[host for _, host in pairs])
 
-    def host_ids(self, aggregate: AggregateId) -> list[HostId]:
-        return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": aggregate}).scalars()]
+    def host_ids(self, *ids: AggregateId) -> list[HostId]:
+        """Return the hosts of aggregates."""
+        return [HostId(host) for host in self._connection.execute(_HOST_IDS, {"of": ids}).scalars()]
 
     def lock(self, ids: Iterable[AggregateId]) -> None:
         """Lock aggregates' rows, by id."""
@@ -233,30 +264,23 @@ class Aggregates:
             )
         ]
 
-    def _lock_with_hosts(self, aggregate: AggregateId) -> list[HostId]:
-        """Lock an aggregate, then all its hosts; membership cannot change until the commit."""
-        self.lock([aggregate])
-        members = self.host_ids(aggregate)
+    def _lock_with_hosts(self, ids: Sequence[AggregateId]) -> list[HostId]:
+        """Lock aggregates, then all their hosts; membership cannot change until the commit."""
+        self.lock(ids)
+        members = self.host_ids(*ids)
         self.lock_hosts(members)
         return members
 
-    def _lock_pairs(self, pairs: Sequence[tuple[AggregateId, HostId]]) -> None:
+    def _lock_pairs(self, pairs: Pairs) -> None:
         self.lock(aggregate for aggregate, _ in pairs)
         self.lock_hosts(host for _, host in pairs)
 
-    def _changed_hosts(self, pairs: Sequence[tuple[AggregateId, HostId]], now: datetime) -> None:
-        touched = {aggregate for aggregate, _ in pairs}
-        self._connection.execute(_TOUCH, [{"of": aggregate, "now": now} for aggregate in sorted(touched)])
-        self._update_host_zones(sorted({host for _, host in pairs}))
-        self._topology.changed(providers=[host for _, host in pairs])
+    def _touch(self, ids: Iterable[AggregateId], now: datetime) -> None:
+        for batch in in_chunks(sorted(ids)):
+            self._connection.execute(_TOUCH, {"of": batch, "now": now})
 
-    def _update_host_zones(self, ids: Iterable[int]) -> None:
-        """Write the zone that the aggregates give to each host; two different zones violate a key at commit."""
-        for batch in in_chunks(ids):
-            self._connection.execute(_SET_HOST_ZONES, {"hosts": batch})
-
-    def _update(self, aggregate: AggregateId, **values: object) -> None:
-        self._connection.execute(update(aggregates).where(aggregates.c.id == aggregate).values(**values))
+    def _update(self, ids: Sequence[AggregateId], **values: object) -> None:
+        self._connection.execute(update(aggregates).where(aggregates.c.id.in_(ids)).values(**values))
 
     def _load(self, condition: sa.ColumnElement[bool], *, lock: bool = False) -> list[Aggregate]:
         query = _ROWS.where(condition)

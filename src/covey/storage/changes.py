@@ -15,7 +15,7 @@ reader last looked. Each row is read exactly once, even while old transactions a
 then writes counts as in progress at its own look.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -71,6 +71,13 @@ _HOLD_SHARED = f"SELECT pg_advisory_xact_lock_shared({_LOCK_KEY})"
 _HOLD = f"SELECT pg_advisory_xact_lock({_LOCK_KEY})"
 _TOKEN = "SELECT token FROM topology"  # noqa: S105 -- no password
 _SET_TOKEN = "UPDATE topology SET token = ?"  # noqa: S105
+_LOCK_PROVIDERS = "SELECT id FROM resource_providers WHERE id IN ? ORDER BY id FOR NO KEY UPDATE"
+_BUMP = """
+    WITH held AS MATERIALIZED (
+        SELECT id FROM resource_providers WHERE id IN ? ORDER BY id FOR NO KEY UPDATE
+    )
+    UPDATE resource_providers AS p SET generation = p.generation + 1 FROM held WHERE p.id = held.id
+"""
 
 
 class FleetChanges:
@@ -210,6 +217,7 @@ class Topology:
         self._providers: set[int] = set()
         self._aggregates: set[int] = set()
         self._new: set[int] = set()  # providers
+        self._bumped: set[int] = set()  # providers
         self._has_begun = False
         self._required: str | None = None
 
@@ -235,6 +243,21 @@ class Topology:
         if not self._has_begun and (providers is None or not self._new.issuperset(providers)):
             hold(self._connection, shared=False)
             self._has_begun = True
+
+    def begin_change_of(self, providers: Iterable[int], deleted: Collection[int] = ()) -> None:
+        """Take the token, lock these providers in the common order, and increment their generations.
+
+        A concurrent update of one of them then conflicts. A generation grows once in a transaction, and not that of a
+        new provider: no other transaction sees a value in between. Providers that are to be deleted are only locked.
+        """
+        ids = {*providers} - self._new - self._bumped
+        self._bumped |= ids
+        if ids or deleted:
+            self.begin_change()
+        if deleted:
+            execute(self._connection, _LOCK_PROVIDERS, sorted(ids.union(deleted))).fetchall()
+        if ids:
+            execute(self._connection, _BUMP, sorted(ids))
 
     def require(self, token: str) -> None:
         """Make the commit depend on this token: it raises StaleClaim if another transaction replaced it."""

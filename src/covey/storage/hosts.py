@@ -5,16 +5,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from covey.model.errors import Conflict
 from covey.model.hosts import Host, NewHost
 from covey.model.ids import HostId
 from covey.model.inventory import AllocationUnits, Inventory
-from covey.storage import provider_aggregates
 from covey.storage.changes import Topology
 from covey.storage.integrity_errors import integrity_error_as
-from covey.storage.rows import driver, dump, execute
+from covey.storage.rows import driver, dump, execute, execute_for, insert_rows
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 from covey.storage.traits import Traits
 
@@ -36,7 +35,7 @@ _ZONES = select(hosts.c.zone, func.min(sa.cast(hosts.c.disabled, sa.Integer))).g
 _ADD_PROVIDER = insert(resource_providers).returning(resource_providers.c.id, sort_by_parameter_order=True)
 _ADD_HOST = insert(hosts)
 _ADD_INVENTORY = insert(inventories)
-_ADD_TRAIT = insert(provider_traits)
+_TRAIT = ("provider_id", "trait")
 _COLUMNS = (
     "provider_id", "resource_class", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio"
 )  # fmt: skip
@@ -56,9 +55,10 @@ _SET_INVENTORIES_SQLITE = f"""
     INSERT INTO inventories ({", ".join(_COLUMNS)})
     SELECT {", ".join(f"value ->> '{name}'" for name in _COLUMNS)} FROM json_each(?) WHERE true {_SET_COLUMNS}
 """  # noqa: S608
-_DROP_TRAIT = delete(provider_traits).where(
-    provider_traits.c.provider_id == bindparam("of"), provider_traits.c.trait == bindparam("gone")
-)
+# Without its expression PostgreSQL may read all providers that have a trait for each row.
+_DROP_TRAITS = """
+    DELETE FROM provider_traits WHERE (provider_id, trait || '') IN (SELECT provider_id, trait FROM {rows})
+"""
 _SET_STATE = (
     update(hosts)
     .where(hosts.c.id == bindparam("of"))
@@ -87,8 +87,7 @@ _ENABLE = (
 _LOCK_AGENTS = "SELECT host_id FROM agents WHERE host_id IN ? ORDER BY host_id FOR UPDATE"
 _LOCK = "SELECT id FROM hosts WHERE id IN ? ORDER BY id FOR NO KEY UPDATE"
 _BELOW = "SELECT id FROM resource_providers WHERE root_id IN ?"
-_DELETE_BELOW = delete(resource_providers).where(resource_providers.c.root_id == bindparam("of"))
-_DELETE = delete(resource_providers).where(resource_providers.c.id == bindparam("of"))
+_DELETE = "DELETE FROM resource_providers WHERE id IN ?"
 
 
 class Hosts:
@@ -147,8 +146,7 @@ class Hosts:
         changes = list(changes)
         rows = [_inventory_row(host, kind, has) for host, new in changes for kind, has in new.items()]
         if rows:
-            self._topology.begin_change(host for host, _ in changes)
-            provider_aggregates.bump_generations(self._connection, [host for host, _ in changes])
+            self._topology.begin_change_of(host for host, _ in changes)
             postgresql = self._connection.dialect.name == "postgresql"
             with driver(self._connection) as raw:
                 raw.execute(_SET_INVENTORIES_POSTGRESQL if postgresql else _SET_INVENTORIES_SQLITE, (dump(rows),))
@@ -159,17 +157,15 @@ class Hosts:
         if pairs:
             # First: it waits for another transaction that adds the same trait.
             Traits(self._connection, self._topology).add_custom({trait for _, trait in pairs})
-            self._topology.begin_change(host for host, _ in pairs)
-            provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
-            self._connection.execute(_ADD_TRAIT, [{"provider_id": host, "trait": trait} for host, trait in pairs])
+            self._topology.begin_change_of(host for host, _ in pairs)
+            insert_rows(self._connection, provider_traits, _TRAIT, pairs)
             self._topology.changed(providers=[host for host, _ in pairs])
 
     def remove_traits(self, pairs: Iterable[tuple[HostId, str]]) -> None:
         pairs = list(pairs)
         if pairs:
-            self._topology.begin_change(host for host, _ in pairs)
-            provider_aggregates.bump_generations(self._connection, [host for host, _ in pairs])
-            self._connection.execute(_DROP_TRAIT, [{"of": host, "gone": trait} for host, trait in pairs])
+            self._topology.begin_change_of(host for host, _ in pairs)
+            execute_for(self._connection, _DROP_TRAITS, {"provider_id": "int", "trait": "text"}, pairs)
             self._topology.changed(providers=[host for host, _ in pairs])
 
     def set_state(self, host: Host, now: datetime) -> None:
@@ -210,8 +206,9 @@ class Hosts:
                 execute(self._connection, lock, sorted(ids)).fetchall()
             self._topology.begin_change()
             below = [row[0] for row in execute(self._connection, _BELOW, sorted(ids)).fetchall()]
-            self._connection.execute(_DELETE_BELOW, [{"of": host} for host in sorted(ids)])
-            self._connection.execute(_DELETE, [{"of": host} for host in sorted(ids)])
+            for gone in (below, sorted(ids)):
+                if gone:
+                    execute(self._connection, _DELETE, gone)
             self._topology.changed(providers=[*ids, *below])
 
     def _one(self, condition: sa.ColumnElement[bool]) -> Host | None:

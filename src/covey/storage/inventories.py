@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import select
 
 from covey.model.providers import InventoryRecord
 from covey.storage.changes import Topology
+from covey.storage.rows import execute_for
 from covey.storage.tables import inventories
 
 COLUMNS = (
@@ -30,9 +31,9 @@ _PUT = sa.text("""
         min_unit = excluded.min_unit, max_unit = excluded.max_unit, step_size = excluded.step_size,
         allocation_ratio = excluded.allocation_ratio
 """)
-_DROP = delete(inventories).where(
-    inventories.c.provider_id == bindparam("of"), inventories.c.resource_class == bindparam("kind")
-)
+_DROP = """
+    DELETE FROM inventories WHERE (provider_id, resource_class) IN (SELECT provider_id, resource_class FROM {rows})
+"""
 
 
 class Inventories:
@@ -78,11 +79,11 @@ class Inventories:
 
     def drop(self, pairs: Iterable[tuple[int, str]]) -> None:
         """Delete unused inventories."""
-        rows: list[dict[str, Any]] = [{"of": provider, "kind": kind} for provider, kind in pairs]
+        rows = list(pairs)
         if rows:
             self._topology.begin_change()
-            self._connection.execute(_DROP, rows)
-        self._topology.changed(providers=[row["of"] for row in rows])
+            execute_for(self._connection, _DROP, {"provider_id": "int", "resource_class": "text"}, rows)
+        self._topology.changed(providers=[provider for provider, _ in rows])
 
 
 def by_provider(rows: Iterable[Any]) -> dict[int, dict[str, InventoryRecord]]:

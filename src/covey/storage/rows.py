@@ -81,6 +81,30 @@ def execute(connection: sa.Connection, statement: str, *values: object) -> Any: 
         return raw.execute(_for_sqlite(statement), [dump(v) if isinstance(v, list) else v for v in values])
 
 
+def execute_for(connection: sa.Connection, statement: str, columns: Mapping[str, str], rows: Sequence[Row]) -> Any:  # noqa: ANN401
+    """Run one statement for many rows, and return the driver's cursor.
+
+    `{rows}` in the statement stands for the rows: a relation `r` with these columns, of these types of PostgreSQL.
+    """
+    with driver(connection) as raw:
+        if connection.dialect.name == "postgresql":
+            texts = [as_array(row[place] for row in rows) for place in range(len(columns))]
+            return raw.execute(_for_arrays(statement, tuple(columns.items())), texts)
+        return raw.execute(_for_json(statement, tuple(columns)), (dump(rows),))
+
+
+@cache
+def _for_arrays(statement: str, columns: tuple[tuple[str, str], ...]) -> str:
+    arrays = ", ".join(f"(SELECT %s::{kind}[])" for _, kind in columns)
+    return statement.format(rows=f"unnest({arrays}) AS r({', '.join(name for name, _ in columns)})")
+
+
+@cache
+def _for_json(statement: str, columns: tuple[str, ...]) -> str:
+    cells = ", ".join(f"value ->> {place} AS {name}" for place, name in enumerate(columns))
+    return statement.format(rows=f"(SELECT {cells} FROM json_each(?)) AS r")  # noqa: S608
+
+
 def fetch(connection: sa.Connection, query: sa.Select[Any], **values: object) -> list[tuple[Any, ...]]:
     """Return the rows of a query of a hot path, which is built once and run by the driver.
 

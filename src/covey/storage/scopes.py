@@ -1,6 +1,6 @@
 """Policy scopes that operators defined."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -32,7 +32,7 @@ _TARGETING = (
     select(policies.c.group_id)
     .where(
         policies.c.scope_id == bindparam("of"),
-        policies.c.identifier == bindparam("domain"),
+        policies.c.identifier.in_(bindparam("domains", expanding=True)),
         policies.c.policy.in_([kind for kind in PolicyKind if not kind.is_soft]),
     )
     .order_by(policies.c.group_id)
@@ -73,9 +73,9 @@ class Scopes:
         """Return the server groups whose policies name the scope, by id."""
         return [GroupId(found) for found in self._connection.execute(_GROUPS, {"of": scope}).scalars()]
 
-    def groups_targeting(self, scope: ScopeId, domain: AggregateId) -> list[GroupId]:
-        """Return the server groups that have a hard policy which names this domain of the scope, by id."""
-        found = self._connection.execute(_TARGETING, {"of": scope, "domain": str(domain)})
+    def groups_targeting(self, scope: ScopeId, domains: Iterable[AggregateId]) -> list[GroupId]:
+        """Return the server groups that have a hard policy which names one of these domains of the scope, by id."""
+        found = self._connection.execute(_TARGETING, {"of": scope, "domains": [str(domain) for domain in domains]})
         return [GroupId(group) for group in found.scalars()]
 
     def in_use(self) -> set[ScopeId]:
