@@ -1,6 +1,7 @@
 """Claims beside `covey fleet apply`: they wait for its last statements only, and neither ends the other."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -19,10 +20,12 @@ from covey.services.fleets import Fleets
 from covey.storage import engine
 from covey.storage.store import Store
 from tests import claim_history
+from tests.functional.agents import HostAgent, agent_of, with_agents
 from tests.functional.client import Answer
 from tests.functional.fleets import BuildCloud
 from tests.functional.racks import Racks, boot, recorded_racks, request_server
 from tests.postgresql_cluster import Cluster
+from tests.sessions import waiting_sessions
 
 TIMEOUT_S = 30
 
@@ -179,6 +182,43 @@ def test_statements_for_which_claims_wait_do_not_grow_with_the_fleet(
         begin = next(i for i, each in enumerate(statements) if "pg_advisory_xact_lock(" in each)
         counts[hosts] = len(statements[begin:])
     assert counts[8] == counts[24] < 40
+
+
+def beat(agent: HostAgent) -> int:
+    return agent.heartbeat("starting").status
+
+
+def register(agent: HostAgent) -> int:
+    return agent.register(traits=["HW_CPU_X86_AVX2"]).status
+
+
+def take_silent(agent: HostAgent) -> int:
+    with agent.cloud.store.write() as tx:
+        tx.agents.take_silent(-1)
+    return 200
+
+
+@pytest.mark.parametrize("change", [beat, register, take_silent])
+def test_change_of_an_agent_and_an_apply_that_moves_its_host_do_not_deadlock(
+    build_cloud: BuildCloud, change: Callable[[HostAgent], int]
+) -> None:
+    cloud = with_agents(build_cloud)
+    agent = agent_of(cloud, "node-1")
+    fleets = fleets_of(cloud.store)
+    file = fleets.export()
+    moved = replace(file, hosts=tuple(replace(host, zone="east") for host in file.hosts))
+    changes: list[Future[int]] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def work(number: int) -> None:
+            if number > 1 and cloud.connection.dialect.name == "postgresql":  # all but the last statements have run
+                changes.append(pool.submit(change, agent))
+                while not changes[-1].done() and not waiting_sessions(cloud.connection):
+                    time.sleep(0.01)
+
+        fleets.apply(moved, work)
+        assert [each.result(TIMEOUT_S) for each in changes] in ([], [200])
+    assert fleets.compare(moved).new_members == []
 
 
 def test_boots_beside_an_apply_are_placed(build_cloud: BuildCloud) -> None:

@@ -138,10 +138,18 @@ class Agents:
         return self._connection.execute(silent).first() is not None
 
     def take_silent(self, down_after_s: float) -> list[HostId]:
-        """Set agents without a heartbeat for that time to down. Return their hosts; a host is returned once."""
-        self._topology.begin_change()
+        """Set agents without a heartbeat for that time to down. Return their hosts; a host is returned once.
+
+        Those of hosts that another transaction changes stay for the next call.
+        """
         silent = select(agents.c.host_id).where(self._is_silent(down_after_s)).order_by(agents.c.host_id)
-        ids = self._connection.execute(silent.with_for_update(skip_locked=True))
+        unlocked = select(hosts.c.id).where(hosts.c.id.in_(silent)).order_by(hosts.c.id)
+        locked = self._connection.execute(unlocked.with_for_update(key_share=True, skip_locked=True)).scalars().all()
+        if not locked:
+            return []
+        self._topology.begin_change()
+        own = silent.where(agents.c.host_id.in_(locked))
+        ids = self._connection.execute(own.with_for_update(skip_locked=True))
         found = list(ids.scalars().all())
         if found:
             down = update(agents).where(agents.c.host_id.in_(found)).values(state=AgentState.DOWN)

@@ -202,9 +202,9 @@ class Hosts:
     def delete(self, ids: Sequence[HostId]) -> None:
         """Delete hosts with their inventories, traits, aggregate memberships and child providers."""
         if ids:
-            for lock in (_LOCK_AGENTS, _LOCK):  # claims do not wait for these
-                execute(self._connection, lock, sorted(ids)).fetchall()
+            execute(self._connection, _LOCK, sorted(ids)).fetchall()  # no claim waits for these rows
             self._topology.begin_change()
+            execute(self._connection, _LOCK_AGENTS, sorted(ids)).fetchall()
             below = [row[0] for row in execute(self._connection, _BELOW, sorted(ids)).fetchall()]
             for gone in (below, sorted(ids)):
                 if gone:

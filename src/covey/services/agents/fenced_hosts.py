@@ -33,6 +33,7 @@ class FencedHosts:
         fails; Conflict if the agent reports nevertheless, or while a worker runs the command.
         """
         with self._off(name, is_off=is_off) as is_still_off, self.store.write() as tx:
+            tx.aggregates.lock_hosts([_agent(tx, name).host_id])
             tx.topology.begin_change()
             agent = _agent(tx, name, lock=True)
             if not is_still_off(tx, agent):

@@ -96,6 +96,7 @@ class Registrations:
             tx.hosts.add([NewHost(self.new_uuid(), name, {})], self.clock())
             host = tx.hosts.by_name(name)
             assert host is not None
+        tx.aggregates.lock_hosts([host.id])
         tx.topology.begin_change()  # as an evacuation, which holds the token and then locks the agent
         agent = tx.agents.by_host_id(host.id, lock=True)
         if agent is None:
@@ -140,8 +141,10 @@ class Registrations:
         if recorded is not None:
             return recorded[0]
         with self.store.write() as tx:
+            host = own_host(tx, actor, name)
+            tx.aggregates.lock_hosts([host])
             tx.topology.begin_change()
-            agent = tx.agents.by_host_id(own_host(tx, actor, name), lock=True)
+            agent = tx.agents.by_host_id(host, lock=True)
             assert agent is not None
             _reject_other_machine(agent, machine)
             if agent.state is AgentState.DOWN:
