@@ -221,6 +221,27 @@ def test_change_of_an_agent_and_an_apply_that_moves_its_host_do_not_deadlock(
     assert fleets.compare(moved).new_members == []
 
 
+def test_new_domain_of_the_file_and_of_a_request_do_not_deadlock(racks: Racks) -> None:
+    admin = racks.here.admin
+    made = admin.post("/os-aggregates", {"aggregate": {"name": "rack-5", "availability_zone": None}})
+    scope = {"set_metadata": {"metadata": {"policy_scope": "rack"}}}
+    fleets = fleets_of(racks.there.store)
+    file = changed(fleets.export())
+    answers: list[Future[Answer]] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def work(number: int) -> None:
+            if number > 1 and not answers:  # the file's new aggregates exist
+                url = f"/os-aggregates/{made.json['aggregate']['id']}/action"
+                answers.append(pool.submit(admin.post, url, scope))
+                while not answers[-1].done() and not waiting_sessions(racks.there.connection):
+                    time.sleep(0.01)
+
+        fleets.apply(file, work)
+        assert [each.result(TIMEOUT_S).status for each in answers] == [200]
+    assert racks.deadlocks() == 0
+
+
 def test_boots_beside_an_apply_are_placed(build_cloud: BuildCloud) -> None:
     """On SQLite they wait for the apply, since it is the one writer."""
     cloud = build_cloud(3)

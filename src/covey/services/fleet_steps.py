@@ -1,5 +1,6 @@
 """Carries out the plan of `covey fleet apply` in one transaction, so that claims wait for few of its statements."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -109,8 +110,11 @@ class FleetChange:
             self.progress(len(batch))
 
     def _add_aggregates(self) -> None:
-        new = self.plan.new_aggregates
-        rows = [(self.new_uuid(), a.name, a.zone, self._scopes[a.scope] if a.scope else None) for a in new]
+        """Add aggregates. They become domains of present scopes later: other changes lock scopes under the token."""
+        new, new_scopes = self.plan.new_aggregates, {scope.name for scope in self.plan.new_scopes}
+        rows = [
+            (self.new_uuid(), a.name, a.zone, self._scopes[a.scope] if a.scope in new_scopes else None) for a in new
+        ]
         self.tx.aggregates.add(rows, self.now)
         self.progress(len(new))
 
@@ -160,12 +164,24 @@ class FleetChange:
             tx.aggregates.delete([aggregate.id for aggregate in pruned])
         if changed:  # clear all scopes before setting any: two aggregates may swap
             tx.aggregates.set_scope([aggregate.id for aggregate, _ in changed], None, self.now)
-        for scope in sorted({scope for _, scope in changed if scope}):
-            domains = [aggregate.id for aggregate, of in changed if of == scope]
+        for scope, domains in sorted(self._new_domains().items()):
+            tx.topology.begin_change()
             tx.aggregates.set_scope(domains, self._scopes[scope], self.now)
         late = self._new_members[2]
         tx.aggregates.prepare_to_add(late, self.now)
         return late
+
+    def _new_domains(self) -> Mapping[str, Sequence[AggregateId]]:
+        """Return the aggregates that become domains of present scopes, by scope, and those that change theirs."""
+        new_scopes = {scope.name for scope in self.plan.new_scopes}
+        found: dict[str, list[AggregateId]] = defaultdict(list)
+        for aggregate, scope in self.plan.changed_domains:
+            if scope:
+                found[scope].append(aggregate.id)
+        for new in self.plan.new_aggregates:
+            if new.scope and new.scope not in new_scopes:
+                found[new.scope].append(self._aggregates[new.name])
+        return found
 
     def _change_scopes(self) -> None:
         """Runs after the aggregates: until then one may be a domain of a pruned scope."""
