@@ -114,7 +114,7 @@ def build_parts(
     leases = Leases(store, conf.worker.lease_s)
     polls = CallPolls(store, conf.agents.call_lease_s, conf.agents.max_polls)
     driver = FencedDriver(_driver(conf, store, polls, now), leases, conf.worker.calls_per_host)
-    moves = Moves(store, access, now, new_uuid, servers, destinations, quotas.use_in)
+    moves = Moves(store, access, now, new_uuid, servers, destinations, quotas)
     planner = Planner(servers, live, request_slots, new_seed, scheduler.rebalance_time_limit_s)
     group_evacuations = GroupEvacuations(store, groups, moves)
     drain_planner = DrainPlanner(servers, live, request_slots, new_seed)

@@ -34,6 +34,7 @@ from covey.services.placement import Placement
 from covey.services.previews import Previews
 from covey.services.rebalances import Rebalances, TenantLimits
 from covey.services.scopes import Scopes
+from covey.services.shelving import Shelving
 
 _NOVA_TIMEOUT_S = 10.0
 
@@ -111,6 +112,7 @@ def build_services(parts: Parts, accounts: Accounts) -> Services:
         ),
         scopes=Scopes(store, access, now, new_uuid),
         servers=parts.servers,
+        shelving=Shelving(store, access, now, parts.quotas, parts.moves),
     )
 
 

@@ -30,6 +30,7 @@ from covey.services.quotas import Quotas
 from covey.services.rebalances import Rebalances
 from covey.services.scopes import Scopes
 from covey.services.servers import Servers
+from covey.services.shelving import Shelving
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +65,4 @@ class Services:
     rebalances: Rebalances
     scopes: Scopes
     servers: Servers
+    shelving: Shelving

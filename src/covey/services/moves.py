@@ -1,26 +1,22 @@
-"""Moves: cold and live migration, resize, evacuation, shelving. Group policies apply to each of them."""
+"""Moves: cold and live migration, resize, evacuation. Group policies apply to each of them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
 from covey.model.actions import ActionEvent, Migration, MoveKind, quota_growth
-from covey.model.agents import Agent, AgentState
+from covey.model.agents import Agent
 from covey.model.errors import (
     Conflict,
     Invalid,
     NotFound,
     NoValidHost,
-    OverQuota,
-    StaleClaim,
 )
 from covey.model.flavors import Flavor
 from covey.model.groups import GroupState
 from covey.model.hosts import Host
-from covey.model.ids import HostId, ProjectId, ServerId
-from covey.model.quotas import QuotaUse
-from covey.model.resources import class_sizes
+from covey.model.ids import HostId, ServerId
 from covey.model.servers import Server, Task, VmState
 from covey.model.work import JobKind
 from covey.ports import Access, Clock, NewUuid
@@ -28,6 +24,7 @@ from covey.scheduler.explain import NoHost
 from covey.scheduler.followers import Follower
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.destinations import Destination, Destinations
+from covey.services.quotas import Quotas, release_quota
 from covey.services.servers import Servers, reject_locked, reject_small_flavor, require_state
 from covey.storage.store import Store, Transaction
 
@@ -78,7 +75,7 @@ class Moves:
     new_uuid: NewUuid
     servers: Servers
     destinations: Destinations
-    quota_use: Callable[[Transaction, ProjectId, Collection[str]], QuotaUse]
+    quotas: Quotas
     attempts: int = 5
 
     def begin(self, actor: Actor, server: str, request: MoveRequest, rule: str) -> None:
@@ -87,28 +84,19 @@ class Moves:
         Raises NoValidHost with the reasons; the server stays as it is, and its action log has the reasons too.
         Raises NotFound, Forbidden, Conflict, Invalid, OverQuota and Busy as well.
         """
-
-        def attempt(avoid: frozenset[HostId]) -> None:
-            with self.transaction() as tx:
-                self.begin_in(tx, actor, ServerId(server), replace(request, avoid=avoid))
-
         self._authorize(actor, server, rule, request)
-        try:
-            self.destinations.until_claimed(self.attempts, attempt)
-        except NoHost as refused:
-            raise self.explain(actor, ServerId(server), request, refused) from None
+        self.until_claimed(
+            actor, ServerId(server), request, lambda tx, current: self.begin_in(tx, actor, ServerId(server), current)
+        )
 
     def confirm(self, actor: Actor, server: str, request_id: str) -> None:
         """Confirm a move: release the allocations on the source host. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
-            found, _ = self._lock(tx, actor, server, "os_compute_api:servers:confirm_resize")
-            reject_locked(found, actor, self.access)
-            require_state(found, "confirmResize", VmState.RESIZED)
-            move = self._finished_move(tx, found)
+            found, move = self._resized(tx, actor, server, "confirmResize", "os_compute_api:servers:confirm_resize")
             tx.actions.add(found, "confirmResize", request_id, actor, now)
             self.destinations.release(tx, move.uuid)
-            release_quota(tx, found, move.downsize_delta)
+            release_quota(tx, found.project_id, move.downsize_delta)
             tx.migrations.set_status(move.uuid, "confirmed", now)
             tx.servers.update(replace(found, migration_host_id=None, vm_state=_at_rest(found), updated_at=now))
             self.destinations.bump_group(tx, found.group_id)
@@ -118,54 +106,32 @@ class Moves:
         """Revert a move: back to the source host and the old flavor. Raises NotFound, Forbidden, Conflict."""
         now = self.clock()
         with self.store.write() as tx:
-            found, _ = self._lock(tx, actor, server, "os_compute_api:servers:revert_resize")
-            reject_locked(found, actor, self.access)
-            require_state(found, "revertResize", VmState.RESIZED)
-            move = self._finished_move(tx, found)
+            found, move = self._resized(tx, actor, server, "revertResize", "os_compute_api:servers:revert_resize")
             tx.actions.add(found, "revertResize", request_id, actor, now)
             tx.servers.update(replace(found, task=Task.RESIZE_REVERTING, updated_at=now))
             tx.work.add(JobKind.REVERT, found.id, {"migration": move.uuid})
 
-    def shelve(self, actor: Actor, server: str, request_id: str) -> None:
-        """Shelve a server: it leaves its host, and keeps its group.
-
-        Raises NotFound, Forbidden, and Conflict, also while its host does not respond and may still run it.
-        """
-        now = self.clock()
-        with self.store.write() as tx:
-            found, _ = self._lock(tx, actor, server, "os_compute_api:os-shelve:shelve")
-            reject_locked(found, actor, self.access)
-            require_state(found, "shelve", *_AT_REST)
-            _reject_unanswering(tx, found)
-            tx.actions.add(found, "shelve", request_id, actor, now)
-            tx.servers.update(replace(found, task=Task.SHELVING_OFFLOADING, updated_at=now))
-            tx.work.add(JobKind.SHELVE, found.id)
-
-    def offload(self, actor: Actor, server: str) -> None:
-        """Do nothing: a shelve offloads at once. Raises NotFound, Forbidden, and Conflict unless it is shelved."""
-        with self.store.read() as tx:
-            found = self.servers.get_authorized(tx, actor, server, "os_compute_api:os-shelve:shelve_offload")
-        require_state(found, "shelveOffload", VmState.SHELVED, VmState.SHELVED_OFFLOADED)
-
-    def unshelve(
-        self, actor: Actor, server: str, request_id: str, zone: str | None, host: str | None, *, unpin: bool = False
+    def until_claimed(
+        self,
+        actor: Actor,
+        server: ServerId,
+        request: MoveRequest,
+        attempt: Callable[[Transaction, MoveRequest], None],
+        action: str | None = None,
     ) -> None:
-        """Select a host by the present policies, and claim it. Raises NoValidHost; the server then stays shelved.
+        """Call `attempt` until its claim holds: each time in a new `transaction`, without the hosts that refused.
 
-        Without `zone` the zone of the original request applies, unless `unpin` drops it.
+        Raises NoValidHost with the reasons, which the server's action log gets as well, and Busy.
         """
-        rule = "os_compute_api:os-shelve:" + ("unshelve" if host is None else "unshelve_to_host")
-        request = MoveRequest(MoveKind.MIGRATION, request_id, host)
 
-        def attempt(avoid: frozenset[HostId]) -> None:
+        def attempt_without(avoid: frozenset[HostId]) -> None:
             with self.transaction() as tx:
-                self._unshelve(tx, actor, server, replace(request, avoid=avoid), zone, unpin=unpin)
+                attempt(tx, replace(request, avoid=avoid))
 
-        self._authorize(actor, server, rule, request)
         try:
-            self.destinations.until_claimed(self.attempts, attempt)
+            self.destinations.until_claimed(self.attempts, attempt_without)
         except NoHost as refused:
-            raise self.explain(actor, ServerId(server), request, refused, "unshelve") from None
+            raise self.explain(actor, server, request, refused, action) from None
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -174,45 +140,20 @@ class Moves:
             tx.topology.hold()
             yield tx
 
-    def _unshelve(
-        self, tx: Transaction, actor: Actor, server: str, request: MoveRequest, zone: str | None, *, unpin: bool
-    ) -> None:
-        now = self.clock()
-        found, group = self._lock(tx, actor, server, "os_compute_api:os-shelve:unshelve")
-        reject_locked(found, actor, self.access)
-        require_state(found, "unshelve", VmState.SHELVED_OFFLOADED)
-        if zone is not None or unpin:
-            self._reject_unknown_zone(tx, zone)
-            found = replace(found, request=replace(found.request, zone=zone))
-        growth = self._limited_growth(tx, found.project_id, class_sizes(found.flavor))
-        requested = self._requested_host(tx, request, found)
-        destination = self.destinations.select(tx, found, group, self._requirements(tx, found, request, requested))
-        tx.claims.add_consumer(found.id, found.project_id, found.user_id, "INSTANCE")
-        self.destinations.claim(tx, found.id, destination)
-        self._charge_quota(tx, found.project_id, growth)
-        placement = replace(found.placement, seed=destination.seed, candidates=destination.candidates, avoid=())
-        tx.servers.update(
-            replace(found, host_id=destination.host_id, task=Task.UNSHELVING, placement=placement, updated_at=now)
-        )
-        self.destinations.bump_group(tx, found.group_id)
-        tx.actions.add(found, "unshelve", request.request_id, actor, now)
-        tx.work.add(JobKind.UNSHELVE, found.id)
-
     def begin_in(self, tx: Transaction, actor: Actor, server: ServerId, request: MoveRequest) -> None:
         """Begin a move that the actor is allowed to make, in the caller's `transaction`.
 
         Raises NoHost, NotFound, Conflict, Invalid, OverQuota before it writes, and StaleClaim.
         """
-        found, group = self._lock(tx, actor, server, None)
+        found, group = self.lock(tx, actor, server, None)
         reject_locked(found, actor, self.access)
         require_state(found, _ON_THE_WIRE[request.kind], *_MOVABLE[request.kind])
         source = self._source(tx, found, request)
         if request.flavor is not None:
             _reject_same_flavor(found, request.flavor)
             reject_small_flavor(request.flavor, tx.images.by_id(found.request.image_id or ""))
-            self._limited_growth(tx, found.project_id, quota_growth(found.flavor, request.flavor))
-        requested = self._requested_host(tx, request, found)
-        requirements = self._requirements(tx, found, request, requested)
+            self.quotas.require_left(tx, found.project_id, quota_growth(found.flavor, request.flavor))
+        requirements = self.requirements(tx, found, request)
         destination = self.destinations.select(
             tx,
             found,
@@ -253,7 +194,8 @@ class Moves:
         tx.claims.move_allocations(server.id, move.uuid)
         self.destinations.claim(tx, server.id, destination)
         tx.migrations.add(move)
-        self._charge_quota(tx, move.project_id, move.growth)
+        if move.growth:
+            self.quotas.charge(tx, move.project_id, move.growth)
         tx.actions.add(server, ACTION[request.kind], request.request_id, actor, now)
         placement = replace(
             server.placement, seed=destination.seed, candidates=destination.candidates, hosts=destination.hosts
@@ -275,7 +217,8 @@ class Moves:
             if to_host and rule.startswith("os_compute_api:os-migrate-server"):
                 self.servers.get_authorized(tx, actor, server, f"{rule}:host")
 
-    def _lock(self, tx: Transaction, actor: Actor, server: str, rule: str | None) -> tuple[Server, GroupState | None]:
+    def lock(self, tx: Transaction, actor: Actor, server: str, rule: str | None) -> tuple[Server, GroupState | None]:
+        """Lock a server and its group. Raises NotFound, Forbidden."""
         found, group = self.destinations.lock(tx, ServerId(server))
         if found is None:
             raise NotFound(f"Instance {server} could not be found.")
@@ -296,7 +239,7 @@ class Moves:
             reject_living(source, agent)
         return source
 
-    def _requested_host(self, tx: Transaction, request: MoveRequest, server: Server) -> Host | None:
+    def _requested_host(self, tx: Transaction, server: Server, request: MoveRequest) -> Host | None:
         if request.host is None:
             return None
         found = tx.hosts.by_name(request.host)
@@ -308,10 +251,12 @@ class Moves:
             raise Invalid("Cannot migrate to the host where the server exists.")
         return found
 
-    def _requirements(
-        self, tx: Transaction, server: Server, request: MoveRequest, requested: Host | None
-    ) -> HostRequirements:
-        """Return the server's host requirements, without the destination host of its creation request."""
+    def requirements(self, tx: Transaction, server: Server, request: MoveRequest) -> HostRequirements:
+        """Return the server's host requirements, without the destination host of its creation request.
+
+        Raises Invalid or NotFound for a requested host that cannot be its destination.
+        """
+        requested = self._requested_host(tx, server, request)
         placement = replace(server.request, hosts=(), forced=False)
         requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement, tx)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
@@ -330,44 +275,20 @@ class Moves:
         others = tx.servers.by_ids([ServerId(each) for each in members if each != server.id])
         alike = replace(request, flavor=None, host=None, forced=False)
         return [
-            Follower(each.host_id, RequestSpec.for_flavor(each.flavor, self._requirements(tx, each, alike, None)))
+            Follower(each.host_id, RequestSpec.for_flavor(each.flavor, self.requirements(tx, each, alike)))
             for each in others
             if each.host_id is not None and each.migration_host_id is None and each.task is not Task.DELETING
         ]
 
-    def _finished_move(self, tx: Transaction, server: Server) -> Migration:
-        found = tx.migrations.find(server=server.id, statuses=("finished",))
-        if not found:
-            raise Conflict(f"Instance {server.id} has no move to confirm or revert.")
-        return found[0]
-
-    def _reject_unknown_zone(self, tx: Transaction, zone: str | None) -> None:
-        with self.destinations.live.fresh(tx) as snapshot:
-            zones = snapshot.fleet.zones
-        if zone is not None and zone not in zones:
-            raise Invalid("The requested availability zone is not available")
-
-    def _limited_growth(self, tx: Transaction, project: ProjectId, growth: Mapping[str, int]) -> dict[str, int]:
-        """Return the part of the growth that a limit applies to. Raises OverQuota."""
-        if not growth:
-            return {}
-        use = self.quota_use(tx, project, growth)  # not locked: _charge_quota checks again
-        for name, limit in use.limits.items():
-            if use.used[name] + growth[name] > limit:
-                raise OverQuota(
-                    f"Quota exceeded for {name}: Requested {growth[name]}, "
-                    f"but already used {use.used[name]} of {limit} {name}"
-                )
-        return {name: growth[name] for name in use.limits}
-
-    def _charge_quota(self, tx: Transaction, project: ProjectId, growth: Mapping[str, int]) -> None:
-        """Count the growth from now on. Raises StaleClaim when a concurrent request used up the quota."""
-        if not growth:
-            return
-        tx.claims.add_usage(project, 0, growth.get("cores", 0), growth.get("ram", 0))  # locks the project
-        use = self.quota_use(tx, project, growth)
-        if any(use.used[name] > limit for name, limit in use.limits.items()):
-            raise StaleClaim(frozenset())
+    def _resized(self, tx: Transaction, actor: Actor, server: str, action: str, rule: str) -> tuple[Server, Migration]:
+        """Lock a server whose move awaits confirmation. Raises NotFound, Forbidden, Conflict."""
+        found, _ = self.lock(tx, actor, server, rule)
+        reject_locked(found, actor, self.access)
+        require_state(found, action, VmState.RESIZED)
+        moves = tx.migrations.find(server=found.id, statuses=("finished",))
+        if not moves:
+            raise Conflict(f"Instance {found.id} has no move to confirm or revert.")
+        return found, moves[0]
 
     def explain(
         self, actor: Actor, server: ServerId, request: MoveRequest, refused: NoHost, action: str | None = None
@@ -384,13 +305,6 @@ class Moves:
         return refusal
 
 
-def release_quota(tx: Transaction, server: Server, amounts: tuple[int, int]) -> None:
-    """Release the cores and memory that a finished move had added to the project's usage."""
-    if any(amounts):
-        cores, ram = amounts
-        tx.claims.add_usage(server.project_id, 0, -cores, -ram)
-
-
 def reject_living(source: Host, agent: Agent | None) -> None:
     """Raise Invalid for a host that may still run its servers, which would then run twice."""
     if source.up:
@@ -403,19 +317,6 @@ def reject_living(source: Host, agent: Agent | None) -> None:
         raise Invalid(
             f"Host {source.name} may still run its servers: its agent does not report, but it is not fenced. "
             f"{fences_itself}Force the host down once it is off."
-        )
-
-
-def _reject_unanswering(tx: Transaction, server: Server) -> None:
-    """Raise Conflict if the server's host is down and may still run it: the shelve could not end before that changes.
-
-    Its message names no host, because tenants read it.
-    """
-    agent = None if server.host_id is None else tx.agents.by_host_id(server.host_id)
-    if agent is not None and agent.state is AgentState.DOWN and not agent.may_be_evacuated:
-        raise Conflict(
-            f"Cannot 'shelve' instance {server.id}: its host is down, and may still run it. "
-            "Try again once the host is back, or is fenced."
         )
 
 

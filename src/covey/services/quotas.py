@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from covey.model.access import Actor, Target
-from covey.model.errors import Invalid
+from covey.model.errors import Invalid, OverQuota, StaleClaim
 from covey.model.ids import ProjectId
 from covey.model.quotas import CLASS, UNLIMITED, QuotaUse, class_of_quota
 from covey.ports import Access
@@ -95,6 +95,24 @@ class Quotas:
         limits = {name: limits[name] for name in names if limits.get(name, UNLIMITED) != UNLIMITED}
         return QuotaUse(limits, _used_by_servers(tx, project, limits) if limits else {})
 
+    def require_left(self, tx: Transaction, project: ProjectId, growth: Mapping[str, int]) -> dict[str, int]:
+        """Return the part of the growth of a project's usage that a limit applies to. Raises OverQuota."""
+        use = self.use_in(tx, project, growth)  # not locked: `charge` checks again
+        for name, limit in use.limits.items():
+            if use.used[name] + growth[name] > limit:
+                raise OverQuota(
+                    f"Quota exceeded for {name}: Requested {growth[name]}, "
+                    f"but already used {use.used[name]} of {limit} {name}"
+                )
+        return {name: growth[name] for name in use.limits}
+
+    def charge(self, tx: Transaction, project: ProjectId, growth: Mapping[str, int]) -> None:
+        """Count the growth from now on. Raises StaleClaim when a concurrent request used up the quota."""
+        tx.claims.add_usage(project, 0, growth.get("cores", 0), growth.get("ram", 0))  # locks the project
+        use = self.use_in(tx, project, growth)
+        if any(use.used[name] > limit for name, limit in use.limits.items()):
+            raise StaleClaim(frozenset())
+
     def _quotas(self, tx: Transaction, project: ProjectId, *, of_classes: bool = True) -> dict[str, Quota]:
         limits = self.limits_in(tx, project)
         classes = sorted(name for name in limits if name.startswith(CLASS)) if of_classes else []
@@ -109,6 +127,13 @@ class Quotas:
 
     def _class(self, tx: Transaction, name: str) -> dict[str, int]:
         return dict(self.defaults) | dict(tx.quotas.of_class(name))
+
+
+def release_quota(tx: Transaction, project: ProjectId, amounts: tuple[int, int]) -> None:
+    """Release the cores and memory that a finished move had added to a project's usage."""
+    if any(amounts):
+        cores, ram = amounts
+        tx.claims.add_usage(project, 0, -cores, -ram)
 
 
 def _used_by_servers(tx: Transaction, project: ProjectId, names: Iterable[str]) -> dict[str, int]:

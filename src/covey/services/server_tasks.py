@@ -15,8 +15,9 @@ from covey.model.work import Job
 from covey.ports import Clock, Driver
 from covey.services.destinations import Destinations
 from covey.services.evacuation_retries import EvacuationRetries
-from covey.services.moves import ACTION, release_quota
+from covey.services.moves import ACTION
 from covey.services.notifications import MOVED, Event, NotificationEmitter
+from covey.services.quotas import release_quota
 from covey.storage.store import Store, Transaction
 
 log = structlog.get_logger()
@@ -232,7 +233,7 @@ class ServerTasks:
         self.destinations.release(tx, server.id)
         tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         tx.claims.return_allocations(move.uuid, server.id)
-        release_quota(tx, server, move.upsize_delta)
+        release_quota(tx, server.project_id, move.upsize_delta)
 
     def _complete_revert(self, tx: Transaction, server: Server, move: Migration) -> None:
         now = self.clock()

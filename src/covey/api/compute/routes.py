@@ -90,7 +90,7 @@ def routes(parts: "AppParts") -> "list[Route]":
         rebalances.verbs,
     )
     server_actions = ServerActions(
-        services.moves, services.power, services.flavors, services.servers, services.consoles
+        services.moves, services.shelving, services.power, services.flavors, services.servers, services.consoles
     )
     server_migrations = ServerMigrations(services.live_migrations)
     actions = InstanceActions(services.instance_actions, parts.access, settings.max_limit)

@@ -24,6 +24,7 @@ from covey.services.instance_actions import InstanceActionLog
 from covey.services.moves import MoveRequest, Moves
 from covey.services.power import Power
 from covey.services.servers import Servers
+from covey.services.shelving import Shelving
 
 _EVACUATE_STOPPED = Version(2, 95)
 _MIGRATE = "os_compute_api:os-migrate-server:"
@@ -34,6 +35,7 @@ class ServerActions:
     """Carries out the one action that a request names."""
 
     moves: Moves
+    shelving: Shelving
     power: Power
     flavors: Flavors
     servers: Servers
@@ -88,9 +90,9 @@ class ServerActions:
             case "revertResize":
                 self.moves.revert(actor, key, request_id)
             case "shelve":
-                self.moves.shelve(actor, key, request_id)
+                self.shelving.shelve(actor, key, request_id)
             case "shelveOffload":
-                self.moves.offload(actor, key)
+                self.shelving.offload(actor, key)
             case _:
                 self._move(req, resp, key, name, inner)
 
@@ -115,7 +117,7 @@ class ServerActions:
     def _unshelve(self, req: Request, key: str, inner: Json) -> None:
         zone, host = inner.get("availability_zone"), inner.get("host")
         unpin = zone is None and "availability_zone" in inner
-        self.moves.unshelve(req.actor, key, req.context.request_id, zone, host, unpin=unpin)
+        self.shelving.unshelve(req.actor, key, req.context.request_id, zone, host, unpin=unpin)
 
     def _migrate(self, req: Request, key: str, inner: Json) -> None:
         request = MoveRequest(MoveKind.MIGRATION, req.context.request_id, inner.get("host"))
