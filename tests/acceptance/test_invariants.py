@@ -63,9 +63,9 @@ def file(tmp_path: Path, sqlite_server: SQLite) -> Iterator[Path]:
             placed += [a_server("soft-1", 2, "soft"), a_server("soft-2", 2, "soft")]
             placed += [a_server("shelved", 3), a_server("moved", 3)]
             tx.claims.commit(Plan(placed=placed, failed=[a_server("lost", None)]), "", 0, None)
-            tx.claims.release("shelved")
-            tx.claims.move_allocations(ServerId("moved"), "the-move")
-            tx.claims.relocate("moved", {2: server_resources(2, 512, 1)})
+            tx.server_allocations.release("shelved")
+            tx.server_allocations.give_to_migration(ServerId("moved"), "the-move")
+            tx.server_allocations.relocate("moved", {2: server_resources(2, 512, 1)})
         with connected.begin() as connection:
             for text in (
                 "DELETE FROM work",

@@ -54,9 +54,9 @@ def hold(store: Store, consumer: str, kind: str = "INSTANCE") -> None:
     with store.write() as tx:
         host = tx.hosts.by_name("n1")
         assert host is not None
-        tx.claims.add_consumer(consumer, "web", "alice", kind)
+        tx.server_allocations.add_consumer(consumer, "web", "alice", kind)
         tx.allocations.take([(host.id, "VCPU", 1)])
-        tx.claims.allocate(consumer, {host.id: server_resources(1, 0, 0)})
+        tx.server_allocations.allocate(consumer, {host.id: server_resources(1, 0, 0)})
 
 
 def boot(store: Store) -> None:
@@ -79,7 +79,7 @@ def boot(store: Store) -> None:
             host_id=host.id,
         )
         tx.claims.commit(Plan(placed=[NewServer(server, "r", {host.id: server_resources(1, 512, 1)})]), "", 0, None)
-        tx.claims.release(SERVER)
+        tx.server_allocations.release(SERVER)
 
 
 def test_sync_aggregates_counts_links_and_lists_them_on_request(directory: Path, store: Store) -> None:

@@ -52,7 +52,7 @@ def test_two_servers_that_swap_hosts_do_not_deadlock(store: Store) -> None:
 
     def relocate(server: str, host: HostId) -> CoveyError | None:
         with store.write() as tx:
-            tx.claims.relocate(server, {host: AMOUNTS})
+            tx.server_allocations.relocate(server, {host: AMOUNTS})
         return None
 
     for number in range(ROUNDS):
@@ -71,11 +71,11 @@ def test_each_server_takes_an_amount_that_its_inventory_allows(store: Store) -> 
     with store.write() as tx:
         tx.claims.commit(Plan(placed=[a_server("c", two)]), "", 0, None)
     with pytest.raises(StaleClaim), store.write() as tx:
-        tx.claims.relocate("c", {one: AMOUNTS})
+        tx.server_allocations.relocate("c", {one: AMOUNTS})
     with store.write() as tx:
-        tx.claims.relocate("c", {one: server_resources(2, 512, 1)})
+        tx.server_allocations.relocate("c", {one: server_resources(2, 512, 1)})
         tx.inventories.put({one: {"VCPU": InventoryRecord(8, step_size=4)}})
-        released = tx.claims.release("c")  # always allowed
+        released = tx.server_allocations.release("c")  # always allowed
         assert released == [UsageChange(one, server_resources(-2, -512, -1))]
 
 
@@ -85,20 +85,20 @@ def test_release_and_claim_on_two_hosts_do_not_deadlock(store: Store) -> None:
         name = f"s{number}"
         with store.write() as tx:
             tx.claims.commit(Plan(placed=[a_server(name, one)]), "", 0, None)
-            tx.claims.move_allocations(ServerId(name), f"move-of-{name}")
+            tx.server_allocations.give_to_migration(ServerId(name), f"move-of-{name}")
             tx.claims.take([UsageChange(two, AMOUNTS)])
-            tx.claims.allocate(name, {two: AMOUNTS})
+            tx.server_allocations.allocate(name, {two: AMOUNTS})
 
         def release_first(name: str = name) -> CoveyError | None:
             with store.write() as tx:
                 # The server is on the second host, its migration on the first.
-                tx.claims.release(name, f"move-of-{name}")
+                tx.server_allocations.release(name, f"move-of-{name}")
             return None
 
         def take(name: str = name) -> CoveyError | None:
             with store.write() as tx:
                 tx.claims.commit(Plan(placed=[a_server(f"{name}-1", one), a_server(f"{name}-2", two)]), "", 0, None)
-                tx.claims.release(f"{name}-2", f"{name}-1")
+                tx.server_allocations.release(f"{name}-2", f"{name}-1")
             return None
 
         assert run_concurrently([release_first, take]) == [None, None]

@@ -131,7 +131,7 @@ def test_concurrent_rewrites_and_releases_keep_usage_consistent(store: Store) ->
 
     def give_back() -> None:
         with suppress(TransactionConflict), store.write() as tx:
-            tx.claims.release(CONSUMER)
+            tx.server_allocations.release(CONSUMER)
 
     for _ in range(25):
         assert (
@@ -204,7 +204,7 @@ def test_stale_provider_snapshot_is_harmless(store: Store) -> None:
     assert "Inventory for 'FPGA' on resource provider" in str(write(3, FPGA=1))
     assert isinstance(write(0, VGPU=1), ConcurrentUpdate)
     with store.write() as tx:
-        tx.claims.release(str(uuid.UUID(int=100)))
+        tx.server_allocations.release(str(uuid.UUID(int=100)))
         tx.providers.delete(number(tx, key))
     assert "does not exist" in str(write(0, VGPU=1))
     with store.write() as tx:

@@ -62,8 +62,8 @@ def test_held_amounts_count_a_moving_server_once(store: Store) -> None:
             ("unknown-move", WEB, "MIGRATION", {one: Resources({"DISK_GB": 4})}),
             ("other", DB, "INSTANCE", {one: Resources({"DISK_GB": 8}), two: Resources({"DISK_GB": 16})}),
         ):
-            tx.claims.add_consumer(consumer, project, "u", kind)
-            tx.claims.allocate(consumer, held)
+            tx.server_allocations.add_consumer(consumer, project, "u", kind)
+            tx.server_allocations.allocate(consumer, held)
         flavor = a_flavor("small")
         tx.migrations.add(
             Migration(

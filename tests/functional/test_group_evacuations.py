@@ -13,7 +13,7 @@ from covey.model.ids import ImageId
 from covey.model.images import Visibility
 from covey.services.destinations import Destinations
 from covey.services.group_evacuations import GroupEvacuations
-from covey.storage.claims import Claims
+from covey.storage.server_allocations import ServerAllocations
 from tests.build import a_host, an_image
 from tests.functional.fleets import IMAGE, BuildCloud, Cloud
 from tests.functional.scopes import add_scope
@@ -243,7 +243,7 @@ def test_evacuation_that_fails_for_one_member_moves_none(cloud: Cloud, monkeypat
             raise Unavailable("The database does not answer.")
 
     with monkeypatch.context() as patch:
-        before_each(patch, Claims, "allocate", fail)
+        before_each(patch, ServerAllocations, "allocate", fail)
         assert cloud.admin.post(f"/os-server-groups/{group}/action", {"evacuate": {}}).status == 503
     assert not cloud.jobs()
     assert {cloud.status(server) for server in servers} == {"ACTIVE"}

@@ -61,11 +61,11 @@ def allocate(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
     """Allocate the resources of a small server to a consumer that is no server."""
     consumer = str(uuid4())
     with cloud.store.write() as tx:
-        tx.claims.add_consumer(consumer, "web", "alice", kind)
+        tx.server_allocations.add_consumer(consumer, "web", "alice", kind)
         flavor = a_flavor(vcpus=1, memory_mb=1024, disk_gb=10)
         use = UsageChange(host_id(cloud, host), resource_request(flavor).total)
         tx.claims.take([use])
-        tx.claims.allocate(consumer, {use.provider: resource_request(flavor).total})
+        tx.server_allocations.allocate(consumer, {use.provider: resource_request(flavor).total})
         tx.changes.add_uses([use])
     return consumer
 
@@ -73,7 +73,7 @@ def allocate(cloud: Cloud, host: str, kind: str = "INSTANCE") -> str:
 def remove_allocations(cloud: Cloud, consumer: str) -> None:
     """Delete all allocations of a consumer."""
     with cloud.store.write() as tx:
-        tx.changes.add_uses(tx.claims.release(consumer))
+        tx.changes.add_uses(tx.server_allocations.release(consumer))
 
 
 def add_allocation(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, int, int]) -> None:
@@ -81,7 +81,7 @@ def add_allocation(cloud: Cloud, consumer: str, host: str, amounts: tuple[int, i
     here = host_id(cloud, host)
     with cloud.store.write() as tx:
         tx.claims.take([UsageChange(here, server_resources(*amounts))])
-        tx.claims.allocate(consumer, {here: server_resources(*amounts)})
+        tx.server_allocations.allocate(consumer, {here: server_resources(*amounts)})
         tx.changes.add_uses([UsageChange(here, server_resources(*amounts))])
 
 
@@ -204,7 +204,7 @@ class TestOrphans:
         cloud.run_action(cloud.alice, server, "confirmResize")
         (move,) = cloud.rows(tables.migrations)
         with cloud.store.write() as tx:
-            tx.claims.add_consumer(move.uuid, "web", "alice", "MIGRATION")
+            tx.server_allocations.add_consumer(move.uuid, "web", "alice", "MIGRATION")
         add_allocation(cloud, move.uuid, "node-1", (1, 1024, 10))
         found = orphaned_allocations.find(cloud.store)
         assert [each.consumer.uuid for each in found] == [move.uuid]
@@ -256,7 +256,7 @@ class TestHealing:
         for server, host, amounts in ((small, "node-1", (3, 512, 7)), (astray, "node-3", (2, 2048, 20))):
             remove_allocations(cloud, server)
             with cloud.store.write() as tx:
-                tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
+                tx.server_allocations.add_consumer(server, "web", "alice", "INSTANCE")
             add_allocation(cloud, server, host, amounts)
         assert len(heal(cloud).healed) == 2
         cloud.check()
@@ -329,7 +329,7 @@ class TestHealing:
         server = cloud.boot()
         cloud.run_action(cloud.alice, server, "shelve")
         with cloud.store.write() as tx:
-            tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
+            tx.server_allocations.add_consumer(server, "web", "alice", "INSTANCE")
         add_allocation(cloud, server, "node-1", (1, 1024, 10))
         assert [wound.expected for wound in heal(cloud).healed] == [{}]
         cloud.check()
@@ -340,8 +340,8 @@ class TestHealing:
         with cloud.store.write() as tx:
             tx.resource_classes.add("CUSTOM_GPU", clock_and_ids.now())
             tx.inventories.put({here: {"CUSTOM_GPU": InventoryRecord(4)}})
-            tx.changes.add_uses(tx.claims.release(server))
-            tx.claims.add_consumer(server, "web", "alice", "INSTANCE")
+            tx.changes.add_uses(tx.server_allocations.release(server))
+            tx.server_allocations.add_consumer(server, "web", "alice", "INSTANCE")
             tx.claims.take([UsageChange(here, Resources({"CUSTOM_GPU": 1}))])
         with cloud.connection.begin() as connection:
             row = {"consumer_uuid": server, "provider_id": here, "resource_class": "CUSTOM_GPU", "used": 1}

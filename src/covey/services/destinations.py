@@ -141,7 +141,7 @@ class Destinations:
         uses = [UsageChange(*use) for use in destination.allocations.items()]
         with _refused_at(destination.fleet_version):
             tx.claims.take(uses)
-        tx.claims.allocate(consumer, destination.allocations)
+        tx.server_allocations.allocate(consumer, destination.allocations)
         tx.changes.add_uses(uses)
         if self.planned is not None:
             self.planned.fleet.take_all(destination.allocations.items())
@@ -153,12 +153,12 @@ class Destinations:
         """
         tx.topology.require(destination.token)
         with _refused_at(destination.fleet_version):
-            uses = tx.claims.relocate(consumer, destination.allocations)
+            uses = tx.server_allocations.relocate(consumer, destination.allocations)
         tx.changes.add_uses(uses)
 
     def release(self, tx: Transaction, *consumers: str) -> None:
         """Delete the consumers and their allocations, all in one call, so that inventories are locked in order."""
-        tx.changes.add_uses(tx.claims.release(*consumers))
+        tx.changes.add_uses(tx.server_allocations.release(*consumers))
 
     def bump_group(self, tx: Transaction, group: GroupId | None) -> None:
         """Mark that a member's host changed, so that cached states of the group are reloaded."""

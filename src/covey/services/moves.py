@@ -191,7 +191,7 @@ class Moves:
             created_at=now,
             updated_at=now,
         )
-        tx.claims.move_allocations(server.id, move.uuid)
+        tx.server_allocations.give_to_migration(server.id, move.uuid)
         self.destinations.claim(tx, server.id, destination)
         tx.migrations.add(move)
         if move.growth:

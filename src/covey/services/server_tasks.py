@@ -231,8 +231,8 @@ class ServerTasks:
             [server.id, move.uuid], lock=True
         )  # consumers are locked before inventories everywhere
         self.destinations.release(tx, server.id)
-        tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
-        tx.claims.return_allocations(move.uuid, server.id)
+        tx.server_allocations.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
+        tx.server_allocations.return_from_migration(move.uuid, server.id)
         release_quota(tx, server.project_id, move.upsize_delta)
 
     def _complete_revert(self, tx: Transaction, server: Server, move: Migration) -> None:

@@ -81,7 +81,7 @@ class Shelving:
         now, destinations = self.clock(), self.moves.destinations
         growth = self.quotas.require_left(tx, server.project_id, class_sizes(server.flavor))
         destination = destinations.select(tx, server, group, self.moves.requirements(tx, server, request))
-        tx.claims.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
+        tx.server_allocations.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         destinations.claim(tx, server.id, destination)
         if growth:
             self.quotas.charge(tx, server.project_id, growth)

@@ -42,6 +42,7 @@ from covey.storage.quotas import Quotas
 from covey.storage.rebalances import Rebalances
 from covey.storage.resource_classes import ResourceClasses
 from covey.storage.scopes import Scopes
+from covey.storage.server_allocations import ServerAllocations
 from covey.storage.servers import Servers
 from covey.storage.tables import secrets
 from covey.storage.traits import Traits
@@ -211,6 +212,10 @@ class Transaction:
     @cached_property
     def scopes(self) -> Scopes:
         return Scopes(self._connection)
+
+    @cached_property
+    def server_allocations(self) -> ServerAllocations:
+        return ServerAllocations(self._connection, self.claims)
 
     @cached_property
     def servers(self) -> Servers:

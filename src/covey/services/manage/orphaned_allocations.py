@@ -67,5 +67,5 @@ def _delete(store: Store, uuid: str) -> bool:
         tx.allocations.find_consumers([uuid], lock=True)
         orphaned = bool(tx.allocations.orphaned_consumers([uuid]))
         if orphaned:
-            tx.changes.add_uses(tx.claims.release(uuid))
+            tx.changes.add_uses(tx.server_allocations.release(uuid))
         return orphaned
