@@ -55,6 +55,11 @@ class Power(StrEnum):
         """Whether the server ended, or was stopped."""
         return self in {Power.SHUTDOWN, Power.CRASHED}
 
+    @property
+    def vm_state(self) -> VmState:
+        """The state of a server with this power, when no task changes it."""
+        return VmState.STOPPED if self.is_off else VmState.ACTIVE
+
 
 POWER_STATES = {Power.NONE: 0, Power.RUNNING: 1, Power.PAUSED: 3, Power.SHUTDOWN: 4, Power.CRASHED: 6}
 """The number of each power state in Nova's API and in the database."""

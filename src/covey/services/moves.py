@@ -98,7 +98,7 @@ class Moves:
             self.destinations.release(tx, move.uuid)
             release_quota(tx, found.project_id, move.downsize_delta)
             tx.migrations.set_status(move.uuid, "confirmed", now)
-            tx.servers.update(replace(found, migration_host_id=None, vm_state=_at_rest(found), updated_at=now))
+            tx.servers.update(replace(found, migration_host_id=None, vm_state=found.power.vm_state, updated_at=now))
             self.destinations.bump_group(tx, found.group_id)
             tx.actions.finish(found.id, "confirmResize", ActionEvent("compute_confirm_resize", now, now, "Success"))
 
@@ -323,7 +323,3 @@ def reject_living(source: Host, agent: Agent | None) -> None:
 def _reject_same_flavor(server: Server, flavor: Flavor) -> None:
     if flavor.id == server.flavor.id:
         raise Invalid("When resizing, instances must change flavor!")
-
-
-def _at_rest(server: Server) -> VmState:
-    return VmState.STOPPED if server.power.is_off else VmState.ACTIVE

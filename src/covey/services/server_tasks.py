@@ -190,8 +190,7 @@ class ServerTasks:
         if move.kind in _WITHOUT_CONFIRMATION:
             self.destinations.release(tx, move.uuid)
             power = Power.SHUTDOWN if stopped else server.power
-            state = VmState.STOPPED if power.is_off else VmState.ACTIVE
-            arrived = replace(arrived, migration_host_id=None, vm_state=state, power=power, fault=None)
+            arrived = replace(arrived, migration_host_id=None, vm_state=power.vm_state, power=power, fault=None)
             tx.migrations.set_status(move.uuid, "completed", now)
         else:
             arrived = replace(arrived, migration_host_id=source, vm_state=VmState.RESIZED)
@@ -239,13 +238,12 @@ class ServerTasks:
         now = self.clock()
         self._restore_allocations(tx, server, move)
         tx.migrations.set_status(move.uuid, "reverted", now)
-        state = VmState.STOPPED if server.power.is_off else VmState.ACTIVE
         back = replace(
             server,
             host_id=server.migration_host_id,
             migration_host_id=None,
             flavor=move.old_flavor,
-            vm_state=state,
+            vm_state=server.power.vm_state,
             task=None,
             updated_at=now,
         )

@@ -8,23 +8,10 @@ from sqlalchemy import func, select
 from covey.model.hosts import HostSummary, HostUsage
 from covey.model.ids import HostId
 from covey.model.inventory import ResourceClass
-from covey.storage.tables import hosts, inventories, resource_providers, servers
+from covey.storage.hosts import HOSTS
+from covey.storage.tables import hosts, inventories, servers
 
-_SUMMARIES = (
-    select(  # in the order of HostSummary's fields
-        hosts.c.id,
-        resource_providers.c.uuid,
-        hosts.c.name,
-        hosts.c.zone,
-        hosts.c.disabled,
-        hosts.c.disabled_reason,
-        hosts.c.forced_down,
-        hosts.c.updated_at,
-        hosts.c.agent_down,
-    )
-    .join_from(hosts, resource_providers, hosts.c.id == resource_providers.c.id)
-    .order_by(hosts.c.id)
-)
+_SUMMARIES = HOSTS.order_by(hosts.c.id)
 _SERVERS = select(func.count()).select_from(servers).where(servers.c.host_id == hosts.c.id).scalar_subquery()
 
 

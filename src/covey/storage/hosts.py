@@ -17,7 +17,7 @@ from covey.storage.rows import driver, dump, execute, execute_for, insert_rows
 from covey.storage.tables import hosts, inventories, provider_traits, resource_providers
 from covey.storage.traits import Traits
 
-_HOSTS = select(
+HOSTS = select(  # in the order of the fields of HostSummary
     hosts.c.id,
     resource_providers.c.uuid,
     hosts.c.name,
@@ -228,7 +228,7 @@ class Hosts:
         traits: dict[int, set[str]] = defaultdict(set)
         for row in self._connection.execute(_TRAITS.where(provider_traits.c.provider_id.in_(page))):
             traits[row.provider_id].add(row.trait)
-        rows = self._connection.execute(_HOSTS.where(hosts.c.id.in_(page)).order_by(hosts.c.id))
+        rows = self._connection.execute(HOSTS.where(hosts.c.id.in_(page)).order_by(hosts.c.id))
         return [Host(*row[:-1], has[row.id], frozenset(traits[row.id]), row.agent_down) for row in rows]
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.compute import schemas
-from covey.api.compute.identifiers import integer, no_such_action, single_action
+from covey.api.compute.identifiers import integer, read_action
 from covey.api.compute.microversions import AGGREGATE_UUID, COVEY, IMAGE_CACHE
-from covey.api.requests import Json, Request, read_body, read_json, read_query
+from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.times import microseconds
 from covey.api.validation import is_true
 from covey.api.versions import Version, only_from
@@ -50,12 +50,8 @@ class Aggregates:
         resp.status = falcon.HTTP_200
 
     def on_post_action(self, req: Request, resp: falcon.Response, key: str) -> None:
-        body = read_json(req)
-        name = single_action(body)
-        if name not in schemas.AGGREGATE_ACTIONS:
-            raise no_such_action(name)
-        schemas.AGGREGATE_ACTIONS[name].check(body)
-        self._respond(req, resp, self._execute(req, integer(key), name, body[name]))
+        name, parameters = read_action(req, schemas.AGGREGATE_ACTIONS)
+        self._respond(req, resp, self._execute(req, integer(key), name, parameters))
 
     @only_from(IMAGE_CACHE)
     def on_post_images(self, req: Request, resp: falcon.Response, key: str) -> None:

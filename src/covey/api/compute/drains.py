@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.compute import schemas
-from covey.api.compute.identifiers import no_such_action, single_action
+from covey.api.compute.identifiers import read_action
 from covey.api.compute.microversions import COVEY
-from covey.api.requests import Json, Request, read_body, read_json, read_query
+from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.times import seconds
 from covey.api.validation import Schema, is_true
 from covey.api.versions import only_from
@@ -55,11 +55,7 @@ class Drains:
 
     @only_from(COVEY)
     def on_post_action(self, req: Request, resp: falcon.Response, key: str) -> None:
-        body = read_json(req)
-        name = single_action(body)
-        if name not in ACTIONS:
-            raise no_such_action(name)
-        ACTIONS[name].check(body)
+        name, _ = read_action(req, ACTIONS)
         act = self.service.cancel if name == "cancel" else self.service.undo
         resp.status = falcon.HTTP_202
         resp.media = {"drain": show(act(req.actor, key))}

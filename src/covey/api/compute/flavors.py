@@ -7,14 +7,14 @@ from urllib.parse import quote, urlencode
 import falcon
 
 from covey.api.compute import schemas
-from covey.api.compute.identifiers import bounded, no_such_action, page_size, single_action
+from covey.api.compute.identifiers import bounded, page_size, read_action
 from covey.api.compute.microversions import (
     EXTRA_SPECS_IN_FLAVORS,
     FLAVOR_DESCRIPTION,
     STRICT_LISTS,
     STRICT_SHOWS,
 )
-from covey.api.requests import Json, Request, read_body, read_json, read_query
+from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.validation import is_true
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
@@ -66,13 +66,9 @@ class Flavors:
         resp.media = _access(key, self.service.projects(req.actor, key))
 
     def on_post_action(self, req: Request, resp: falcon.Response, key: str) -> None:
-        body = read_json(req)
-        name = single_action(body)
-        if name not in schemas.FLAVOR_ACTIONS:
-            raise no_such_action(name)
-        schemas.FLAVOR_ACTIONS[name].check(body)
+        name, parameters = read_action(req, schemas.FLAVOR_ACTIONS)
         act = self.service.add_project if name == "addTenantAccess" else self.service.remove_project
-        resp.media = _access(key, act(req.actor, key, ProjectId(body[name]["tenant"])))
+        resp.media = _access(key, act(req.actor, key, ProjectId(parameters["tenant"])))
 
     def _list(self, req: Request, resp: falcon.Response, *, detailed: bool) -> None:
         query = read_query(req, schemas.FLAVOR_LIST)

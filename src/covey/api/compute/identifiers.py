@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from covey.api.compute.microversions import UUIDS_FOR_HOSTS
-from covey.api.requests import Request
-from covey.api.validation import is_uuid
+from covey.api.requests import Json, Request, read_json
+from covey.api.validation import Schema, is_uuid
 from covey.model.errors import Invalid
 
 _MAX_INTEGER_DIGITS = 4000  # int() raises for a few more
@@ -48,3 +48,14 @@ def single_action(body: object) -> str:
 def no_such_action(name: str) -> Invalid:
     """Return the error for an unknown action."""
     return Invalid(f"There is no such action: {name}")
+
+
+def read_action(req: Request, actions: Mapping[str, Schema]) -> tuple[str, Json]:
+    """Return the one action that a request names, and its parameters. Raises Invalid."""
+    body = read_json(req)
+    name = single_action(body)
+    if name not in actions:
+        raise no_such_action(name)
+    actions[name].check(body)
+    parameters: Json = body[name]
+    return name, parameters

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import falcon
 
 from covey.api.compute import schemas
-from covey.api.compute.identifiers import integer, no_such_action, single_action
+from covey.api.compute.identifiers import integer, read_action
 from covey.api.compute.microversions import COVEY
-from covey.api.requests import Json, Request, read_body, read_json, read_query
+from covey.api.requests import Json, Request, read_body, read_query
 from covey.api.validation import JsonSchema, Query, Schema, is_true, is_uuid
 from covey.api.versions import only_from
 from covey.model.errors import Invalid
@@ -87,13 +87,9 @@ class PolicyScopes:
 
     @only_from(COVEY)
     def on_post_action(self, req: Request, resp: falcon.Response, key: str) -> None:
-        body = read_json(req)
-        name = single_action(body)
-        if name not in ACTIONS:
-            raise no_such_action(name)
-        ACTIONS[name].check(body)
-        force = is_true(body[name].pop("force", False))
-        ((field, value),) = body[name].items()
+        name, parameters = read_action(req, ACTIONS)
+        force = is_true(parameters.pop("force", False))
+        ((field, value),) = parameters.items()
         aggregate = _aggregate(field, str(value))
         if name == "add_aggregate":
             _respond(resp, self.service.add_aggregate(req.actor, key, aggregate))
