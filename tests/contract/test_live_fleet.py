@@ -1,6 +1,6 @@
 """The fleet in memory reflects every change of rows, once, and is not loaded again for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
@@ -236,16 +236,23 @@ def test_host_that_refuses_claims_of_one_look_keeps_the_fleet(fleet: Store) -> N
     assert tag(fleet, live) != before
 
 
-def test_committed_change_is_seen_while_an_older_transaction_is_open(postgresql_database: str) -> None:
+@pytest.fixture
+def postgresql(postgresql_database: str) -> Iterator[sa.Engine]:
+    """A PostgreSQL database without providers."""
     connected = engine.connect(postgresql_database)
-    store = Store(connected)
-    live = live_fleet(store)
     with connected.begin() as connection:
         for table in ("fleet_changes", "resource_providers"):
             connection.execute(sa.text(f"TRUNCATE {table} CASCADE"))
+    yield connected
+    connected.dispose()
+
+
+def test_committed_change_is_seen_while_an_older_transaction_is_open(postgresql: sa.Engine) -> None:
+    store = Store(postgresql)
+    live = live_fleet(store)
     add(store, "host", VCPU=8)
     look(store, live)
-    with connected.connect() as slow, slow.begin():
+    with postgresql.connect() as slow, slow.begin():
         slow.execute(sa.text("SELECT pg_current_xact_id()"))
         take(store, "host", VCPU=3)
         assert used(look(store, live), "host", "VCPU") == 3
@@ -254,17 +261,12 @@ def test_committed_change_is_seen_while_an_older_transaction_is_open(postgresql_
     assert used(look(store, live), "host", "VCPU") == 4
     take(store, "host", VCPU=1)
     assert used(look(store, live), "host", "VCPU") == 5
-    connected.dispose()
 
 
-def test_change_after_a_look_in_the_same_transaction_is_seen(postgresql_database: str) -> None:
+def test_change_after_a_look_in_the_same_transaction_is_seen(postgresql: sa.Engine) -> None:
     """A write of allocations of group members locks groups, looks at the fleet, and takes room."""
-    connected = engine.connect(postgresql_database)
-    store = Store(connected)
+    store = Store(postgresql)
     live = live_fleet(store)
-    with connected.begin() as connection:
-        for table in ("fleet_changes", "resource_providers"):
-            connection.execute(sa.text(f"TRUNCATE {table} CASCADE"))
     add(store, "host", VCPU=8)
     add(store, "other", VCPU=8)
     look(store, live)
@@ -281,7 +283,6 @@ def test_change_after_a_look_in_the_same_transaction_is_seen(postgresql_database
     assert (used(seen, "host", "VCPU"), used(seen, "other", "VCPU")) == (8, 1)
     take(store, "host", VCPU=-8)
     assert used(look(store, live), "host", "VCPU") == 0
-    connected.dispose()
 
 
 def test_fleet_is_read_while_all_connections_of_the_pool_are_taken(store: Store, database: str) -> None:

@@ -147,12 +147,8 @@ def test_host_that_may_still_run_guests_is_not_evacuated(build_cloud: BuildCloud
 
 
 def test_host_is_evacuated_when_its_self_fencing_lease_has_run_out(build_cloud: BuildCloud) -> None:
-    cloud = with_agents(build_cloud, 3)
-    for agent in agents(cloud, 3):
-        assert agent.start(self_fencing_s=90).heartbeat().json["lease_s"] == 90
-    server = boot(cloud)
-    source = host_of(cloud, server)
-    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    cloud, server, source, others = self_fencing(build_cloud)
+    assert {agent.heartbeat().json["lease_s"] for agent in (source, *others)} == {90}
     watch = Watch(cloud)
     watch.pass_(80, *others)
     assert evacuate(cloud, server).status == 400
@@ -162,7 +158,7 @@ def test_host_is_evacuated_when_its_self_fencing_lease_has_run_out(build_cloud: 
 
 def test_shelve_is_refused_while_the_host_may_still_run_the_server(build_cloud: BuildCloud) -> None:
     """Otherwise its owner would unshelve it on another host, and it would run twice."""
-    cloud, server, others, watch = self_fencing(build_cloud)
+    cloud, server, others, watch = host_down(build_cloud)
     refused = cloud.act(cloud.alice, server, "shelve")
     assert (refused.status, "its host is down, and may still run it" in refused.message) == (409, True)
     assert "node-" not in refused.message
@@ -174,12 +170,7 @@ def test_shelve_is_refused_while_the_host_may_still_run_the_server(build_cloud: 
 
 @pytest.mark.parametrize("returns", [True, False], ids=["it returns", "it is fenced"])
 def test_shelve_waits_for_a_host_that_goes_down(build_cloud: BuildCloud, returns: bool) -> None:
-    cloud = with_agents(build_cloud, 3)
-    for agent in agents(cloud, 3):
-        agent.start(self_fencing_s=90)
-    server = boot(cloud)
-    source = host_of(cloud, server)
-    others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    cloud, server, source, others = self_fencing(build_cloud)
     assert cloud.act(cloud.alice, server, "shelve").status == 202
     watch = Watch(cloud)
     watch.pass_(80, *others)
@@ -195,14 +186,20 @@ def test_shelve_waits_for_a_host_that_goes_down(build_cloud: BuildCloud, returns
     assert cloud.status(server) == "SHELVED_OFFLOADED"
 
 
-def self_fencing(build_cloud: BuildCloud, **options: Any) -> tuple[Cloud, str, list[HostAgent], Watch]:
-    """Return a server whose host has been down for a moment, the agents of the other hosts, and the watch."""
+def self_fencing(build_cloud: BuildCloud) -> tuple[Cloud, str, HostAgent, list[HostAgent]]:
+    """Return a server, the agent of its host, and those of the other hosts, which all fence themselves."""
     cloud = with_agents(build_cloud, 3)
     for agent in agents(cloud, 3):
         agent.start(self_fencing_s=90)
     server = boot(cloud)
     source = host_of(cloud, server)
     others = [agent for agent in agents(cloud, 3) if agent.host != source.host]
+    return cloud, server, source, others
+
+
+def host_down(build_cloud: BuildCloud, **options: Any) -> tuple[Cloud, str, list[HostAgent], Watch]:
+    """Return a server whose host has been down for a moment, the agents of the other hosts, and the watch."""
+    cloud, server, source, others = self_fencing(build_cloud)
     watch = Watch(cloud, **options)
     watch.pass_(70, *others)
     assert state(cloud, source.host) == "down"
@@ -211,7 +208,7 @@ def self_fencing(build_cloud: BuildCloud, **options: Any) -> tuple[Cloud, str, l
 
 def test_step_of_the_databases_clock_ends_no_self_fencing_lease(build_cloud: BuildCloud) -> None:
     """The host was down already. By the database's clock its lease ended long ago, but its guests run."""
-    cloud, server, others, watch = self_fencing(build_cloud)
+    cloud, server, others, watch = host_down(build_cloud)
     cloud.time.advance(3600)
     watch.pass_(20, *others)
     refused = evacuate(cloud, server)
@@ -222,7 +219,7 @@ def test_step_of_the_databases_clock_ends_no_self_fencing_lease(build_cloud: Bui
 
 
 def test_process_that_starts_counts_a_self_fencing_lease_from_its_start(build_cloud: BuildCloud) -> None:
-    cloud, server, others, _ = self_fencing(build_cloud)
+    cloud, server, others, _ = host_down(build_cloud)
     cloud.time.advance(3600)
     restarted = Watch(cloud)
     restarted.pass_(90, *others)
@@ -232,7 +229,7 @@ def test_process_that_starts_counts_a_self_fencing_lease_from_its_start(build_cl
 
 
 def test_agent_that_returned_has_a_lease_of_its_own(build_cloud: BuildCloud) -> None:
-    cloud, server, others, watch = self_fencing(build_cloud)
+    cloud, server, others, watch = host_down(build_cloud)
     source = host_of(cloud, server)
     source.start(self_fencing_s=90)
     watch.pass_(80, *others)
@@ -249,7 +246,7 @@ def test_agent_that_returned_has_a_lease_of_its_own(build_cloud: BuildCloud) -> 
 
 
 def test_worker_evacuates_a_host_that_has_fenced_itself(build_cloud: BuildCloud) -> None:
-    cloud, server, others, watch = self_fencing(build_cloud, evacuates=True)
+    cloud, server, others, watch = host_down(build_cloud, evacuates=True)
     source = host_of(cloud, server).host
     cloud.step()
     cloud.time.advance(3600)

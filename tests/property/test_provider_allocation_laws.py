@@ -54,14 +54,32 @@ def spec_and_query(rng: Random) -> tuple[RequestSpec, CandidateQuery]:
     return spec, CandidateQuery(tuple(groups), isolate=isolate)
 
 
+def fleet_of(records: Sequence[ProviderRecord]) -> Fleet:
+    """Return the providers as a fleet in which each root is a host."""
+    return Fleet(records, [HostRecord(HostId(each.id), each.name) for each in records if each.parent_id is None])
+
+
+def decide_batch(batch: RequestSpec, fleet: Fleet, most: int) -> Decision:
+    """Decide on a batch, which must serve as many servers as possible, unless the search stops at its limit."""
+    decision = decide(batch, fleet, seed=1)
+    fitting = len(decision.fitting)
+    assert fitting <= most
+    if decision.proved:
+        assert fitting == most
+    else:
+        unlimited = _decide_without_limit(batch, fleet)
+        assert (len(unlimited.fitting), unlimited.proved) == (most, True)
+    event(f"proved: {decision.proved}, all fit: {most == batch.count}, as many: {fitting == most}")
+    return decision
+
+
 @law
 @given(rng_seeds)
 def test_chosen_allocations_are_a_candidate_and_a_refusal_means_there_is_none(seed: int) -> None:
     rng = Random(seed)  # noqa: S311 -- not used for secrets
     for _ in range(ROUNDS):
         records, (spec, query) = forest(rng), spec_and_query(rng)
-        hosts = [HostRecord(HostId(each.id), each.name) for each in records if each.parent_id is None]
-        fleet = Fleet(records, hosts)
+        fleet = fleet_of(records)
         decision = decide(spec, fleet, seed=1)
         candidates = find(query, fleet).candidates
         if decision.chosen:
@@ -79,10 +97,9 @@ def test_batch_takes_no_more_than_providers_have(seed: int) -> None:
     rng = Random(seed)  # noqa: S311
     for _ in range(ROUNDS):
         records, (spec, _) = forest(rng), spec_and_query(rng)
-        hosts = [HostRecord(HostId(each.id), each.name) for each in records if each.parent_id is None]
         batch = RequestSpec(spec.amounts, 4, 1, spec.requirements, granular=spec.granular, isolate=spec.isolate)
         taken: Counter[tuple[int, str]] = Counter()
-        for allocations in decide(batch, Fleet(records, hosts), seed=1).allocations(spec.amounts):
+        for allocations in decide(batch, fleet_of(records), seed=1).allocations(spec.amounts):
             for provider, amounts in allocations.items():
                 taken.update({(provider, name): amount for name, amount in amounts.items()})
         by_id = {each.id: each for each in records}
@@ -97,17 +114,8 @@ def test_proved_batch_serves_as_many_servers_as_brute_force(seed: int) -> None:
     rng = Random(seed)  # noqa: S311
     for _ in range(ROUNDS):
         records, (spec, query) = forest(rng), spec_and_query(rng)
-        hosts = [HostRecord(HostId(each.id), each.name) for each in records if each.parent_id is None]
         batch = replace(spec, count=3)
-        decision = decide(batch, Fleet(records, hosts), seed=1)
-        most = _most_served(query, records, batch.count)
-        assert len(decision.fitting) <= most
-        if decision.proved:
-            assert len(decision.fitting) == most
-        else:  # only because the search stopped at its limit
-            unlimited = _decide_without_limit(batch, Fleet(records, hosts))
-            assert (len(unlimited.fitting), unlimited.proved) == (most, True)
-        event(f"proved: {decision.proved}, all fit: {most == batch.count}, as many: {len(decision.fitting) == most}")
+        decide_batch(batch, fleet_of(records), _most_served(query, records, batch.count))
 
 
 @batch_law
@@ -130,17 +138,10 @@ def test_batch_with_crossing_policies_serves_as_many_servers_as_brute_force(seed
         domains = {host.id: (("r", racks[host.id]), ("s", switches[host.id]), ("h", host.id)) for host in hosts}
         limits = dict(zip("rsh", [policy.limit for policy in policies], strict=False))
         batch = replace(spec, count=3, group=GroupView(tuple(policies)))
-        decision = decide(batch, Fleet(records, hosts, aggregates), seed=1)
+        fleet = Fleet(records, hosts, aggregates)
+        decision = decide_batch(batch, fleet, _most_by_host(query, records, domains, limits, batch.count))
         counts = Counter(domain for host in decision.fitting for domain in domains[host])
         assert all(number <= limits.get(scope, number) for (scope, _), number in counts.items())
-        most = _most_by_host(query, records, domains, limits, batch.count)
-        assert len(decision.fitting) <= most
-        if decision.proved:
-            assert len(decision.fitting) == most
-        else:  # only because the search stopped at its limit
-            unlimited = _decide_without_limit(batch, Fleet(records, hosts, aggregates))
-            assert (len(unlimited.fitting), unlimited.proved) == (most, True)
-        event(f"proved: {decision.proved}, as many: {len(decision.fitting) == most}")
 
 
 @law
@@ -151,8 +152,7 @@ def test_needs_of_different_classes_are_always_proved(seed: int) -> None:
     for _ in range(ROUNDS):
         records = [replace(each, aggregates=frozenset()) for each in forest(rng)]
         amounts = {name: rng.randint(1, 2) for name in rng.sample(CLASSES, rng.randint(1, 3))}
-        hosts = [HostRecord(HostId(each.id), each.name) for each in records if each.parent_id is None]
-        fleet = Fleet(records, hosts)
+        fleet = fleet_of(records)
         decision = decide(RequestSpec(Resources(amounts), count=6), fleet, seed=1)
         assert decision.proved
         fits = count_fits(RequestSpec(Resources(amounts)), fleet)[fleet.is_host].sum()
