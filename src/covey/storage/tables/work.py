@@ -4,7 +4,8 @@ import sqlalchemy as sa
 
 from covey.storage.tables.base import NAME, PROJECT, SERIAL, TEXT, UUID, metadata
 
-# Jobs that follow a commit. A worker that dies leaves its rows to another.
+# Jobs that follow a commit. A worker that dies leaves its rows to another. Operators' scripts read `verb` and
+# `server_id`, so these columns keep their names: a rename would break the scripts that find stuck jobs.
 work = sa.Table(
     "work",
     metadata,
