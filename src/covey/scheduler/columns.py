@@ -27,26 +27,6 @@ _MAX_TABLE = 2**18  # entries that cost less than sorting the rows
 _LARGE = 2**15  # rows; a look at each row of a shorter column is faster
 
 
-def extended(column: NDArray[T], size: int, fill: int = 0) -> NDArray[T]:
-    """Return the column, or the matrix of columns, with `fill` in new rows; itself if there are none."""
-    missing = size - column.shape[-1]
-    if not missing:
-        return column
-    return np.concatenate([column, np.full((*column.shape[:-1], missing), fill, dtype=column.dtype)], axis=-1)
-
-
-def with_values(column: NDArray[T], values: Mapping[int, object], size: int, fill: int = 0) -> NDArray[T]:
-    """Return the column with these values, by row, and `fill` in other new rows; itself if nothing changes."""
-    rows, new = np.array([*values], dtype=np.intp), np.array([*values.values()], dtype=column.dtype)
-    changed = extended(column, size, fill)
-    if changed is column:
-        if (column[rows] == new).all():
-            return column
-        changed = column.copy()
-    changed[rows] = new
-    return changed
-
-
 def highest(scores: Column, candidates: Mask) -> Mask:
     """Return the candidates with the highest score; there is at least one candidate."""
     among = np.where(candidates, scores, -np.inf)

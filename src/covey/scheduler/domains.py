@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.fleet_records import AggregateRecord, HostRecord
-from covey.scheduler.columns import Column, Mask, Overlay, Rows, highest, with_values
+from covey.scheduler.columns import Column, Mask, Overlay, Rows, highest
 from covey.scheduler.labels import Labels
+from covey.scheduler.rows import NewRows, RowOfKey, with_values
 
 T = TypeVar("T", bound=np.generic)
 
@@ -60,20 +61,21 @@ class Domains:
         values = np.where(np.logical_or.reduceat(candidates, starts), of_domain[domains], -np.inf)
         return np.repeat(values == values.max(), lengths) & candidates
 
-    def moved(self, aggregates: Mapping[int, frozenset[int]], size: int) -> "Domains":
+    def moved(self, aggregates: Mapping[int, frozenset[int]], new: NewRows) -> "Domains":
         """Return the same domains with hosts in other aggregates, by row."""
         found = {
             row: [n for each in ids if (n := self._find(str(each))) is not None] for row, ids in aggregates.items()
         }
         numbers = {row: domains[0] if len(domains) == 1 else NO_DOMAIN for row, domains in found.items()}
-        of_host = with_values(self.of_host, numbers, size, NO_DOMAIN)
+        of_host = with_values(self.of_host, numbers, new, NO_DOMAIN)
         ambiguous = {row: len(domains) > 1 for row, domains in found.items()}
+        rows = new.moved(np.array([*self.several], dtype=np.intp)).tolist()
         return replace(
             self,
             of_host=of_host,
-            ambiguous=with_values(self.ambiguous, ambiguous, size),
+            ambiguous=with_values(self.ambiguous, ambiguous, new),
             _runs=self._runs if of_host is self.of_host else _runs(of_host),
-            several={row: domains for row, domains in self.several.items() if row not in found}
+            several={row: each for row, each in zip(rows, self.several.values(), strict=True) if row not in found}
             | {row: tuple(domains) for row, domains in found.items() if len(domains) > 1},
         )
 
@@ -82,9 +84,9 @@ class Domains:
 class HostNames(Sequence[str]):
     """The name of each row: of a host, or of a resource provider that is no host of Covey's."""
 
-    _hosts: Mapping[int, HostRecord]
-    _providers: Mapping[int, str]
-    _size: int
+    _ids: NDArray[np.int64]
+    _hosts: Overlay[int, HostRecord]  # by id, as the next ones
+    _providers: Overlay[int, str]
 
     @overload
     def __getitem__(self, row: int) -> str: ...
@@ -94,17 +96,18 @@ class HostNames(Sequence[str]):
 
     def __getitem__(self, row: int | slice) -> str | list[str]:
         if isinstance(row, slice):
-            return [self[each] for each in range(*row.indices(self._size))]
-        return self._hosts[row].name or self._providers.get(row, "")
+            return [self[each] for each in range(*row.indices(len(self)))]
+        each = self._ids.item(row)
+        return self._hosts[each].name or self._providers.get(each, "")
 
     def __len__(self) -> int:
-        return self._size
+        return self._ids.size
 
     def __iter__(self) -> Iterator[str]:
-        return (self[row] for row in range(self._size))
+        return (self[row] for row in range(len(self)))
 
 
-def host_domains(names: HostNames, row_of_name: Overlay[str, int]) -> Domains:
+def host_domains(names: HostNames, row_of_name: RowOfKey[str]) -> Domains:
     """Return the domains of the host scope: each row is one."""
     rows = np.arange(len(names), dtype=np.intp)
     return Domains(rows, np.zeros(rows.size, dtype=np.bool_), names, row_of_name.get, _is_host=True)

@@ -121,7 +121,7 @@ def host_reasons(spec: RequestSpec, fleet: Fleet) -> dict[str, str | None]:
     searched = not_together(spec, fleet, remaining)
     if searched is not None:
         reasons[searched.never], reasons[searched.unknown] = APART, _PERHAPS
-    names = (host.name for host in fleet.hosts.values_of(fleet.host_rows.tolist()))
+    names = (host.name for host in fleet.hosts.of(fleet.host_rows))
     return dict(zip(names, reasons[fleet.host_rows].tolist(), strict=True))
 
 

@@ -17,6 +17,7 @@ from covey.scheduler.domains import NO_DOMAIN, Domains, HostNames, host_domains,
 from covey.scheduler.inventories import RESOURCES, UNLIMITED, Inventories, Weights
 from covey.scheduler.labels import Labels
 from covey.scheduler.provider_trees import NO_PROVIDER, AnchoredProviders, ProviderTrees
+from covey.scheduler.rows import ByRow, RowOfId, RowOfKey
 from covey.scheduler.structure_changes import with_changed_structure
 
 __all__ = [
@@ -59,20 +60,19 @@ class Fleet:
         known = {host.id: host for host in hosts}
         self.default_zone = default_zone
         self.ids = np.array([record.id for record in records], dtype=np.int64)
-        self.row_of = Overlay({record.id: row for row, record in enumerate(records)})
-        self.uuids = Overlay({row: record.uuid for row, record in enumerate(records)})
-        self.row_of_uuid = Overlay({record.uuid: row for row, record in enumerate(records)})
         self.present: Mask = np.ones(len(records), dtype=np.bool_)  # False where a provider is gone
+        self.row_of = RowOfId(self.ids, self.present)
+        self.uuid_of = Overlay({record.id: record.uuid for record in records})
+        self.id_of_uuid = Overlay({record.uuid: record.id for record in records})
         self.parent = self._rows_of(record.parent_id for record in records)
         self.root = self._rows_of(record.root_id or record.id for record in records)
         self.traits = Labels(record.traits for record in records)
         self.member_of = Labels(record.aggregates for record in records)  # placement aggregates, by uuid
         by_row = [known.get(HostId(record.id), NO_HOST) for record in records]
-        others = (row for row, host in enumerate(by_row) if host is NO_HOST)
-        self.provider_names = Overlay({row: records[row].name for row in others})  # of providers that are no hosts
-        self.hosts = Overlay(dict(enumerate(by_row)))  # by row; NO_HOST where a row is none
-        self.row_of_name = Overlay({host.name: row for row, host in enumerate(by_row) if host is not NO_HOST})
         self.is_host = _mask(host is not NO_HOST for host in by_row)
+        self.host_of = Overlay({record.id: host for record, host in zip(records, by_row, strict=True)})  # or NO_HOST
+        self.id_of_name = Overlay({host.name: int(host.id) for host in by_row if host is not NO_HOST})
+        self.provider_name_of = Overlay({record.id: record.name for record in records if record.id not in known})
         self.enabled = _mask(host.enabled for host in by_row)
         self.up = _mask(host.up for host in by_row)
         self.zone = Labels(map(self.zone_labels, by_row))
@@ -135,9 +135,29 @@ class Fleet:
         return frozenset(self.zone)
 
     @property
+    def uuids(self) -> ByRow[str]:
+        """The uuid of each provider, by row."""
+        return ByRow(self.ids, self.uuid_of)
+
+    @property
+    def hosts(self) -> ByRow[HostRecord]:
+        """The host of each row; NO_HOST where it is none."""
+        return ByRow(self.ids, self.host_of)
+
+    @property
     def names(self) -> HostNames:
         """The names of hosts, by row."""
-        return HostNames(self.hosts, self.provider_names, len(self))
+        return HostNames(self.ids, self.host_of, self.provider_name_of)
+
+    @property
+    def row_of_uuid(self) -> RowOfKey[str]:
+        """The row of each provider, by uuid."""
+        return RowOfKey(self.id_of_uuid, self.row_of)
+
+    @property
+    def row_of_name(self) -> RowOfKey[str]:
+        """The row of each host, by name."""
+        return RowOfKey(self.id_of_name, self.row_of)
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -200,7 +220,7 @@ class Fleet:
 
     def rows(self, providers: Iterable[int]) -> Rows:
         """Return the rows of those of the providers that the fleet has."""
-        return np.array(self.row_of.values_of(providers), dtype=np.intp)
+        return self.row_of.rows(providers)
 
     def mask_of(self, hosts: Iterable[HostId]) -> Mask:
         """Return a mask of the hosts."""
@@ -227,8 +247,8 @@ class Fleet:
         return scope_domains(aggregates, self.in_aggregates, self.member_of, self.is_host)
 
     def _rows_of(self, ids: Iterable[int | None]) -> Rows:
-        rows = self.row_of
-        return np.array([NO_PROVIDER if i is None else rows[i] for i in ids], dtype=np.intp)
+        known = np.array([NO_PROVIDER if i is None else i for i in ids], dtype=np.int64)
+        return np.where(known == NO_PROVIDER, NO_PROVIDER, self.ids.searchsorted(known))
 
 
 def _mask(values: Iterable[bool]) -> Mask:
@@ -239,10 +259,10 @@ def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArra
     """Return the rows on which a group's members hold places, and how many do."""
     latest, found = fleet.latest_places
     if latest is not places:  # every policy of a group asks for the same places
-        rows, counts = fleet.row_of.values_of(places), [*places.values()]
-        if len(rows) < len(counts):  # the fleet does not have a member's host yet, or any more
+        rows, counts = fleet.row_of.rows(places), [*places.values()]
+        if rows.size < len(counts):  # the fleet does not have a member's host yet, or any more
             counts = [number for host, number in places.items() if host in fleet.row_of]
-        found = np.array(rows, dtype=np.intp), np.array(counts, dtype=np.int64)
+        found = rows, np.array(counts, dtype=np.int64)
         fleet.latest_places = places, found
     return found
 

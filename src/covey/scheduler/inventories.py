@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
 from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.model.resources import Resources
-from covey.scheduler.columns import BlockMaxima, Column, Mask, Rows, extended
+from covey.scheduler.columns import BlockMaxima, Column, Mask, Rows
+from covey.scheduler.rows import NewRows
 
 IntMatrix = NDArray[np.int64]
 
 UNLIMITED = 2**62  # more than any host has
 MAX_SIZES = 32  # server sizes whose fit is cached
+_NO_LIMITS: IntMatrix = np.array(NO_UNIT_LIMITS, dtype=np.int64)[:, None]
 RESOURCES = tuple(str(kind) for kind in ResourceClass)
 """The first classes of every fleet: the free amounts of these give a host its weight."""
 
@@ -50,7 +52,7 @@ class Inventories:
         self._amounts: IntMatrix
         self._fits: NDArray[np.bool_]
         self._sizes_allowed: NDArray[np.bool_] | None  # the same for allocation sizes alone
-        self._grow(len(records), (name for record in records for name in record.inventories))
+        self._grow(NewRows.all(len(records)), (name for record in records for name in record.inventories))
         self._set(dict(enumerate(records)), keep_use=False)
         self._weigh_all(hosts)
 
@@ -181,44 +183,38 @@ class Inventories:
         return other
 
     def changed(
-        self, records: Mapping[int, ProviderRecord | None], replaced: Iterable[int], hosts: Mask
+        self, records: Mapping[int, ProviderRecord | None], replaced: Iterable[int], hosts: Mask, new: NewRows
     ) -> "Inventories":
-        """Return the inventories of other records, by row, for as many rows as `hosts` has.
+        """Return the inventories of other records, by row, with new rows.
 
         Use stays for a class that a row has already. Rows in `replaced` are other providers now, and so is their use.
         """
         other = copy(self)
-        other._change(records, replaced, hosts)  # noqa: SLF001 -- the same class
+        other._change(records, replaced, hosts, new)  # noqa: SLF001 -- the same class
         return other
 
-    def reordered(self, order: Rows) -> "Inventories":
-        """Return the inventories with their rows in another order."""
-        other = copy(self)
-        other.exists, other.capacity = self.exists[:, order], self.capacity[:, order]
-        other.free, other.weight = self.free[:, order], self.weight[order]
-        other.units = {line: units[:, order] for line, units in self.units.items()}
-        other._maxima = BlockMaxima(other.weight)  # noqa: SLF001 -- the same class
-        other._forget_sizes()  # noqa: SLF001 -- the same class
-        return other
-
-    def _change(self, records: Mapping[int, ProviderRecord | None], replaced: Iterable[int], hosts: Mask) -> None:
+    def _change(
+        self, records: Mapping[int, ProviderRecord | None], replaced: Iterable[int], hosts: Mask, new: NewRows
+    ) -> None:
         self.classes, self.units = dict(self.classes), dict(self.units)
-        self._grow(hosts.size, (name for each in records.values() if each for name in each.inventories))
+        self._grow(new, (name for each in records.values() if each for name in each.inventories))
         self.exists[:, [*replaced]] = False
         self._set(records, keep_use=True)
         self._weigh_all(hosts)
 
-    def _grow(self, size: int, names: Iterable[str]) -> None:
-        """Add rows up to this number, and a line for each class that is new; the matrices are then private ones."""
+    def _grow(self, new: NewRows, names: Iterable[str]) -> None:
+        """Insert the new rows, and add a line for each class that is new; the matrices are then private ones."""
         for name in names:
             self.classes.setdefault(name, len(self.classes))
         for column in ("exists", "capacity", "free"):
-            matrix = extended(getattr(self, column), size)
+            matrix = new.insert(getattr(self, column))
             missing = len(self.classes) - len(matrix)
             if missing:
-                matrix = np.vstack([matrix, np.zeros((missing, size), dtype=matrix.dtype)])
+                matrix = np.vstack([matrix, np.zeros((missing, new.size), dtype=matrix.dtype)])
             setattr(self, column, matrix.copy() if matrix is getattr(self, column) else matrix)
-        self.units = {line: _extended_units(units, size) for line, units in self.units.items()}
+        self.units = {line: new.insert(units) for line, units in self.units.items()}
+        for units in self.units.values() if new.places.size else ():
+            units[:, new.rows] = _NO_LIMITS
 
     def _set(self, records: Mapping[int, ProviderRecord | None], *, keep_use: bool) -> None:
         """Write the records' rows."""
@@ -246,8 +242,8 @@ class Inventories:
         self.exists[line, rows], self.capacity[line, rows], self.free[line, rows] = True, capacity, capacity - used
         units = [AllocationUnits(each.min_unit, each.max_unit, each.step_size) for each in inventories]
         if line in self.units or any(each != NO_UNIT_LIMITS for each in units):
-            matrix = self.units.get(line, _extended_units(np.zeros((3, 0), dtype=np.int64), self.free.shape[1])).copy()
-            matrix[:, all_rows] = np.array(NO_UNIT_LIMITS)[:, None]
+            matrix = self.units.get(line, np.broadcast_to(_NO_LIMITS, (3, self.free.shape[1]))).copy()
+            matrix[:, all_rows] = _NO_LIMITS
             matrix[:, rows] = np.array(units, dtype=np.int64).reshape(-1, 3).T
             self.units[line] = matrix
 
@@ -312,9 +308,3 @@ def _with_line(matrix: NDArray[np.bool_], number: int, line: Mask) -> NDArray[np
         matrix = larger
     matrix[number] = line
     return matrix
-
-
-def _extended_units(units: IntMatrix, size: int) -> IntMatrix:
-    """Return the units of more rows, which restrict nothing."""
-    missing = size - units.shape[1]
-    return np.hstack([units, np.repeat(np.array(NO_UNIT_LIMITS)[:, None], missing, axis=1)]) if missing else units

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from covey.scheduler.columns import ALL, Mask, Rows, groups_of, with_values
+from covey.scheduler.columns import ALL, Mask, Rows, groups_of
+from covey.scheduler.rows import NewRows, with_values
 
 L = TypeVar("L", bound=Hashable)
 
@@ -72,17 +73,17 @@ class Labels(Generic[L]):
         """Yield each set of labels that one of the rows has, with the rows that have it."""
         return ((self._sets[number], same) for number, same in groups_of(self._of_row[rows], rows))
 
-    def changed(self, sets: Mapping[int, frozenset[L]], size: int) -> "Labels[L]":
+    def changed(self, sets: Mapping[int, frozenset[L]], new: NewRows) -> "Labels[L]":
         """Return the column with other sets, by row, and without labels in new rows; itself if nothing changes."""
-        none = self._number(frozenset()) if size > self._of_row.size else 0
+        none = self._number(frozenset()) if new.places.size else 0
         numbers = {row: self._number(labels) for row, labels in sets.items()}
-        of_row = with_values(self._of_row, numbers, size, none)
+        of_row = with_values(self._of_row, numbers, new, none)
         if of_row is self._of_row:
             return self
         other = copy(self)
         other._of_row = of_row  # noqa: SLF001 -- the same class
-        if len(self._sets) > 2 * size + _SPARE:
-            return Labels(map(other.__getitem__, range(size)))
+        if len(self._sets) > 2 * new.size + _SPARE:
+            return Labels(map(other.__getitem__, range(new.size)))
         return other
 
     def reordered(self, order: Rows) -> "Labels[L]":

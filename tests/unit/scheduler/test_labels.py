@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
+import numpy as np
 import pytest
 
 from covey.scheduler import labels
 from covey.scheduler.labels import Labels
+from covey.scheduler.rows import NewRows
 
 
 def sets(*words: str) -> list[frozenset[str]]:
@@ -13,6 +15,7 @@ def sets(*words: str) -> list[frozenset[str]]:
 
 
 ROWS = Labels(sets("ab", "", "b", "ab", "c"))
+NONE = NewRows.of(np.arange(5), [])
 
 
 def rows(found: Iterable[bool]) -> list[int]:
@@ -41,7 +44,7 @@ def test_position_is_missing_for_rows_with_none_or_several() -> None:
 
 
 def test_changed_column_leaves_the_older_one() -> None:
-    other = ROWS.changed({4: frozenset("d"), 5: frozenset("a")}, 7)
+    other = ROWS.changed({4: frozenset("d"), 5: frozenset("a")}, NewRows.of(np.arange(5), [5, 6]))
     assert [other[row] for row in range(7)] == sets("ab", "", "b", "ab", "d", "a", "")
     assert "c" not in other
     assert rows(other.any_of("d")) == [4]
@@ -51,14 +54,14 @@ def test_changed_column_leaves_the_older_one() -> None:
 
 
 def test_column_that_does_not_change_stays_the_same() -> None:
-    assert ROWS.changed({2: frozenset("b")}, 5) is ROWS
+    assert ROWS.changed({2: frozenset("b")}, NONE) is ROWS
 
 
 def test_sets_that_no_row_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels, "_SPARE", 2)
     column = ROWS
     for number in range(40):
-        column = column.changed({1: frozenset(f"x{number}")}, 5)
+        column = column.changed({1: frozenset(f"x{number}")}, NONE)
         assert rows(column.any_of([f"x{number}"[0]])) == [1]
         assert rows(column.all_of("ab")) == [0, 3]
     assert len(column._sets) <= 2 * 5 + 2 + 1

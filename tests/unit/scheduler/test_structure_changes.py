@@ -1,6 +1,7 @@
 """A fleet after a change of its structure."""
 
 from dataclasses import replace
+from time import thread_time
 
 import numpy as np
 import pytest
@@ -163,6 +164,19 @@ def test_new_host_is_the_last_row_and_one_with_a_lower_id_is_in_order() -> None:
     assert [both.row_of[each] for each in (7, 9)] == [4, 5]
     assert [rack_of(both, number) for number in (4, 7, 9)] == ["72", "72", "72"]
     assert hosts_in(both, allowed_hosts(spec(), both)) == {1, 2, 3, 4, 7, 9}
+
+
+def test_host_that_appears_late_costs_little_more_than_the_last_one() -> None:
+    example = fleet(*map(host, range(2, 8_000, 2)))
+
+    def cost_s(number: int) -> float:
+        start = thread_time()
+        change = FleetChange({number: host(number).provider()}, {number: HostRecord(HostId(number), f"n{number}")})
+        assert example.changed(change).row_of[number] == number // 2
+        return thread_time() - start
+
+    late = min(cost_s(number) for number in range(3_001, 3_021, 2))
+    assert late < 5 * min(cost_s(7_999) for _ in range(10))
 
 
 def test_host_that_returns_under_its_id_gets_its_row_again() -> None:
