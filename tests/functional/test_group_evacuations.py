@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from covey.model.errors import Unavailable
 from covey.model.ids import ImageId
@@ -75,6 +76,18 @@ def test_members_of_different_sizes_leave_a_lost_host_one_by_one(
     for server in (servers[first], servers[1 - first]):
         cloud.run_action(cloud.admin, server, "evacuate", {})
     assert cloud.hosts(servers) == ["b", "b"]
+
+
+def test_evacuation_reads_no_server_while_it_locks_the_fleet(mixed: tuple[Cloud, str, list[str]]) -> None:
+    cloud, _, servers = mixed
+    locked, seen = cloud.assembled.live._lock.locked, list[tuple[bool, str]]()
+    sa.event.listen(cloud.connection, "before_cursor_execute", lambda *call: seen.append((locked(), call[2])))
+    cloud.admin.post(f"/servers/{servers[0]}/action", {"evacuate": {}})
+    reads = {
+        within: [each for inside, each in seen if inside == within and "servers" in each] for within in (True, False)
+    }
+    assert reads[False]
+    assert not reads[True]
 
 
 def test_as_many_members_of_different_sizes_leave_as_fit_in_one_domain(build_cloud: BuildCloud) -> None:

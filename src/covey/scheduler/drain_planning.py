@@ -161,7 +161,7 @@ class _DrainPlan:
         spec = candidate.request(view)
         if leaving:
             others = [Follower(each.server.host, each.request(GroupView())) for each in followers]
-            spec, decision = decide_with_followers(spec, leaving, lambda: others, self.fleet, self.seed)
+            spec, decision = decide_with_followers(spec, leaving, others, self.fleet, self.seed)
         else:
             decision = decide(spec, self.fleet, self.seed)
         if not decision.chosen:

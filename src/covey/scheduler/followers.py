@@ -1,7 +1,7 @@
 """Followers: members of a group that leave failed or drained hosts after the one that is decided now."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,7 +40,7 @@ def with_followers(spec: RequestSpec, leaving: frozenset[HostId]) -> RequestSpec
 def decide_with_followers(
     spec: RequestSpec,
     leaving: frozenset[HostId],
-    followers: Callable[[], Sequence[Follower]],
+    followers: Sequence[Follower],
     fleet: Fleet,
     seed: int,
     subset: int = 1,
@@ -51,8 +51,8 @@ def decide_with_followers(
     Followers that ask for the same count as copies. Others are placed in trials, domain by domain.
     """
     together = with_followers(spec, leaving)
-    if _chooses_domain(together):
-        others = [each for each in followers() if each.host in together.group.vacated_hosts]
+    if may_choose_domain(spec) and spec.group.places.keys() <= leaving:
+        others = [each for each in followers if each.host in together.group.vacated_hosts]
         if any(_kind(each.request, leaving) != _kind(spec, leaving) for each in others):
             found = _Trials(replace(together, count=1), others, fleet, seed, subset).best()
             if found is not None:
@@ -69,12 +69,15 @@ def gathering_policies(policies: Sequence[GroupPolicy]) -> list[GroupPolicy]:
     ]
 
 
-def _chooses_domain(spec: RequestSpec) -> bool:
-    """Return whether hard affinity lets the server choose the domain, because all other members leave theirs."""
+def may_choose_domain(spec: RequestSpec) -> bool:
+    """Return whether hard affinity lets the server choose the domain of its group, if all other members leave theirs.
+
+    Only then do followers matter to `decide_with_followers`.
+    """
     group, only = spec.group, spec.requirements.only_hosts
-    if spec.forced or (only is not None and len(only) == 1) or not group.vacated_hosts:
+    if spec.forced or (only is not None and len(only) == 1):
         return False
-    return group.places.keys() <= group.vacated_hosts and bool(gathering_policies(group.policies))
+    return bool(group.places) and bool(gathering_policies(group.policies))
 
 
 def _kind(spec: RequestSpec, leaving: frozenset[HostId] = frozenset()) -> _Kind:

@@ -15,7 +15,7 @@ from covey.model.servers import Server
 from covey.scheduler.decide import decide
 from covey.scheduler.drain_planning import without
 from covey.scheduler.explain import Explanation, NoHost
-from covey.scheduler.followers import Follower, decide_with_followers
+from covey.scheduler.followers import Follower, decide_with_followers, may_choose_domain
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.live_fleet import FleetSnapshot, FleetVersion, LiveFleet
 from covey.storage.store import Transaction
@@ -111,12 +111,14 @@ class Destinations:
         """
         view = GroupView() if group is None else without(group.view(), server.host_id, server.migration_host_id)
         spec = RequestSpec.for_flavor(flavor or server.flavor, requirements, view, forced=forced)
-        with self._snapshot(tx) as snapshot:
+        gathers = (evacuating or bool(leaving)) and may_choose_domain(spec)
+        others = followers() if gathers else ()
+        with self._snapshot(tx, private=gathers) as snapshot:
             if evacuating:
                 leaving = frozenset(HostId(host) for host in view.places if not snapshot.fleet.is_up(HostId(host)))
             seed = self.new_seed()
             if leaving and view.policies:
-                spec, decision = decide_with_followers(spec, leaving, followers, snapshot.fleet, seed, self.subset)
+                spec, decision = decide_with_followers(spec, leaving, others, snapshot.fleet, seed, self.subset)
             else:
                 decision = decide(spec, snapshot.fleet, seed, self.subset)
             if not decision.chosen:
@@ -128,9 +130,10 @@ class Destinations:
         return Destination(host, name, allocations, decision.seed, decision.candidates, hosts, snapshot.token, version)
 
     @contextmanager
-    def _snapshot(self, tx: Transaction) -> Iterator[FleetSnapshot]:
-        if self.planned is not None:
-            yield self.planned
+    def _snapshot(self, tx: Transaction, *, private: bool) -> Iterator[FleetSnapshot]:
+        """Yield the fleet: a private copy for a decision with followers, whose trials are many, or else locked."""
+        if self.planned is not None or private:
+            yield self.planned or self.live.read(tx)
             return
         with self.live.fresh(tx) as snapshot:
             yield snapshot
