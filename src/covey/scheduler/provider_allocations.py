@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from covey.model.claims import Allocations
 from covey.model.resources import Resources
-from covey.scheduler.candidates.trees import ResourceNeed, choices_on, first_choice
+from covey.scheduler.candidates.trees import ResourceNeed, choices_on, first_choice, has_choice, needs_of
 from covey.scheduler.columns import Rows
 from covey.scheduler.fleet import UNLIMITED, Fleet, Mask
 from covey.scheduler.max_flow import Budget
@@ -142,7 +142,8 @@ class TreeSearch:
         """Return the roots of the trees that serve one server if the tree of this root does."""
         roots = self._fleet.trees.anchored.roots
         if self._tree_classes is None:
-            self._tree_classes = tree_classes(query_of(self._spec), self._fleet)
+            query = query_of(self._spec)
+            self._tree_classes = tree_classes(query, self._fleet, needs_of(query, self._fleet))
         found: Rows = roots[self._tree_classes == self._tree_classes[np.searchsorted(roots, row)]]
         return found
 
@@ -165,12 +166,14 @@ def not_together(spec: RequestSpec, fleet: Fleet, among: Mask) -> NotTogether | 
     doubtful = (among & ~served_alone(spec, fleet)).take(trees.anchored.roots)
     if not doubtful.any():
         return None
-    classes = tree_classes(query_of(spec), fleet)
+    query = query_of(spec)
+    needs = needs_of(query, fleet)
+    classes = tree_classes(query, fleet, needs)
     number = np.bincount(classes if doubtful.all() else classes[doubtful], minlength=int(classes.max()) + 1)
     budget, never, unknown = search_budget(1), np.zeros(number.size, dtype=np.bool_), number > 0
     for each in np.argsort(-number, kind="stable")[: np.count_nonzero(number)].tolist():  # the most frequent ones first
         first = int((doubtful & (classes == each)).argmax())
-        serves = allocations_on(spec, fleet, trees.anchored.roots.item(first), budget) is not None
+        serves = has_choice(query, fleet, needs, first, budget)
         unknown[each] = not serves and budget.spent
         never[each] = not serves and not unknown[each]
         budget.left -= _STEPS_PER_FAILURE

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from covey.scheduler.candidates.queries import UNSUFFIXED, CandidateQuery
-from covey.scheduler.candidates.trees import ResourceNeed, by_providers, needs_of
+from covey.scheduler.candidates.trees import ResourceNeed, by_providers
 from covey.scheduler.columns import Mask, Rows, combinations, number_combinations
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.provider_trees import AnchoredProviders
@@ -21,16 +21,16 @@ _FEW_PROVIDER_CLASSES = 16  # of which some may not occur
 _MAX_COUNTS = 2**12  # combinations of counts that are added up at once
 
 
-def tree_classes(query: CandidateQuery, fleet: Fleet) -> Rows:
+def tree_classes(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Rows:
     """Return a number for each tree, equal for trees that look the same to the query."""
     anchored, trees = fleet.trees.anchored, fleet.trees.anchored.roots.size
-    groups = by_providers(needs_of(query, fleet))
+    groups = by_providers(needs)
     if any(one.overlaps(other) for (one, _), (other, _) in itertools.combinations(groups, 2)):
         # A provider looks like all that its groups see of it.
-        groups = [(anchored, [need.among_all(anchored) for _, needs in groups for need in needs])]
+        groups = [(anchored, [need.among_all(anchored) for need in needs])]
     columns = list[Rows]()
-    for providers, needs in groups:
-        provider_class, number = _provider_classes(query, fleet, providers, needs)
+    for providers, same in groups:
+        provider_class, number = _provider_classes(query, fleet, providers, same)
         if number > _MAX_PROVIDER_CLASSES:
             return np.arange(trees)  # almost every tree is a class of its own
         columns += _counts(providers, provider_class, number)

@@ -6,7 +6,7 @@ too high; then the search for the providers of a server (`first_choice`) finds f
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,26 +25,43 @@ def count_in_trees(query: CandidateQuery, fleet: Fleet) -> Amounts:
     """Return for each tree how many servers it serves at most."""
     needs = needs_of(query, fleet)
     most = np.where(trees_with_traits(query, fleet, needs), _MANY, 0)
-    kinds = {group.suffix: _kind(group) for group in query.groups}
-    alike = Counter(kinds[group.suffix] for group in query.groups)
-    for need in needs:
+    for need, alike in _distinct(query, needs):
         times = need.providers.sums(_times(need, fleet))
-        np.minimum(most, times // alike[kinds[need.suffix]], out=most)
+        np.minimum(most, times if alike == 1 else times // alike, out=most)
     for name in query.contested:
         np.minimum(most, _sum_of(name, needs, fleet) // query.amounts[name], out=most)
-    if query.isolate:
-        groups = [need for need in needs if need.suffix != UNSUFFIXED]
-        if groups:
-            providers, able = _able(groups, fleet)
-            most[providers.sums(able) < len(groups)] = 0
+    most[~_have_enough_providers(query, needs, fleet)] = 0
     return most
 
 
 def may_serve_in_trees(query: CandidateQuery, fleet: Fleet) -> Mask:
-    """Return the trees for which `count_in_trees` is at least one."""
-    if query.contested or query.isolate:
-        return count_in_trees(query, fleet) > 0
-    return searchable_trees(query, fleet, needs_of(query, fleet))
+    """Return the trees for which `count_in_trees` is at least one: comparisons, which cost less than divisions."""
+    needs = needs_of(query, fleet)
+    possible = searchable_trees(query, fleet, needs)
+    for need, alike in _distinct(query, needs):
+        if alike > 1:
+            possible &= need.providers.sums(_times_up_to(alike, need, fleet)) >= alike
+    for name in query.contested:
+        possible &= _sum_of(name, needs, fleet) >= query.amounts[name]
+    return possible & _have_enough_providers(query, needs, fleet)
+
+
+def _have_enough_providers(query: CandidateQuery, needs: Sequence[ResourceNeed], fleet: Fleet) -> Mask:
+    """Return the trees with as many providers as suffixed groups that have to be apart."""
+    groups = [need for need in needs if need.suffix != UNSUFFIXED] if query.isolate else []
+    if not groups:
+        return np.ones(fleet.trees.anchored.roots.size, dtype=np.bool_)
+    providers, able = _able(groups, fleet)
+    enough: Mask = providers.sums(able) >= len(groups)
+    return enough
+
+
+def _distinct(query: CandidateQuery, needs: Sequence[ResourceNeed]) -> Iterator[tuple[ResourceNeed, int]]:
+    """Yield each need, and how many suffixed groups are alike; of these the first one's need alone."""
+    kinds = {group.suffix: _kind(group) for group in query.groups}
+    alike = Counter(kinds.values())
+    first = {kind: suffix for suffix, kind in reversed(kinds.items())}
+    return ((need, alike[kinds[need.suffix]]) for need in needs if first[kinds[need.suffix]] == need.suffix)
 
 
 def _kind(group: RequestGroup) -> object:
@@ -58,6 +75,17 @@ def _times(need: ResourceNeed, fleet: Fleet) -> Amounts:
     times = np.where(need.allowed, _MANY, 0)
     for name, amount in need.resources.items():
         np.minimum(times, _free(name, fleet, need.providers) // amount, out=times)
+    return times
+
+
+def _times_up_to(most: int, need: ResourceNeed, fleet: Fleet) -> Amounts:
+    """Return how often each provider meets a need, up to a number."""
+    times = need.allowed.astype(np.int64)  # once
+    able = need.allowed
+    free = {name: _free(name, fleet, need.providers) for name in need.resources}
+    for number in range(2, most + 1):
+        able = np.logical_and.reduce([able, *(free[name] >= number * each for name, each in need.resources.items())])
+        times += able
     return times
 
 

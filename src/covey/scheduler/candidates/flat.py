@@ -83,6 +83,8 @@ def serves_alone(query: CandidateQuery, fleet: Fleet, rows: Rows | slice = ALL) 
     if query.isolate and sum(group.suffix != UNSUFFIXED for group in query.groups) > 1:
         return np.zeros_like(allowed)
     for group in query.groups:
+        if not allowed.any():  # often none has the classes of the groups before
+            return allowed
         allowed &= satisfies_group(group, fleet, rows)
     amounts = query.amounts
     for name in query.contested:

@@ -68,8 +68,24 @@ def choices_on(
     """Yield all such choices. The budget may end the search."""
     tree = fleet.trees.anchored.tree_of(root)
     needs = needs_of(query, fleet, tree)
-    needs.sort(key=lambda need: 0 if need.suffix == UNSUFFIXED else 1 + int(need.allowed.sum()))  # the hardest first
-    options = [tree.provider[need.allowed].tolist() for need in needs]
+    return _search(query, fleet, needs, [tree.provider[need.allowed].tolist() for need in needs], budget, servers)
+
+
+def has_choice(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed], number: int, budget: Budget) -> bool:
+    """Return whether a tree, by number, has such a choice, given the needs for all trees. The budget may end it."""
+    return next(_search(query, fleet, needs, _options_in_tree(number, needs), budget), None) is not None
+
+
+def _search(
+    query: CandidateQuery,
+    fleet: Fleet,
+    needs: Sequence[ResourceNeed],
+    options: Sequence[list[int]],
+    budget: Budget,
+    servers: int = 1,
+) -> Iterator[tuple[Choice, list[ResourceNeed]]]:
+    hardest = sorted(range(len(needs)), key=lambda n: 0 if needs[n].suffix == UNSUFFIXED else 1 + len(options[n]))
+    needs, options = [needs[n] for n in hardest], [options[n] for n in hardest]
     checks = _checks(query, fleet, needs)
     if servers > 1:
         options, checks, needs = options * servers, _checks_of_many(fleet, needs, checks, servers), needs * servers
@@ -78,9 +94,13 @@ def choices_on(
 
 
 def _choices_in_tree(number: int, needs: Sequence[ResourceNeed], checks: Sequence[Sequence[Check]]) -> Iterator[Choice]:
+    return _combine(_options_in_tree(number, needs), checks)
+
+
+def _options_in_tree(number: int, needs: Sequence[ResourceNeed]) -> list[list[int]]:
+    """Return the providers of a tree that meet each need."""
     parts = [(need, need.providers.part(number)) for need in needs]
-    options = [need.providers.provider[part][need.allowed[part]].tolist() for need, part in parts]
-    return _combine(options, checks)
+    return [need.providers.provider[part][need.allowed[part]].tolist() for need, part in parts]
 
 
 def needs_of(query: CandidateQuery, fleet: Fleet, tree: AnchoredProviders | None = None) -> list[ResourceNeed]:
