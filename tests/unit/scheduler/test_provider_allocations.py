@@ -21,7 +21,7 @@ from covey.scheduler.provider_allocations import allocations_on
 from covey.scheduler.provider_trees import SHARES
 from covey.scheduler.remedies import remedies
 from covey.scheduler.request_spec import RequestSpec
-from covey.scheduler.room import count_fits
+from covey.scheduler.room import count_fits, has_room
 from tests.unit.scheduler.fleets import (
     RACK,
     SWITCH,
@@ -32,7 +32,7 @@ from tests.unit.scheduler.fleets import (
     provider_fleet,
 )
 
-GPU = "CUSTOM_GPU"
+GPU, VF = "CUSTOM_GPU", "VF"
 ONE_GPU = Resources({"VCPU": 1, GPU: 1})
 BOTH = HostRequirements(required_traits=frozenset({"CUSTOM_A", "CUSTOM_B"}))
 
@@ -42,6 +42,19 @@ def test_tree_serves_as_many_servers_as_its_scarcest_class_allows() -> None:
     assert count_fits(RequestSpec(ONE_GPU), fleet)[0] == 5
     assert count_fits(RequestSpec(Resources({"VCPU": 3, GPU: 1})), fleet)[0] == 2
     assert count_fits(RequestSpec(Resources({"VCPU": 1, GPU: 2})), fleet)[0] == 2  # one provider serves both
+
+
+def test_traits_that_no_single_card_has_need_no_search() -> None:
+    traits = {1: ["AB"], 2: ["A", "B"], 3: ["A", "AB"], 4: ["A"]}
+    hosts = [provider(n, VCPU=8) for n in traits]
+    cards = [
+        provider(10 * n + i, parent=n, traits=[f"CUSTOM_{each}" for each in of_card], CUSTOM_GPU=1)
+        for n, of_host in traits.items()
+        for i, of_card in enumerate(of_host)
+    ]
+    fleet, spec = provider_fleet(*hosts, *cards), RequestSpec(ONE_GPU, requirements=BOTH)
+    assert has_room(spec, fleet)[fleet.is_host].tolist() == [True, False, True, False]
+    assert count_fits(spec, fleet)[:4].tolist() == [1, 0, 2, 0]  # at most: the columns count the other card too
 
 
 def test_batch_fills_every_card_of_every_host() -> None:
@@ -88,20 +101,21 @@ def test_search_for_crossing_limits_counts_what_trees_serve() -> None:
     assert len(decide(spec, fleet, seed=1).fitting) == 2
 
 
-CARDS_OF_ONE_TRAIT: Sequence[Mapping[str, object]] = (
-    {GPU: 1, "traits": ["CUSTOM_A"]},
-    {GPU: 1, "traits": ["CUSTOM_B"]},
+ABC = [f"CUSTOM_{each}" for each in "ABC"]
+CARDS_OF_ONE_TRAIT: Sequence[Mapping[str, object]] = [{GPU: 1, VF: 1, "traits": [each]} for each in ABC]
+ON_TWO_CARDS = RequestSpec(
+    Resources({"VCPU": 1, GPU: 1, VF: 1}), requirements=HostRequirements(required_traits=frozenset(ABC))
 )
 
 
 def test_search_that_stops_at_its_limit_is_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each card has one of two required traits, and one card serves all: no host serves it, which no column shows."""
+    """Each card has one of three required traits, and two cards serve all: no host serves it, which no column shows."""
     monkeypatch.setattr(provider_allocations, "MAX_STEPS", 0)
-    extra = [provider(1000, VCPU=8), provider(1001, 1000, traits=["CUSTOM_A", "CUSTOM_B"], CUSTOM_GPU=1)]
+    extra = [provider(1000, VCPU=8), provider(1001, 1000, traits=ABC, CUSTOM_GPU=1, VF=1)]
     fleet = provider_fleet(*hosts_with_cards(50, *CARDS_OF_ONE_TRAIT), *extra)
-    decision = decide(RequestSpec(ONE_GPU, requirements=BOTH), fleet, seed=1)
+    decision = decide(ON_TWO_CARDS, fleet, seed=1)
     assert (decision.chosen, decision.proved) == ((), False)
-    why = explain(RequestSpec(ONE_GPU, requirements=BOTH), fleet)
+    why = explain(ON_TWO_CARDS, fleet)
     assert why.sentence() == (
         "of 51 hosts: 50 have no providers that serve it together, 1 may have providers that serve it together; "
         "the search for other placements stopped at its limit, more may fit"
@@ -109,14 +123,14 @@ def test_search_that_stops_at_its_limit_is_unproved(monkeypatch: pytest.MonkeyPa
 
 
 def test_one_search_answers_for_all_trees_that_look_the_same() -> None:
-    extra = [provider(9000, VCPU=4, traits=["CUSTOM_A"]), provider(9001, 9000, traits=["CUSTOM_B"], CUSTOM_GPU=1)]
+    extra = [provider(9000, VCPU=4, traits=ABC[:1]), provider(9001, 9000, traits=ABC[1:], CUSTOM_GPU=1, VF=1)]
     fleet = provider_fleet(*hosts_with_cards(500, *CARDS_OF_ONE_TRAIT), *extra)
-    spec = RequestSpec(ONE_GPU, requirements=BOTH)
+    spec = ON_TWO_CARDS
     assert (decide(spec, fleet, seed=1).chosen, decide(replace(spec, count=2), fleet, seed=1).fitting) == (
         (9000,),
         (9000,),
     )
-    refused = replace(spec, requirements=replace(BOTH, ignored_hosts=frozenset({HostId(9000)})))
+    refused = replace(spec, requirements=replace(spec.requirements, ignored_hosts=frozenset({HostId(9000)})))
     assert decide(refused, fleet, seed=1).proved
     assert explain(refused, fleet).sentence() == (
         "of 501 hosts: 500 have no providers that serve it together, 1 is excluded by the request"
@@ -124,12 +138,12 @@ def test_one_search_answers_for_all_trees_that_look_the_same() -> None:
 
 
 def test_each_host_has_the_reason_that_the_counts_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = provider_fleet(*hosts_with_cards(2, *CARDS_OF_ONE_TRAIT), provider(9, VCPU=8, traits=["CUSTOM_A"]))
-    spec = RequestSpec(ONE_GPU, requirements=BOTH)
+    fleet = provider_fleet(*hosts_with_cards(2, *CARDS_OF_ONE_TRAIT), provider(9, VCPU=8, traits=ABC[:2]))
+    spec = ON_TWO_CARDS
     assert host_reasons(spec, fleet) == {
         "p1": "its resource providers do not serve the request together",
         "p2": "its resource providers do not serve the request together",
-        "p9": "it lacks the required trait CUSTOM_B",
+        "p9": "it lacks the required trait CUSTOM_C",
     }
     monkeypatch.setattr(provider_allocations, "MAX_STEPS", -1000)
     assert host_reasons(spec, fleet)["p1"] == (
@@ -216,7 +230,7 @@ def test_servers_of_one_host_leave_each_other_what_they_need() -> None:
 
 def test_few_hosts_that_do_not_combine_are_proved_unsuitable() -> None:
     fleet = provider_fleet(
-        *hosts_with_cards(5, *CARDS_OF_ONE_TRAIT),
+        *hosts_with_cards(5, *({GPU: 1, "traits": [each]} for each in ABC[:2])),
         provider(900, VCPU=8, traits=["CUSTOM_A"]),
         provider(901, 900, traits=["CUSTOM_B"], CUSTOM_GPU=1),
     )

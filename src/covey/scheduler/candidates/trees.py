@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.scheduler.candidates.flat import (
     can_allocate,
@@ -185,18 +186,41 @@ def searchable_trees(query: CandidateQuery, fleet: Fleet, needs: Sequence[Resour
 
 
 def trees_with_traits(query: CandidateQuery, fleet: Fleet, needs: Sequence[ResourceNeed]) -> Mask:
-    """Return the trees in which each required trait of the unsuffixed group has a provider that may serve."""
+    """Return the trees in which each required trait of the unsuffixed group has a provider that may serve.
+
+    One provider meets a need. So if only the providers of one need have certain traits, one of them has all of these.
+    """
     anchored = fleet.trees.anchored
     allowed = np.ones(anchored.roots.size, dtype=np.bool_)
     common = [need for need in needs if need.suffix == UNSUFFIXED]
     required = [traits for group in query.groups if group.suffix == UNSUFFIXED for traits in group.required]
     if not common or not required:
         return allowed
-    helps = [(rows, np.logical_or.reduce([need.allowed for need in same])) for rows, same in by_providers(common)]
-    for traits in required:
-        found = [rows.any(able & rows.traits.any_of(traits)) for rows, able in helps]
-        allowed &= np.logical_or.reduce(found)
+    sources = by_providers(common)
+    having = [[able & rows.traits.any_of(each) for each in required] for rows, able in map(_able, sources)]
+    found = np.array([list(map(rows.any, of)) for (rows, _), of in zip(sources, having, strict=True)])
+    allowed &= found.any(axis=0).all(axis=0)
+    if len(required) > 1:
+        alone = found & (found.sum(axis=0) == 1)  # the traits that only one source has
+        for source, of, only in zip(sources, having, alone, strict=True):
+            if len(source[1]) == 1 and (only.sum(axis=0) > 1).any():
+                allowed &= _trees_with_all(source, of, only)
     return allowed
+
+
+def _able(source: tuple[AnchoredProviders, list[ResourceNeed]]) -> tuple[AnchoredProviders, Mask]:
+    """Return providers, and which of them meet one of their needs."""
+    return source[0], np.logical_or.reduce([need.allowed for need in source[1]])
+
+
+def _trees_with_all(
+    source: tuple[AnchoredProviders, list[ResourceNeed]], having: Sequence[Mask], needed: NDArray[np.bool_]
+) -> Mask:
+    """Return the trees in which one provider meets the need and has all traits that its tree needs of it."""
+    rows, able = _able(source)
+    for has, of_tree in zip(having, needed, strict=True):
+        able = able & (has | ~of_tree[rows.tree])
+    return rows.any(able)
 
 
 def _combine(
