@@ -71,6 +71,24 @@ def test_who_may_not_change_hosts_learns_nothing(nova: Nova) -> None:
 def test_reads_show_covey_s_own_hosts_alone(nova: Nova) -> None:
     key = nova.computes["cn1"]
     admin = nova.cloud.admin
-    assert admin.get(f"/os-hypervisors/{key}").status == 404
+    hint = f"The compute node cn1 belongs to Nova: `openstack hypervisor` shows it at {URL}. Covey mirrors it."
+    for path in (f"/{key}", "?hypervisor_hostname_pattern=cn1"):
+        answer = admin.get(f"/os-hypervisors{path}")
+        assert (answer.status, answer.message.endswith(f"be found. {hint}")) == (404, True), answer.text
+    assert admin.get(f"/os-hypervisors/{UNKNOWN}").message == f"Hypervisor with ID '{UNKNOWN}' could not be found."
     assert [each["hypervisor_hostname"] for each in admin.get("/os-hypervisors").json["hypervisors"]] == ["node-1"]
     assert [each["host"] for each in admin.get("/os-services").json["services"]] == ["node-1"]
+
+
+def test_own_server_that_is_sent_to_a_compute_node_of_nova_says_whose_it_is(nova: Nova) -> None:
+    cloud = nova.cloud
+    server = cloud.boot()
+    hint = f"The compute node cn1 belongs to Nova: only Nova's instances run there at {URL}. Covey mirrors it."
+    for client, action in (
+        (cloud.admin, {"migrate": {"host": "cn1"}}),
+        (cloud.admin, {"os-migrateLive": {"host": "cn1", "block_migration": "auto"}}),
+    ):
+        answer = client.post(f"/servers/{server}/action", action)
+        assert (answer.status, answer.message) == (400, f"Compute host cn1 could not be found. {hint}")
+    answer = cloud.request_server(cloud.admin, host="cn1")
+    assert (answer.status, answer.message) == (400, f"Compute host cn1 could not be found. {hint}")

@@ -96,9 +96,54 @@ def test_change_of_an_instance_of_nova_says_where_to_change_it(nova: Nova) -> No
             client.post(f"/servers/{one}/action", {"reboot": {"type": "SOFT"}}),
         ):
             assert (answer.status, URL in answer.message) == (409, True), answer.text
-        assert client.get(f"/servers/{one}").status == 404
     of_other, of_none = nova.cloud.bob.delete(f"/servers/{one}"), nova.cloud.bob.delete(f"/servers/{uuid.UUID(int=1)}")
     assert (of_other.status, of_other.text.replace(one, str(uuid.UUID(int=1)))) == (404, of_none.text)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"migrate": {"host": None}},
+        {"os-migrateLive": {"host": None, "block_migration": "auto"}},
+        {"evacuate": {}},
+        {"resize": {"flavorRef": "small"}},
+        {"confirmResize": None},
+        {"revertResize": None},
+        {"shelve": None},
+        {"shelveOffload": None},
+        {"unshelve": None},
+        {"restore": None},
+        {"os-stop": None},
+        {"lock": None},
+    ],
+    ids=lambda action: next(iter(action)),
+)
+def test_every_action_on_an_instance_of_nova_says_where_to_do_it(nova: Nova, action: dict[str, Any]) -> None:
+    one, _ = crowded(nova)
+    mirror(nova, a_server(one, "web-1"))
+    answer = nova.cloud.admin.post(f"/servers/{one}/action", action)
+    assert (answer.status, URL in answer.message) == (409, True), answer.text
+    unknown = nova.cloud.admin.post(f"/servers/{uuid.UUID(int=1)}/action", action)
+    assert (unknown.status, "Nova" in unknown.message) == (404, False)
+
+
+def test_one_tag_of_an_instance_of_nova_says_where_to_change_it(nova: Nova) -> None:
+    one, _ = crowded(nova)
+    mirror(nova, a_server(one, "web-1"))
+    for answer in (nova.cloud.alice.put(f"/servers/{one}/tags/a"), nova.cloud.alice.delete(f"/servers/{one}/tags/a")):
+        assert (answer.status, URL in answer.message) == (409, True), answer.text
+
+
+@pytest.mark.parametrize("path", ["", "/metadata", "/tags", "/os-instance-actions", "/migrations"])
+def test_instance_of_nova_is_not_found_with_where_it_is(nova: Nova, path: str) -> None:
+    one, _ = crowded(nova)
+    mirror(nova, a_server(one, "web-1"))
+    answer = nova.cloud.admin.get(f"/servers/{one}{path}")
+    assert (answer.status, answer.message) == (
+        404,
+        f"Instance {one} could not be found. The instance web-1 belongs to Nova: `openstack server` shows it at {URL}.",
+    )
+    assert nova.cloud.bob.get(f"/servers/{one}").message == f"Instance {one} could not be found."
 
 
 def test_renamed_compute_node_has_its_new_name(nova: Nova) -> None:

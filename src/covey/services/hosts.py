@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from covey.model.access import Actor
-from covey.model.errors import Conflict, Invalid, NotFound
+from covey.model.errors import Conflict, Invalid, NotFound, ReadOnly
 from covey.model.hosts import COMPUTE_BINARY, Host, HostSummary
 from covey.model.ids import HostId
 from covey.model.zones import Zone
@@ -12,7 +12,8 @@ from covey.ports import Access, Clock
 from covey.storage.store import Store, Transaction
 
 SEES_HOSTS = "os_compute_api:os-services:list"
-_IN_NOVA = "`openstack compute service` changes it"
+RUNS_INSTANCES = "only Nova's instances run there"
+_IN_NOVA, _SHOWN_BY_NOVA = "`openstack compute service` changes it", "`openstack hypervisor` shows it"
 _HYPERVISORS, _SERVICES, _ZONES = (f"os_compute_api:os-{x}:" for x in ("hypervisors", "services", "availability-zone"))
 
 
@@ -63,24 +64,31 @@ class Hosts:
     default_zone: str
 
     def hypervisors(self, actor: Actor, query: HostQuery, rule: str = "list", *, usage: bool = False) -> HostPage:
-        """Return a page of hosts by id, on request with their usage. Raises Invalid for an unknown marker."""
+        """Return a page of hosts by id, on request with their usage.
+
+        Raises Invalid for an unknown marker, NotFound for a part of names that no host has.
+        """
         self.access.require(actor, _HYPERVISORS + rule)
         with self.store.read() as tx:
             after = None
             if query.marker is not None:
-                found = tx.hosts.by_uuid(query.marker) or tx.hosts.by_id(_numeric_id(query.marker))
+                found = _find_host(tx, query.marker)
                 if found is None:
                     raise Invalid(f"marker [{query.marker}] not found")
                 after = found.id
             limit = None if query.limit is None else query.limit + 1
             hosts = tx.host_summaries.find(after=after, limit=limit, name_has=query.name_has, usage=usage)
+            if query.name_has is not None and not hosts:
+                raise NotFound(
+                    self._about_missing(tx, actor, query.name_has, "No hypervisor matching '{}' could be found.")
+                )
         return HostPage(hosts[: query.limit], more=query.limit is not None and 0 < query.limit < len(hosts))
 
     def hypervisor(self, actor: Actor, key: str, rule: str = "show") -> HostSummary:
         """Return one host with its usage, by its uuid or numeric id. Raises NotFound."""
         self.access.require(actor, _HYPERVISORS + rule)
         with self.store.read() as tx:
-            host = _get_host(tx, key, f"Hypervisor with ID '{key}' could not be found.")
+            host = self._shown_host(tx, actor, key)
             (found,) = tx.host_summaries.find(only=host.id, usage=True)
             return found
 
@@ -159,26 +167,45 @@ class Hosts:
             assert found is not None
             return found
 
+    def _shown_host(self, tx: Transaction, actor: Actor, key: str) -> Host:
+        found = _find_host(tx, key)
+        if found is None:
+            raise NotFound(self._about_missing(tx, actor, key, "Hypervisor with ID '{}' could not be found."))
+        return found
+
+    def _about_missing(self, tx: Transaction, actor: Actor, key: str, sentence: str) -> str:
+        return with_node(tx, self.access, actor, key, sentence.format(key), _SHOWN_BY_NOVA)
+
     def _own_host(self, tx: Transaction, actor: Actor, key: str, message: str) -> Host:
         """Return a host for a change. Raises NotFound, and ReadOnly for a compute node of Nova."""
-        try:
-            return _get_host(tx, key, message)
-        except NotFound:
+        found = _find_host(tx, key)
+        if found is None:
             reject_node(tx, self.access, actor, key, _IN_NOVA)
-            raise
+            raise NotFound(message)
+        return found
 
 
 def reject_node(tx: Transaction, access: Access, actor: Actor, key: str, where: str) -> None:
     """Raise ReadOnly for the uuid or the name of a compute node of Nova, if the actor may see hosts."""
-    if access.allows(actor, SEES_HOSTS):
-        tx.nova_mirror.reject_host(key, where)
+    sentence = _about_node(tx, access, actor, key, where)
+    if sentence is not None:
+        raise ReadOnly(sentence)
 
 
-def _get_host(tx: Transaction, key: str, message: str) -> Host:
-    found = tx.hosts.by_uuid(key) or tx.hosts.by_id(_numeric_id(key))
-    if found is None:
-        raise NotFound(message)
-    return found
+def with_node(
+    tx: Transaction, access: Access, actor: Actor, key: str, message: str, where: str = RUNS_INSTANCES
+) -> str:
+    """Return why a host is not found; of a compute node of Nova, also whose it is, if the actor may see hosts."""
+    sentence = _about_node(tx, access, actor, key, where)
+    return message if sentence is None else f"{message} {sentence}"
+
+
+def _about_node(tx: Transaction, access: Access, actor: Actor, key: str, where: str) -> str | None:
+    return tx.nova_mirror.about_host(key, where) if access.allows(actor, SEES_HOSTS) else None
+
+
+def _find_host(tx: Transaction, key: str) -> Host | None:
+    return tx.hosts.by_uuid(key) or tx.hosts.by_id(_numeric_id(key))
 
 
 def _numeric_id(key: str) -> int:

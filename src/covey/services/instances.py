@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from covey.model.access import Actor, Target
-from covey.model.errors import NotFound, ReadOnly
+from covey.model.errors import CoveyError, NotFound, ReadOnly
 from covey.model.groups import Group
 from covey.model.ids import GroupId, ProjectId, UserId
 from covey.model.instance_refusals import InstanceRefusal, RefusedStep
@@ -140,10 +140,17 @@ def _target(mirrored: NovaServer | None, group: Group | None) -> Target | None:
     return None if group is None else Target(project_id=group.project_id)
 
 
-def reject_instance(tx: Transaction, access: Access, actor: Actor, instance: str) -> None:
-    """Raise ReadOnly for an instance of Nova that the actor may see."""
-    mirrored, state = tx.nova_instances.server(instance), tx.nova_mirror.state()
+def missing_server(tx: Transaction, access: Access, actor: Actor, server: str, *, changes: bool) -> CoveyError:
+    """Return the error of a request for an unknown server. Of an instance of Nova it says where it is.
+
+    A request that changes such an instance, which the actor may see, is ReadOnly, any other NotFound.
+    """
+    mirrored = tx.nova_instances.server(server)
+    message = f"Instance {server} could not be found."
     target = _target(mirrored, None)
-    if mirrored is not None and target is not None and access.allows(actor, f"{_RULE}show", target):
-        where = f" at {state.url}" if state else ""
-        raise ReadOnly(f"The instance {mirrored.name} belongs to Nova: `openstack server` changes it{where}.")
+    if mirrored is None or target is None or not access.allows(actor, f"{_RULE}show", target):
+        return NotFound(message)
+    state, verb = tx.nova_mirror.state(), "changes" if changes else "shows"
+    where = f" at {state.url}" if state else ""
+    sentence = f"The instance {mirrored.name} belongs to Nova: `openstack server` {verb} it{where}."
+    return ReadOnly(sentence) if changes else NotFound(f"{message} {sentence}")

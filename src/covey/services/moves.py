@@ -24,6 +24,8 @@ from covey.scheduler.explain import NoHost
 from covey.scheduler.followers import Follower
 from covey.scheduler.request_spec import HostRequirements, RequestSpec
 from covey.services.destinations import Destination, Destinations
+from covey.services.hosts import with_node
+from covey.services.instances import missing_server
 from covey.services.quotas import Quotas, release_quota
 from covey.services.servers import Servers, reject_locked, reject_small_flavor, require_state
 from covey.storage.store import Store, Transaction
@@ -153,7 +155,7 @@ class Moves:
             _reject_same_flavor(found, request.flavor)
             reject_small_flavor(request.flavor, tx.images.by_id(found.request.image_id or ""))
             self.quotas.require_left(tx, found.project_id, quota_growth(found.flavor, request.flavor))
-        requirements = self.requirements(tx, found, request)
+        requirements = self.requirements(tx, actor, found, request)
         destination = self.destinations.select(
             tx,
             found,
@@ -163,7 +165,7 @@ class Moves:
             forced=request.forced,
             evacuating=request.kind is MoveKind.EVACUATION,
             leaving=request.leaving,
-            followers=lambda: self._other_members(tx, found, request),
+            followers=lambda: self._other_members(tx, actor, found, request),
         )
         self._claim(tx, actor, found, source, destination, request)
 
@@ -212,7 +214,7 @@ class Moves:
 
     def _authorize(self, actor: Actor, server: str, rule: str, request: MoveRequest) -> None:
         with self.store.read() as tx:
-            self.servers.get_authorized(tx, actor, server, rule)
+            self.servers.get_authorized(tx, actor, server, rule, changes=True)
             to_host = request.host is not None and request.kind in {MoveKind.MIGRATION, MoveKind.LIVE_MIGRATION}
             if to_host and rule.startswith("os_compute_api:os-migrate-server"):
                 self.servers.get_authorized(tx, actor, server, f"{rule}:host")
@@ -221,7 +223,7 @@ class Moves:
         """Lock a server and its group. Raises NotFound, Forbidden."""
         found, group = self.destinations.lock(tx, ServerId(server))
         if found is None:
-            raise NotFound(f"Instance {server} could not be found.")
+            raise missing_server(tx, self.access, actor, server, changes=True)
         if rule is not None:
             self.servers.get_authorized(tx, actor, server, rule)
         return found, group
@@ -239,24 +241,25 @@ class Moves:
             reject_living(source, agent)
         return source
 
-    def _requested_host(self, tx: Transaction, server: Server, request: MoveRequest) -> Host | None:
+    def _requested_host(self, tx: Transaction, actor: Actor, server: Server, request: MoveRequest) -> Host | None:
         if request.host is None:
             return None
         found = tx.hosts.by_name(request.host)
         if found is None:
             evacuating = request.kind is MoveKind.EVACUATION
-            error = NotFound(f"Compute host {request.host} not found.") if evacuating else None
-            raise error or Invalid(f"Compute host {request.host} could not be found.")
+            message = f"Compute host {request.host} {'not' if evacuating else 'could not be'} found."
+            message = with_node(tx, self.access, actor, request.host, message)
+            raise NotFound(message) if evacuating else Invalid(message)
         if found.id == server.host_id:
             raise Invalid("Cannot migrate to the host where the server exists.")
         return found
 
-    def requirements(self, tx: Transaction, server: Server, request: MoveRequest) -> HostRequirements:
+    def requirements(self, tx: Transaction, actor: Actor, server: Server, request: MoveRequest) -> HostRequirements:
         """Return the server's host requirements, without the destination host of its creation request.
 
         Raises Invalid or NotFound for a requested host that cannot be its destination.
         """
-        requested = self._requested_host(tx, server, request)
+        requested = self._requested_host(tx, actor, server, request)
         placement = replace(server.request, hosts=(), forced=False)
         requirements = self.servers.requirements_for(server.project_id, request.flavor or server.flavor, placement, tx)
         here = frozenset() if server.host_id is None else frozenset({server.host_id})
@@ -269,13 +272,13 @@ class Moves:
             ignores_isolation=request.forced and not self.servers.isolate_forced_hosts,
         )
 
-    def _other_members(self, tx: Transaction, server: Server, request: MoveRequest) -> list[Follower]:
+    def _other_members(self, tx: Transaction, actor: Actor, server: Server, request: MoveRequest) -> list[Follower]:
         """Return the other members of the server's group that have a host and do not move."""
         members = tx.groups.places([server.group_id])[server.group_id] if server.group_id is not None else {}
         others = tx.servers.by_ids([ServerId(each) for each in members if each != server.id])
         alike = replace(request, flavor=None, host=None, forced=False)
         return [
-            Follower(each.host_id, RequestSpec.for_flavor(each.flavor, self.requirements(tx, each, alike)))
+            Follower(each.host_id, RequestSpec.for_flavor(each.flavor, self.requirements(tx, actor, each, alike)))
             for each in others
             if each.host_id is not None and each.migration_host_id is None and each.task is not Task.DELETING
         ]

@@ -71,7 +71,7 @@ class Power:
 
     def _require_unlocked(self, actor: Actor, server: str, rule: str, check: Callable[[Server], None]) -> None:
         with self.store.read_once() as tx:
-            found = self.servers.get_authorized(tx, actor, server, _RULE + rule)
+            found = self.servers.get_authorized(tx, actor, server, _RULE + rule, changes=True)
         reject_locked(found, actor, self.access)
         check(found)
 

@@ -19,8 +19,9 @@ from covey.ports import Access, Clock
 from covey.scheduler.planning import reject_much_metadata
 from covey.scheduler.request_spec import HostRequirements
 from covey.services.flavors import Flavors
+from covey.services.hosts import with_node
 from covey.services.images import Images
-from covey.services.instances import reject_instance
+from covey.services.instances import missing_server
 from covey.services.quotas import Quotas
 from covey.services.server_creation import ServerCreation
 from covey.storage.store import Store, Transaction
@@ -92,7 +93,7 @@ class Servers:
             key = self._key_pair(actor, request.details.key_name)
             boot = replace(request.boot or BootData(), key_name=key.name, public_key=key.public_key)
             request = replace(request, boot=boot)
-        placement = self._placement(request, image)
+        placement = self._placement(actor, request, image)
         resolved = ResolvedRequest(
             flavor,
             resource_request(flavor),
@@ -202,16 +203,18 @@ class Servers:
             granular_traits=resource_request(flavor).granular_traits,
         )
 
-    def get_authorized(self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False) -> Server:
-        """Return a server that the actor may see.
+    def get_authorized(
+        self, tx: Transaction, actor: Actor, server: str, rule: str, *, lock: bool = False, changes: bool = False
+    ) -> Server:
+        """Return a server that the actor may see; with `lock`, or after a look that locked nothing, for a change.
 
         Raises NotFound for any other, Forbidden if the rule refuses, ReadOnly for a change of an instance of Nova.
         """
         found = tx.servers.by_id(server, lock=lock)
         target = None if found is None else Target(project_id=found.project_id, user_id=found.user_id)
-        if found is None or target is None or not self.access.allows(actor, f"{_RULE}show", target):
-            if found is None and lock:
-                reject_instance(tx, self.access, actor, server)
+        if found is None or target is None:
+            raise missing_server(tx, self.access, actor, server, changes=lock or changes)
+        if not self.access.allows(actor, f"{_RULE}show", target):
             raise NotFound(f"Instance {server} could not be found.")
         if rule != f"{_RULE}show":
             self.access.require(actor, rule, target)
@@ -266,12 +269,12 @@ class Servers:
         projects = found.projects
         return projects is None or actor.project_id in projects or self.access.allows(actor, any_project)
 
-    def _placement(self, request: ServerRequest, image: Image | None) -> PlacementRequest:
+    def _placement(self, actor: Actor, request: ServerRequest, image: Image | None) -> PlacementRequest:
         required, forbidden = image_traits(image)
         return PlacementRequest(
             image_id=None if request.volume_backed else request.image_ref,
             zone=request.zone,
-            hosts=self._destination(request),
+            hosts=self._destination(actor, request),
             forced=request.forced_host is not None,
             image_required_traits=required,
             image_forbidden_traits=forbidden,
@@ -280,16 +283,16 @@ class Servers:
             hints=request.hints,
         )
 
-    def _destination(self, request: ServerRequest) -> tuple[HostId, ...]:
+    def _destination(self, actor: Actor, request: ServerRequest) -> tuple[HostId, ...]:
         name = request.forced_host or request.requested_host
         if name is None:
             return ()
         with self.store.read() as tx:
             host = tx.hosts.by_name(name)
+            if host is None and request.requested_host is not None:
+                raise Invalid(with_node(tx, self.access, actor, name, f"Compute host {name} could not be found."))
         if host is not None:
             return (host.id,)
-        if request.requested_host is not None:
-            raise Invalid(f"Compute host {name} could not be found.")
         return (_NO_HOST,)
 
 

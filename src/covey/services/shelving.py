@@ -48,7 +48,7 @@ class Shelving:
     def offload(self, actor: Actor, server: str) -> None:
         """Do nothing: a shelve offloads at once. Raises NotFound, Forbidden, and Conflict unless it is shelved."""
         with self.store.read() as tx:
-            found = self.moves.servers.get_authorized(tx, actor, server, f"{_RULE}shelve_offload")
+            found = self.moves.servers.get_authorized(tx, actor, server, f"{_RULE}shelve_offload", changes=True)
         require_state(found, "shelveOffload", VmState.SHELVED, VmState.SHELVED_OFFLOADED)
 
     def unshelve(
@@ -70,7 +70,7 @@ class Shelving:
 
         with self.store.read() as tx:
             rule = "unshelve" if host is None else "unshelve_to_host"
-            self.moves.servers.get_authorized(tx, actor, server, f"{_RULE}{rule}")
+            self.moves.servers.get_authorized(tx, actor, server, f"{_RULE}{rule}", changes=True)
         request = MoveRequest(MoveKind.MIGRATION, request_id, host)
         self.moves.until_claimed(actor, ServerId(server), request, attempt, "unshelve")
 
@@ -80,7 +80,7 @@ class Shelving:
         """Claim a host for a shelved server, and add the job. Raises NoHost, OverQuota, Invalid, StaleClaim."""
         now, destinations = self.clock(), self.moves.destinations
         growth = self.quotas.require_left(tx, server.project_id, class_sizes(server.flavor))
-        destination = destinations.select(tx, server, group, self.moves.requirements(tx, server, request))
+        destination = destinations.select(tx, server, group, self.moves.requirements(tx, actor, server, request))
         tx.server_allocations.add_consumer(server.id, server.project_id, server.user_id, "INSTANCE")
         destinations.claim(tx, server.id, destination)
         if growth:

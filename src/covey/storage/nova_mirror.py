@@ -144,17 +144,16 @@ class NovaMirror:
     def reject(self, kind: NovaKind, key: str, name: str) -> None:
         """Raise ReadOnly if this object belongs to Nova."""
         if self.owns(kind, key):
-            raise self._read_only(f"The {kind} {name}", _WHERE[kind])
+            raise ReadOnly(self._sentence(f"The {kind} {name}", _WHERE[kind]))
 
-    def reject_host(self, key: str, where: str) -> None:
-        """Raise ReadOnly for the uuid or the name of a compute node, or the name of its compute service."""
+    def about_host(self, key: str, where: str) -> str | None:
+        """Return a sentence for the uuid or the name of a compute node, or the name of its compute service."""
         found = execute(self._connection, _ADDRESSED, key, key, key).fetchone()
-        if found is not None:
-            raise self._read_only(f"The compute node {found[0]}", where)
+        return None if found is None else self._sentence(f"The compute node {found[0]}", where)
 
-    def _read_only(self, what: str, where: str) -> ReadOnly:
+    def _sentence(self, what: str, where: str) -> str:
         state = self.state()
-        return ReadOnly(f"{what} belongs to Nova: {where}{f' at {state.url}' if state else ''}. Covey mirrors it.")
+        return f"{what} belongs to Nova: {where}{f' at {state.url}' if state else ''}. Covey mirrors it."
 
     def state(self) -> SyncState | None:
         """Return the state of the sync; None where Nova was never synced."""

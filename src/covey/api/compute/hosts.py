@@ -24,7 +24,7 @@ from covey.api.versions import Version, only_before
 from covey.model.errors import Invalid, NotFound
 from covey.model.hosts import COMPUTE_BINARY, Host, HostSummary, HostUsage
 from covey.ports import Clock
-from covey.services.hosts import HostChange, HostPage, HostQuery
+from covey.services.hosts import HostChange, HostQuery
 from covey.services.hosts import Hosts as Service
 
 ServerNames = Sequence[tuple[str, str]]
@@ -64,12 +64,12 @@ class Hypervisors:
 
     @only_before(UUIDS_FOR_HOSTS)
     def on_get_search(self, req: Request, resp: falcon.Response, key: str) -> None:
-        found = self._matching(req, key, "search")
+        found = self.service.hypervisors(req.actor, HostQuery(name_has=key), "search")
         resp.media = {"hypervisors": [_short(host, req.version) for host in found.hosts]}
 
     @only_before(UUIDS_FOR_HOSTS)
     def on_get_servers(self, req: Request, resp: falcon.Response, key: str) -> None:
-        found = self._matching(req, key, "servers")
+        found = self.service.hypervisors(req.actor, HostQuery(name_has=key), "servers")
         servers = self.service.servers_on(found.hosts)
         resp.media = {
             "hypervisors": [
@@ -98,8 +98,6 @@ class Hypervisors:
         detailed = rule == "list-detail"
         usage = detailed and req.version < HYPERVISOR_USAGE_GONE
         page = self.service.hypervisors(req.actor, HostQuery(pattern, marker, limit), rule, usage=usage)
-        if pattern is not None and not page.hosts:
-            raise _no_match(pattern)
         now = self.clock()
         shown = [_full(host, req.version, now) if detailed else _short(host, req.version) for host in page.hosts]
         resp.media = {"hypervisors": self._with_servers(shown, page.hosts, query, req.version)}
@@ -118,12 +116,6 @@ class Hypervisors:
             if servers[host.id] or version >= STRICT_LISTS:
                 doc["servers"] = _named(servers[host.id])
         return shown
-
-    def _matching(self, req: Request, pattern: str, rule: str) -> HostPage:
-        page = self.service.hypervisors(req.actor, HostQuery(name_has=pattern), rule)
-        if not page.hosts:
-            raise _no_match(pattern)
-        return page
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +199,6 @@ def _zone(name: str, hosts: Json | None, *, available: bool) -> Json:
 def _service_state(host: HostSummary) -> Json:
     state = {"available": host.up, "active": not host.disabled, "updated_at": microseconds(host.updated_at)}
     return {COMPUTE_BINARY: state}
-
-
-def _no_match(pattern: str) -> NotFound:
-    return NotFound(f"No hypervisor matching '{pattern}' could be found.")
 
 
 def _id(host: Host | HostSummary, version: Version) -> int | str:

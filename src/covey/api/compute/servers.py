@@ -149,11 +149,11 @@ class Servers:
     @only_from(mv.TAGS)
     def on_put_tags(self, req: Request, resp: falcon.Response, key: str) -> None:
         tags = frozenset(read_body(req, server_schemas.TAGS_BODY)["tags"])
-        resp.media = {"tags": sorted(self._set_tags(req, key, "update_all", tags).tags)}
+        resp.media = {"tags": sorted(self._set_tags(req, key, "update_all", lambda _: tags).tags)}
 
     @only_from(mv.TAGS)
     def on_delete_tags(self, req: Request, resp: falcon.Response, key: str) -> None:
-        self._set_tags(req, key, "delete_all", frozenset())
+        self._set_tags(req, key, "delete_all", lambda _: frozenset())
         resp.status = falcon.HTTP_204
 
     @only_from(mv.TAGS)
@@ -165,17 +165,24 @@ class Servers:
     @only_from(mv.TAGS)
     def on_put_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
         server_schemas.TAGS_BODY.check({"tags": [tag]})
-        before = self.service.get(req.actor, key, "os_compute_api:os-server-tags:update").tags
-        self._set_tags(req, key, "update", before | {tag})
-        resp.status = falcon.HTTP_204 if tag in before else falcon.HTTP_201
+        resp.status = falcon.HTTP_204
+
+        def with_tag(before: frozenset[str]) -> frozenset[str]:
+            if tag not in before:
+                resp.status = falcon.HTTP_201
+            return before | {tag}
+
+        self._set_tags(req, key, "update", with_tag)
         resp.location = req.links(f"/servers/{key}/tags/{quote(tag)}")[0]["href"]
 
     @only_from(mv.TAGS)
     def on_delete_tag(self, req: Request, resp: falcon.Response, key: str, tag: str) -> None:
-        before = self.service.get(req.actor, key, "os_compute_api:os-server-tags:delete").tags
-        if tag not in before:
-            raise _no_tag(key, tag)
-        self._set_tags(req, key, "delete", before - {tag})
+        def without_tag(before: frozenset[str]) -> frozenset[str]:
+            if tag not in before:
+                raise _no_tag(key, tag)
+            return before - {tag}
+
+        self._set_tags(req, key, "delete", without_tag)
         resp.status = falcon.HTTP_204
 
     @only_from(mv.COVEY)
@@ -229,11 +236,15 @@ class Servers:
 
         return self.service.change(req.actor, key, f"os_compute_api:server-metadata:{rule}", changed, check_lock=True)
 
-    def _set_tags(self, req: Request, key: str, rule: str, tags: frozenset[str]) -> Server:
-        server_schemas.TAGS_BODY.check({"tags": sorted(tags)})
-        return self.service.change(
-            req.actor, key, f"os_compute_api:os-server-tags:{rule}", lambda server: replace(server, tags=tags)
-        )
+    def _set_tags(
+        self, req: Request, key: str, rule: str, change: Callable[[frozenset[str]], frozenset[str]]
+    ) -> Server:
+        def changed(server: Server) -> Server:
+            tags = change(server.tags)
+            server_schemas.TAGS_BODY.check({"tags": sorted(tags)})
+            return replace(server, tags=tags)
+
+        return self.service.change(req.actor, key, f"os_compute_api:os-server-tags:{rule}", changed)
 
 
 def parse(body: Json, req: Request, now: datetime) -> ServerRequest:
