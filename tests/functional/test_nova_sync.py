@@ -197,3 +197,13 @@ def test_address_outlives_keystone(nova: NovaService) -> None:
     assert api.url == f"{nova.url}/v2.1"
     api._adapter = without_keystone(nova.ledger.cloud).nova._api._adapter
     assert api.url == f"{nova.url}/v2.1"
+
+
+def test_reading_is_written_although_the_clock_was_ahead_at_the_last_one(nova: NovaService, cloud: Cloud) -> None:
+    cloud.time.advance(86_400)
+    nova.sync()
+    cloud.time.advance(-86_400)
+    nova.boot("cn1")
+    assert nova.sync().warnings == ()
+    with cloud.store.read() as tx:
+        assert tx.nova_mirror.count_servers() == 1
