@@ -487,7 +487,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             default=-1,
             min=-1,
             help="Maximum members of one server group, of all users together; -1 is unlimited. `server_group_members` "
-            "limits the members of each user, as in Nova.",
+            "limits the members of each user, as in Nova. In a group of Nova, instances with a host count.",
         ),
     ],
     CLUSTERING: [

@@ -329,6 +329,29 @@ def test_preview_and_headroom_count_the_instances_of_nova(nova: Nova, compute: C
     assert left["reason"] == "Of 4 hosts: 2 already hold 1 of the group in their rack, 1 is disabled, 1 is in no rack."
 
 
+def test_maximum_of_members_limits_previews_rankings_and_claims(compute: Compute, build_cloud: BuildCloud) -> None:
+    limit = ("quota", "max_members_per_group", 2)
+    nova = nova_with_racks(build_cloud(1, limit, ("nova", "url", compute.url)))
+    mirror(nova)
+    group, admin = compute.group(), nova.cloud.admin
+    assert act(admin, group, "headroom")["count"] == 2
+    one, two, three = (nova.member(group, "soft-anti-affinity") for _ in range(3))
+    nova.place(one, "cn1")
+    nova.place(two, "cn2")
+    left = act(admin, group, "headroom")
+    assert (left["count"], left["reason"]) == (0, "A group may have 2 members, which leaves 0 more.")
+    assert act(admin, group, "preview", count=1)["fits"] == 0
+    ranked = nova.rank(group, "soft-anti-affinity", three)
+    why = "4 can't take another member of the group, which has its maximum of 2"
+    assert (ranked["hosts"], ranked["refused"]) == ({}, [why])
+    assert violation(nova.claim(three, "cn3")).endswith("it has its maximum of 2 members.")
+    nova.leave(one)
+    nova.place(one, "cn3")  # a move adds no member
+    assert nova.rank(group, "soft-anti-affinity", two)["hosts"]
+    nova.delete(two)
+    nova.place(three, "cn2")
+
+
 def test_preview_of_novas_group_has_novas_quota_and_compute_nodes(compute: Compute, build_cloud: BuildCloud) -> None:
     nova = nova_with_racks(build_cloud(3, ("nova", "url", compute.url)))
     mirror(nova, cn2={"up": False}, cn3={"zone": "az-2"})

@@ -84,7 +84,9 @@ def build_services(parts: Parts, accounts: Accounts) -> Services:
         ),
         moves=parts.moves,
         nova_groups=NovaGroups(store, now, parts.request_slots, partial(_nova_of_caller, conf), conf.nova.url),
-        placement=Placement.build(store, access, now, new_uuid, parts.request_slots, parts.live),
+        placement=Placement.build(
+            store, access, now, new_uuid, parts.request_slots, parts.live, conf.quota.max_members_per_group
+        ),
         power=parts.power,
         previews=Previews(
             store,

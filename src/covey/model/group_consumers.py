@@ -74,7 +74,7 @@ class ConsumerPlaces:
         places = Counter(state.places)
         places.update(host for each in hosts for host in each)
         migrating = tuple((each[0], each[1]) for each in hosts if len(each) > 1)
-        return replace(state, places=dict(places), migrating=state.migrating + migrating)
+        return replace(state, places=dict(places), migrating=state.migrating + migrating, instances=len(hosts))
 
     def view_for(self, state: GroupState, member: str, before: frozenset[int], vacated: frozenset[int]) -> GroupView:
         """Return what a decision on a member sees that had places before: it does not count against itself.

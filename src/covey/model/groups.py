@@ -168,6 +168,12 @@ class GroupState:
     places: Mapping[int, int]
     users: Mapping[UserId, int]
     migrating: tuple[tuple[int, int], ...] = ()
+    instances: int = 0  # members with a place that another service runs
+
+    @property
+    def members(self) -> int:
+        """How many members count against a maximum of the group."""
+        return sum(self.users.values()) + self.instances
 
     def view(self) -> GroupView:
         """Return the part that a decision uses."""
@@ -175,7 +181,7 @@ class GroupState:
 
     def at(self, version: int) -> "GroupState":
         """Return the same state at another version."""
-        return GroupState(version, self.project_id, self.policies, self.places, self.users, self.migrating)
+        return replace(self, version=version)
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
         """Return the state with one more member on each of the hosts."""
@@ -183,7 +189,7 @@ class GroupState:
         for host in hosts:
             places[host] = places.get(host, 0) + 1
         users = {**self.users, user: self.users.get(user, 0) + len(hosts)}
-        return GroupState(self.version, self.project_id, self.policies, places, users, self.migrating)
+        return replace(self, places=places, users=users)
 
 
 def check_policies(policies: Sequence[GroupPolicy], display: Callable[[GroupPolicy], object] = str) -> None:

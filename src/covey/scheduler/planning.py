@@ -94,7 +94,7 @@ def reject_much_metadata(items: int, limits: Mapping[str, int]) -> None:
 
 def reject_large_group(state: GroupState, joining: int, maximum: int) -> None:
     """Raise OverQuota if a group would have more members than any group may have."""
-    members = sum(state.users.values())
+    members = state.members
     if maximum != UNLIMITED and members + joining > maximum:
         raise OverQuota(
             f"Quota exceeded, too many servers in group: it has {members} members, {joining} more would join, and the "

@@ -79,7 +79,7 @@ class Previews:
         """Raises NotFound for an unknown group, Invalid for an unknown flavor, image or zone.
 
         A tenant's preview has no more servers than the tenant's quota leaves; that of a group of Nova is Nova's quota.
-        The maximum of members, which does not apply to groups of Nova, limits operators as well.
+        The maximum of members limits operators as well.
         The members of such a group go to the compute nodes that are mirrored. Raises what `quota_in_nova` raises.
         """
         flavor = self.servers.flavor_for(actor, request.flavor)
@@ -106,7 +106,7 @@ class Previews:
             reject_unknown_zone(requirements, fleet)
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
         allowed = _Allowed.of_quota(left)
-        if self.max_members != UNLIMITED and not of_nova:
+        if self.max_members != UNLIMITED:
             allowed = min(allowed, _Allowed.of_group(state, self.max_members), key=lambda each: each.count)
         if operator or self.exact:
             chosen, at_least, reason = self._decide(spec, fleet, request.count, allowed, operator=operator)
@@ -169,7 +169,7 @@ class _Allowed:
 
     @classmethod
     def of_group(cls, state: GroupState, maximum: int) -> "_Allowed":
-        count = max(0, maximum - sum(state.users.values()))
+        count = max(0, maximum - state.members)
         return cls(count, _LARGE.format(maximum, count))
 
 

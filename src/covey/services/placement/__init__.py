@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
+from covey.model.quotas import UNLIMITED
 from covey.ports import Access, Clock, NewUuid
 from covey.request_slots import RequestSlots
 from covey.services.live_fleet import LiveFleet
@@ -43,13 +44,14 @@ class Placement:
         new_uuid: NewUuid,
         request_slots: RequestSlots,
         live: LiveFleet,
+        max_group_members: int = UNLIMITED,
     ) -> Self:
         """Build the services on one store and one fleet in memory."""
         return cls(
             aggregates=ProviderAggregates(store, access, clock),
-            allocations=Allocations(store, access, clock, live, request_slots),
+            allocations=Allocations(store, access, clock, live, request_slots, max_group_members),
             candidates=Candidates(store, access, live),
-            host_rankings=HostRankings(store, access, clock, live),
+            host_rankings=HostRankings(store, access, clock, live, max_group_members),
             inventories=Inventories(store, access, clock),
             providers=Providers(store, access, clock, new_uuid),
             reshaper=Reshaper(store, access, clock),

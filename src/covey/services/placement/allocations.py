@@ -10,6 +10,7 @@ from covey.model.allocations import AllocationRequest, ConsumerAllocations
 from covey.model.errors import CoveyError, Invalid, NotFound, PolicyViolation, TransactionConflict
 from covey.model.ids import GroupId
 from covey.model.providers import Provider
+from covey.model.quotas import UNLIMITED
 from covey.ports import Access, Clock
 from covey.request_slots import RequestSlots
 from covey.services.group_commit import GroupCommit
@@ -33,11 +34,12 @@ class Allocations:
     clock: Clock
     live: LiveFleet
     request_slots: RequestSlots = field(default_factory=RequestSlots)
+    max_group_members: int = UNLIMITED
     _policies: MemberPolicies = field(init=False)
     _group_commit: GroupCommit[Sequence[AllocationRequest], None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._policies = MemberPolicies(self.live)
+        self._policies = MemberPolicies(self.live, self.max_group_members)
         self._group_commit = GroupCommit(self.write, request_slots=self.request_slots)
 
     def of_consumer(self, actor: Actor, consumer: str) -> ConsumerAllocations | None:

@@ -14,11 +14,13 @@ from covey.model.groups import Group, GroupPolicy, GroupView, PolicyKind, with_r
 from covey.model.ids import GroupId, ProjectId, ServerId, UserId
 from covey.model.instance_refusals import CountedReason, InstanceRefusal, RefusedStep
 from covey.model.nova import NovaKind
+from covey.model.quotas import UNLIMITED
 from covey.ports import Access, Clock
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.host_ranking import rank_hosts
 from covey.services.live_fleet import LiveFleet
 from covey.services.placement.generations import retry_on_conflict
+from covey.services.placement.member_policies import full_group, is_full
 from covey.services.placement.refusal_records import record_refusal
 from covey.storage.store import Store, Transaction
 
@@ -42,6 +44,7 @@ class HostRankings:
     access: Access
     clock: Clock
     live: LiveFleet
+    max_group_members: int = UNLIMITED
 
     def require_rank(self, actor: Actor) -> None:
         """Raise Forbidden, before the request body is read."""
@@ -60,12 +63,36 @@ class HostRankings:
             with self.live.fresh(tx) as snapshot:
                 fleet = snapshot.fleet  # a ranking reads its structure alone, which never changes in place
             offered = _OfferedHosts.of(hosts, fleet)
-            view = _view(tx, group.id, instance, offered)
-        ranking = _rank(fleet, view, offered)
+            view = self._view(tx, group.id, instance, offered)
+        if view is None:
+            ranking = RankedHosts((), (full_group(len(hosts), self.max_group_members),))
+        else:
+            ranking = _rank(fleet, view, offered)
         if instance is not None and ranking.refusals and not ranking.hosts:
             refusal = InstanceRefusal(instance, group.id, RefusedStep.RANKING, self.clock(), ranking.refusals)
             record_refusal(self.store, refusal)
         return ranking
+
+    def _view(
+        self, tx: Transaction, group: GroupId, instance: str | None, offered: "_OfferedHosts"
+    ) -> GroupView | None:
+        """Return the group as a decision on the instance sees it; None if it takes no new member.
+
+        An instance that holds a host itself, which is not offered, is evacuated from it: a migration would hold its
+        allocations by now. One that leaves a drained host need not stay with members on drained hosts, which follow it.
+        """
+        found = tx.groups.by_id(group)
+        if found is None:  # deleted since it was recorded
+            return GroupView()
+        state = tx.groups.server_states({group: found.version})[group]
+        places = tx.group_consumers.places([group]).get(group, ConsumerPlaces())
+        if instance is None:
+            return places.added_to(state).view()
+        before, drained = places.places_of(instance), tx.drains.hosts()
+        if not places.hosts_of(instance) and is_full(state, places, instance, self.max_group_members):
+            return None
+        vacated = places.held_by(instance, instance) - offered.ids
+        return places.view_for(state, instance, before, vacated | drained if before & drained else vacated)
 
     def _is_recorded(self, group: GroupId, members: set[str]) -> bool:
         with self.store.read() as tx:
@@ -141,24 +168,6 @@ class _OfferedHosts:
         rows |= {host: fleet.row_of_name.get(host) for host, row in rows.items() if row is None}
         names = {row: host for host, row in rows.items() if row is not None}
         return cls(names, len(rows) - len(names), frozenset(fleet.ids[[*names]].tolist()))
-
-
-def _view(tx: Transaction, group: GroupId, instance: str | None, offered: _OfferedHosts) -> GroupView:
-    """Return the group as a decision on the instance sees it.
-
-    An instance that holds a host itself, which is not offered, is evacuated from it: a migration would hold its
-    allocations by now. One that leaves a drained host need not stay with members on drained hosts, which follow it.
-    """
-    found = tx.groups.by_id(group)
-    if found is None:  # deleted since it was recorded
-        return GroupView()
-    state = tx.groups.server_states({group: found.version})[group]
-    places = tx.group_consumers.places([group]).get(group, ConsumerPlaces())
-    if instance is None:
-        return places.added_to(state).view()
-    before, drained = places.places_of(instance), tx.drains.hosts()
-    vacated = places.held_by(instance, instance) - offered.ids
-    return places.view_for(state, instance, before, vacated | drained if before & drained else vacated)
 
 
 def _rank(fleet: Fleet, view: GroupView, offered: _OfferedHosts) -> RankedHosts:

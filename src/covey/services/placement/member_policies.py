@@ -17,6 +17,7 @@ from covey.model.group_consumers import ConsumerPlaces, GroupConsumer
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId
 from covey.model.instance_refusals import CountedReason, InstanceRefusal, RefusedStep
+from covey.model.quotas import UNLIMITED
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.provider_trees import SHARES
 from covey.scheduler.violations import reasons_against
@@ -61,6 +62,7 @@ class MemberPolicies:
     """Works in the transaction of a write, before it locks consumers."""
 
     live: LiveFleet
+    max_members: int = UNLIMITED  # of a group
 
     def check(
         self,
@@ -83,7 +85,7 @@ class MemberPolicies:
         with self.live.fresh(tx) as snapshot:
             fleet, token = snapshot.fleet, snapshot.token  # policies read its structure alone, which stays as it is
         of_groups = defaultdict(ConsumerPlaces, places)
-        check = _PolicyCheck(fleet, states, of_groups, consumers, given_up, drained, now)
+        check = _PolicyCheck(fleet, states, of_groups, consumers, given_up, drained, now, self.max_members)
         migrations = {
             consumer: each for request in requests for consumer, each in check.find_migrations(request).items()
         }
@@ -124,6 +126,7 @@ class _PolicyCheck:
     given_up: Mapping[str, Allocations]  # by consumers that are no members
     drained: frozenset[int]  # hosts that all members leave
     now: datetime
+    max_members: int
 
     def find_migrations(self, request: Sequence[AllocationRequest]) -> dict[str, GroupConsumer]:
         """Return the consumers to which this request hands allocations that a member gives up."""
@@ -165,15 +168,23 @@ class _PolicyCheck:
         vacated = own_before & places.held_by(consumer.member, consumer.member)
         vacated |= self.drained if counted & self.drained else vacated
         view = places.view_for(state, consumer.member, counted, vacated)
-        for host in sorted(places.hosts_of(consumer.member) - held - returned):
+        new = sorted(places.hosts_of(consumer.member) - held - returned)
+        if new and not held and is_full(state, places, consumer.member, self.max_members):
+            raise self._violation(
+                consumer, f"it has its maximum of {self.max_members} members", full_group(1, self.max_members)
+            )
+        for host in new:
             reasons = reasons_against(view, HostId(host), self.fleet)
             if reasons:
                 first = CountedReason(1, reasons[0].one, reasons[0].many)
-                raise PolicyViolation(
-                    f"Allocations of consumer {consumer.member} would violate the policies of server group "
-                    f"{consumer.group}: {'; '.join(f'its host {reason.one}' for reason in reasons)}.",
-                    InstanceRefusal(consumer.member, consumer.group, RefusedStep.CLAIM, self.now, (first,)),
-                )
+                raise self._violation(consumer, "; ".join(f"its host {reason.one}" for reason in reasons), first)
+
+    def _violation(self, consumer: GroupConsumer, why: str, reason: CountedReason) -> PolicyViolation:
+        return PolicyViolation(
+            f"Allocations of consumer {consumer.member} would violate the policies of server group "
+            f"{consumer.group}: {why}.",
+            InstanceRefusal(consumer.member, consumer.group, RefusedStep.CLAIM, self.now, (reason,)),
+        )
 
     def _held(self, consumer: str) -> frozenset[int]:
         found = self.consumers[consumer]
@@ -181,6 +192,17 @@ class _PolicyCheck:
 
     def _hosts(self, write: AllocationRequest) -> frozenset[int]:
         return hosts_of_providers(self.fleet, write.resources)
+
+
+def is_full(state: GroupState, places: ConsumerPlaces, member: str, maximum: int) -> bool:
+    """Return whether the others of a group, by Covey's servers and these places, leave no room for a member."""
+    return maximum != UNLIMITED and places.added_to(state, without=member).members >= maximum
+
+
+def full_group(hosts: int, maximum: int) -> CountedReason:
+    """Return the reason why hosts take no further member of a full group."""
+    words = f"can't take another member of the group, which has its maximum of {maximum}"
+    return CountedReason(hosts, words, words)
 
 
 def hosts_of_providers(fleet: Fleet, uuids: Sequence[str] | Mapping[str, object]) -> frozenset[int]:
