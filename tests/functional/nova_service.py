@@ -102,6 +102,7 @@ class NovaService:
     picky: dict[str, set[str]] = field(default_factory=dict)  # hosts that it rules out for one instance
     working: bool = True  # whether migrations go on
     answering: bool = True
+    out_of_reach: set[str] = field(default_factory=set)  # instances in a cell that is down
     versioned: bool = True  # whether the address has a version
     lost: set[str] = field(default_factory=set)  # methods whose requests are carried out, without an answer
     faulty: dict[str, int] = field(default_factory=dict)  # statuses of responses to actions on instances
@@ -169,7 +170,7 @@ class NovaService:
             case "GET", "os-hypervisors", "detail":
                 return {"hypervisors": [self._hypervisor(*each) for each in self.ledger.computes.items()]}
             case "GET", "servers", "detail":
-                return {"servers": [instance.shown() for instance in self.instances.values()]}
+                return {"servers": [self._shown(instance) for instance in self.instances.values()]}
             case "GET", "os-aggregates":
                 return {"aggregates": []}
             case "GET", "flavors", "detail":
@@ -181,7 +182,7 @@ class NovaService:
             case "GET", "os-migrations":
                 return {"migrations": [each.shown() for each in self._migrations(query)]}
             case "GET", "servers", key:
-                return {"server": self._instance(key).shown()}
+                return {"server": self._shown(self._instance(key))}
             case "GET", "servers", key, "os-instance-actions":
                 return {"instanceActions": [{"request_id": "req-1"}] if self._latest(key) else []}
             case "GET", "servers", key, "os-instance-actions", _:
@@ -246,11 +247,16 @@ class NovaService:
             "state": "down" if name in self.down else "up",
         }
 
+    def _shown(self, instance: Instance) -> dict[str, Any]:
+        if instance.id in self.out_of_reach:
+            return {"id": instance.id, "tenant_id": "web", "status": "UNKNOWN"}
+        return instance.shown()
+
     def _instance(self, key: str) -> Instance:
         """Return an instance, after its migration went on."""
         if key not in self.instances:
             raise Refused(404, f"Instance {key} could not be found.")
-        if self.working:
+        if self.working and key not in self.out_of_reach:
             for migration in self.migrations:
                 if migration.instance.id == key and not migration.ended:
                     self._continue(migration)

@@ -602,6 +602,55 @@ def test_instance_that_became_busy_is_waited_for(nova: NovaService, cloud: Cloud
     assert drains.finish(cloud, drain)["status"] == "done"
 
 
+def test_drain_leaves_an_instance_whose_cell_is_down(nova: NovaService, cloud: Cloud) -> None:
+    servers = [nova.boot("cn5") for _ in range(3)]
+    nova.sync()
+    stays = max(servers)
+    nova.out_of_reach = {stays}
+    over = drains.drained(cloud, "cn5")
+    (left,) = over["left"]
+    assert (over["status"], over["moves_done"], left["instance_id"]) == ("failed", 2, stays)
+    assert "Its status is UNKNOWN" in left["reason"]
+    nova.sync()
+    with cloud.store.read() as tx:
+        assert tx.nova_mirror.names([stays]) == {stays: stays}
+    nova.out_of_reach.clear()
+    nova.sync()
+    assert drains.drained(cloud, "cn5")["status"] == "done"
+
+
+def test_cold_move_is_confirmed_although_its_cell_was_down(nova: NovaService, cloud: Cloud) -> None:
+    server = nova.boot("cn5", status="SHUTOFF")
+    nova.sync()
+    nova.working = False
+    drain = drains.started(cloud, "cn5")
+    cloud.settle()
+    nova.out_of_reach = {server}
+    cloud.time.advance(60)
+    cloud.settle()
+    waiting = drains.shown(cloud, drain)
+    assert (waiting["status"], "its cell is down" in waiting["reason"]) == ("running", True)
+    nova.out_of_reach.clear()
+    nova.working = True
+    over = drains.finish(cloud, drain)
+    assert (over["status"], over["moves_done"]) == ("done", 1)
+    assert nova.instances[server].status == "SHUTOFF"
+
+
+def test_rebalance_waits_for_an_instance_whose_cell_is_down(nova: NovaService, cloud: Cloud) -> None:
+    servers = {nova.boot("cn1", GROUP) for _ in range(2)}
+    set_policies(nova, "anti-affinity")
+    nova.sync()
+    rebalances.started(cloud, GROUP)
+    nova.out_of_reach = servers
+    for _ in range(20):
+        cloud.settle()
+        cloud.time.advance(60)
+    assert rebalances.shown(cloud, GROUP)["status"] == "running"
+    nova.out_of_reach = set()
+    assert rebalances.finish(cloud, GROUP)["status"] == "done"
+
+
 def test_second_drain_of_a_compute_is_refused(nova: NovaService, cloud: Cloud) -> None:
     nova.boot("cn5")
     nova.sync()

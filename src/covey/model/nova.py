@@ -1,7 +1,7 @@
 """What Covey mirrors of a Nova cloud, which belongs to Nova and is read-only in Covey."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -55,6 +55,15 @@ class NovaServer:
     locked: bool = False
     zone: str | None = None  # that the request asked for
     traits: str | None = None  # that the flavor requires, and with ! those that it forbids: A,!B
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether its cell is down: Nova then knows its id and its project only."""
+        return not self.user_id
+
+    def updating(self, known: "NovaServer | None") -> "NovaServer":
+        """Return this instance; of one out of reach, what was known of it before, with its status."""
+        return replace(known, status=self.status, task_state=None) if known and self.is_out_of_reach else self
 
 
 @dataclass(frozen=True, slots=True)

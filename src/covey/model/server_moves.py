@@ -34,10 +34,13 @@ class ServerPosition:
     overdue: bool = False  # it takes longer than it may
     failure: str | None = None  # why its last move failed
     refused: bool = False  # that move failed before the server began to move
+    unknown: bool = False  # the service that runs it has lost sight of it: a move may go on
     cold_next: bool = False  # that move was a live one which never began, and a cold one may follow
 
     def state(self, source: str, destination: str) -> MoveState:
         """Return the state of a move between two hosts."""
+        if self.unknown:
+            return MoveState.MOVING
         if not self.moves:
             if self.host == destination:
                 return MoveState.DONE

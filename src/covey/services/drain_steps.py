@@ -24,6 +24,7 @@ log = structlog.get_logger()
 _MOVES_AT_ONCE = 4
 _MAX_ATTEMPTS_PER_SERVER = 2
 _NO_HOSTS: frozenset[HostId] = frozenset()
+_UNKNOWN = "Nova does not show where {} is: its cell is down."
 _STALLED_S = 60  # without progress, for servers that are busy
 
 
@@ -87,10 +88,10 @@ class DrainSteps:
             failure = position.failure or f"The move to {step.destination} failed."
             failed = replace(step, status=StepStatus.FAILED, reason=failure, refused=position.refused)
             return failed if step.status is StepStatus.MOVING else None
-        reason = None
+        reason = _UNKNOWN.format(step.server_id) if position.unknown else None
         if state is MoveState.ARRIVED:
             reason = self._confirm(found, step)
-        elif position.overdue or not found.is_running:
+        elif position.overdue or not (found.is_running or position.unknown):
             aborted = self.mover.abort(step.server_id)
             if position.overdue and not aborted:  # followed to its end, since Covey confirms it
                 reason = f"The move to {step.destination} takes longer than it may, and can't be aborted."

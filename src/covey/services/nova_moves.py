@@ -112,18 +112,18 @@ class NovaMover:
         found = self._look_at(server)
         if found is None:
             raise NotFound(f"Instance {server} could not be found.")
-        if found["OS-EXT-STS:task_state"] is not None:
-            raise Busy(f"Instance {server} is busy: its task is {found['OS-EXT-STS:task_state']}.")
-        if found["locked"]:  # Nova's own check spares administrators
+        seen = mirrored_server(found)
+        if seen.task_state is not None:
+            raise Busy(f"Instance {server} is busy: its task is {seen.task_state}.")
+        if seen.locked:  # Nova's own check spares administrators
             raise Conflict(f"Instance {server} is locked.")
-        if found["status"] in MOVABLE_COLD or (cold and found["status"] == _ACTIVE):
+        if seen.status in MOVABLE_COLD or (cold and seen.status == _ACTIVE):
             self._migrate_cold(server, destination)
-        elif found["status"] in MOVABLE_LIVE:
-            self._migrate_live(
-                server, destination, may_be_cold=self.cold_migrate_running and found["status"] == _ACTIVE
-            )
+        elif seen.status in MOVABLE_LIVE:
+            may_be_cold = self.cold_migrate_running and seen.status == _ACTIVE
+            self._migrate_live(server, destination, may_be_cold=may_be_cold)
         else:
-            raise Conflict(f"The status of instance {server} is {found['status']}.")
+            raise Conflict(f"The status of instance {server} is {seen.status}.")
 
     def _migrate_live(self, server: str, destination: str, *, may_be_cold: bool) -> None:
         action = {"os-migrateLive": {"host": destination, "block_migration": "auto"}}
@@ -161,7 +161,7 @@ class NovaMover:
             return None
         with self.store.read() as tx:
             known = tx.nova_instances.server(server)
-        seen = mirrored_server(document)
+        seen = mirrored_server(document).updating(known)
         if known is not None and known != seen:
             with self.store.write() as tx:
                 tx.nova_mirror.put_server(seen)
@@ -169,6 +169,8 @@ class NovaMover:
 
     def _position(self, document: _Document) -> ServerPosition:
         server = mirrored_server(document)
+        if server.is_out_of_reach:
+            return ServerPosition(None, unknown=True)
         waits = server.status == _WAITS
         migration = self._latest_migration(server.id)
         if not waits and server.task_state not in _MOVE_TASKS:

@@ -85,6 +85,9 @@ class RebalanceSteps:
 
         A cold move can't be aborted. It is followed to its end, since Covey confirms it: until then it has both hosts.
         """
+        if position.unknown:
+            self._save(found, replace(found, reason=_OUTAGE), pause_up_to_s=LONGEST_OUTAGE_PAUSE_S)
+            return
         aborted = (position.overdue or found.status is RebalanceStatus.CANCELLED) and self.mover.abort(step.server_id)
         reason = _OVERDUE if position.overdue and not aborted else None
         self._save(found, replace(found, under_way=True, reason=reason), pause_up_to_s=LONGEST_PAUSE_S)

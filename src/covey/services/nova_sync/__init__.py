@@ -136,9 +136,12 @@ def _admitted_hosts(tx: Transaction, new: Mapping[str, NovaHost]) -> tuple[dict[
 
 
 def _write_servers(tx: Transaction, cloud: NovaCloud, now: datetime) -> int:
+    out_of_reach = [key for key, server in cloud.servers.items() if server.is_out_of_reach]
+    known = tx.nova_mirror.find_servers(out_of_reach)
+    servers = {**cloud.servers} | {key: cloud.servers[key].updating(known.get(key)) for key in out_of_reach}
     if cloud.is_partial:
-        return tx.nova_mirror.change_servers(cloud.servers, cloud.deleted_servers)
-    changes = tx.nova_mirror.set_servers(cloud.servers)
+        return tx.nova_mirror.change_servers(servers, cloud.deleted_servers)
+    changes = tx.nova_mirror.set_servers(servers)
     tx.instance_refusals.delete_absent(now - _REFUSALS_KEPT)
     return changes
 
