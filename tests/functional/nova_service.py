@@ -102,6 +102,7 @@ class NovaService:
     picky: dict[str, set[str]] = field(default_factory=dict)  # hosts that it rules out for one instance
     working: bool = True  # whether migrations go on
     answering: bool = True
+    unreadable: set[str] = field(default_factory=set)  # instances for which Nova fails
     out_of_reach: set[str] = field(default_factory=set)  # instances in a cell that is down
     versioned: bool = True  # whether the address has a version
     lost: set[str] = field(default_factory=set)  # methods whose requests are carried out, without an answer
@@ -256,6 +257,8 @@ class NovaService:
         """Return an instance, after its migration went on."""
         if key not in self.instances:
             raise Refused(404, f"Instance {key} could not be found.")
+        if key in self.unreadable:
+            raise Refused(500, "Unexpected API Error.")
         if self.working and key not in self.out_of_reach:
             for migration in self.migrations:
                 if migration.instance.id == key and not migration.ended:

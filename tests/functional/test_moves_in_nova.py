@@ -637,6 +637,25 @@ def test_cold_move_is_confirmed_although_its_cell_was_down(nova: NovaService, cl
     assert nova.instances[server].status == "SHUTOFF"
 
 
+def test_moving_instance_that_nova_fails_to_show_does_not_stop_the_drain(nova: NovaService, cloud: Cloud) -> None:
+    for _ in range(6):
+        nova.boot("cn5")
+    nova.sync()
+    nova.working = False
+    drain = drains.started(cloud, "cn5")
+    cloud.settle()
+    unread = nova.migrations[0].instance.id
+    nova.unreadable, nova.working = {unread}, True
+    for _ in range(10):
+        cloud.settle()
+        cloud.time.advance(60)
+    waiting = drains.shown(cloud, drain)
+    assert (waiting["status"], waiting["moves_done"], unread in waiting["reason"]) == ("running", 5, True)
+    nova.unreadable.clear()
+    over = drains.finish(cloud, drain)
+    assert (over["status"], over["moves_done"]) == ("done", 6)
+
+
 def test_rebalance_waits_for_an_instance_whose_cell_is_down(nova: NovaService, cloud: Cloud) -> None:
     servers = {nova.boot("cn1", GROUP) for _ in range(2)}
     set_policies(nova, "anti-affinity")

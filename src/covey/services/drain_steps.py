@@ -24,7 +24,7 @@ log = structlog.get_logger()
 _MOVES_AT_ONCE = 4
 _MAX_ATTEMPTS_PER_SERVER = 2
 _NO_HOSTS: frozenset[HostId] = frozenset()
-_UNKNOWN = "Nova does not show where {} is: its cell is down."
+_UNKNOWN = "Nova does not show where {} is: its cell is down, or Nova fails."
 _STALLED_S = 60  # without progress, for servers that are busy
 
 

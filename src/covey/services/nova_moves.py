@@ -13,7 +13,17 @@ from typing import Any
 import structlog
 
 from covey.model.access import Actor
-from covey.model.errors import Busy, Conflict, Forbidden, Invalid, MissingExtra, NotFound, Unauthorized, Unavailable
+from covey.model.errors import (
+    Busy,
+    Conflict,
+    Forbidden,
+    Invalid,
+    MissingExtra,
+    NotFound,
+    ServiceFault,
+    Unauthorized,
+    Unavailable,
+)
 from covey.model.ids import HostId
 from covey.model.nova import NovaHost, NovaServer
 from covey.model.server_moves import MOVABLE_COLD, MOVABLE_LIVE, ServerPosition
@@ -91,9 +101,20 @@ class NovaMover:
     cold_migrate_running: bool = False  # where Nova refuses a live migration
 
     def positions(self, servers: Sequence[str]) -> Mapping[str, ServerPosition]:
-        """Return where instances are now, by id, without those that do not exist. Raises Unavailable."""
-        found = {server: self._look_at(server) for server in servers}
-        return {key: self._position(document) for key, document in found.items() if document is not None}
+        """Return where instances are now, by id, without those that do not exist. Raises Unavailable.
+
+        One for which Nova fails is unknown, and hides no other.
+        """
+        found = {server: self._find(server) for server in servers}
+        return {key: position for key, position in found.items() if position is not None}
+
+    def _find(self, server: str) -> ServerPosition | None:
+        try:
+            document = self._look_at(server)
+            return None if document is None else self._position(document)
+        except ServiceFault as error:
+            log.warning("nova.position_unknown", server=server, reason=error.message)
+            return ServerPosition(None, unknown=True)
 
     def begin(
         self,
